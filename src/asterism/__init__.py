@@ -1,0 +1,63 @@
+"""Asterism: who influences whom, learned from sparse, irregular, noisy, incomplete time series.
+
+Names are loaded on first use, so that ``import asterism`` stays fast and compiles nothing.
+``docs/map.md`` says where everything is.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+#: public name -> module that defines it
+_HOMES = {
+    "Observations": "asterism.data.observations",
+    "Trajectories": "asterism.data.trajectories",
+    "Network": "asterism.model.network",
+    "SummaryRates": "asterism.model.summary_rates",
+    "glauber": "asterism.model.generators",
+    "random_network": "asterism.model.generators",
+    "Gaussian": "asterism.model.emissions",
+    "Poisson": "asterism.model.emissions",
+    "Categorical": "asterism.model.emissions",
+    "Exact": "asterism.model.emissions",
+    "Threshold": "asterism.model.emissions",
+    "Likelihood": "asterism.model.emissions",
+    "Joint": "asterism.model.emissions",
+    "GammaPrior": "asterism.model.priors",
+    "simulate": "asterism.inference.simulate",
+    "observe": "asterism.inference.simulate",
+    "infer": "asterism.inference.infer",
+    "Posterior": "asterism.inference.posterior",
+    "ParameterLearner": "asterism.learning.parameters",
+    "StructureLearner": "asterism.learning.structure",
+    "structure_score": "asterism.learning.score",
+    "load": "asterism.report.results",
+}
+_SUBMODULES = {
+    "metrics": "asterism.report.metrics",
+    "plots": "asterism.report.plots",
+}
+
+__all__ = ["__version__", *_HOMES, *_SUBMODULES]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from asterism.data.observations import Observations as Observations
+    from asterism.data.trajectories import Trajectories as Trajectories
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(_SUBMODULES[name])
+    else:
+        raise AttributeError(f"module 'asterism' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,42 @@
+"""The one place that says how numba compiles.
+
+Every kernel is decorated with :func:`kernel`. Signatures are lazy, so importing compiles
+nothing; machine code is cached on disk; the interpreter lock is released so that threads can
+run kernels side by side. Division by zero follows IEEE rules (numpy's error model): the
+callers check their inputs, a branch per division would only block vectorisation.
+
+numba invalidates its disk cache by the time stamp of the file that holds a function, and does
+not see that a kernel it calls, in another file, has changed. We therefore stamp every cache
+with the newest change in this whole folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+_FOLDER = Path(__file__).resolve().parent
+_STAMP = max((p.stat().st_mtime, p.stat().st_size) for p in _FOLDER.glob("*.py"))
+
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function with the project's options; ``options`` override them."""
+    settings: dict[str, Any] = {
+        "cache": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": {"contract"},
+    }
+    settings.update(options)
+
+    def decorate(f: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**settings)(f)
+        cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+        if cache_file is not None and hasattr(cache_file, "_source_stamp"):
+            cache_file._source_stamp = _STAMP
+        return dispatcher
+
+    return decorate if function is None else decorate(function)
