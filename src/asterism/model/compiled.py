@@ -87,7 +87,10 @@ def compile_graph(
     child_start = np.zeros(n_nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(flat_parents, minlength=n_nodes), out=child_start[1:])
     n_configurations = np.array(
-        [n_summary[n] if n in n_summary else int(np.prod(states[p])) for n, p in enumerate(parents)],
+        [
+            n_summary[n] if n in n_summary else int(np.prod(states[p]))
+            for n, p in enumerate(parents)
+        ],
         dtype=np.int64,
     )
     table_start = np.zeros(n_nodes + 1, dtype=np.int64)

@@ -1,0 +1,96 @@
+"""State labels: one spelling for 1, "1", 1.0 and "+1".
+
+A state written 1 in a network comes back from a CSV file as 1, 1.0 or "1", depending on the other
+values in its column. Labels are therefore compared by a common spelling, never by their type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import DataError, ModelError
+
+Label = Any
+
+
+def plain(label: Label) -> Label:
+    """The label as a plain Python value, so that it can be written to JSON."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def spelling(label: Label) -> str:
+    """The text by which labels are compared: equal for 1, "1", 1.0, " 1" and "+1"."""
+    label = plain(label)
+    if isinstance(label, bool):
+        return str(label)
+    text = str(label).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(number):
+        return text
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def checked_states(node: str, states: Sequence[Label]) -> tuple[Label, ...]:
+    """The labels of a node's states, at least two and all different."""
+    if isinstance(states, str):
+        raise ModelError(f"The states of node {node!r} must be a list of labels, got {states!r}.")
+    labels = tuple(plain(s) for s in states)
+    if len(labels) < 2:
+        raise ModelError(f"Node {node!r} needs at least two states, got {list(labels)}.")
+    for label in labels:
+        if not isinstance(label, (str, int, float)) or label != label or label == "":
+            raise ModelError(
+                f"The states of node {node!r} must be non-empty text or numbers, got {label!r}."
+            )
+    seen: dict[str, Label] = {}
+    for label in labels:
+        if spelling(label) in seen:
+            raise ModelError(
+                f"Two states of node {node!r} have the same label: "
+                f"{seen[spelling(label)]!r} and {label!r}."
+            )
+        seen[spelling(label)] = label
+    return labels
+
+
+def state_index(node: str, states: Sequence[Label], label: Label) -> int:
+    """The number of the state called ``label``, however it is spelled."""
+    wanted = spelling(label)
+    for index, state in enumerate(states):
+        if spelling(state) == wanted:
+            return index
+    raise DataError(unknown_state(node, states, label))
+
+
+def state_indices(node: str, states: Sequence[Label], labels: Any) -> NDArray[np.int64]:
+    """The numbers of many states at once; each distinct label is looked up once."""
+    known = {spelling(state): index for index, state in enumerate(states)}
+    values = np.asarray(labels)
+    if values.dtype.kind in "iufb":
+        distinct, inverse = np.unique(values, return_inverse=True)
+        items = distinct.tolist()
+    else:
+        order: dict[Label, int] = {}
+        flat = values.ravel().tolist()
+        inverse = np.array([order.setdefault(v, len(order)) for v in flat], dtype=np.int64)
+        items = list(order)
+    for item in items:
+        if spelling(item) not in known:
+            raise DataError(unknown_state(node, states, item))
+    numbers = np.array([known[spelling(item)] for item in items], dtype=np.int64)
+    result: NDArray[np.int64] = numbers[inverse.reshape(values.shape)]
+    return result
+
+
+def unknown_state(node: str, states: Sequence[Label], label: Label) -> str:
+    """The sentence that says which labels would have been right."""
+    valid = ", ".join(repr(s) for s in states)
+    return f"Node {node!r} has no state {plain(label)!r}; its states are {valid}."

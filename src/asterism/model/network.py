@@ -1,0 +1,342 @@
+"""The continuous-time Bayesian network: nodes, their states, their parents, and their rates.
+
+A :class:`Network` is checked once, when it is made, and does not change afterwards; ``with_rates``
+and ``with_initial`` make altered copies. What the kernels read is ``compiled``; graph helpers,
+label spelling, table checks, the file format and the joint chain each have their own file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import ModelError
+from asterism.model import joint_space, labels, network_file
+from asterism.model.compiled import CompiledNetwork, compile_graph
+from asterism.model.graphs import as_parents, checked_parents
+from asterism.model.rate_tables import as_numbers, checked_probabilities, checked_rates
+from asterism.model.summary_rates import SummaryRates
+
+if TYPE_CHECKING:
+    import networkx
+    from scipy.sparse import csr_matrix
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Rates = FloatArray | SummaryRates | None
+
+
+class Network:
+    """Nodes with named states that jump at rates set by the current states of their parents.
+
+    ``parents``: {node: [parents]}; cycles are legal. ``rates``: per node an array
+    (\\*parent states, S, S) with one axis per parent in their order, then from, then to; diagonals
+    optional; or :class:`SummaryRates`; or None for an *exogenous* node, whose path the data always
+    give. ``states``: {node: labels}, by default "0", "1", …; ``initial``: {node: probabilities},
+    uniform where not given.
+    """
+
+    def __init__(
+        self,
+        parents: Mapping[Any, Sequence[Any]],
+        rates: Mapping[Any, Any],
+        states: Mapping[Any, Sequence[Any]] | None = None,
+        initial: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self.parents: dict[str, tuple[str, ...]] = checked_parents(parents)
+        self.nodes: tuple[str, ...] = tuple(self.parents)
+        given_rates = self._by_node("rates", rates)
+        for node in self.nodes:
+            if node not in given_rates:
+                raise ModelError(
+                    f"Node {node!r} has no rates; give an array, SummaryRates, or None for a node "
+                    "whose path the data always give."
+                )
+        given_states = self._by_node("states", states)
+        self.states: dict[str, tuple[Any, ...]] = {
+            node: labels.checked_states(node, given_states[node])
+            if given_states.get(node) is not None
+            else _default_states(node, given_rates[node])
+            for node in self.nodes
+        }
+        self.rates: dict[str, Rates] = {
+            node: self._checked_rates(node, given_rates[node]) for node in self.nodes
+        }
+        given_initial = self._by_node("initial", initial)
+        self.initial: dict[str, FloatArray] = {
+            node: self._checked_initial(node, given_initial.get(node)) for node in self.nodes
+        }
+        self.exogenous: frozenset[str] = frozenset(n for n in self.nodes if self.rates[n] is None)
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: Any,
+        rates: Mapping[Any, Any],
+        states: Mapping[Any, Sequence[Any]] | None = None,
+        initial: Mapping[Any, Any] | None = None,
+    ) -> Network:
+        """A network on a networkx.DiGraph (or any graph that :func:`as_parents` reads).
+
+        Parents come in the order in which their edges were added; a ``states`` attribute of the
+        graph's nodes is used where ``states`` says nothing.
+        """
+        parents = as_parents(graph)
+        named = {str(n): s for n, s in (states or {}).items()}
+        if hasattr(graph, "predecessors"):
+            for node, attributes in graph.nodes(data=True):
+                if attributes.get("states") is not None:
+                    named.setdefault(str(node), attributes["states"])
+        return cls(parents, rates, named, initial)
+
+    # ---- sizes and labels -------------------------------------------------------------------
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def n_states(self) -> dict[str, int]:
+        """Number of states of every node."""
+        return {node: len(labels_) for node, labels_ in self.states.items()}
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {node: number for number, node in enumerate(self.nodes)}
+
+    def node_index(self, node: Any) -> int:
+        """The position of a node in ``nodes``."""
+        number = self._numbers.get(str(node))
+        if number is None:
+            raise ModelError(
+                f"There is no node {str(node)!r}; the nodes are {_listed(self.nodes)}."
+            )
+        return number
+
+    def state_index(self, node: Any, label: Any) -> int:
+        """The number of a node's state; 1, "1" and 1.0 are the same label."""
+        name = self.nodes[self.node_index(node)]
+        return labels.state_index(name, self.states[name], label)
+
+    def state_indices(self, node: Any, values: Any) -> IntArray:
+        """The numbers of many states of one node."""
+        name = self.nodes[self.node_index(node)]
+        return labels.state_indices(name, self.states[name], values)
+
+    # ---- other views ------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> networkx.DiGraph:
+        """A fresh networkx.DiGraph; every node carries its ``states``."""
+        import networkx
+
+        graph = networkx.DiGraph()
+        for node in self.nodes:
+            graph.add_node(node, states=self.states[node])
+        for node in self.nodes:
+            graph.add_edges_from((parent, node) for parent in self.parents[node])
+        return graph
+
+    @cached_property
+    def compiled(self) -> CompiledNetwork:
+        """The network as plain arrays, for the kernels; exogenous nodes have zero rates."""
+        weights: dict[int, list[list[int]]] = {}
+        n_summary: dict[int, int] = {}
+        tables: list[FloatArray] = []
+        for number, node in enumerate(self.nodes):
+            rates = self.rates[node]
+            if rates is None:
+                tables.append(np.zeros(len(self.states[node]) ** 2))
+            elif isinstance(rates, SummaryRates):
+                weights[number] = rates.shifted_weights
+                n_summary[number] = rates.n_summary
+                tables.append(rates.table.ravel())
+            else:
+                tables.append(rates.ravel())
+        return CompiledNetwork(
+            graph=compile_graph(self._sizes, self._parent_numbers, weights, n_summary),
+            rates=np.concatenate(tables),
+            initial=np.concatenate([self.initial[node] for node in self.nodes]),
+        )
+
+    @property
+    def n_joint_states(self) -> int:
+        return math.prod(self._sizes)
+
+    def joint_states(self, limit: int = joint_space.JOINT_LIMIT) -> IntArray:
+        """(n_joint, N) state numbers, the last node varying fastest."""
+        joint_space.require_joint_fits(self.n_joint_states, limit)
+        return joint_space.joint_states(self._sizes)
+
+    def joint_generator(self, limit: int = joint_space.JOINT_LIMIT) -> csr_matrix:
+        """The generator of the joint chain, rows in the order of ``joint_states``."""
+        joint_space.require_joint_fits(self.n_joint_states, limit)
+        rates = [self.rates[node] for node in self.nodes]
+        return joint_space.joint_generator(self._sizes, self._parent_numbers, rates)
+
+    # ---- altered copies ---------------------------------------------------------------------
+
+    def with_rates(self, rates: Mapping[Any, Any]) -> Network:
+        """A copy with other rates for the nodes named."""
+        changed = {**self.rates, **self._by_node("rates", rates)}
+        return Network(self.parents, changed, self.states, self.initial)
+
+    def with_initial(self, initial: Mapping[Any, Any] | None) -> Network:
+        """A copy with other initial probabilities for the nodes named; None: uniform for all."""
+        changed = None if initial is None else {**self.initial, **self._by_node("initial", initial)}
+        return Network(self.parents, self.rates, self.states, changed)
+
+    # ---- files ------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the JSON file."""
+        nodes = [
+            {
+                "name": node,
+                "states": list(self.states[node]),
+                "parents": list(self.parents[node]),
+                "initial": self.initial[node].tolist(),
+                "rates": network_file.rates_to_json(self.rates[node]),
+            }
+            for node in self.nodes
+        ]
+        return {"format": network_file.FORMAT, "version": network_file.VERSION, "nodes": nodes}
+
+    @classmethod
+    def from_dict(cls, content: Any, where: str = "The content") -> Network:
+        """The inverse of ``to_dict``; ``where`` names the source in messages."""
+        nodes = network_file.checked_content(content, where)["nodes"]
+        names = [str(n["name"]) for n in nodes]
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise ModelError(f"{where} has two nodes named {twice!r}.")
+        return cls(
+            parents={n["name"]: n["parents"] for n in nodes},
+            rates={
+                n["name"]: network_file.rates_from_json(str(n["name"]), n["rates"]) for n in nodes
+            },
+            states={n["name"]: n["states"] for n in nodes},
+            initial={n["name"]: n.get("initial") for n in nodes},
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the network as JSON."""
+        network_file.write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Network:
+        """Read a network that ``save`` wrote."""
+        return cls.from_dict(network_file.read_json(path), where=repr(str(path)))
+
+    # ---- comparison and text ----------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Network):
+            return NotImplemented
+        return (
+            self.nodes == other.nodes
+            and self.parents == other.parents
+            and self.states == other.states
+            and all(_same_rates(self.rates[n], other.rates[n]) for n in self.nodes)
+            and all(np.array_equal(self.initial[n], other.initial[n]) for n in self.nodes)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        n_edges = sum(map(len, self.parents.values()))
+        lines = [f"Network: {self.n_nodes} nodes, {n_edges} edges"]
+        shown = self.nodes[:20]
+        width = max(len(node) for node in shown)
+        for node in shown:
+            above = _listed(self.parents[node]) if self.parents[node] else "no parents"
+            rates = self.rates[node]
+            note = " (exogenous)" if rates is None else ""
+            note = " (summary rates)" if isinstance(rates, SummaryRates) else note
+            lines.append(
+                f"  {node:<{width}}  states {_listed(self.states[node])}  <- {above}{note}"
+            )
+        if len(shown) < self.n_nodes:
+            lines.append(f"  … and {self.n_nodes - len(shown)} more")
+        return "\n".join(lines)
+
+    # ---- checks -----------------------------------------------------------------------------
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [len(self.states[node]) for node in self.nodes]
+
+    @cached_property
+    def _parent_numbers(self) -> list[list[int]]:
+        return [[self._numbers[p] for p in self.parents[node]] for node in self.nodes]
+
+    def _by_node(self, what: str, given: Mapping[Any, Any] | None) -> dict[str, Any]:
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            raise ModelError(f"'{what}' must be a dictionary by node, got {type(given).__name__}.")
+        for node in given:
+            if str(node) not in self.parents:
+                raise ModelError(
+                    f"'{what}' names {str(node)!r}, which is not a node; "
+                    f"the nodes are {_listed(self.nodes)}."
+                )
+        return {str(node): value for node, value in given.items()}
+
+    def _checked_rates(self, node: str, rates: Any) -> Rates:
+        above = self.parents[node]
+        if rates is None:
+            if above:
+                raise ModelError(
+                    f"Node {node!r} has no rates (exogenous) and so cannot have parents, "
+                    f"got {_listed(above)}."
+                )
+            return None
+        sizes = [len(self.states[p]) for p in above]
+        n_states = len(self.states[node])
+        if isinstance(rates, SummaryRates):
+            if rates.n_states != n_states:
+                raise ModelError(
+                    f"The SummaryRates of node {node!r} are for {rates.n_states} states, "
+                    f"expected {n_states}."
+                )
+            return rates.ordered(node, above, sizes)
+        return checked_rates(node, rates, above, sizes, n_states)
+
+    def _checked_initial(self, node: str, initial: Any) -> FloatArray:
+        n_states = len(self.states[node])
+        if initial is None:
+            initial = np.full(n_states, 1.0 / n_states)
+        return checked_probabilities(
+            f"The initial distribution of node {node!r}", initial, n_states
+        )
+
+
+def _default_states(node: str, rates: Any) -> tuple[str, ...]:
+    if rates is None:
+        raise ModelError(f"Node {node!r} has no rates (exogenous), so its states must be given.")
+    if isinstance(rates, SummaryRates):
+        size = rates.n_states
+    else:
+        shape = as_numbers(f"The rates of node {node!r}", rates).shape
+        size = shape[-1] if shape else 0
+    return labels.checked_states(node, [str(i) for i in range(size)])
+
+
+def _same_rates(one: Rates, other: Rates) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, SummaryRates) and isinstance(other, SummaryRates):
+        return one == other
+    return one is None and other is None
+
+
+def _listed(names: Sequence[Any]) -> str:
+    shown = ", ".join(str(n) for n in names[:8])
+    return shown if len(names) <= 8 else f"{shown}, … ({len(names)} in all)"
