@@ -1,0 +1,109 @@
+"""The Python examples of the README and the docs run, in order, as a reader would run them.
+
+The blocks of one file share a namespace and a temporary working directory. A block that opens
+with ``python notest`` is shown but not run; blocks of other languages are not run either.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>.*)$")
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """(number of the line before the code, code) of every runnable Python block."""
+    blocks: list[tuple[int, str]] = []
+    opened: tuple[int, str, str] | None = None
+    body: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = FENCE.match(line)
+        if opened is None:
+            if match:
+                opened = (number, match["fence"], match["info"].strip())
+                body = []
+        elif match and match["fence"] == opened[1] and not match["info"].strip():
+            words = opened[2].split()
+            if words[:1] == ["python"] and "notest" not in words:
+                blocks.append((opened[0], textwrap.dedent("\n".join(body)) + "\n"))
+            opened = None
+        else:
+            body.append(line)
+    if opened is not None:
+        raise ValueError(f"the code block opened on line {opened[0]} is never closed")
+    return blocks
+
+
+def run_blocks(blocks: list[tuple[int, str]], filename: str) -> dict[str, object]:
+    namespace: dict[str, object] = {"__name__": "documentation"}
+    for line, code in blocks:
+        # Padding makes a traceback point at the line of the document.
+        exec(compile("\n" * line + code, filename, "exec"), namespace)
+    return namespace
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS_WITH_CODE = [d for d in DOCUMENTS if python_blocks(d.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS_WITH_CODE, ids=lambda d: d.name)
+def test_examples_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    run_blocks(python_blocks(document.read_text(encoding="utf-8")), str(document))
+
+
+def test_readme_has_an_example_that_runs() -> None:
+    assert ROOT / "README.md" in DOCUMENTS_WITH_CODE
+
+
+def test_only_runnable_python_is_found() -> None:
+    text = "\n".join(
+        [
+            "```python",
+            "a = 1",
+            "```",
+            "```python notest",
+            "raise SystemExit",
+            "```",
+            "```console",
+            "$ false",
+            "```",
+            "- in a list:",
+            "  ```python",
+            "  if a:",
+            "      a += 1",
+            "  ```",
+        ]
+    )
+    blocks = python_blocks(text)
+    assert [line for line, _ in blocks] == [1, 11]
+    assert run_blocks(blocks, "example")["a"] == 2
+
+
+def test_failure_names_the_line_of_the_document() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_blocks(python_blocks("Text.\n\n```python\nb = 2\nb / 0\n```\n"), "example.md")
+    assert caught.traceback[-1].lineno + 1 == 5
+
+
+def test_unclosed_block_is_an_error() -> None:
+    with pytest.raises(ValueError, match="line 2 is never closed"):
+        python_blocks("text\n```python\na = 1\n")
+
+
+LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    links = LINK.findall(document.read_text(encoding="utf-8"))
+    broken = [link for link in links if not (document.parent / link).exists()]
+    assert broken == []
