@@ -7,7 +7,7 @@ values in its column. Labels are therefore compared by a common spelling, never 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,22 +72,33 @@ def state_index(node: str, states: Sequence[Label], label: Label) -> int:
 
 def state_indices(node: str, states: Sequence[Label], labels: Any) -> NDArray[np.int64]:
     """The numbers of many states at once; each distinct label is looked up once."""
-    known = {spelling(state): index for index, state in enumerate(states)}
+    return numbers_of(states, labels, lambda label: unknown_state(node, states, label))
+
+
+def numbers_of(
+    known: Sequence[Label], labels: Any, complaint: Callable[[Label], str]
+) -> NDArray[np.int64]:
+    """The position of each label among the known ones; ``complaint`` words the error."""
+    positions = {spelling(label): position for position, label in enumerate(known)}
     values = np.asarray(labels)
-    if values.dtype.kind in "iufb":
-        distinct, inverse = np.unique(values, return_inverse=True)
-        items = distinct.tolist()
-    else:
-        order: dict[Label, int] = {}
-        flat = values.ravel().tolist()
-        inverse = np.array([order.setdefault(v, len(order)) for v in flat], dtype=np.int64)
-        items = list(order)
-    for item in items:
-        if spelling(item) not in known:
-            raise DataError(unknown_state(node, states, item))
-    numbers = np.array([known[spelling(item)] for item in items], dtype=np.int64)
-    result: NDArray[np.int64] = numbers[inverse.reshape(values.shape)]
+    order: dict[Label, int] = {}
+    # a dictionary rather than np.unique, which cannot sort a mixture of text and numbers
+    codes = [order.setdefault(value, len(order)) for value in values.ravel().tolist()]
+    for label in order:
+        if spelling(label) not in positions:
+            raise DataError(complaint(label))
+    found = np.array([positions[spelling(label)] for label in order], dtype=np.int64)
+    result: NDArray[np.int64] = found[np.array(codes, dtype=np.int64).reshape(values.shape)]
     return result
+
+
+def label_array(labels: Sequence[Label]) -> NDArray[Any]:
+    """Labels as an array to index with state numbers: numeric where all of them are numbers."""
+    if all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels):
+        return np.array(labels)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = list(labels)
+    return array
 
 
 def unknown_state(node: str, states: Sequence[Label], label: Label) -> str:

@@ -1,0 +1,199 @@
+"""Emissions of numbers with one mean per state: Gaussian and Poisson.
+
+Everything is computed in logs, so that a measurement far out in a tail stays finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from asterism.errors import DataError, ModelError
+from asterism.model.emission_base import (
+    FloatArray,
+    IntArray,
+    Values,
+    as_floats,
+    as_tuple,
+    checked_weights,
+    cluster_means,
+    finite_numbers,
+    require_n_states,
+    weighted_means,
+)
+
+#: a learned scale never falls below this share of the data's spread, or densities would explode
+SMALLEST_SCALE = 1e-6
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Normal noise around one mean per state; ``scale`` is the standard deviation.
+
+    ``scale`` is one number for all states or one per state. With ``learn=True``, means and scale
+    may be left out: they then start from clusters of the data.
+    """
+
+    means: Sequence[float] | None = None
+    scale: float | Sequence[float] | None = None
+    learn: bool = False
+
+    def __post_init__(self) -> None:
+        means, scale = self.means, self.scale
+        if (means is None or scale is None) and not self.learn:
+            raise ModelError("Gaussian needs means and a scale unless learn=True.")
+        if means is not None:
+            means = finite_numbers("Gaussian means", means)
+            object.__setattr__(self, "means", means)
+        if scale is None:
+            return
+        per_state = np.ndim(scale) > 0
+        scales = finite_numbers("Gaussian scale", scale if per_state else [scale])
+        if min(scales) <= 0.0:
+            raise ModelError(f"The scale of Gaussian must be positive, got {scale}.")
+        if per_state and means is not None and len(scales) != len(means):
+            raise ModelError(
+                f"Gaussian has {len(means)} means but {len(scales)} scales; "
+                "give one scale, or one per state."
+            )
+        object.__setattr__(self, "scale", scales if per_state else scales[0])
+
+    @property
+    def n_states(self) -> int | None:
+        if self.means is not None:
+            return len(self.means)
+        return len(self.scale) if isinstance(self.scale, tuple) else None
+
+    def log_likelihood(self, values: Values, states: Sequence[Any]) -> FloatArray:
+        means, scale = self._parameters()
+        require_n_states("Gaussian", self.n_states, states)
+        y = as_floats("Gaussian", values)
+        with np.errstate(over="ignore"):
+            z = (y[:, None] - means) / scale
+            result: FloatArray = -0.5 * z**2 - np.log(scale) - 0.5 * math.log(2.0 * math.pi)
+        return result
+
+    def sample(self, state_indices: IntArray, rng: np.random.Generator, states: Any) -> FloatArray:
+        means, scale = self._parameters()
+        require_n_states("Gaussian", self.n_states, states)
+        return rng.normal(means[state_indices], scale[state_indices])
+
+    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Gaussian:
+        means, scale = self._parameters()
+        y = as_floats("Gaussian", values)
+        w = checked_weights(y, weights, len(means))
+        if w.sum() <= 0.0:
+            return self
+        means = weighted_means(y, w, means)
+        squares = (y[:, None] - means) ** 2
+        floor = SMALLEST_SCALE * float(np.std(y))
+        if isinstance(self.scale, tuple):
+            total = w.sum(axis=0)
+            variance = (w * squares).sum(axis=0) / np.where(total > 0.0, total, 1.0)
+            fitted = np.where(total > 0.0, np.sqrt(variance), scale)
+            # without any spread there is nothing to learn a scale from: keep the old one
+            fitted = np.maximum(fitted, floor) if floor > 0.0 else scale
+            return replace(self, means=as_tuple(means), scale=as_tuple(fitted))
+        shared = max(math.sqrt(float((w * squares).sum() / w.sum())), floor)
+        return replace(self, means=as_tuple(means), scale=shared if floor > 0.0 else self.scale)
+
+    def initialise(self, values: Values, n_states: int) -> Gaussian:
+        if self.means is not None and self.scale is not None:
+            return self
+        y = as_floats("Gaussian", values)
+        if self.means is None:
+            means = cluster_means("Gaussian", y, n_states)
+        else:
+            means = np.array(self.means)
+        scale = self.scale
+        if scale is None:
+            within = np.abs(y[:, None] - means).min(axis=1)
+            # clusters of equal values have no width; EM needs some to move at all
+            scale = max(float(np.sqrt(np.mean(within**2))), 0.05 * float(np.std(y)))
+            if scale == 0.0:
+                raise DataError("The starting scale of Gaussian cannot be found; give scale=.")
+        return replace(self, means=as_tuple(means), scale=scale)
+
+    def to_dict(self) -> dict[str, Any]:
+        scale = list(self.scale) if isinstance(self.scale, tuple) else self.scale
+        means = None if self.means is None else list(self.means)
+        return {"kind": "gaussian", "means": means, "scale": scale, "learn": self.learn}
+
+    def _parameters(self) -> tuple[FloatArray, FloatArray]:
+        if self.means is None or self.scale is None:
+            raise ModelError("Gaussian has no means or scale yet: initialise it from data first.")
+        means = np.array(self.means)
+        return means, np.broadcast_to(np.asarray(self.scale, dtype=np.float64), means.shape)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts with one mean per state; with ``learn=True`` the means may be left out."""
+
+    means: Sequence[float] | None = None
+    learn: bool = False
+
+    def __post_init__(self) -> None:
+        if self.means is None:
+            if not self.learn:
+                raise ModelError("Poisson needs means unless learn=True.")
+            return
+        means = finite_numbers("Poisson means", self.means)
+        if min(means) < 0.0:
+            raise ModelError(f"The means of Poisson must not be negative, got {list(means)}.")
+        object.__setattr__(self, "means", means)
+
+    @property
+    def n_states(self) -> int | None:
+        return None if self.means is None else len(self.means)
+
+    def log_likelihood(self, values: Values, states: Sequence[Any]) -> FloatArray:
+        means = self._parameters()
+        require_n_states("Poisson", self.n_states, states)
+        counts = _counts(values)[:, None]
+        result: FloatArray = xlogy(counts, means) - means - gammaln(counts + 1.0)
+        return result
+
+    def sample(self, state_indices: IntArray, rng: np.random.Generator, states: Any) -> FloatArray:
+        means = self._parameters()
+        require_n_states("Poisson", self.n_states, states)
+        return rng.poisson(means[state_indices]).astype(np.float64)
+
+    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Poisson:
+        means = self._parameters()
+        counts = _counts(values)
+        w = checked_weights(counts, weights, len(means))
+        if w.sum() <= 0.0:
+            return self
+        # a mean of exactly zero would forbid every later count
+        floor = SMALLEST_SCALE * float(counts.mean())
+        return replace(self, means=as_tuple(np.maximum(weighted_means(counts, w, means), floor)))
+
+    def initialise(self, values: Values, n_states: int) -> Poisson:
+        if self.means is not None:
+            return self
+        counts = _counts(values)
+        means = cluster_means("Poisson", counts, n_states)
+        return replace(self, means=as_tuple(np.maximum(means, 0.05 * float(counts.mean()))))
+
+    def to_dict(self) -> dict[str, Any]:
+        means = None if self.means is None else list(self.means)
+        return {"kind": "poisson", "means": means, "learn": self.learn}
+
+    def _parameters(self) -> FloatArray:
+        if self.means is None:
+            raise ModelError("Poisson has no means yet: initialise it from data first.")
+        return np.array(self.means)
+
+
+def _counts(values: Values) -> FloatArray:
+    counts = as_floats("Poisson", values)
+    bad = (counts < 0.0) | (counts != np.floor(counts))
+    if bad.any():
+        raise DataError(f"Poisson measures counts 0, 1, 2, …, got {counts[bad][0]}.")
+    return counts
