@@ -1,0 +1,110 @@
+"""Owns what is stored about measurements: one record of arrays per node, and two small tables.
+
+Trajectories are numbers here (positions in ``Observations.trajectories``); states and values
+stay as the user wrote them, because only a network knows their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+ObjectArray = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeMeasurements:
+    """All measurements of one node, sorted by (trajectory, time)."""
+
+    trajectory: IntArray
+    time: FloatArray
+    value: NDArray[Any]
+    """float64, or object where the cells are labels; unused where ``likelihood`` is set."""
+    exact: BoolArray
+    """Rows that report the state itself and bypass the emission."""
+    row: IntArray
+    """Line of the user's table, for messages."""
+    likelihood: FloatArray | None = None
+    """(I, S) probability of the measurement under each state, if that is what was given."""
+    states: tuple[object, ...] | None = None
+    """Labels of the likelihood's columns; None = in the order of the network's states."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def holds_labels(self) -> bool:
+        return self.likelihood is None and self.value.dtype == object
+
+    def take(self, index: NDArray[Any], trajectory: IntArray | None = None) -> NodeMeasurements:
+        """Some of the rows, with new trajectory numbers if given."""
+        return NodeMeasurements(
+            trajectory=self.trajectory[index] if trajectory is None else trajectory,
+            time=self.time[index],
+            value=self.value[index],
+            exact=self.exact[index],
+            row=self.row[index],
+            likelihood=None if self.likelihood is None else self.likelihood[index],
+            states=self.states,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Exactly timed transitions, in the order of the user's table."""
+
+    trajectory: IntArray
+    time: FloatArray
+    node: ObjectArray
+    to: ObjectArray
+    previous: ObjectArray
+    """The state before the jump; None where it is not known."""
+    row: IntArray
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Times during which a node's state is known, in the order of the user's table."""
+
+    trajectory: IntArray
+    node: ObjectArray
+    start: FloatArray
+    end: FloatArray
+    state: ObjectArray
+    row: IntArray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def objects(values: Iterable[Any]) -> ObjectArray:
+    """A one-dimensional object array, whatever the elements are."""
+    items = list(values)
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def no_events() -> Events:
+    none = np.empty(0, dtype=np.int64)
+    return Events(none, np.empty(0), objects([]), objects([]), objects([]), none)
+
+
+def no_intervals() -> Intervals:
+    none = np.empty(0, dtype=np.int64)
+    return Intervals(none, objects([]), np.empty(0), np.empty(0), objects([]), none)
+
+
+def no_measurements() -> NodeMeasurements:
+    none = np.empty(0, dtype=np.int64)
+    return NodeMeasurements(none, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), none)

@@ -1,0 +1,436 @@
+"""Owns :class:`Observations`: everything that was measured, as the user wrote it.
+
+Different nodes may be measured at different times, several times at once, or never. Times have
+the user's unit; states and values the user's labels. A network and an emission turn
+observations into evidence (``inference/evidence_builder.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from asterism.data.known_paths import (
+    check_consistency,
+    parse_events,
+    parse_intervals,
+    resolve_trajectory,
+)
+from asterism.data.measurements import (
+    Events,
+    Intervals,
+    NodeMeasurements,
+    no_events,
+    no_intervals,
+    objects,
+)
+from asterism.data.spans_of_time import TimeLimit, check_inside, time_limits
+from asterism.data.tables import ParsedTable, TableFormat, check_likelihoods, parse_table
+from asterism.data.trajectories import Trajectories
+from asterism.data.validate import Problem, Problems
+from asterism.errors import DataError
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Observations:
+    """Measurements, events and intervals of one or more trajectories."""
+
+    trajectories: tuple[object, ...]
+    """Names of the trajectories."""
+    start: FloatArray
+    end: FloatArray
+    """(D,) the time each trajectory was followed."""
+    measurements: dict[str, NodeMeasurements]
+    events: Events
+    intervals: Intervals
+    ties: str = "error"
+    """Related nodes that jump at one recorded time: "error", or "order" = in the order of rows."""
+
+    # ------------------------------------------------------------------ construction
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame | None = None,
+        start: TimeLimit = None,
+        end: TimeLimit = None,
+        events: pd.DataFrame | None = None,
+        intervals: pd.DataFrame | None = None,
+        exact: Any = None,
+        *,
+        kind: str = "auto",
+        trajectory: str = "trajectory",
+        time: str = "time",
+        node: str = "node",
+        value: str = "value",
+        nodes: Sequence[str] | None = None,
+        labels: Collection[str] | bool = (),
+        sort: bool = False,
+        ties: str = "error",
+    ) -> Observations:
+        """Read a wide table (trajectory, time, one column per node) or a long one.
+
+        A long table has the columns trajectory, time, node and value, or one column
+        ``p_<state>`` per state instead of value. ``events`` has trajectory, time, node, to and
+        optionally from; ``intervals`` trajectory, node, start, end, state. ``exact`` marks rows
+        that report the state itself: the name of a boolean column, a mask, or "first".
+        ``labels`` lists columns whose cells are names even if they look like numbers.
+        """
+        form = TableFormat(kind, trajectory, time, node, value, nodes, labels, exact, sort)
+        observations, problems = cls._read(frame, form, start, end, events, intervals, ties)
+        problems.raise_errors()
+        problems.warn()
+        assert observations is not None
+        return observations
+
+    @classmethod
+    def check_frame(
+        cls,
+        frame: pd.DataFrame | None = None,
+        start: TimeLimit = None,
+        end: TimeLimit = None,
+        events: pd.DataFrame | None = None,
+        intervals: pd.DataFrame | None = None,
+        **options: Any,
+    ) -> tuple[Observations | None, list[Problem]]:
+        """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
+        ties = options.pop("ties", "error")
+        form = TableFormat(**options)
+        observations, problems = cls._read(frame, form, start, end, events, intervals, ties)
+        return observations, problems.found
+
+    @classmethod
+    def _read(
+        cls,
+        frame: pd.DataFrame | None,
+        form: TableFormat,
+        start: TimeLimit,
+        end: TimeLimit,
+        events: pd.DataFrame | None,
+        intervals: pd.DataFrame | None,
+        ties: str,
+    ) -> tuple[Observations | None, Problems]:
+        problems = Problems()
+        if ties not in ("error", "order"):
+            problems.add(f"ties={ties!r} is unknown; use 'error' or 'order'")
+        if form.kind not in ("auto", "wide", "long"):
+            problems.add(f"kind={form.kind!r} is unknown; use 'auto', 'wide' or 'long'")
+        table = ParsedTable([], np.empty(0), np.empty(0), {})
+        if frame is not None and (len(frame) or (events is None and intervals is None)):
+            table = parse_table(frame, form, problems)
+        elif frame is None and events is None and intervals is None:
+            problems.add("there is nothing to read: no table, no events, no intervals")
+        numbering: dict[object, int] = {name: i for i, name in enumerate(table.trajectories)}
+        known_events = parse_events(events, numbering, problems)
+        known_intervals = parse_intervals(intervals, numbering, problems)
+        for limit in (start, end):
+            if isinstance(limit, Mapping):
+                for name in limit:
+                    resolve_trajectory(name, numbering)
+        trajectories = list(numbering)
+        starts, ends = time_limits(
+            trajectories,
+            (table.first, table.last),
+            known_events,
+            known_intervals,
+            (start, end),
+            problems,
+        )
+        check_inside(
+            trajectories,
+            (starts, ends),
+            table.measurements,
+            known_events,
+            known_intervals,
+            problems,
+        )
+        check_consistency(known_events, known_intervals, trajectories, problems)
+        if problems.errors:
+            return None, problems
+        return (
+            cls(
+                tuple(trajectories),
+                starts,
+                ends,
+                table.measurements,
+                known_events,
+                known_intervals,
+                ties,
+            ),
+            problems,
+        )
+
+    @classmethod
+    def from_likelihoods(
+        cls,
+        times: Sequence[ArrayLike],
+        likelihoods: Sequence[Mapping[str, ArrayLike]],
+        start: TimeLimit = None,
+        end: TimeLimit = None,
+        *,
+        trajectories: Sequence[object] | None = None,
+        states: Mapping[str, Sequence[object]] | None = None,
+    ) -> Observations:
+        """Measurements given as P(y | state), one (I, S) array per trajectory and node.
+
+        ``times[d]`` holds the I times of trajectory d. A row of nan is not measured. Columns
+        follow the order of the network's states unless ``states`` names them.
+        """
+        if len(times) != len(likelihoods):
+            raise DataError(
+                f"there are {len(times)} arrays of times but {len(likelihoods)} of likelihoods; "
+                "give one of each per trajectory"
+            )
+        if len(times) == 0:
+            raise DataError("there is nothing to read: no trajectories")
+        names = list(range(len(times))) if trajectories is None else list(trajectories)
+        if len(names) != len(times) or len(set(names)) != len(names):
+            raise DataError(f"trajectories= must hold {len(times)} different names")
+        problems = Problems()
+        clock = [np.atleast_1d(np.asarray(t, dtype=np.float64)) for t in times]
+        for name, t in zip(names, clock):
+            if not np.isfinite(t).all():
+                problems.add("a time is missing or not finite", trajectory=name)
+            elif (np.diff(t) < 0).any():
+                problems.add("the times are not sorted", trajectory=name)
+        problems.raise_errors()
+        nodes = list(dict.fromkeys(str(n) for table in likelihoods for n in table))
+        measurements = {
+            node: _likelihood_record(
+                node, names, clock, likelihoods, (states or {}).get(node), problems
+            )
+            for node in nodes
+        }
+        problems.raise_errors()
+        first = np.array([t.min(initial=np.inf) for t in clock])
+        last = np.array([t.max(initial=-np.inf) for t in clock])
+        limits = time_limits(
+            names, (first, last), no_events(), no_intervals(), (start, end), problems
+        )
+        check_inside(names, limits, measurements, no_events(), no_intervals(), problems)
+        problems.raise_errors()
+        return cls(tuple(names), *limits, measurements, no_events(), no_intervals())
+
+    @classmethod
+    def from_trajectories(
+        cls, paths: Trajectories, nodes: Iterable[str] | None = None
+    ) -> Observations:
+        """Paths known throughout, as intervals and events of the given nodes (default: all)."""
+        from asterism.data.full_paths import path_events, path_intervals
+
+        wanted = tuple(paths.nodes if nodes is None else nodes)
+        unknown = [n for n in wanted if n not in paths.nodes]
+        if unknown:
+            raise DataError(f"the paths have no node {unknown[0]!r}; they have {paths.nodes}")
+        return cls(
+            tuple(paths.labels),
+            paths.start.copy(),
+            paths.end.copy(),
+            {},
+            path_events(paths, wanted),
+            path_intervals(paths, wanted),
+        )
+
+    @classmethod
+    def from_csv(cls, path: str | Path, **options: Any) -> Observations:
+        """Read a table with its side files; see :func:`asterism.data.csv_files.read_observations`."""
+        from asterism.data.csv_files import read_observations
+
+        return read_observations(path, **options)
+
+    # ------------------------------------------------------------------ views
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Measured nodes in the order of the table, then those known only by events or intervals."""
+        extra = [*self.events.node, *self.intervals.node]
+        return tuple(dict.fromkeys([*self.measurements, *extra]))
+
+    @property
+    def n_trajectories(self) -> int:
+        return len(self.trajectories)
+
+    @property
+    def n_measurements(self) -> int:
+        return sum(len(m) for m in self.measurements.values())
+
+    def to_frame(self, kind: str = "wide") -> pd.DataFrame:
+        """The measurements as a wide or a long table."""
+        from asterism.data.frames import long_frame, wide_frame
+
+        if kind not in ("wide", "long"):
+            raise DataError(f"kind={kind!r} is unknown; use 'wide' or 'long'")
+        return wide_frame(self) if kind == "wide" else long_frame(self)
+
+    def events_frame(self) -> pd.DataFrame:
+        """The events: trajectory, time, node, to, from."""
+        from asterism.data.frames import events_frame
+
+        return events_frame(self)
+
+    def intervals_frame(self) -> pd.DataFrame:
+        """The intervals: trajectory, node, start, end, state."""
+        from asterism.data.frames import intervals_frame
+
+        return intervals_frame(self)
+
+    def to_csv(self, path: str | Path, kind: str = "wide") -> None:
+        """Write the table, and beside it start, end, events and intervals."""
+        from asterism.data.csv_files import write_observations
+
+        write_observations(self, path, kind)
+
+    def describe(self) -> pd.DataFrame:
+        """Per node: points, share of missing cells, time span and typical gap."""
+        from asterism.data.frames import describe
+
+        return describe(self)
+
+    def __repr__(self) -> str:
+        parts = [f"{self.n_measurements} measurements"]
+        if len(self.events):
+            parts.append(f"{len(self.events)} events")
+        if len(self.intervals):
+            parts.append(f"{len(self.intervals)} intervals")
+        shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
+        span = ""
+        if self.n_trajectories:
+            span = f", time {self.start.min():g} to {self.end.max():g}"
+        return (
+            f"<Observations: {self.n_trajectories} trajectories, {len(self.nodes)} nodes "
+            f"({shown}), {', '.join(parts)}{span}>"
+        )
+
+    # ------------------------------------------------------------------ derived observations
+    def select(self, trajectories: Iterable[object]) -> Observations:
+        """Only some trajectories, by name, in the given order."""
+        wanted = list(trajectories)
+        position = {name: i for i, name in enumerate(self.trajectories)}
+        for name in wanted:
+            if name not in position:
+                raise DataError(
+                    f"there is no trajectory {name!r}; the first ones are "
+                    f"{list(self.trajectories[:5])}"
+                )
+        if len(set(wanted)) != len(wanted):
+            raise DataError("a trajectory was selected twice")
+        index = np.array([position[name] for name in wanted], dtype=np.int64)
+        new = np.full(self.n_trajectories, -1, dtype=np.int64)
+        new[index] = np.arange(len(index))
+        events, intervals = self.events, self.intervals
+        e, i = new[events.trajectory] >= 0, new[intervals.trajectory] >= 0
+        return replace(
+            self,
+            trajectories=tuple(wanted),
+            start=self.start[index],
+            end=self.end[index],
+            measurements={n: _renumbered(m, new) for n, m in self.measurements.items()},
+            events=Events(
+                new[events.trajectory[e]],
+                events.time[e],
+                events.node[e],
+                events.to[e],
+                events.previous[e],
+                events.row[e],
+            ),
+            intervals=Intervals(
+                new[intervals.trajectory[i]],
+                intervals.node[i],
+                intervals.start[i],
+                intervals.end[i],
+                intervals.state[i],
+                intervals.row[i],
+            ),
+        )
+
+    def rename(self, nodes: Mapping[str, str]) -> Observations:
+        """Other names for some nodes."""
+        new = [nodes.get(n, n) for n in self.nodes]
+        if len(set(new)) != len(new):
+            raise DataError("renaming would give two nodes the same name")
+        return replace(
+            self,
+            measurements={nodes.get(n, n): m for n, m in self.measurements.items()},
+            events=replace(self.events, node=objects(nodes.get(n, n) for n in self.events.node)),
+            intervals=replace(
+                self.intervals, node=objects(nodes.get(n, n) for n in self.intervals.node)
+            ),
+        )
+
+    def scale_time(self, factor: float) -> Observations:
+        """The same observations with all times multiplied, e.g. 60 for minutes from hours."""
+        if not (np.isfinite(factor) and factor > 0):
+            raise DataError(f"time can only be scaled by a positive number, not {factor!r}")
+        return replace(
+            self,
+            start=self.start * factor,
+            end=self.end * factor,
+            measurements={
+                n: replace(m, time=m.time * factor) for n, m in self.measurements.items()
+            },
+            events=replace(self.events, time=self.events.time * factor),
+            intervals=replace(
+                self.intervals,
+                start=self.intervals.start * factor,
+                end=self.intervals.end * factor,
+            ),
+        )
+
+
+def _renumbered(record: NodeMeasurements, new: NDArray[np.int64]) -> NodeMeasurements:
+    number = new[record.trajectory]
+    keep = np.flatnonzero(number >= 0)
+    keep = keep[np.argsort(number[keep], kind="stable")]
+    return record.take(keep, number[keep])
+
+
+def _likelihood_record(
+    node: str,
+    names: Sequence[object],
+    clock: Sequence[FloatArray],
+    likelihoods: Sequence[Mapping[str, ArrayLike]],
+    states: Sequence[object] | None,
+    problems: Problems,
+) -> NodeMeasurements:
+    trajectory, time, blocks = [], [], []
+    for d, table in enumerate(likelihoods):
+        if node not in table:
+            continue
+        block = np.asarray(table[node], dtype=np.float64)
+        if block.ndim != 2 or len(block) != len(clock[d]):
+            raise DataError(
+                f"trajectory {names[d]!r}, node {node!r}: the likelihoods have shape {block.shape} "
+                f"but there are {len(clock[d])} times; give one row per time, one column per state"
+            )
+        keep = ~np.isnan(block).all(axis=1)
+        trajectory.append(np.full(int(keep.sum()), d, dtype=np.int64))
+        time.append(clock[d][keep])
+        blocks.append(block[keep])
+    width = {b.shape[1] for b in blocks} | ({len(states)} if states is not None else set())
+    if len(width) != 1:
+        raise DataError(
+            f"node {node!r}: the likelihoods have {sorted(width)} states; make them agree"
+        )
+    number, matrix = np.concatenate(trajectory), np.concatenate(blocks)
+    check_likelihoods(
+        node,
+        matrix,
+        np.arange(len(number), dtype=np.int64),
+        objects(names[int(d)] for d in number),
+        problems,
+    )
+    return NodeMeasurements(
+        number,
+        np.concatenate(time),
+        np.full(len(number), np.nan),
+        np.zeros(len(number), dtype=np.bool_),
+        np.arange(len(number), dtype=np.int64),
+        likelihood=matrix,
+        states=None if states is None else tuple(states),
+    )

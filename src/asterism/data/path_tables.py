@@ -1,0 +1,299 @@
+"""Owns the tables of jump paths: reading with checks, writing, and the CSV form with side file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asterism.data import columns
+from asterism.data.csv_files import read_meta, read_text_table, side_file, write_atomically
+from asterism.data.labels import canonical, encode, plain
+from asterism.data.measurements import objects
+from asterism.data.validate import FIRST_ROW, Problems
+from asterism.errors import DataError
+
+if TYPE_CHECKING:
+    from asterism.data.trajectories import Trajectories
+
+IntArray = NDArray[np.int64]
+FORMAT = "asterism-trajectories"
+
+
+def parse_paths(
+    frame: pd.DataFrame,
+    states: Mapping[str, Sequence[Any]] | None,
+    end: float | Mapping[Any, float] | None,
+    column: tuple[str, str, str, str],
+    sort: bool = False,
+) -> dict[str, Any]:
+    """The fields of Trajectories from a table of entered states; raises with every problem."""
+    problems = Problems()
+    frame = frame.rename(columns=str)
+    absent = [c for c in column[1:] if c not in frame.columns]
+    if absent:
+        raise DataError(
+            f"a table of paths needs the column(s) {', '.join(absent)}; it has "
+            f"{', '.join(map(str, frame.columns))}"
+        )
+    if len(frame) == 0:
+        raise DataError("the table of paths is empty: it has no rows")
+    rows = np.arange(len(frame), dtype=np.int64) + FIRST_ROW
+    name = objects([0] * len(frame))
+    if column[0] in frame.columns:
+        raw = columns.cells(frame[column[0]])
+        problems.add_rows(
+            columns.missing(raw), "the trajectory is missing", rows=rows, column=column[0]
+        )
+        name = columns.names(raw)
+    time = columns.times(
+        columns.cells(frame[column[1]]), column[1], problems=problems, rows=rows, trajectory=name
+    )
+    for c in column[2:]:
+        gone = columns.missing(columns.cells(frame[c]))
+        problems.add_rows(gone, "the cell is empty", rows=rows, trajectory=name, column=c)
+    problems.raise_errors()
+    node_name = objects(str(plain(v)) for v in columns.cells(frame[column[2]]))
+    cell = columns.cells(frame[column[3]])
+    trajectory, labels = pd.factorize(name)
+    found = [str(n) for n in pd.unique(node_name)]
+    nodes = tuple(found if states is None else (str(n) for n in states))
+    if extra := sorted(set(found) - set(nodes)):
+        raise DataError(f"node {extra[0]!r} is not among the nodes of states=: {list(nodes)}")
+    node = encode(node_name, nodes)
+    known: dict[str, tuple[Any, ...]] = {}
+    state = np.empty(len(frame), dtype=np.int64)
+    for n, one in enumerate(nodes):
+        mine = np.flatnonzero(node == n)
+        known[one] = _state_labels(cell[mine], None if states is None else states[one])
+        state[mine] = encode(cell[mine], known[one])
+        for i in mine[state[mine] < 0]:
+            problems.add(
+                f"node {one!r} has no state {cell[i]!r}; its states are {list(known[one])}",
+                trajectory=name[i],
+                row=int(rows[i]),
+                column=column[3],
+                value=cell[i],
+            )
+    problems.raise_errors()
+    if not sort:
+        _check_sorted(trajectory, node, time, name, rows, column[1], problems)
+        problems.raise_errors()
+    fields = _assemble(trajectory, time, node, state, rows, list(labels), nodes, problems)
+    fields["end"] = _ends(fields["end"], fields["start"], list(labels), end, problems)
+    problems.raise_errors()
+    return {**fields, "nodes": nodes, "states": known, "labels": tuple(plain(x) for x in labels)}
+
+
+def _state_labels(cells: NDArray[Any], given: Sequence[Any] | None) -> tuple[Any, ...]:
+    if given is not None:
+        return tuple(given)
+    unique = {canonical(v): plain(v) for v in pd.unique(cells)}
+    values = list(unique.values())
+    try:
+        return tuple(sorted(values))
+    except TypeError:
+        return tuple(sorted(values, key=str))
+
+
+def _check_sorted(
+    trajectory: NDArray[Any],
+    node: IntArray,
+    time: NDArray[np.float64],
+    name: NDArray[Any],
+    rows: IntArray,
+    column: str,
+    problems: Problems,
+) -> None:
+    order = np.lexsort((rows, node, trajectory))
+    same = (np.diff(trajectory[order]) == 0) & (np.diff(node[order]) == 0)
+    back = same & (np.diff(time[order]) < 0)
+    problems.add_rows(
+        np.concatenate([[False], back]),
+        "time {value} comes before the time of the node's previous row; sort the table or pass "
+        "sort=True",
+        rows=rows[order],
+        trajectory=name[order],
+        value=time[order],
+        column=column,
+    )
+
+
+def _assemble(
+    trajectory: NDArray[Any],
+    time: NDArray[np.float64],
+    node: IntArray,
+    state: IntArray,
+    rows: IntArray,
+    labels: list[Any],
+    nodes: tuple[str, ...],
+    problems: Problems,
+) -> dict[str, Any]:
+    n_trajectories, n_nodes = len(labels), len(nodes)
+    start = np.full(n_trajectories, np.inf)
+    last = np.full(n_trajectories, -np.inf)
+    np.minimum.at(start, trajectory, time)
+    np.maximum.at(last, trajectory, time)
+    order = np.lexsort((rows, time, node, trajectory))
+    t, n, d, x, r = time[order], node[order], trajectory[order], state[order], rows[order]
+    same = np.concatenate([[False], (np.diff(d) == 0) & (np.diff(n) == 0)])
+    first = ~same
+    initial = np.full((n_trajectories, n_nodes), -1, dtype=np.int64)
+    initial[d[first], n[first]] = x[first]
+    for i in np.flatnonzero(first & (t > start[d])):
+        problems.add(
+            f"node {nodes[n[i]]!r} starts at {t[i]:g}, after the trajectory's start at "
+            f"{start[d[i]]:g}; give its state from the start",
+            trajectory=labels[d[i]],
+            row=int(r[i]),
+        )
+    for k, m in zip(*np.nonzero(initial < 0)):
+        problems.add(f"node {nodes[m]!r} has no row", trajectory=labels[k])
+    changed = np.concatenate([[False], np.diff(x) != 0]) & same
+    for i in np.flatnonzero(changed & np.concatenate([[False], np.diff(t) == 0])):
+        problems.add(
+            f"node {nodes[n[i]]!r} has two different states at time {t[i]:g}",
+            trajectory=labels[d[i]],
+            row=int(r[i]),
+        )
+    jump = np.flatnonzero(changed)
+    jump = jump[np.lexsort((r[jump], t[jump], d[jump]))]
+    return {
+        "start": start,
+        "end": last,
+        "initial": initial,
+        "jump_offset": np.searchsorted(d[jump], np.arange(n_trajectories + 1)).astype(np.int64),
+        "jump_time": t[jump],
+        "jump_node": n[jump].astype(np.int64),
+        "jump_state": x[jump].astype(np.int64),
+    }
+
+
+def _ends(
+    last: NDArray[np.float64],
+    start: NDArray[np.float64],
+    labels: list[Any],
+    end: float | Mapping[Any, float] | None,
+    problems: Problems,
+) -> NDArray[np.float64]:
+    if end is None:
+        return last
+    given = {canonical(k): v for k, v in end.items()} if isinstance(end, Mapping) else {}
+    result = last.copy()
+    for d, label in enumerate(labels):
+        value = given.get(canonical(label)) if isinstance(end, Mapping) else end
+        if value is None:
+            continue
+        if not np.isfinite(value) or value < last[d]:
+            problems.add(
+                f"the end {value!r} lies before the last row at {last[d]:g}: a negative duration",
+                trajectory=label,
+            )
+        result[d] = value
+    return result
+
+
+def paths_frame(paths: Trajectories) -> pd.DataFrame:
+    """The start of every node, then every jump, trajectory by trajectory."""
+    n_trajectories, n_nodes = paths.initial.shape
+    d = np.concatenate(
+        [
+            np.repeat(np.arange(n_trajectories), n_nodes),
+            np.repeat(np.arange(n_trajectories), np.diff(paths.jump_offset)),
+        ]
+    )
+    node = np.concatenate([np.tile(np.arange(n_nodes), n_trajectories), paths.jump_node])
+    state = np.concatenate([paths.initial.ravel(), paths.jump_state])
+    time = np.concatenate([np.repeat(paths.start, n_nodes), paths.jump_time])
+    order = np.argsort(d, kind="stable")
+    width = max((len(s) for s in paths.states.values()), default=1)
+    names = np.empty((n_nodes, width), dtype=object)
+    for n, one in enumerate(paths.nodes):
+        names[n, : len(paths.states[one])] = list(paths.states[one])
+    entered = names[node, state][order]
+    frame = pd.DataFrame(
+        {
+            "trajectory": objects(paths.labels)[d[order]],
+            "time": time[order],
+            "node": objects(paths.nodes)[node[order]],
+            "state": entered,
+        }
+    )
+    return frame.infer_objects()
+
+
+def reorder(
+    paths: Trajectories, nodes: tuple[str, ...], states: Mapping[str, Sequence[Any]]
+) -> Trajectories:
+    """The same paths with nodes and states numbered as asked."""
+    from asterism.data.trajectories import Trajectories
+
+    if set(nodes) != set(paths.nodes):
+        missing = sorted(set(nodes) - set(paths.nodes)) or sorted(set(paths.nodes) - set(nodes))
+        raise DataError(f"the paths and the network do not have the same nodes: {missing[0]!r}")
+    position = {n: i for i, n in enumerate(nodes)}
+    width = max(len(s) for s in paths.states.values())
+    number = np.full((len(paths.nodes), width), -1, dtype=np.int64)
+    for n, one in enumerate(paths.nodes):
+        code = encode(objects(paths.states[one]), tuple(states[one]))
+        number[n, : len(code)] = code
+    new_node = np.array([position[n] for n in paths.nodes], dtype=np.int64)
+    initial = np.empty_like(paths.initial)
+    initial[:, new_node] = number[np.arange(len(paths.nodes)), paths.initial]
+    jump_state = number[paths.jump_node, paths.jump_state]
+    for column, one in enumerate(paths.nodes):
+        seen = number[column] < 0
+        used = np.concatenate(
+            [paths.initial[:, column], paths.jump_state[paths.jump_node == column]]
+        )
+        bad = used[seen[used]]
+        if len(bad):
+            raise DataError(
+                f"node {one!r} has no state {paths.states[one][bad[0]]!r}; its states are "
+                f"{list(states[one])}"
+            )
+    return Trajectories(
+        nodes=nodes,
+        states={n: tuple(states[n]) for n in nodes},
+        labels=paths.labels,
+        start=paths.start,
+        end=paths.end,
+        initial=initial,
+        jump_offset=paths.jump_offset,
+        jump_time=paths.jump_time,
+        jump_node=new_node[paths.jump_node],
+        jump_state=jump_state,
+    )
+
+
+def save_paths(paths: Trajectories, path: str | Path) -> None:
+    """Write the table, and ``<name>.meta.json`` with the states and the end of each trajectory."""
+    meta = {
+        "format": FORMAT,
+        "version": 1,
+        "nodes": list(paths.nodes),
+        "states": {n: [plain(s) for s in paths.states[n]] for n in paths.nodes},
+        "trajectories": [plain(x) for x in paths.labels],
+        "end": paths.end.tolist(),
+    }
+    write_atomically(Path(path), paths_frame(paths).to_csv(index=False, lineterminator="\n"))
+    write_atomically(side_file(path, "meta.json"), json.dumps(meta, indent=1))
+
+
+def load_paths(path: str | Path) -> dict[str, Any]:
+    """The fields of Trajectories from a CSV table and its side file, if there is one."""
+    frame = read_text_table(path)
+    meta = read_meta(path, FORMAT)
+    if meta is None:
+        return parse_paths(frame, None, None, ("trajectory", "time", "node", "state"))
+    states = {n: tuple(meta["states"][n]) for n in meta["nodes"]}
+    end = dict(zip(meta["trajectories"], meta["end"]))
+    fields = parse_paths(frame, states, end, ("trajectory", "time", "node", "state"))
+    by_text = {canonical(x): x for x in meta["trajectories"]}
+    fields["labels"] = tuple(by_text.get(canonical(x), x) for x in fields["labels"])
+    return fields

@@ -1,0 +1,142 @@
+"""Owns :class:`Statistics`: time spent and jumps made, per node and parent configuration.
+
+Counted from known paths or expected under a posterior: the object is the same. Kernels hold the
+numbers flat; this file also owns the layout of the flat dwell times (``dwell_start``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asterism.errors import DataError
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class GraphArrays(Protocol):
+    """The part of a compiled graph that gives flat tables their shape."""
+
+    @property
+    def n_states(self) -> IntArray: ...
+    @property
+    def n_configurations(self) -> IntArray: ...
+    @property
+    def table_start(self) -> IntArray: ...
+    @property
+    def is_summary(self) -> NDArray[np.bool_]: ...
+
+
+def dwell_start(n_states: IntArray, n_configurations: IntArray) -> IntArray:
+    """(N+1,) offset of each node's (n_configurations, S) block in the flat dwell times."""
+    return np.concatenate([[0], np.cumsum(n_configurations * n_states)]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Statistics:
+    """Dwell times T and transition counts M of every family."""
+
+    dwell_times: dict[str, FloatArray]
+    """Per node an array (*parent states, S); (n_s, S) for a summary of n_s values."""
+    transitions: dict[str, FloatArray]
+    """Per node an array (*parent states, S, S) with zero diagonal; (n_s, S, S) for a summary."""
+    parents: dict[str, tuple[str, ...]]
+    states: dict[str, tuple[object, ...]]
+    """Labels of the states, for tables."""
+
+    @classmethod
+    def from_flat(
+        cls,
+        nodes: Sequence[str],
+        parents: Mapping[str, Sequence[str]],
+        graph: GraphArrays,
+        dwell_flat: FloatArray,
+        transitions_flat: FloatArray,
+        states: Mapping[str, Sequence[object]] | None = None,
+    ) -> Statistics:
+        """Cut flat arrays, laid out like the graph's tables, into one array per node."""
+        begin = dwell_start(graph.n_states, graph.n_configurations)
+        size = {node: int(s) for node, s in zip(nodes, graph.n_states)}
+        dwell: dict[str, FloatArray] = {}
+        moves: dict[str, FloatArray] = {}
+        for n, node in enumerate(nodes):
+            s = size[node]
+            above: tuple[int, ...] = tuple(size[p] for p in parents[node])
+            if graph.is_summary[n]:
+                above = (int(graph.n_configurations[n]),)
+            dwell[node] = dwell_flat[begin[n] : begin[n + 1]].reshape(*above, s).copy()
+            table = transitions_flat[graph.table_start[n] : graph.table_start[n + 1]]
+            moves[node] = table.reshape(*above, s, s).copy()
+            moves[node][..., np.arange(s), np.arange(s)] = 0.0
+        labels = {n: tuple((states or {}).get(n, range(size[n]))) for n in nodes}
+        return cls(dwell, moves, {n: tuple(parents[n]) for n in nodes}, labels)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(self.dwell_times)
+
+    def __add__(self, other: object) -> Statistics:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        if self.parents != other.parents or any(
+            self.dwell_times[n].shape != other.dwell_times[n].shape for n in self.nodes
+        ):
+            raise DataError("statistics of different graphs cannot be added")
+        return Statistics(
+            {n: self.dwell_times[n] + other.dwell_times[n] for n in self.nodes},
+            {n: self.transitions[n] + other.transitions[n] for n in self.nodes},
+            self.parents,
+            self.states,
+        )
+
+    def __radd__(self, other: object) -> Statistics:
+        """Lets ``sum()`` add up statistics."""
+        return self if other == 0 else NotImplemented
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per node, parent configuration and pair of different states.
+
+        ``dwell_time`` is the time spent in ``from`` under the configuration, and so repeats for
+        each ``to``.
+        """
+        rows: list[dict[str, Any]] = []
+        for node in self.nodes:
+            labels = self.states[node]
+            dwell = self.dwell_times[node].reshape(-1, len(labels))
+            moves = self.transitions[node].reshape(-1, len(labels), len(labels))
+            for u, configuration in enumerate(self._configurations(node, len(dwell))):
+                for x, y in product(range(len(labels)), repeat=2):
+                    if x != y:
+                        rows.append(
+                            {
+                                "node": node,
+                                "configuration": configuration,
+                                "from": labels[x],
+                                "to": labels[y],
+                                "dwell_time": dwell[u, x],
+                                "transitions": moves[u, x, y],
+                            }
+                        )
+        return pd.DataFrame(rows)
+
+    def _configurations(self, node: str, n_configurations: int) -> list[str]:
+        above = self.parents[node]
+        shape = self.dwell_times[node].shape[:-1]
+        if shape != tuple(len(self.states[p]) for p in above if p in self.states):
+            return [f"summary={s}" for s in range(n_configurations)]
+        return [
+            ", ".join(f"{p}={label}" for p, label in zip(above, labels))
+            for labels in product(*(self.states[p] for p in above))
+        ]
+
+    def __repr__(self) -> str:
+        n_jumps = sum(float(m.sum()) for m in self.transitions.values())
+        time = float(self.dwell_times[self.nodes[0]].sum()) if self.nodes else 0.0
+        return f"<Statistics: {len(self.nodes)} nodes, {n_jumps:g} transitions in time {time:g}>"

@@ -1,0 +1,213 @@
+"""Owns :class:`Trajectories`: complete jump paths of all nodes, stored flat.
+
+A path is piecewise constant and right-continuous: at the time of a jump the new state holds.
+Nodes and states are numbers in the arrays; ``nodes`` and ``states`` give them names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from asterism.data import path_tables
+from asterism.data.path_graph import path_graph
+from asterism.data.statistics import Statistics, dwell_start
+from asterism.errors import DataError
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectories:
+    """Jump paths of N nodes in D trajectories."""
+
+    nodes: tuple[str, ...]
+    states: dict[str, tuple[Any, ...]]
+    """Labels of every node's states."""
+    labels: tuple[object, ...]
+    """Names of the trajectories."""
+    start: FloatArray
+    end: FloatArray
+    """(D,)"""
+    initial: IntArray
+    """(D, N) state numbers at the start."""
+    jump_offset: IntArray
+    """(D+1,) jumps of trajectory d are ``jump_offset[d]:jump_offset[d+1]``, sorted by time."""
+    jump_time: FloatArray
+    jump_node: IntArray
+    jump_state: IntArray
+    """(J,) the state entered."""
+
+    # ------------------------------------------------------------------ tables
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        states: Mapping[str, Sequence[Any]] | None = None,
+        end: float | Mapping[Any, float] | None = None,
+        *,
+        trajectory: str = "trajectory",
+        time: str = "time",
+        node: str = "node",
+        state: str = "state",
+        sort: bool = False,
+    ) -> Trajectories:
+        """Read a table trajectory, time, node, state, where state is the one ENTERED.
+
+        The first row of a node is its start. A row that repeats the node's state is no jump. The
+        trajectory column may be absent (one trajectory). ``states`` fixes the labels and their
+        order; otherwise they are sorted. ``end`` defaults to the last time of the trajectory.
+        """
+        return cls(
+            **path_tables.parse_paths(frame, states, end, (trajectory, time, node, state), sort)
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Tidy table trajectory, time, node, state: the start of every node, then every jump."""
+        return path_tables.paths_frame(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write a CSV table, and beside it what a table cannot hold (states, end)."""
+        path_tables.save_paths(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectories:
+        """Read what :meth:`save` wrote, or any CSV table with the right columns."""
+        return cls(**path_tables.load_paths(path))
+
+    # ------------------------------------------------------------------ views
+    @property
+    def n_trajectories(self) -> int:
+        return len(self.start)
+
+    @property
+    def n_jumps(self) -> int:
+        return len(self.jump_time)
+
+    @property
+    def durations(self) -> FloatArray:
+        return self.end - self.start
+
+    def state_at(self, times: ArrayLike, outside: str = "error") -> IntArray:
+        """State numbers (D, len(times), N); ``times`` is shared, or (D, T) per trajectory.
+
+        At the time of a jump the new state counts. Times outside a trajectory are an error, or
+        −1 with ``outside="missing"``.
+        """
+        from asterism.kernels.path_statistics import states_at
+
+        asked = np.asarray(times, dtype=np.float64)
+        shape = (self.n_trajectories, asked.shape[-1] if asked.ndim else 1)
+        if asked.ndim > 2 or (asked.ndim == 2 and asked.shape != shape):
+            raise DataError(
+                f"times have shape {asked.shape}; give (T,) or ({self.n_trajectories}, T)"
+            )
+        clock = np.ascontiguousarray(np.broadcast_to(asked, shape))
+        off = ~((clock >= self.start[:, None]) & (clock <= self.end[:, None]))
+        if off.any() and outside != "missing":
+            d, i = (int(k[0]) for k in np.nonzero(off))
+            raise DataError(
+                f"time {clock[d, i]:g} lies outside trajectory {self.labels[d]!r}, which lasts from "
+                f"{self.start[d]:g} to {self.end[d]:g}; pass outside='missing' to get −1 there"
+            )
+        result = np.empty((*shape, len(self.nodes)), dtype=np.int64)
+        states_at(
+            self.initial,
+            self.jump_offset,
+            self.jump_time,
+            self.jump_node,
+            self.jump_state,
+            clock,
+            np.argsort(clock, axis=1, kind="stable"),
+            np.empty(len(self.nodes), dtype=np.int64),
+            result,
+        )
+        result[off] = -1
+        return result
+
+    def statistics(self, network: Any) -> Statistics:
+        """Exact dwell times and transition counts of every family.
+
+        ``network`` is a Network, or {node: parents} over the nodes of these paths.
+        """
+        from asterism.kernels.path_statistics import path_statistics
+
+        graph = path_graph(network, self.nodes, self.states)
+        paths = self.reordered(graph.nodes, graph.states)
+        begin = dwell_start(graph.n_states, graph.n_configurations)
+        dwell = np.zeros(begin[-1])
+        transitions = np.zeros(graph.table_start[-1])
+        n_nodes = len(graph.nodes)
+        path_statistics(
+            paths.start,
+            paths.end,
+            paths.initial,
+            paths.jump_offset,
+            paths.jump_time,
+            paths.jump_node,
+            paths.jump_state,
+            graph.n_states,
+            graph.parent_start,
+            graph.parents,
+            graph.child_start,
+            graph.children,
+            graph.child_edge,
+            graph.step_start,
+            graph.step,
+            graph.table_start,
+            begin,
+            np.empty(n_nodes, dtype=np.int64),
+            np.empty(n_nodes, dtype=np.int64),
+            np.empty(n_nodes),
+            dwell,
+            transitions,
+        )
+        return Statistics.from_flat(
+            graph.nodes, graph.parents_by_name, graph, dwell, transitions, graph.states
+        )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
+        return (
+            f"<Trajectories: {self.n_trajectories} trajectories, {len(self.nodes)} nodes ({shown}), "
+            f"{self.n_jumps} jumps>"
+        )
+
+    # ------------------------------------------------------------------ derived paths
+    def select(self, trajectories: Sequence[object]) -> Trajectories:
+        """Only some trajectories, by name, in the given order."""
+        position = {name: i for i, name in enumerate(self.labels)}
+        for name in trajectories:
+            if name not in position:
+                raise DataError(
+                    f"there is no trajectory {name!r}; the first ones are {list(self.labels[:5])}"
+                )
+        index = np.array([position[name] for name in trajectories], dtype=np.int64)
+        counts = np.diff(self.jump_offset)[index]
+        offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        jumps = np.repeat(self.jump_offset[index] - offset[:-1], counts) + np.arange(offset[-1])
+        return Trajectories(
+            nodes=self.nodes,
+            states=self.states,
+            labels=tuple(self.labels[i] for i in index),
+            start=self.start[index],
+            end=self.end[index],
+            initial=self.initial[index],
+            jump_offset=offset,
+            jump_time=self.jump_time[jumps],
+            jump_node=self.jump_node[jumps],
+            jump_state=self.jump_state[jumps],
+        )
+
+    def reordered(self, nodes: Sequence[str], states: Mapping[str, Sequence[Any]]) -> Trajectories:
+        """The same paths with nodes and state numbers in another order."""
+        if tuple(nodes) == self.nodes and all(tuple(states[n]) == self.states[n] for n in nodes):
+            return self
+        return path_tables.reorder(self, tuple(nodes), states)
