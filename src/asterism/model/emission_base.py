@@ -57,7 +57,7 @@ def as_floats(kind: str, values: Any) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iufb":
         numbers = np.empty(array.shape, dtype=np.float64)
-        for place, value in np.ndenumerate(array):
+        for place, value in zip(np.ndindex(array.shape), array.ravel().tolist()):
             try:
                 numbers[place] = float(value)
             except (TypeError, ValueError):
