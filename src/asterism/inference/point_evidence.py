@@ -1,0 +1,283 @@
+"""Owns measurements at single times: values → log-likelihood of each state.
+
+Nodes that share an emission and states are evaluated together, in one call on all their values.
+A measurement that no state explains is refused with trajectory, time, node and value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.labels import encode
+from asterism.data.measurements import NodeMeasurements
+from asterism.data.observations import Observations
+from asterism.errors import AsterismError, DataError, ModelError
+from asterism.inference.evidence import FloatArray, IntArray, JointMeasurement, Points
+from asterism.inference.path_evidence import KnownStates
+from asterism.model.emissions import Joint, Likelihood, Threshold, emission_for
+from asterism.model.network import Network
+
+
+@dataclass(frozen=True)
+class PointTable:
+    """Points, and how to say in words where each came from."""
+
+    points: Points
+    source: IntArray
+    """Per point: its number in the order node by node; at or above the rows of ``records``, a
+    state known from an interval of no length."""
+    first_row: IntArray
+    records: tuple[tuple[str, NodeMeasurements], ...]
+    trajectories: tuple[object, ...]
+
+    def describe(self, point: int) -> str:
+        return _describe(int(self.source[point]), self.first_row, self.records, self.trajectories)
+
+
+def build_points(
+    network: Network,
+    observations: Observations,
+    emission: Any,
+    joint_columns: set[str],
+    known: KnownStates,
+) -> PointTable:
+    """Likelihoods of all measurements of single nodes, and of states known at a single time."""
+    records = tuple(
+        (node, observations.measurements[node])
+        for node in network.nodes
+        if node not in network.exogenous
+        and node not in joint_columns
+        and node in observations.measurements
+        and len(observations.measurements[node])
+    )
+    counts = np.array([len(r) for _, r in records], dtype=np.int64)
+    first_row = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    numbers = np.array([network.node_index(n) for n, _ in records], dtype=np.int64)
+    n_measured = int(first_row[-1])
+    n_states = np.array([len(network.states[n]) for n in network.nodes], dtype=np.int64)
+
+    trajectory = np.concatenate([*(r.trajectory for _, r in records), known.trajectory])
+    time = np.concatenate([*(r.time for _, r in records), known.time])
+    node = np.concatenate([np.repeat(numbers, counts), known.node])
+    order = _sorted_by_trajectory(trajectory, node, time, len(known.node), network.n_nodes)
+    size = n_states[node[order]]
+    offset = np.cumsum(size) - size
+    flat = np.empty(int(size.sum()))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = offset
+
+    pinned = place[n_measured:]
+    for x in range(int(n_states.max(initial=0))):
+        fits = x < n_states[known.node]
+        flat[pinned[fits] + x] = np.where(known.state[fits] == x, 0.0, -np.inf)
+    for rows, logs in _likelihoods(network, observations, emission, records, first_row):
+        impossible = _first_impossible(logs)
+        if impossible is not None:
+            where = _describe(int(rows[impossible]), first_row, records, observations.trajectories)
+            raise DataError(f"{where} is impossible under every state")
+        for x in range(logs.shape[1]):
+            flat[place[rows] + x] = logs[:, x]
+    points = Points(trajectory[order], node[order], time[order], offset, flat)
+    return PointTable(points, order, first_row, records, observations.trajectories)
+
+
+def _sorted_by_trajectory(
+    trajectory: IntArray, node: IntArray, time: FloatArray, n_extra: int, n_nodes: int
+) -> IntArray:
+    """The order by (trajectory, node, time) of rows that are sorted by (node, trajectory, time)."""
+    if n_extra:
+        return np.lexsort((time, node, trajectory)).astype(np.int64)
+    if len(trajectory) and int(trajectory.max()) < 2**16:
+        # numpy sorts 16-bit numbers by radix, many times faster
+        return np.argsort(trajectory.astype(np.uint16), kind="stable").astype(np.int64)
+    return np.argsort(trajectory, kind="stable").astype(np.int64)
+
+
+def _likelihoods(
+    network: Network,
+    observations: Observations,
+    emission: Any,
+    records: tuple[tuple[str, NodeMeasurements], ...],
+    first_row: IntArray,
+) -> list[tuple[IntArray, FloatArray]]:
+    """Pairs (row numbers, log-likelihoods (n, S)) that together cover every measurement."""
+    result: list[tuple[IntArray, FloatArray]] = []
+    groups: dict[tuple[int, tuple[Any, ...], bool], list[int]] = {}
+    emissions: dict[int, Any] = {}
+    for i, (node, record) in enumerate(records):
+        states = network.states[node]
+        if not record.exact.all():
+            single = emission.get(node) if isinstance(emission, Mapping) else emission
+            found = emission_for(single if single is not None else emission, node)
+            found = _prepared(found, node, record, observations)
+            if isinstance(found, Likelihood) or record.likelihood is not None:
+                result.append(_given_likelihoods(found, node, record, states, int(first_row[i])))
+                continue
+            emissions[id(found)] = found
+            groups.setdefault((id(found), states, record.value.dtype == object), []).append(i)
+        if record.exact.any():
+            rows = np.flatnonzero(record.exact)
+            code = encode(record.value[rows], states)
+            _require_known(code, rows + int(first_row[i]), first_row, records, observations, states)
+            logs = np.where(code[:, None] == np.arange(len(states)), 0.0, -np.inf)
+            result.append((rows + int(first_row[i]), logs))
+    for (key, states, _), members in groups.items():
+        parts = [np.flatnonzero(~records[i][1].exact) for i in members]
+        values = np.concatenate([records[i][1].value[p] for i, p in zip(members, parts)])
+        rows = np.concatenate([p + first_row[i] for i, p in zip(members, parts)])
+        groups_of_values: dict[str, Any] = {}
+        if getattr(emissions[key], "per_trajectory", False):
+            number = np.concatenate([records[i][1].trajectory[p] for i, p in zip(members, parts)])
+            groups_of_values["groups"] = [observations.trajectories[int(d)] for d in number]
+        try:
+            logs = emissions[key].log_likelihood(values, states, **groups_of_values)
+        except DataError:
+            _locate(emissions[key], values, states, rows, first_row, records, observations)
+            raise
+        result.append((rows, np.asarray(logs, dtype=np.float64)))
+    return result
+
+
+def _prepared(
+    emission: Any, node: str, record: NodeMeasurements, observations: Observations
+) -> Any:
+    """A threshold takes its middle and width from the node's own data."""
+    if not isinstance(emission, Threshold) or emission.is_fitted or record.likelihood is not None:
+        return emission
+    rows = np.flatnonzero(~record.exact)
+    groups = None
+    if emission.per_trajectory:
+        groups = [observations.trajectories[int(d)] for d in record.trajectory[rows]]
+    try:
+        return emission.fitted(record.value[rows], groups)
+    except AsterismError as error:
+        raise type(error)(f"node {node!r}: {error}") from None
+
+
+def _given_likelihoods(
+    emission: Any,
+    node: str,
+    record: NodeMeasurements,
+    states: tuple[Any, ...],
+    first: int,
+) -> tuple[IntArray, FloatArray]:
+    if record.likelihood is None:
+        raise ModelError(
+            f"node {node!r} has the emission Likelihood(), but its measurements are values, not "
+            "likelihoods; give another emission, or a table with columns p_<state>"
+        )
+    if not isinstance(emission, Likelihood):
+        raise ModelError(
+            f"the measurements of node {node!r} are likelihoods already; use Likelihood() for it"
+        )
+    table = record.likelihood
+    if table.shape[1] != len(states):
+        raise DataError(
+            f"node {node!r}: likelihoods of {table.shape[1]} states, but the network has "
+            f"{len(states)}: {', '.join(map(repr, states))}"
+        )
+    if record.states is not None:
+        code = encode(np.array(record.states, dtype=object), states)
+        positions = [str(i) for i in range(len(states))]
+        if (np.sort(code) == np.arange(len(states))).all():
+            table = table[:, np.argsort(code)]
+        elif [str(s) for s in record.states] != positions:
+            raise DataError(
+                f"node {node!r}: likelihoods are given for the states {list(record.states)}, but "
+                f"the network has {list(states)}"
+            )
+    rows = first + np.arange(len(record), dtype=np.int64)
+    return rows, emission.log_likelihood(table, states)
+
+
+def _first_impossible(logs: FloatArray) -> int | None:
+    best = logs[:, 0]
+    for x in range(1, logs.shape[1]):
+        best = np.maximum(best, logs[:, x])
+    bad = ~(best > -np.inf)  # also catches nan
+    return int(np.argmax(bad)) if bad.any() else None
+
+
+def _require_known(
+    code: IntArray,
+    rows: IntArray,
+    first_row: IntArray,
+    records: tuple[tuple[str, NodeMeasurements], ...],
+    observations: Observations,
+    states: tuple[Any, ...],
+) -> None:
+    if (code < 0).any():
+        where = _describe(int(rows[np.argmin(code)]), first_row, records, observations.trajectories)
+        raise DataError(f"{where} is marked exact but is none of the states {list(states)}")
+
+
+def _locate(
+    emission: Any,
+    values: NDArray[Any],
+    states: tuple[Any, ...],
+    rows: IntArray,
+    first_row: IntArray,
+    records: tuple[tuple[str, NodeMeasurements], ...],
+    observations: Observations,
+) -> None:
+    """Find which measurement an emission refused, and say where it stands."""
+    seen: set[Any] = set()
+    for i, value in enumerate(values.tolist()):
+        if value in seen:
+            continue
+        seen.add(value)
+        try:
+            emission.log_likelihood(values[i : i + 1], states)
+        except DataError as error:
+            where = _describe(int(rows[i]), first_row, records, observations.trajectories)
+            raise DataError(f"{where} cannot be read: {error}") from None
+        except AsterismError:
+            return
+
+
+def _describe(
+    row: int,
+    first_row: IntArray,
+    records: tuple[tuple[str, NodeMeasurements], ...],
+    trajectories: tuple[object, ...],
+) -> str:
+    if row >= first_row[-1]:
+        return "an interval of no length"
+    i = int(np.searchsorted(first_row, row, side="right")) - 1
+    node, record = records[i]
+    k = row - int(first_row[i])
+    value = record.value[k] if record.likelihood is None else record.likelihood[k].tolist()
+    shown = value.item() if isinstance(value, np.generic) else value
+    return (
+        f"trajectory {trajectories[int(record.trajectory[k])]!r}, time {record.time[k]:g}, node "
+        f"{node!r} (row {record.row[k]}): the measurement {shown!r}"
+    )
+
+
+def build_joint(
+    network: Network, observations: Observations, joint: Mapping[str, Joint]
+) -> tuple[JointMeasurement, ...]:
+    """Measurements that read several nodes at once, sorted by (trajectory, time) per column."""
+    result: list[JointMeasurement] = []
+    for column, emission in joint.items():
+        record = observations.measurements.get(column)
+        if record is None:
+            continue
+        numbers = tuple(network.node_index(n) for n in emission.nodes)
+        shape = [len(network.states[n]) for n in emission.nodes]
+        tables: dict[Any, FloatArray] = {}
+        for d, time, value in zip(record.trajectory, record.time, record.value.tolist()):
+            if value not in tables:
+                try:
+                    tables[value] = emission.table(value, shape)
+                except AsterismError as error:
+                    raise type(error)(
+                        f"trajectory {observations.trajectories[int(d)]!r}, time {time:g}: {error}"
+                    ) from None
+            result.append(JointMeasurement(int(d), float(time), numbers, tables[value]))
+    return tuple(result)
