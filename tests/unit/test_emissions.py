@@ -101,7 +101,16 @@ class TestGaussian:
         assert half.means == (-4, 2, 9)
         assert 0.05 < half.scale < 0.5
 
+    def test_clusters_of_unequal_size_are_found(self) -> None:
+        rng = np.random.default_rng(1)
+        values = np.concatenate([rng.normal(-4, 0.1, 180), rng.normal(9, 0.1, 20)])
+        np.testing.assert_allclose(
+            Gaussian(learn=True).initialise(values, 2).means, [-4, 9], atol=0.1
+        )
+
     def test_clusters_survive_ties(self) -> None:
+        few = np.array([0.0] * 50 + [1.0, 2.0])
+        assert Gaussian(learn=True).initialise(few, 3).means == (0.0, 1.0, 2.0)
         values = np.array([0.0] * 50 + [1.0])
         started = Gaussian(learn=True).initialise(values, 2)
         assert started.means == (0.0, 1.0)
