@@ -34,7 +34,7 @@ def cells(series: pd.Series[Any]) -> NDArray[Any]:
 
 def missing(array: NDArray[Any]) -> BoolArray:
     if array.dtype.kind == "f":
-        return np.isnan(array)
+        return np.asarray(np.isnan(array), dtype=np.bool_)
     return np.fromiter((is_missing(v) for v in array), dtype=np.bool_, count=len(array))
 
 

@@ -38,26 +38,43 @@ def wide_frame(observations: Observations) -> pd.DataFrame:
             )
         if node in ("trajectory", "time"):
             raise DataError(f"a node cannot be called {node!r} in a wide table; use kind='long'")
-    keys = {
-        node: np.rec.fromarrays([m.trajectory, m.time, ~m.exact, _replicate(m)])
-        for node, m in records.items()
-    }
-    everything = [np.empty(0, dtype=k.dtype) if not len(k) else k for k in keys.values()]
-    unique = np.unique(np.concatenate(everything)) if everything else np.empty(0)
-    if not len(unique):
-        return pd.DataFrame({"trajectory": [], "time": [], **{n: [] for n in records}})
+    layouts = {_layout(m): m for m in records.values()}
+    columns = [
+        np.concatenate([np.empty(0, dtype=np.int64), *(m.trajectory for m in layouts.values())]),
+        np.concatenate([np.empty(0), *(m.time for m in layouts.values())]),
+        np.concatenate([np.empty(0, dtype=np.bool_), *(~m.exact for m in layouts.values())]),
+        np.concatenate([np.empty(0, dtype=np.int64), *map(_replicate, layouts.values())]),
+    ]
+    order = np.lexsort(columns[::-1])
+    trajectory, time, noisy, replicate = (c[order] for c in columns)
+    fresh = np.ones(len(order), dtype=np.bool_)
+    fresh[1:] = (
+        (np.diff(trajectory) != 0)
+        | (np.diff(time) != 0)
+        | (noisy[1:] != noisy[:-1])
+        | (np.diff(replicate) != 0)
+    )
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.cumsum(fresh) - 1
+    cuts = np.cumsum([len(m) for m in layouts.values()])[:-1]
+    rows_of = dict(zip(layouts, np.split(place, cuts)))
     data: dict[str, Any] = {
-        "trajectory": _named(observations, unique["f0"]),
-        "time": unique["f1"],
+        "trajectory": _named(observations, trajectory[fresh]),
+        "time": time[fresh],
     }
     for node, record in records.items():
-        column: NDArray[Any] = np.full(len(unique), np.nan, dtype=record.value.dtype)
-        column[np.searchsorted(unique, keys[node])] = record.value
+        column: NDArray[Any] = np.full(int(fresh.sum()), np.nan, dtype=record.value.dtype)
+        column[rows_of[_layout(record)]] = record.value
         data[node] = column
     name = exact_column(observations)
     if name is not None:
-        data[name] = ~unique["f2"]
+        data[name] = ~noisy[fresh]
     return pd.DataFrame(data)
+
+
+def _layout(record: NodeMeasurements) -> tuple[int, int, int]:
+    """Complete columns share their arrays; what is laid out alike is worked out once."""
+    return id(record.trajectory), id(record.time), id(record.exact)
 
 
 def _replicate(record: NodeMeasurements) -> IntArray:

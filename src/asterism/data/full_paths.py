@@ -57,7 +57,8 @@ def _segments(paths: Trajectories, nodes: Sequence[str]) -> tuple[NDArray[Any], 
     is_jump = np.arange(len(d)) >= len(everyone)
     wanted = np.flatnonzero(np.isin(node, [paths.nodes.index(n) for n in nodes]))
     order = wanted[np.lexsort((is_jump[wanted], begin[wanted], node[wanted], d[wanted]))]
-    d, node, begin, state, is_jump = (a[order] for a in (d, node, begin, state, is_jump))
+    d, node, begin, state = d[order], node[order], begin[order], state[order]
+    is_jump = is_jump[order]
     previous = np.where(is_jump, np.concatenate([[-1], state[:-1]]), -1)
     end = paths.end[d]
     followed = np.flatnonzero(is_jump[1:])

@@ -240,7 +240,7 @@ class Observations:
 
     @classmethod
     def from_csv(cls, path: str | Path, **options: Any) -> Observations:
-        """Read a table with its side files; see :func:`asterism.data.csv_files.read_observations`."""
+        """Read a table and its side files; ``options`` are those of :meth:`from_frame`."""
         from asterism.data.csv_files import read_observations
 
         return read_observations(path, **options)
@@ -248,7 +248,7 @@ class Observations:
     # ------------------------------------------------------------------ views
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Measured nodes in the order of the table, then those known only by events or intervals."""
+        """Measured nodes in the order of the table, then those of events and intervals only."""
         extra = [*self.events.node, *self.intervals.node]
         return tuple(dict.fromkeys([*self.measurements, *extra]))
 

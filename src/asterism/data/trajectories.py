@@ -114,8 +114,8 @@ class Trajectories:
         if off.any() and outside != "missing":
             d, i = (int(k[0]) for k in np.nonzero(off))
             raise DataError(
-                f"time {clock[d, i]:g} lies outside trajectory {self.labels[d]!r}, which lasts from "
-                f"{self.start[d]:g} to {self.end[d]:g}; pass outside='missing' to get −1 there"
+                f"time {clock[d, i]:g} lies outside trajectory {self.labels[d]!r}, which lasts "
+                f"from {self.start[d]:g} to {self.end[d]:g}; pass outside='missing' to get −1 there"
             )
         result = np.empty((*shape, len(self.nodes)), dtype=np.int64)
         states_at(
@@ -176,8 +176,8 @@ class Trajectories:
     def __repr__(self) -> str:
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
         return (
-            f"<Trajectories: {self.n_trajectories} trajectories, {len(self.nodes)} nodes ({shown}), "
-            f"{self.n_jumps} jumps>"
+            f"<Trajectories: {self.n_trajectories} trajectories, "
+            f"{len(self.nodes)} nodes ({shown}), {self.n_jumps} jumps>"
         )
 
     # ------------------------------------------------------------------ derived paths

@@ -38,8 +38,8 @@ def _path(network: Network, observations: Observations, node: str) -> Spans:
     if (state < 0).any():
         i = int(np.argmin(state))
         raise DataError(
-            f"trajectory {observations.trajectories[int(d[i])]!r}, time {time[i]:g}: exogenous node "
-            f"{node!r} has no state {label[i]!r}; its states are {list(states)}"
+            f"trajectory {observations.trajectories[int(d[i])]!r}, time {time[i]:g}: exogenous "
+            f"node {node!r} has no state {label[i]!r}; its states are {list(states)}"
         )
     absent = np.setdiff1d(np.arange(observations.n_trajectories), d)
     if len(absent):

@@ -113,8 +113,8 @@ def numbers_of_states(
         if (result[rows] < 0).any():
             bad = rows[int(np.argmin(result[rows]))]
             raise DataError(
-                f"trajectory {observations.trajectories[int(trajectory[bad])]!r}: node {name!r} has "
-                f"no state {labels[bad]!r}; its states are {list(network.states[name])}"
+                f"trajectory {observations.trajectories[int(trajectory[bad])]!r}: node {name!r} "
+                f"has no state {labels[bad]!r}; its states are {list(network.states[name])}"
             )
     return result
 
@@ -280,8 +280,8 @@ def check_against_points(
             i = int(np.argmax(late))
             raise DataError(
                 f"{table.describe(int(rows[i]))} comes after the node entered "
-                f"{_state(network, jumps, int(jump[i]))!r} at {jumps.time[jump[i]]:g}, which cannot "
-                "be left: end the trajectory there"
+                f"{_state(network, jumps, int(jump[i]))!r} at {jumps.time[jump[i]]:g}, which "
+                "cannot be left: end the trajectory there"
             )
     known = np.flatnonzero(state >= 0)
     logs = points.log_likelihood[points.offset[rows[known]] + state[known]]

@@ -6,7 +6,7 @@ A measurement that no state explains is refused with trajectory, time, node and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,10 @@ from asterism.inference.evidence import FloatArray, IntArray, JointMeasurement, 
 from asterism.inference.path_evidence import KnownStates
 from asterism.model.emissions import Joint, Likelihood, Threshold, emission_for
 from asterism.model.network import Network
+
+
+#: Emissions are evaluated on batches of about this many values.
+_CHUNK_ROWS = 16_384
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,12 @@ def build_points(
     for rows, logs in _likelihoods(network, observations, emission, records, first_row):
         impossible = _first_impossible(logs)
         if impossible is not None:
-            where = _describe(int(rows[impossible]), first_row, records, observations.trajectories)
+            row = rows.start + impossible if isinstance(rows, slice) else int(rows[impossible])
+            where = _describe(row, first_row, records, observations.trajectories)
             raise DataError(f"{where} is impossible under every state")
+        at = place[rows]
         for x in range(logs.shape[1]):
-            flat[place[rows] + x] = logs[:, x]
+            flat[at + x] = logs[:, x]
     points = Points(trajectory[order], node[order], time[order], offset, flat)
     return PointTable(points, order, first_row, records, observations.trajectories)
 
@@ -104,43 +110,75 @@ def _likelihoods(
     emission: Any,
     records: tuple[tuple[str, NodeMeasurements], ...],
     first_row: IntArray,
-) -> list[tuple[IntArray, FloatArray]]:
+) -> Iterator[tuple[IntArray | slice, FloatArray]]:
     """Pairs (row numbers, log-likelihoods (n, S)) that together cover every measurement."""
-    result: list[tuple[IntArray, FloatArray]] = []
     groups: dict[tuple[int, tuple[Any, ...], bool], list[int]] = {}
     emissions: dict[int, Any] = {}
     for i, (node, record) in enumerate(records):
         states = network.states[node]
-        if not record.exact.all():
-            single = emission.get(node) if isinstance(emission, Mapping) else emission
-            found = emission_for(single if single is not None else emission, node)
+        has_exact = bool(record.exact.any())
+        if not (has_exact and record.exact.all()):
+            found = emission.get(node) if isinstance(emission, Mapping) else emission
+            if id(found) not in emissions:
+                found = emission_for(emission if found is None else found, node)
             found = _prepared(found, node, record, observations)
             if isinstance(found, Likelihood) or record.likelihood is not None:
-                result.append(_given_likelihoods(found, node, record, states, int(first_row[i])))
+                yield _given_likelihoods(found, node, record, states, int(first_row[i]))
                 continue
             emissions[id(found)] = found
             groups.setdefault((id(found), states, record.value.dtype == object), []).append(i)
-        if record.exact.any():
+        if has_exact:
             rows = np.flatnonzero(record.exact)
             code = encode(record.value[rows], states)
             _require_known(code, rows + int(first_row[i]), first_row, records, observations, states)
             logs = np.where(code[:, None] == np.arange(len(states)), 0.0, -np.inf)
-            result.append((rows + int(first_row[i]), logs))
+            yield rows + int(first_row[i]), logs
     for (key, states, _), members in groups.items():
-        parts = [np.flatnonzero(~records[i][1].exact) for i in members]
-        values = np.concatenate([records[i][1].value[p] for i, p in zip(members, parts)])
-        rows = np.concatenate([p + first_row[i] for i, p in zip(members, parts)])
-        groups_of_values: dict[str, Any] = {}
-        if getattr(emissions[key], "per_trajectory", False):
-            number = np.concatenate([records[i][1].trajectory[p] for i, p in zip(members, parts)])
-            groups_of_values["groups"] = [observations.trajectories[int(d)] for d in number]
-        try:
-            logs = emissions[key].log_likelihood(values, states, **groups_of_values)
-        except DataError:
-            _locate(emissions[key], values, states, rows, first_row, records, observations)
-            raise
-        result.append((rows, np.asarray(logs, dtype=np.float64)))
-    return result
+        for chunk in _chunks(members, first_row):
+            yield _evaluated(emissions[key], states, chunk, records, first_row, observations)
+
+
+def _chunks(members: list[int], first_row: IntArray) -> Iterator[list[int]]:
+    """Records in batches whose likelihoods fit the processor's cache."""
+    chunk: list[int] = []
+    n_rows = 0
+    for i in members:
+        size = int(first_row[i + 1] - first_row[i])
+        if chunk and n_rows + size > _CHUNK_ROWS:
+            yield chunk
+            chunk, n_rows = [], 0
+        chunk.append(i)
+        n_rows += size
+    yield chunk
+
+
+def _evaluated(
+    emission: Any,
+    states: tuple[Any, ...],
+    members: list[int],
+    records: tuple[tuple[str, NodeMeasurements], ...],
+    first_row: IntArray,
+    observations: Observations,
+) -> tuple[IntArray | slice, FloatArray]:
+    """One call of an emission on all values of some nodes that are not exact."""
+    mine = [records[i][1] for i in members]
+    values = np.concatenate([r.value for r in mine])
+    number = np.concatenate([r.trajectory for r in mine])
+    noisy = ~np.concatenate([r.exact for r in mine])
+    rows: IntArray | slice = slice(int(first_row[members[0]]), int(first_row[members[-1] + 1]))
+    if not noisy.all() or members[-1] - members[0] + 1 != len(members):
+        rows = np.concatenate([np.arange(first_row[i], first_row[i + 1]) for i in members])[noisy]
+        values, number = values[noisy], number[noisy]
+    extra: dict[str, Any] = {}
+    if getattr(emission, "per_trajectory", False):
+        extra["groups"] = [observations.trajectories[int(d)] for d in number]
+    try:
+        logs = emission.log_likelihood(values, states, **extra)
+    except DataError:
+        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        _locate(emission, values, states, numbers, first_row, records, observations)
+        raise
+    return rows, np.asarray(logs, dtype=np.float64)
 
 
 def _prepared(
