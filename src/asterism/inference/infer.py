@@ -1,0 +1,56 @@
+"""The one door to inference: data and emission become evidence, a method turns it to a posterior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import AsterismError
+from asterism.inference.posterior import Posterior
+from asterism.model.network import Network
+
+METHODS = ("star", "mean_field", "exact")
+
+
+def infer(
+    net: Network,
+    obs: Observations | Trajectories,
+    emission: Any = None,
+    method: str = "star",
+    tolerance: float = 1e-3,
+    time_step: float | None = None,
+    max_sweeps: int = 200,
+    n_jobs: int = 1,
+    **options: Any,
+) -> Posterior:
+    """Hidden courses of every trajectory, given a network and what was measured.
+
+    ``method``: "star" (default), "mean_field" (a lower bound of the evidence) or "exact" (small
+    networks). ``tolerance``, ``time_step`` and ``max_sweeps`` concern the first two. ``n_jobs``
+    threads share the trajectories, −1 takes all cores; results do not depend on it. ``options``
+    go to the method; "exact" knows ``joint_limit``. Trajectories count as seen throughout.
+    """
+    if method not in METHODS:
+        raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")
+    from asterism.inference.evidence_builder import build_evidence
+
+    if isinstance(obs, Trajectories):
+        obs = Observations.from_trajectories(obs)
+    evidence = build_evidence(net, obs, emission)
+    if method == "exact":
+        from asterism.inference.exact_posterior import solve as solve_exactly
+
+        return solve_exactly(net, evidence, n_jobs=n_jobs, **options)
+    from asterism.inference.variational import solve
+
+    return solve(
+        net,
+        evidence,
+        method=method,
+        tolerance=tolerance,
+        time_step=time_step,
+        max_sweeps=max_sweeps,
+        n_jobs=n_jobs,
+        **options,
+    )

@@ -1,0 +1,212 @@
+"""What inference knows about the hidden courses: the object that :func:`asterism.infer` returns.
+
+The same for every method. What differs between methods (how marginals at any time and sampled
+paths come about) stands behind :class:`Courses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from asterism.data.statistics import Statistics
+from asterism.data.trajectories import Trajectories
+from asterism.errors import AsterismError, DataError, TooLargeError
+from asterism.inference.evidence import Evidence, FloatArray
+from asterism.inference.evidence_parts import first_measurements, first_times, start_log_evidence
+from asterism.model.network import Network
+
+if TYPE_CHECKING:
+    import xarray
+
+_MARGINAL_LIMIT = 500_000_000
+KINDS = ("marginal", "network")
+
+
+class Courses(Protocol):
+    """The hidden courses as a method sees them."""
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (len(times), S_n) probabilities; before the start, those at the start."""
+
+    def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
+        """``n`` paths of every trajectory, labelled (trajectory, draw)."""
+
+
+class Posterior:
+    """Evidence, marginals, expected statistics and sampled paths, given the data."""
+
+    def __init__(
+        self,
+        network: Network,
+        evidence: Evidence,
+        method: str,
+        log_evidence_by_trajectory: FloatArray,
+        statistics: Statistics,
+        courses: Courses,
+        log_evidence_of: Callable[[Evidence], FloatArray],
+        converged: bool = True,
+        stop_reason: str = "Exact: nothing to iterate.",
+        n_sweeps: int = 0,
+        history: Sequence[Mapping[str, float]] = (),
+        log_evidence_parts: Mapping[str, float] | None = None,
+    ) -> None:
+        """``log_evidence_of`` gives ln P per trajectory of other evidence by the same method."""
+        self.network = network
+        self.evidence = evidence
+        self.method = method
+        self.log_evidence_by_trajectory = pd.Series(
+            log_evidence_by_trajectory,
+            index=pd.Index(list(self.labels), name="trajectory", tupleize_cols=False),
+            name="log_evidence",
+        )
+        self.log_evidence = float(np.sum(log_evidence_by_trajectory))
+        self.log_evidence_parts = dict(log_evidence_parts or {"log_evidence": self.log_evidence})
+        self.statistics = statistics
+        self.converged = converged
+        self.stop_reason = stop_reason
+        self.n_sweeps = n_sweeps
+        self.history = pd.DataFrame(list(history))
+        self.courses = courses
+        self._log_evidence_of = log_evidence_of
+
+    @property
+    def labels(self) -> tuple[object, ...]:
+        """Names of the trajectories."""
+        return self.evidence.labels or tuple(range(self.evidence.n_trajectories))
+
+    @cached_property
+    def log_evidence_given_first(self) -> float:
+        """ln P(Y) given each trajectory's measurements at its first measurement time."""
+        compiled = self.network.compiled
+        first = first_measurements(self.evidence, compiled.graph.n_states)
+        times = first_times(self.evidence)
+        at_start = np.all((times == self.evidence.start) | ~np.isfinite(times))
+        if at_start and not first.joint:
+            seen = start_log_evidence(first, compiled.initial, compiled.graph.state_start)
+        else:
+            seen = self._log_evidence_of(first)
+        return self.log_evidence - float(np.sum(seen))
+
+    # ---- marginals --------------------------------------------------------------------------
+
+    def marginals(self, times: ArrayLike | None = None) -> xarray.DataArray:
+        """Probability of every state: (trajectory, time, node, state).
+
+        ``times``: any, also past the end of a trajectory (a forecast); before its start the
+        probabilities at the start are repeated. By default 101 times from the earliest start to
+        the latest end. Nodes with fewer states than others are padded with zeros. The coordinate
+        ``state`` holds the labels if all nodes share them and numbers otherwise; ``label`` always
+        holds the labels.
+        """
+        import xarray
+
+        clock = self._times(times)
+        network = self.network
+        width = max(len(s) for s in network.states.values())
+        shape = (len(self.labels), len(clock), network.n_nodes, width)
+        if np.prod(shape, dtype=float) > _MARGINAL_LIMIT:
+            raise TooLargeError(
+                f"Marginals of shape {shape} would hold {np.prod(shape, dtype=float):.3g} numbers, "
+                f"above the limit of {_MARGINAL_LIMIT:,}: ask for fewer times."
+            )
+        values = np.zeros(shape)
+        for d in range(shape[0]):
+            for n, p in enumerate(self.courses.marginals(d, clock)):
+                values[d, :, n, : p.shape[1]] = p
+        labels = np.full((network.n_nodes, width), "", dtype=object)
+        for n, node in enumerate(network.nodes):
+            labels[n, : len(network.states[node])] = [str(s) for s in network.states[node]]
+        shared = len({tuple(s) for s in network.states.values()}) == 1
+        names = list(self.labels)
+        if not (all(isinstance(x, str) for x in names) or all(isinstance(x, int) for x in names)):
+            names = [str(x) for x in names]
+        states: Sequence[Any] = network.states[network.nodes[0]] if shared else range(width)
+        return xarray.DataArray(
+            values,
+            dims=("trajectory", "time", "node", "state"),
+            coords={
+                "trajectory": names,
+                "time": clock,
+                "node": list(network.nodes),
+                "state": list(states),
+                "label": (("node", "state"), labels.astype(str)),
+            },
+            name="probability",
+        )
+
+    def marginals_frame(self, times: ArrayLike | None = None) -> pd.DataFrame:
+        """Tidy table trajectory, time, node, state, probability; no padding."""
+        clock = self._times(times)
+        parts = []
+        for d, label in enumerate(self.labels):
+            for node, p in zip(self.network.nodes, self.courses.marginals(d, clock)):
+                size = p.shape[1]
+                states = _object_array(self.network.states[node])
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "trajectory": _object_array([label]).repeat(len(clock) * size),
+                            "time": np.repeat(clock, size),
+                            "node": node,
+                            "state": np.tile(states, len(clock)),
+                            "probability": p.ravel(),
+                        }
+                    )
+                )
+        return pd.concat(parts, ignore_index=True)
+
+    def most_likely_states(self, times: ArrayLike | None = None) -> pd.DataFrame:
+        """Wide table trajectory, time, and for each node the state with the largest marginal."""
+        clock = self._times(times)
+        parts = []
+        for d, label in enumerate(self.labels):
+            columns: dict[str, Any] = {
+                "trajectory": _object_array([label]).repeat(len(clock)),
+                "time": clock,
+            }
+            for node, p in zip(self.network.nodes, self.courses.marginals(d, clock)):
+                columns[node] = _object_array(self.network.states[node])[p.argmax(axis=1)]
+            parts.append(pd.DataFrame(columns))
+        return pd.concat(parts, ignore_index=True)
+
+    def _times(self, times: ArrayLike | None) -> FloatArray:
+        if times is None:
+            return np.linspace(self.evidence.start.min(), self.evidence.end.max(), 101)
+        clock = np.atleast_1d(np.asarray(times, dtype=np.float64))
+        if clock.ndim != 1 or not np.isfinite(clock).all():
+            raise DataError("times must be a list of finite numbers.")
+        return clock
+
+    # ---- paths ------------------------------------------------------------------------------
+
+    def sample(self, n: int = 1, kind: str = "marginal", seed: Any = None) -> Trajectories:
+        """``n`` state paths of every trajectory, labelled (trajectory, draw).
+
+        With method "exact" paths are drawn jointly, whatever ``kind``. Otherwise "marginal" draws
+        nodes independently of each other (means reproduce marginals and statistics) and "network"
+        keeps their dependence (marginals are only approximate).
+        """
+        if kind not in KINDS:
+            raise AsterismError(f"kind {kind!r} is not known; valid are {', '.join(KINDS)}.")
+        if n < 1:
+            raise AsterismError(f"n is {n}; at least 1 path is needed.")
+        return self.courses.sample(n, kind, np.random.default_rng(seed))
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"
+        return (
+            f"<Posterior ({self.method}): {len(self.labels)} trajectories, "
+            f"{self.network.n_nodes} nodes, log evidence {self.log_evidence:.6g}, {state}>"
+        )
+
+
+def _object_array(values: Sequence[Any]) -> Any:
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array

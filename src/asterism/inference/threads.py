@@ -1,0 +1,45 @@
+"""Runs one kernel over a fixed list of chunks, on one or several threads.
+
+The chunks depend on the amount of work only, never on the number of threads, and results come
+back in order: sums over them are the same to the last bit whatever ``n_jobs``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from asterism.errors import AsterismError
+
+Result = TypeVar("Result")
+
+
+def n_threads(n_jobs: int) -> int:
+    """Threads meant by ``n_jobs``: −1 is one per core."""
+    if n_jobs == -1:
+        return max(1, os.cpu_count() or 1)
+    if n_jobs < 1:
+        raise AsterismError(f"n_jobs is {n_jobs}; valid are 1, 2, … or -1 for all cores.")
+    return int(n_jobs)
+
+
+def chunks(n_items: int, at_most: int = 16, at_least_each: int = 1) -> list[tuple[int, int]]:
+    """Cut ``range(n_items)`` into neighbouring pieces of about equal size."""
+    count = max(1, min(at_most, n_items // max(1, at_least_each)))
+    edges = np.linspace(0, n_items, count + 1).astype(int)
+    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:])]
+
+
+def map_chunks(
+    work: Callable[[int, int], Result], pieces: list[tuple[int, int]], n_jobs: int
+) -> list[Result]:
+    """``work(first, last)`` of every piece, in order."""
+    threads = min(n_threads(n_jobs), len(pieces))
+    if threads <= 1:
+        return [work(first, last) for first, last in pieces]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda piece: work(*piece), pieces))

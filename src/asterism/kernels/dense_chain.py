@@ -1,0 +1,286 @@
+"""Joint chains of few states: exponentials of small dense matrices, all terms positive.
+
+exp(Q h) = e^{−qh} exp((Q + qI) h) with q the largest exit rate, so the series has no negative
+terms; it is summed at h/2^s and squared s times. The same squaring carries
+G = ∫ e^{Qs} C e^{Q(h−s)} ds (the upper right block of a block exponential): G ← PG + GP, P ← P².
+Stretches of equal length and kind share P, and, as G is linear in C, one G for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asterism.kernels._jit import kernel
+from asterism.kernels.joint_chain import (
+    count_recorded_jumps,
+    evidence_backward,
+    evidence_forward,
+    kind_before,
+    node_marginals,
+    rescale,
+    start_vector,
+)
+
+_SERIES_NORM = 0.5
+_EXTRA_TERMS = 15  # 0.5^15 / 15! is below the rounding error
+
+
+@kernel
+def _add_product(a, b, out):
+    """out += a b."""
+    n = a.shape[0]
+    for i in range(n):
+        for k in range(n):
+            x = a[i, k]
+            if x != 0.0:
+                for j in range(n):
+                    out[i, j] += x * b[k, j]
+
+
+@kernel
+def _scaled_step(generators, g, pattern, length):
+    """(Q + qI) h/2^s as a dense matrix, q h/2^s, and s."""
+    n = generators.diagonal.shape[1]
+    bound = generators.bound[g]
+    squarings = 0
+    mass = bound * length
+    while mass > _SERIES_NORM:
+        mass *= 0.5
+        squarings += 1
+    step = length / 2.0**squarings
+    matrix = np.zeros((n, n))
+    for x in range(n):
+        matrix[x, x] = (bound + generators.diagonal[g, x]) * step
+        for e in range(pattern.row_start[x], pattern.row_start[x + 1]):
+            matrix[x, pattern.column[e]] += generators.value[g, e] * step
+    return matrix, mass, step, squarings
+
+
+@kernel
+def _tame(power, integral, conservative, with_integral):
+    """Undo the drift of rounding (rows of P sum to one) or, with killing, take out a scale."""
+    if conservative:
+        for x in range(power.shape[0]):
+            power[x] /= power[x].sum()
+        return 0.0
+    top = power.max()
+    if top > 1e-60 or top == 0.0:
+        return 0.0
+    power /= top
+    if with_integral:
+        integral /= top
+    return math.log(top)
+
+
+@kernel
+def exponential_and_integral(
+    generators, g, pattern, length, diameter, source, with_integral, power, integral
+):
+    """P = exp(Q h) and, if wanted, G for C = ``source``, both divided by the same scale.
+
+    Returns the log of the scale. ``diameter``: the most jumps one joint state is from another, so
+    that the series reaches every entry before it is cut.
+    """
+    n = power.shape[0]
+    conservative = generators.held[g].max() < 0
+    matrix, mass, step, squarings = _scaled_step(generators, g, pattern, length)
+    power[:] = 0.0
+    integral[:] = 0.0
+    term = np.zeros((n, n))
+    for x in range(n):
+        term[x, x] = 1.0
+        power[x, x] = 1.0
+    integral_term = np.zeros((n, n))
+    scratch = np.zeros((n, n))
+    for k in range(1, diameter + _EXTRA_TERMS):
+        if with_integral:  # D_k = (B D_{k−1} + C B^{k−1}) / k, with B^{k−1}/(k−1)! in term
+            scratch[:] = 0.0
+            _add_product(matrix, integral_term, scratch)
+            _add_product(source, term * step, scratch)
+            scratch /= k
+            integral_term, scratch = scratch, integral_term
+            integral += integral_term
+        scratch[:] = 0.0
+        _add_product(term, matrix, scratch)
+        scratch /= k
+        term, scratch = scratch, term
+        power += term
+    shrink = math.exp(-mass)
+    power *= shrink
+    integral *= shrink
+    scale = _tame(power, integral, conservative, with_integral)
+    for _ in range(squarings):
+        if with_integral:
+            scratch[:] = 0.0
+            _add_product(power, integral, scratch)
+            _add_product(integral, power, scratch)
+            integral[:] = scratch
+        scratch[:] = 0.0
+        _add_product(power, power, scratch)
+        power[:] = scratch
+        scale = 2.0 * scale + _tame(power, integral, conservative, with_integral)
+    return scale
+
+
+@kernel
+def fill_propagators(
+    pattern, generators, diameter, kind_length, kind_generator, first, last, power, scale
+):
+    """P and its log scale for the distinct stretches ``first`` … ``last``−1."""
+    n = power.shape[1]
+    nothing = np.zeros((n, n))
+    unused = np.zeros((n, n))
+    for u in range(first, last):
+        scale[u] = exponential_and_integral(
+            generators,
+            kind_generator[u],
+            pattern,
+            kind_length[u],
+            diameter,
+            nothing,
+            False,
+            power[u],
+            unused,
+        )
+
+
+@kernel
+def dense_pass(
+    pattern,
+    schedule,
+    generators,
+    rates,
+    initial,
+    log_likelihood,
+    kind,
+    power,
+    scale,
+    first,
+    last,
+    log_evidence,
+    marginals,
+    left,
+    right,
+    table,
+):
+    """Forward–backward of trajectories ``first`` … ``last``−1.
+
+    ``kind`` numbers the distinct stretch after each moment. Fills ``log_evidence`` per trajectory,
+    node ``marginals`` per moment, and per stretch the vectors ``left`` f and ``right`` ρ at its
+    two ends with f P ρ = 1; adds recorded jumps to ``table``. Returns the trajectory and moment
+    at which the evidence became impossible, or −1, −1.
+    """
+    n = pattern.state_of.shape[0]
+    forward = np.empty(n)
+    work = np.empty(n)
+    later = np.empty(n)
+    before = np.empty(n)
+    for d in range(first, last):
+        begin = schedule.first[d]
+        end = schedule.first[d + 1]
+        after = np.ones((end - begin, n))  # backward vectors just after each moment
+        for k in range(end - 1, begin, -1):
+            incoming = right[k - 1]
+            incoming[:] = after[k - begin]
+            shift = generators.shift[kind_before(schedule, k, False)]
+            evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, incoming, work)
+            p = power[kind[k - 1]]
+            target = after[k - 1 - begin]
+            for x in range(n):
+                total = 0.0
+                for y in range(n):
+                    total += p[x, y] * incoming[y]
+                target[x] = total
+            rescale(target)
+        log_evidence[d] = 0.0
+        start_vector(pattern, initial, forward)
+        for k in range(begin, end):
+            shift = generators.shift[kind_before(schedule, k, k == begin)]
+            before[:] = forward
+            log_evidence[d] += evidence_forward(
+                pattern, schedule, shift, rates, log_likelihood, k, forward, work
+            )
+            norm = node_marginals(pattern, forward, after[k - begin], marginals[k])
+            if log_evidence[d] == -np.inf or not norm > 0.0:
+                log_evidence[d] = -np.inf
+                return d, k
+            count_recorded_jumps(
+                pattern,
+                schedule,
+                shift,
+                rates,
+                log_likelihood,
+                k,
+                before,
+                after[k - begin],
+                table,
+                work,
+                later,
+            )
+            if k + 1 == end:
+                log_evidence[d] += math.log(forward.sum())
+                break
+            left[k] = forward
+            p = power[kind[k]]
+            forward[:] = 0.0
+            for x in range(n):
+                f = left[k, x]
+                if f > 0.0:
+                    for y in range(n):
+                        forward[y] += f * p[x, y]
+            overlap = 0.0
+            for y in range(n):
+                overlap += forward[y] * right[k, y]
+            if not overlap > 0.0:
+                log_evidence[d] = -np.inf
+                return d, k + 1
+            right[k] /= overlap
+            log_evidence[d] += scale[kind[k]] + rescale(forward)
+    return -1, -1
+
+
+@kernel
+def dense_statistics(
+    pattern,
+    generators,
+    diameter,
+    kind_length,
+    kind_generator,
+    member_start,
+    member,
+    first,
+    last,
+    left,
+    right,
+    table,
+):
+    """Expected dwell times (on the diagonal) and transitions of the distinct stretches given.
+
+    W(x,y) = ∫ f(x) ρ(y) dt = G(y,x), summed over the stretches that share length and kind.
+    """
+    n, n_nodes = pattern.state_of.shape
+    source = np.empty((n, n))
+    power = np.empty((n, n))
+    integral = np.empty((n, n))
+    for u in range(first, last):
+        source[:] = 0.0
+        for r in range(member_start[u], member_start[u + 1]):
+            k = member[r]
+            for y in range(n):
+                rho = right[k, y]
+                for x in range(n):
+                    source[y, x] += rho * left[k, x]
+        g = kind_generator[u]
+        exponential_and_integral(
+            generators, g, pattern, kind_length[u], diameter, source, True, power, integral
+        )
+        shift = generators.shift[g]
+        for x in range(n):
+            for i in range(n_nodes):
+                table[pattern.exit_table[x, i] + shift[i] * pattern.block[i]] += integral[x, x]
+            for e in range(pattern.row_start[x], pattern.row_start[x + 1]):
+                i = pattern.entry_node[e]
+                at = pattern.entry_table[e] + shift[i] * pattern.block[i]
+                table[at] += integral[pattern.column[e], x] * generators.value[g, e]
