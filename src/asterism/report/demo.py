@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.inference.infer import infer
 from asterism.inference.simulate import observe, simulate
@@ -62,11 +63,13 @@ def _write(folder: Path, seed: int) -> None:
 
     network.save(folder / "network.json")
     marginals.to_netcdf(folder / "posterior.nc", engine="h5netcdf")
-    _draw(folder / "posterior.png", paths, marginals)
+    _draw(folder / "posterior.png", paths, observations, marginals)
 
 
-def _draw(path: Path, paths: Trajectories, marginals: xr.DataArray) -> None:
-    """One panel per node: the probability of "on" given the measurements, and the truth."""
+def _draw(
+    path: Path, paths: Trajectories, observations: Observations, marginals: xr.DataArray
+) -> None:
+    """One panel per node: the measurements, the probability of "on" given them, and the truth."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -76,11 +79,15 @@ def _draw(path: Path, paths: Trajectories, marginals: xr.DataArray) -> None:
     panels = figure.subplots(len(nodes), 1, sharex=True, squeeze=False)[:, 0]
     times = marginals["time"].values
     truth = paths.state_at(times)
+    measured = observations.to_frame()
     for n, (panel, node) in enumerate(zip(panels, nodes)):
         probability = marginals.isel(trajectory=0, state=-1).sel(node=node).values
         panel.fill_between(times, probability, color="#8fb8de", label="P(on | measurements)")
-        panel.step(times, np.asarray(truth)[0, :, n], where="post", color="black", label="truth")
-        panel.set(ylabel=str(node), ylim=(-0.05, 1.05), yticks=(0, 1))
-    panels[0].legend(loc="upper right", fontsize="small")
+        panel.step(times, truth[0, :, n], where="post", color="black", label="truth")
+        # off and on are measured as −1 and +1: shown on the scale of the probabilities
+        heights = (measured[str(node)] + 1.0) / 2.0
+        panel.plot(measured["time"], heights, "o", color="#c8553d", ms=4, label="measured")
+        panel.set(ylabel=str(node), yticks=(0, 1))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
     panels[-1].set_xlabel("time")
     figure.savefig(path, dpi=150)
