@@ -23,7 +23,7 @@ def random_paths(seed: int = 0, n_trajectories: int = 4) -> am.Trajectories:
         rows += [(f"t{d}", 0.5 * d, n, s) for n, s in current.items()]
         for time in np.sort(0.5 * d + rng.uniform(0, 10, size=12)):
             node = str(rng.choice(list(states)))
-            current[node] = [s for s in states[node] if s != current[node]][0]
+            current[node] = next(s for s in states[node] if s != current[node])
             rows.append((f"t{d}", time, node, current[node]))
     frame = pd.DataFrame(rows, columns=["trajectory", "time", "node", "state"])
     return am.Trajectories.from_frame(frame, states=states, end=20.0)
@@ -187,7 +187,7 @@ def test_a_node_missing_in_one_trajectory_and_an_unknown_state():
     frame = pd.DataFrame(
         {"trajectory": [0, 0, 1], "time": 0.0, "node": ["A", "B", "A"], "state": "x"}
     )
-    with pytest.raises(DataError, match="trajectory 1.*'B' has no row"):
+    with pytest.raises(DataError, match=r"trajectory 1.*'B' has no row"):
         am.Trajectories.from_frame(frame)
-    with pytest.raises(DataError, match="no state 'x'; its states are \\['u', 'v'\\]"):
+    with pytest.raises(DataError, match=r"no state .x.; its states are \['u', 'v'\]"):
         am.Trajectories.from_frame(frame.iloc[:1], states={"A": ["u", "v"]})

@@ -365,7 +365,7 @@ def check_likelihoods(
         ~usable, "a likelihood is missing, negative or not finite for some of the states", **where
     )
     problems.add_rows(
-        usable & np.all(matrix == 0, axis=1), "the likelihood is zero under every state", **where
+        usable & ~np.any(matrix, axis=1), "the likelihood is zero under every state", **where
     )
 
 

@@ -22,7 +22,6 @@ from asterism.inference.path_evidence import KnownStates
 from asterism.model.emissions import Joint, Likelihood, Threshold, emission_for
 from asterism.model.network import Network
 
-
 #: Emissions are evaluated on batches of about this many values.
 _CHUNK_ROWS = 16_384
 

@@ -1,0 +1,460 @@
+"""From observations to evidence: numbers, likelihoods, jumps, spans, and every refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from asterism.errors import DataError, ModelError
+from asterism.inference.evidence_builder import build_evidence, first_measurement_times, truncate
+
+OFF = 1.0 - np.eye(2)
+
+
+def network(**changes: Any) -> am.Network:
+    settings: dict[str, Any] = {
+        "parents": {"A": [], "B": ["A"], "C": []},
+        "rates": {"A": OFF, "B": np.stack([OFF, 2 * OFF]), "C": 1.0 - np.eye(3)},
+        "states": {"A": ["off", "on"], "B": ["u", "v"], "C": [0, 1, 2]},
+    }
+    settings.update(changes)
+    return am.Network(**settings)
+
+
+def with_drug() -> am.Network:
+    return am.Network(
+        {"drug": [], "A": ["drug"]},
+        {"drug": None, "A": np.stack([OFF, 2 * OFF])},
+        states={"drug": ["no", "yes"], "A": ["off", "on"]},
+    )
+
+
+def mixed() -> am.Observations:
+    frame = pd.DataFrame(
+        {
+            "trajectory": ["p", "p", "p", "q", "q"],
+            "time": [0.0, 1.0, 2.0, 0.5, 3.0],
+            "C": [2, np.nan, 1, 0, np.nan],
+            "A": [0.1, np.nan, 0.9, 1.5, -0.5],
+            "B": ["u", "v", "v", None, "u"],
+        }
+    )
+    return am.Observations.from_frame(frame, start=0.0, end=5.0)
+
+
+GAUSSIAN = am.Gaussian(means=(0.0, 1.0), scale=0.5)
+EMISSIONS = {"A": GAUSSIAN, "B": am.Categorical([[0.9, 0.1], [0.3, 0.7]]), "C": am.Exact()}
+
+
+def row_of(evidence, i: int, n_states: int) -> np.ndarray:
+    begin = evidence.points.offset[i]
+    return evidence.points.log_likelihood[begin : begin + n_states]
+
+
+def test_every_measurement_becomes_the_likelihood_of_its_states():
+    net, obs = network(), mixed()
+    evidence = build_evidence(net, obs, EMISSIONS)
+    points = evidence.points
+    key = list(zip(points.trajectory, points.node, points.time))
+    assert key == sorted(key)
+    assert len(key) == obs.n_measurements == 11
+    seen = 0
+    for name, record in obs.measurements.items():
+        n = net.node_index(name)
+        for d, t, value in zip(record.trajectory, record.time, record.value):
+            i = key.index((d, n, t))
+            expected = EMISSIONS[name].log_likelihood(np.array([value]), net.states[name])[0]
+            np.testing.assert_array_equal(row_of(evidence, i, len(expected)), expected)
+            seen += 1
+    assert seen == 11
+    assert evidence.labels == ("p", "q")
+    assert evidence.end.tolist() == [5.0, 5.0]
+
+
+def test_many_nodes_in_several_batches_agree_with_one_by_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    names = [f"n{i}" for i in range(7)]
+    net = am.glauber({n: [] for n in names})
+    frame = pd.DataFrame(rng.normal(size=(12, 7)), columns=names)
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    frame.insert(0, "time", np.tile(np.arange(4.0), 3))
+    frame.insert(0, "trajectory", np.repeat([3, 1, 2], 4))
+    obs = am.Observations.from_frame(frame)
+    emission = {n: GAUSSIAN if i % 2 else am.Gaussian((-1, 1), 0.2) for i, n in enumerate(names)}
+    monkeypatch.setattr("asterism.inference.point_evidence._CHUNK_ROWS", 20)
+    evidence = build_evidence(net, obs, emission)
+    p = evidence.points
+    for i in range(len(p.time)):
+        name = names[p.node[i]]
+        record = obs.measurements[name]
+        at = (record.trajectory == p.trajectory[i]) & (record.time == p.time[i])
+        expected = emission[name].log_likelihood(record.value[at], (-1, 1))[0]
+        np.testing.assert_array_equal(row_of(evidence, i, 2), expected)
+
+
+def test_exact_rows_bypass_the_emission():
+    frame = pd.DataFrame({"time": [0.0, 1.0], "A": [1.0, 0.4], "C": [2.0, 1.0]})
+    net = am.Network(
+        {"A": [], "C": []}, {"A": OFF, "C": 1.0 - np.eye(3)}, states={"A": [0, 1], "C": [0, 1, 2]}
+    )
+    confused = am.Categorical(np.full((3, 3), 1 / 3))
+    obs = am.Observations.from_frame(frame, exact="first")
+    evidence = build_evidence(net, obs, {"A": GAUSSIAN, "C": confused})
+    assert row_of(evidence, 0, 2).tolist() == [-np.inf, 0.0]
+    assert np.isfinite(row_of(evidence, 1, 2)).all()
+    assert row_of(evidence, 2, 3).tolist() == [-np.inf, -np.inf, 0.0]
+    obs = am.Observations.from_frame(frame, exact=np.array([True, True]))
+    with pytest.raises(DataError, match=r"time 1, node 'A' \(row 3\).*0\.4.*none of the states"):
+        build_evidence(net, obs, GAUSSIAN)
+
+
+def test_likelihood_tables_follow_their_labels():
+    frame = pd.DataFrame({"time": [0.0], "node": "A", "p_on": [0.75], "p_off": [0.25]})
+    net = network()
+    evidence = build_evidence(net, am.Observations.from_frame(frame), am.Likelihood())
+    np.testing.assert_allclose(row_of(evidence, 0, 2), np.log([0.25, 0.75]))
+    plain = am.Observations.from_likelihoods([[0.0]], [{"A": [[0.2, 0.8]]}])
+    for obs in (plain, am.Observations.from_frame(plain.to_frame("long"))):
+        np.testing.assert_allclose(
+            row_of(build_evidence(net, obs, am.Likelihood()), 0, 2), np.log([0.2, 0.8])
+        )
+    with pytest.raises(ModelError, match="use Likelihood"):
+        build_evidence(net, plain, GAUSSIAN)
+    with pytest.raises(ModelError, match="values, not likelihoods"):
+        build_evidence(net, am.Observations.from_frame(mixed().to_frame()), am.Likelihood())
+    wrong = am.Observations.from_likelihoods([[0.0]], [{"C": [[0.2, 0.8]]}])
+    with pytest.raises(DataError, match="'C': likelihoods of 2 states, but the network has 3"):
+        build_evidence(net, wrong, am.Likelihood())
+    other = am.Observations.from_frame(frame.rename(columns={"p_on": "p_high"}))
+    with pytest.raises(DataError, match="given for the states"):
+        build_evidence(net, other, am.Likelihood())
+
+
+def test_threshold_takes_its_parameters_from_the_data():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "trajectory": np.repeat(["p", "q"], 5),
+            "time": np.tile(np.arange(5.0), 2),
+            "A": rng.normal(size=10),
+        }
+    )
+    obs = am.Observations.from_frame(frame)
+    net = network()
+    values = obs.measurements["A"].value
+    whole = build_evidence(net, obs, am.Threshold()).points.log_likelihood.reshape(-1, 2)
+    np.testing.assert_allclose(
+        whole, am.Threshold().fitted(values).log_likelihood(values, ("off", "on"))
+    )
+    apart = build_evidence(net, obs, am.Threshold(per_trajectory=True))
+    single = am.Threshold().fitted(values[5:]).log_likelihood(values[5:], ("off", "on"))
+    np.testing.assert_allclose(apart.points.log_likelihood.reshape(-1, 2)[5:], single)
+
+
+@pytest.mark.parametrize("form", ["dict", "key", "list"])
+def test_joint_measurements(form: str):
+    def sum_of(value):
+        total = np.add.outer([0, 1], [0, 1, 2])
+        return -0.5 * (value - total) ** 2
+
+    column = "sum" if form == "key" else "A+C"
+    frame = pd.DataFrame({"time": [0.0, 1.0], column: [1.0, 2.5], "A": [0.0, 1.0]})
+    obs = am.Observations.from_frame(frame)
+    joint = am.Joint(("A", "C"), sum_of)
+    emission = {
+        "dict": {"A": GAUSSIAN, "both": joint},
+        "key": {"A": GAUSSIAN, "sum": joint},
+        "list": [GAUSSIAN, joint],
+    }[form]
+    evidence = build_evidence(network(), obs, emission)
+    assert len(evidence.points.time) == 2
+    assert [m.time for m in evidence.joint] == [0.0, 1.0]
+    assert evidence.joint[1].nodes == (0, 2)
+    np.testing.assert_allclose(evidence.joint[1].log_likelihood, sum_of(2.5))
+    nothing = am.Joint(("A", "C"), lambda value: np.full((2, 3), -np.inf), column=column)
+    with pytest.raises(DataError, match="trajectory 0, time 0.*impossible"):
+        build_evidence(network(), obs, [GAUSSIAN, nothing])
+
+
+def test_impossible_and_unknown_measurements_are_named():
+    net, obs = network(), mixed()
+    never_v = {**EMISSIONS, "B": am.Categorical([[1.0, 0.0], [1.0, 0.0]])}
+    with pytest.raises(
+        DataError,
+        match=r"trajectory 'p', time 1, node 'B' \(row 3\).*'v' is impossible under every",
+    ):
+        build_evidence(net, obs, never_v)
+    with pytest.raises(DataError, match=r"'q', time 0\.5, node 'A' \(row 5\).*1\.5 cannot be read"):
+        build_evidence(net, obs.select(["q"]), {**EMISSIONS, "A": am.Exact()})
+    with pytest.raises(DataError, match="'B', which the network does not"):
+        build_evidence(
+            am.Network({"A": [], "C": []}, {"A": OFF, "C": 1 - np.eye(3)}), obs, GAUSSIAN
+        )
+    with pytest.raises(ModelError, match="'C' is measured but has no emission"):
+        build_evidence(net, obs, {"A": GAUSSIAN, "B": am.Exact()})
+
+
+def test_nodes_without_any_observation_are_legal():
+    obs = am.Observations.from_frame(pd.DataFrame({"time": [0.0, 1.0], "A": [0.0, 1.0]}))
+    evidence = build_evidence(network(), obs, GAUSSIAN)
+    assert evidence.n_nodes == 3
+    assert set(evidence.points.node) == {0}
+
+
+# ---------------------------------------------------------------- exogenous nodes
+def test_exogenous_nodes_are_carried_forward_and_the_first_value_backward():
+    frame = pd.DataFrame(
+        {
+            "trajectory": [1, 1, 1, 1, 2],
+            "time": [1.0, 2.0, 3.0, 6.0, 2.0],
+            "drug": ["no", "yes", "yes", "no", "yes"],
+        }
+    )
+    obs = am.Observations.from_frame(frame, start=0.0, end=6.0)
+    spans = build_evidence(with_drug(), obs, GAUSSIAN).spans
+    table = list(zip(spans.trajectory, spans.start, spans.end, spans.state))
+    assert table == [(0, 0.0, 2.0, 0), (0, 2.0, 6.0, 1), (1, 0.0, 6.0, 1)]
+    evidence = build_evidence(with_drug(), obs, GAUSSIAN)
+    assert len(evidence.points.time) == 0
+    assert len(evidence.jumps.time) == 0
+    assert evidence.exogenous == {0}
+
+
+def test_exogenous_nodes_from_intervals_and_events():
+    intervals = pd.DataFrame(
+        {"node": "drug", "start": [0.0, 2.0], "end": [2.0, 4.0], "state": ["no", "yes"]}
+    )
+    events = pd.DataFrame({"time": [5.0], "node": "drug", "to": "no"})
+    obs = am.Observations.from_frame(intervals=intervals, events=events, end=9.0)
+    spans = build_evidence(with_drug(), obs, GAUSSIAN).spans
+    assert spans.start.tolist() == [0.0, 2.0, 5.0]
+    assert spans.end.tolist() == [2.0, 5.0, 9.0]
+    assert spans.state.tolist() == [0, 1, 0]
+
+
+def test_exogenous_refusals():
+    one = pd.DataFrame({"trajectory": [1, 2], "time": 0.0, "A": 0.0, "drug": ["no", None]})
+    with pytest.raises(
+        DataError, match="trajectory 2: nothing is said about the exogenous.*'drug'"
+    ):
+        build_evidence(with_drug(), am.Observations.from_frame(one), GAUSSIAN)
+    two = pd.DataFrame({"time": [0.0, 0.0], "drug": ["no", "yes"]})
+    with pytest.raises(DataError, match="'no' and in 'yes'"):
+        build_evidence(with_drug(), am.Observations.from_frame(two), GAUSSIAN)
+    bad = pd.DataFrame({"time": [0.0], "drug": ["maybe"]})
+    with pytest.raises(DataError, match="no state 'maybe'; its states are"):
+        build_evidence(with_drug(), am.Observations.from_frame(bad), GAUSSIAN)
+
+
+# ---------------------------------------------------------------- jumps and spans
+def known(events=(), intervals=(), frame=None, end=9.0, **options) -> am.Observations:
+    return am.Observations.from_frame(
+        frame,
+        start=0.0,
+        end=end,
+        events=pd.DataFrame(events, columns=["time", "node", "to"]) if events else None,
+        intervals=(
+            pd.DataFrame(intervals, columns=["node", "start", "end", "state"])
+            if intervals
+            else None
+        ),
+        **options,
+    )
+
+
+def test_spans_are_merged_and_imply_the_jumps_between_them():
+    obs = known(
+        intervals=[
+            ("A", 0.0, 2.0, "off"),
+            ("A", 1.0, 3.0, "off"),
+            ("A", 3.0, 4.0, "on"),
+            ("A", 6.0, 7.0, "on"),
+            ("A", 6.2, 6.5, "on"),
+            ("A", 6.8, 8.0, "on"),
+            ("B", 1.0, 2.0, "v"),
+        ],
+        events=[(8.0, "A", "off"), (5.0, "B", "u")],
+    )
+    evidence = build_evidence(network(), obs, GAUSSIAN)
+    spans, jumps = evidence.spans, evidence.jumps
+    assert list(zip(spans.node, spans.start, spans.end, spans.state)) == [
+        (0, 0.0, 3.0, 0),
+        (0, 3.0, 4.0, 1),
+        (0, 6.0, 8.0, 1),
+        (1, 1.0, 2.0, 1),
+    ]
+    assert list(zip(jumps.node, jumps.time, jumps.from_state, jumps.to_state)) == [
+        (0, 3.0, 0, 1),
+        (0, 8.0, 1, 0),
+        (1, 5.0, -1, 0),
+    ]
+
+
+def test_a_recorded_jump_between_spans_is_not_counted_twice():
+    obs = known(
+        intervals=[("A", 0.0, 2.0, "off"), ("A", 2.0, 3.0, "on")], events=[(2.0, "A", "on")]
+    )
+    jumps = build_evidence(network(), obs, GAUSSIAN).jumps
+    assert list(zip(jumps.time, jumps.from_state, jumps.to_state)) == [(2.0, 0, 1)]
+
+
+def test_full_paths_as_evidence_give_their_jumps_and_stays():
+    paths = am.simulate(network(), n_trajectories=3, duration=4.0, seed=5)
+    evidence = build_evidence(network(), am.Observations.from_trajectories(paths), am.Exact())
+    assert len(evidence.jumps.time) == paths.n_jumps > 0
+    assert (evidence.jumps.from_state >= 0).all()
+    length = np.zeros((3, 3))
+    np.add.at(
+        length,
+        (evidence.spans.trajectory, evidence.spans.node),
+        evidence.spans.end - evidence.spans.start,
+    )
+    np.testing.assert_allclose(length, 4.0)
+    dwell = paths.statistics(network()).dwell_times["C"]
+    own = evidence.spans.node == 2
+    time = np.bincount(
+        evidence.spans.state[own],
+        weights=(evidence.spans.end - evidence.spans.start)[own],
+        minlength=3,
+    )
+    np.testing.assert_allclose(time, dwell)
+
+
+def test_an_interval_of_no_length_is_a_known_state():
+    obs = known(intervals=[("A", 2.0, 2.0, "on")])
+    evidence = build_evidence(network(), obs, GAUSSIAN)
+    assert evidence.points.time.tolist() == [2.0]
+    assert row_of(evidence, 0, 2).tolist() == [-np.inf, 0.0]
+    assert len(evidence.spans.node) == 0
+
+
+def test_ties_of_related_nodes():
+    events = [(2.0, "B", "v"), (2.0, "A", "on"), (2.0, "C", 1)]
+    with pytest.raises(DataError, match="'A' and its child 'B' both jump at time 2"):
+        build_evidence(network(), known(events), GAUSSIAN)
+    jumps = build_evidence(network(), known(events, ties="order"), GAUSSIAN).jumps
+    time = dict(zip(jumps.node.tolist(), jumps.time.tolist()))
+    assert time[1] < time[0] < time[2] == 2.0
+    np.testing.assert_allclose(jumps.time, 2.0, rtol=1e-14)
+    unrelated = [(2.0, "A", "on"), (2.0, "C", 1)]
+    assert build_evidence(network(), known(unrelated), GAUSSIAN).jumps.time.tolist() == [2.0, 2.0]
+    obs = known(
+        intervals=[
+            ("B", 0.0, 2.0, "u"),
+            ("B", 2.0, 3.0, "v"),
+            ("A", 0.0, 2.0, "off"),
+            ("A", 2.0, 3.0, "on"),
+        ],
+        events=[(2.0, "B", "v"), (2.0, "A", "on")],
+        ties="order",
+    )
+    evidence = build_evidence(network(), obs, GAUSSIAN)
+    early = evidence.jumps.time[evidence.jumps.node == 1][0]
+    own = evidence.spans.node == 1
+    assert early < 2.0
+    assert evidence.spans.end[own].tolist() == [early, 3.0]
+    assert evidence.spans.start[own].tolist() == [0.0, early]
+
+
+def test_a_jump_at_the_start_is_refused():
+    with pytest.raises(DataError, match="time 0: node 'A' enters 'on' at the very start"):
+        build_evidence(network(), known([(0.0, "A", "on")]), GAUSSIAN)
+
+
+def test_unknown_states_of_events_and_intervals():
+    with pytest.raises(DataError, match="'A' has no state 'high'; its states are"):
+        build_evidence(network(), known([(1.0, "A", "high")]), GAUSSIAN)
+    with pytest.raises(DataError, match="'C' has no state 7"):
+        build_evidence(network(), known(intervals=[("C", 1.0, 2.0, 7)]), GAUSSIAN)
+
+
+@pytest.mark.parametrize(
+    ("time", "label", "fine"),
+    [
+        (1.5, "off", True),
+        (1.5, "on", False),
+        (2.0, "on", True),  # the jump at 2 has happened
+        (2.0, "off", False),
+        (3.0, "off", False),  # the last moment of the span
+        (3.0, "on", True),
+        (3.5, "off", True),
+    ],
+)
+def test_points_may_not_contradict_what_is_known(time: float, label: str, fine: bool):
+    obs = known(
+        intervals=[("A", 1.0, 2.0, "off"), ("A", 2.0, 3.0, "on")],
+        frame=pd.DataFrame({"time": [time], "A": [label]}),
+    )
+    if fine:
+        assert len(build_evidence(network(), obs, am.Exact()).points.time) == 1
+    else:
+        with pytest.raises(DataError, match=f"time {time:g}, node 'A'.*contradicts"):
+            build_evidence(network(), obs, am.Exact())
+
+
+def test_nothing_may_follow_a_state_that_cannot_be_left():
+    progressive = np.array([[0.0, 1.0], [0.0, 0.0]])
+    net = network(rates={"A": progressive, "B": np.stack([OFF, OFF]), "C": 1.0 - np.eye(3)})
+    last = pd.DataFrame({"time": [0.5, 2.0], "A": ["off", "on"], "B": ["u", "v"]})
+    build_evidence(net, known([(2.0, "A", "on")], frame=last), am.Exact())
+    later = pd.DataFrame({"time": [0.5, 3.0], "A": ["off", "on"]})
+    with pytest.raises(DataError, match=r"time 3, node 'A'.*entered 'on' at 2.*cannot be left"):
+        build_evidence(net, known([(2.0, "A", "on")], frame=later), am.Exact())
+    with pytest.raises(DataError, match="enters 'off' after 'on', which cannot be left"):
+        build_evidence(net, known([(2.0, "A", "on"), (3.0, "A", "off")]), am.Exact())
+    build_evidence(network(), known([(2.0, "A", "on")], frame=later), am.Exact())
+
+
+# ---------------------------------------------------------------- parts of the evidence
+def test_first_times_and_truncation():
+    net = with_drug()
+    frame = pd.DataFrame(
+        {
+            "trajectory": [1, 1, 1, 2],
+            "time": [1.0, 2.0, 3.0, 0.0],
+            "A": [0.0, 1.0, 0.5, np.nan],
+            "drug": ["no", "yes", "no", "no"],
+        }
+    )
+    events = pd.DataFrame({"trajectory": [1], "time": [2.5], "node": "A", "to": "on"})
+    intervals = pd.DataFrame(
+        {"trajectory": [1], "node": ["A"], "start": [3.5], "end": [4.0], "state": ["on"]}
+    )
+    obs = am.Observations.from_frame(frame, start=0.0, end=5.0, events=events, intervals=intervals)
+    evidence = build_evidence(net, obs, GAUSSIAN)
+    first = first_measurement_times(evidence)
+    assert first[0] == 1.0
+    assert np.isnan(first[1])
+    sizes = net.compiled.graph.n_states
+    short = truncate(evidence, first, sizes)
+    assert short.end.tolist() == [1.0, 0.0]
+    assert short.points.time.tolist() == [1.0]
+    assert len(short.jumps.time) == 0
+    assert list(zip(short.spans.trajectory, short.spans.start, short.spans.end)) == [
+        (0, 0.0, 1.0),
+        (1, 0.0, 0.0),
+    ]
+    later = truncate(evidence, np.array([3.5, 5.0]), sizes)
+    assert later.points.time.tolist() == [1.0, 2.0, 3.0, 3.5]
+    assert row_of(later, 3, 2).tolist() == [-np.inf, 0.0]
+    assert later.jumps.time.tolist() == [2.5]
+    assert (later.spans.node == 0).all()
+    assert later.spans.end.max() == 5.0
+    whole = truncate(evidence, np.array([9.0, 9.0]), sizes)
+    assert whole.end.tolist() == [5.0, 5.0]
+    assert len(whole.spans.node) == len(evidence.spans.node)
+
+
+def test_truncation_at_a_jump_does_not_state_its_target_twice():
+    obs = known(intervals=[("A", 0.0, 2.0, "off"), ("A", 2.0, 3.0, "on")])
+    net = network()
+    short = truncate(
+        build_evidence(net, obs, GAUSSIAN), np.array([2.0]), net.compiled.graph.n_states
+    )
+    assert short.jumps.time.tolist() == [2.0]
+    assert len(short.points.time) == 0
+    assert short.spans.end.tolist() == [2.0]
