@@ -1,0 +1,103 @@
+"""The network as a figure: boxes for nodes, widths for probabilities, line ends for effects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from asterism.errors import DataError
+from asterism.report.effects import LOWERS, MIXED, NONE, RAISES, effect
+from asterism.report.figure_style import BLUE, GREY, ORANGE, axes_or_new
+from asterism.report.layout import positions
+from asterism.report.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from asterism.model.network import Network
+
+#: colour and line end: what the colour says, the end says as well
+EFFECT_STYLE = {
+    RAISES: (BLUE, "-|>"),
+    LOWERS: (ORANGE, "|-|"),
+    MIXED: (GREY, "-|>"),
+    NONE: (GREY, "-|>"),
+}
+
+
+def graph(
+    network: Network | Run,
+    edges: pd.DataFrame | None = None,
+    *,
+    threshold: float = 0.5,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the network; line widths are probabilities, ends show what a parent does.
+
+    ``edges`` is the long table (parent, child, probability): edges from ``threshold`` on are
+    drawn, dashed when they are not in the network. Without it the network's own edges are.
+    """
+    from matplotlib.patches import FancyArrowPatch
+
+    if isinstance(network, Run):
+        edges = network.edge_table if edges is None else edges
+        network = network.network
+    rows = _drawn_edges(network, edges, threshold)
+    shape = network.graph
+    shape.add_edges_from((parent, child) for parent, child, p in rows if p >= 0.3)
+    place = positions(shape)
+    ax = axes_or_new(ax, (6.0, 4.2))
+    x_unit = 1.0 + 0.07 * max(len(name) for name in place)
+    place = {name: (x * x_unit, -y) for name, (x, y) in place.items()}
+    labels = {
+        name: ax.text(
+            *xy,
+            name,
+            ha="center",
+            va="center",
+            fontsize=9,
+            zorder=2,
+            bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "#0b4f79"},
+        )
+        for name, xy in place.items()
+    }
+    drawn = {(parent, child) for parent, child, _ in rows}
+    for parent, child, probability in rows:
+        known = parent in network.parents[child]
+        colour, style = EFFECT_STYLE[effect(network, child, parent) if known else NONE]
+        end = f"{style},widthA=0,widthB=0.35" if style == "|-|" else style
+        ax.add_patch(
+            FancyArrowPatch(
+                place[parent],
+                place[child],
+                patchA=labels[parent].get_bbox_patch(),
+                patchB=labels[child].get_bbox_patch(),
+                connectionstyle=f"arc3,rad={0.16 if (child, parent) in drawn else 0.03}",
+                arrowstyle=end,
+                mutation_scale=11,
+                shrinkA=1,
+                shrinkB=2,
+                linewidth=0.6 + 2.4 * probability,
+                linestyle="-" if known else (0, (3, 2)),
+                color=colour if known else "#9aa3ad",
+                zorder=3,  # after the labels, whose boxes have no size until they are drawn
+            )
+        )
+    xs, ys = zip(*place.values())
+    ax.set(xlim=(min(xs) - 0.8, max(xs) + 0.8), ylim=(min(ys) - 0.5, max(ys) + 0.5))
+    ax.axis("off")
+    return ax
+
+
+def _drawn_edges(
+    network: Network, table: pd.DataFrame | None, threshold: float
+) -> list[tuple[str, str, float]]:
+    if table is None:
+        return [(p, child, 1.0) for child in network.nodes for p in network.parents[child]]
+    missing = [name for name in ("parent", "child", "probability") if name not in table.columns]
+    if missing:
+        raise DataError(f"The table of edges has no column {', '.join(map(repr, missing))}.")
+    kept = table[table["probability"] >= threshold]
+    rows = zip(kept["parent"], kept["child"], kept["probability"])
+    return [(str(p), str(c), float(probability)) for p, c, probability in rows]

@@ -1,0 +1,236 @@
+"""Figures for papers, on matplotlib Axes: given or made, and returned.
+
+Colours are those of Okabe and Ito, told apart by colour-blind readers; what a colour says is also
+said by a shape. Nothing here changes matplotlib's global settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from asterism.errors import DataError
+from asterism.report import courses as course_data
+from asterism.report.figure_style import BLUE, PALETTE, axes_or_new, tidy
+from asterism.report.files import write_atomically
+from asterism.report.measured import levels, measurements
+from asterism.report.metrics import edge_scores, pr_curve, roc_curve
+from asterism.report.network_figure import graph
+from asterism.report.run import Run
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+
+__all__ = ["edges", "graph", "posterior", "roc", "save_figures"]
+
+#: half width of the band around an expected measurement, in standard deviations: about 90 %
+BAND = 1.645
+
+
+def posterior(
+    run: Run | xarray.Dataset | xarray.DataArray,
+    node: str,
+    trajectory: Any = None,
+    *,
+    states: Sequence[Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The course of one node in one trajectory (by default the first).
+
+    From a :class:`Run` with measured numbers: the expected measurement with its 90 % band, and
+    the measurements. Else the probability of each state, with measured states as ticks.
+    """
+    data = run.posterior if isinstance(run, Run) else run
+    if data is None:
+        raise DataError("This run holds no posterior to draw.")
+    found = course_data.from_dataset(data)
+    if node not in found.nodes:
+        raise DataError(f"The posterior has no node {node!r}; it has {', '.join(found.nodes)}.")
+    number = _trajectory_number(found, trajectory)
+    label = found.trajectories[number]
+    column = found.nodes.index(node)
+    ax = axes_or_new(ax, (6.0, 2.8))
+    ax.set_xlabel("time")
+    ax.set_title(f"trajectory {label}", loc="left", fontsize=10, pad=14)
+    if not isinstance(run, Run):
+        block = found.probabilities[number][:, column]
+        n_states = int(np.isfinite(block).any(axis=0).sum())
+        names = tuple(range(n_states)) if states is None else tuple(states)
+        return _draw_states(ax, *found.of(number, column, n_states), names, node)
+    names = run.network.states[node] if states is None else tuple(states)
+    seen = measurements(run.observations, run.network, found.trajectories)
+    times, block = found.of(number, column, len(names))
+    own = seen.of(label, node)
+    level = levels(seen, found, node, len(names))
+    if level is None:
+        _draw_states(ax, times, block, names, node)
+        for s in np.unique(own.values.astype(int)):
+            when = own.times[own.values == s]
+            colour = PALETTE[s % len(PALETTE)]
+            ax.vlines(when, 1.01, 1.08, color=colour, linewidth=2, clip_on=False)
+        return ax
+    mean = block @ level.mean
+    spread = np.sqrt(np.maximum(block @ (level.spread**2 + level.mean**2) - mean**2, 0.0))
+    low, high = mean - BAND * spread, mean + BAND * spread
+    ax.fill_between(times, low, high, color=BLUE, alpha=0.16, linewidth=0, label="90 % band")
+    ax.plot(times, mean, color=BLUE, linewidth=1.8, label="expected")
+    ax.plot(own.times, own.values, "o", color="black", markerfacecolor="none", label="measured")
+    ax.set(ylabel=node)
+    tidy(ax)
+    _legend_above(ax, 3)
+    return ax
+
+
+def edges(probabilities: pd.DataFrame | Run, *, ax: Axes | None = None) -> Axes:
+    """Heat map of edge probabilities; rows are parents, columns are children."""
+    from matplotlib import colormaps
+
+    table = probabilities.edge_probabilities if isinstance(probabilities, Run) else probabilities
+    if {"parent", "child", "probability"} <= set(table.columns):
+        table = table.pivot(index="parent", columns="child", values="probability").fillna(0.0)
+    values = table.to_numpy(dtype=np.float64).copy()
+    own = [[parent == child for child in table.columns] for parent in table.index]
+    values[np.array(own, dtype=bool)] = np.nan
+    ax = axes_or_new(ax, (4.6, 4.0))
+    shades = colormaps["Blues"].with_extremes(bad="#e3e7ec")
+    image = ax.imshow(np.ma.masked_invalid(values), cmap=shades, vmin=0.0, vmax=1.0)
+    size = 8 if len(table) <= 30 else 5
+    ax.set_xticks(range(table.shape[1]), [str(c) for c in table.columns], fontsize=size)
+    ax.tick_params(axis="x", rotation=45)
+    for text in ax.get_xticklabels():
+        text.set(ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(table.shape[0]), [str(r) for r in table.index], fontsize=size)
+    ax.set(xlabel="child", ylabel="parent")
+    ax.tick_params(length=0)
+    for side in ax.spines.values():
+        side.set_visible(False)
+    bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.04, ticks=[0.0, 0.5, 1.0])
+    bar.set_label("probability")
+    bar.outline.set_visible(False)
+    return ax
+
+
+def roc(
+    edge_probabilities: pd.DataFrame | Run,
+    truth: Any = None,
+    *,
+    kind: str = "roc",
+    nodes: Sequence[str] | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """ROC curve, or with ``kind="pr"`` precision against recall. Call again to add a curve."""
+    if kind not in ("roc", "pr"):
+        raise DataError(f"kind is {kind!r}; it may be 'roc' or 'pr'.")
+    if isinstance(edge_probabilities, Run):
+        truth = edge_probabilities.truth if truth is None else truth
+        nodes = edge_probabilities.network.nodes
+        edge_probabilities = edge_probabilities.edge_table
+    if truth is None:
+        raise DataError("A ROC curve needs the true edges; give truth=.")
+    fresh = ax is None
+    ax = axes_or_new(ax, (3.6, 3.4))
+    scores = edge_scores(edge_probabilities, truth, nodes=nodes)
+    colour = PALETTE[sum(line.get_gid() == "curve" for line in ax.lines) % len(PALETTE)]
+    style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "gid": "curve"}
+    if kind == "roc":
+        table = roc_curve(edge_probabilities, truth, nodes=nodes)
+        name = f"{label or 'AUROC'} {scores['auroc']:.2f}"
+        ax.plot(table["false_positive_rate"], table["true_positive_rate"], label=name, **style)
+        ax.set(xlabel="false positive rate", ylabel="true positive rate")
+        if fresh:
+            ax.plot([0, 1], [0, 1], color="#8a94a0", linewidth=1, linestyle="--")
+    else:
+        table = pr_curve(edge_probabilities, truth, nodes=nodes)
+        name = f"{label or 'AUPR'} {scores['aupr']:.2f}"
+        ax.step(table["recall"], table["precision"], where="pre", label=name, **style)
+        ax.set(xlabel="recall", ylabel="precision")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    tidy(ax)
+    ax.legend(frameon=False, fontsize=8, loc="lower right" if kind == "roc" else "lower left")
+    return ax
+
+
+def save_figures(
+    run: Run, folder: str | Path, formats: Iterable[str] = ("png", "svg", "pdf")
+) -> list[Path]:
+    """Write every figure the run has data for; returns the files."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    folder = Path(folder)
+    formats = tuple(formats)
+    known = FigureCanvasAgg(Figure()).get_supported_filetypes()
+    wrong = [name for name in formats if name not in known]
+    if wrong:
+        raise DataError(
+            f"Figures cannot be saved as {', '.join(wrong)}; use {', '.join(sorted(known))}."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {"network": graph(run)}
+    if run.learned and len(run.network.nodes) <= 200:
+        made["edges"] = edges(run)
+    if run.scores() is not None and run.learned:
+        made["roc"], made["precision_recall"] = roc(run), roc(run, kind="pr")
+    if run.posterior is not None:
+        made["course"] = posterior(run, _interesting_node(run))
+    written = []
+    for name, ax in made.items():
+        for suffix in formats:
+            path = folder / f"{name}.{suffix}"
+            write_atomically(path, partial(_save, ax.figure, suffix))
+            written.append(path)
+    return written
+
+
+def _save(figure: Any, suffix: str, path: Path) -> None:
+    figure.savefig(path, format=suffix, dpi=300, bbox_inches="tight")
+
+
+# ---- parts ----------------------------------------------------------------------------------
+
+
+def _trajectory_number(found: course_data.Courses, trajectory: Any) -> int:
+    if trajectory is None:
+        return 0
+    texts = [str(label) for label in found.trajectories]
+    if str(trajectory) not in texts:
+        raise DataError(
+            f"The posterior has no trajectory {trajectory!r}; it has {', '.join(texts[:10])}"
+            f"{' and more' if len(texts) > 10 else ''}."
+        )
+    return texts.index(str(trajectory))
+
+
+def _draw_states(ax: Axes, times: Any, block: Any, names: Sequence[Any], node: str) -> Axes:
+    shades = [PALETTE[s % len(PALETTE)] for s in range(len(names))]
+    ax.stackplot(times, block.T, colors=shades, alpha=0.35, labels=[str(n) for n in names])
+    ax.set(ylim=(0, 1), ylabel=f"P(state of {node})")
+    if len(times):
+        ax.set_xlim(times[0], times[-1])
+    tidy(ax)
+    _legend_above(ax, len(names))
+    return ax
+
+
+def _legend_above(ax: Axes, n_columns: int) -> None:
+    ax.legend(
+        frameon=False,
+        fontsize=8,
+        ncols=n_columns,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.1),
+        borderaxespad=0.0,
+    )
+
+
+def _interesting_node(run: Run) -> str:
+    """The child of the surest edge in the graph, as on the report page."""
+    inside = run.edge_table[run.edge_table["in_graph"]]
+    return str(inside["child"].iloc[0]) if len(inside) else run.network.nodes[0]

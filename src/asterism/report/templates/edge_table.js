@@ -1,0 +1,109 @@
+/* The table of edges: filtered by threshold and search, sorted by any column. */
+{
+  const FIRST_ROWS = 100;
+  const body = report.byId("edge-table").tBodies[0];
+  const headings = report.byId("edge-table").tHead.rows[0];
+  const order = ["raises", "lowers", "mixed", "none"];
+  let sorting = { column: report.learned ? "p" : "from", down: report.learned };
+  let everything = false;
+
+  const columns = [
+    { key: "from", label: "Parent", value: (edge) => report.name(edge.from) },
+    { key: "to", label: "Child", value: (edge) => report.name(edge.to) },
+    { key: "p", label: "Probability", value: (edge) => edge.p, down: true },
+    { key: "effect", label: "Effect", value: (edge) => (edge.effect ? order.indexOf(edge.effect) : order.length) },
+    { key: "in_graph", label: "Graph", value: (edge) => Number(edge.in_graph), down: true },
+    { key: "true", label: "True", value: (edge) => Number(edge.true), down: true },
+  ].filter((column) => {
+    if (column.key === "true") return report.edges.some((edge) => "true" in edge);
+    return report.learned || !["p", "in_graph"].includes(column.key);
+  });
+
+  const probabilityCell = (edge) => {
+    const fill = report.element("i", {});
+    fill.style.width = `${Math.round(100 * edge.p)}%`;
+    return report.element("td", { class: "mark" }, report.probability(edge.p), report.element("span", { class: "bar", "aria-hidden": "true" }, fill));
+  };
+
+  const mark = (yes) => report.element("td", {}, report.element("span", { role: "img", "aria-label": yes ? "yes" : "no" }, yes ? "✓" : "–"));
+
+  const cells = {
+    from: (edge) => {
+      const button = report.element("button", { type: "button", "aria-label": `Show ${report.name(edge.from)} to ${report.name(edge.to)}` }, report.name(edge.from));
+      return report.element("td", {}, button);
+    },
+    to: (edge) => report.element("td", {}, report.name(edge.to)),
+    p: probabilityCell,
+    in_graph: (edge) => mark(edge.in_graph),
+    effect: (edge) => report.element("td", { class: "mark" }, edge.effect ? { raises: "↑ raises", lowers: "↓ lowers", mixed: "↕ mixed", none: "none" }[edge.effect] : ""),
+    true: (edge) => mark(edge.true),
+  };
+
+  const row = (edge) => {
+    const element = report.element("tr", { "data-edge": `${edge.from}-${edge.to}` }, ...columns.map((column) => cells[column.key](edge)));
+    element.addEventListener("click", () => report.announce("edge", edge));
+    return element;
+  };
+
+  /** Edges above the threshold that match the search, in the chosen order. */
+  report.listedEdges = () => {
+    const wanted = report.byId("search").value.trim().toLocaleLowerCase();
+    const found = report.edges.filter((edge) => edge.p >= report.threshold
+      && (!wanted || [edge.from, edge.to].some((node) => report.name(node).toLocaleLowerCase().includes(wanted))));
+    const { value } = columns.find((column) => column.key === sorting.column);
+    const sign = sorting.down ? -1 : 1;
+    const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+    return found.map((edge, i) => ({ edge, i }))
+      .sort((a, b) => sign * compare(value(a.edge), value(b.edge)) || a.i - b.i)
+      .map((item) => item.edge);
+  };
+
+  report.listEdges = () => {
+    const edges = report.listedEdges();
+    const shown = everything ? edges : edges.slice(0, FIRST_ROWS);
+    body.replaceChildren(...shown.map(row));
+    const more = report.byId("show-more");
+    more.hidden = shown.length === edges.length;
+    more.textContent = `Show all ${edges.length}`;
+    report.byId("listed-count").textContent = `${edges.length} of ${report.edges.length} edges${shown.length < edges.length ? `, the first ${shown.length} shown` : ""}`;
+  };
+
+  const heading = (column) => {
+    const button = report.element("button", { type: "button" }, column.label);
+    const cell = report.element("th", { scope: "col" }, button);
+    button.addEventListener("click", () => {
+      const again = sorting.column === column.key;
+      sorting = { column: column.key, down: again ? !sorting.down : Boolean(column.down) };
+      markSorting();
+      report.listEdges();
+    });
+    return cell;
+  };
+
+  const markSorting = () => columns.forEach((column, i) => {
+    const cell = headings.cells[i];
+    const sorted = column.key === sorting.column;
+    cell.setAttribute("aria-sort", sorted ? (sorting.down ? "descending" : "ascending") : "none");
+    cell.firstChild.textContent = column.label + (sorted ? (sorting.down ? " ▾" : " ▴") : "");
+  });
+
+  /** The listed edges as a table for other programs; quotes in names are doubled. */
+  const saveCsv = () => {
+    const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
+    const lines = report.listedEdges().map((edge) => [quoted(report.name(edge.from)), quoted(report.name(edge.to)), edge.p, edge.in_graph, edge.effect || ""].join(","));
+    report.saveFile("edges.csv", "text/csv", ["parent,child,probability,in_graph,effect", ...lines].join("\n") + "\n");
+  };
+
+  report.startEdgeTable = () => {
+    headings.append(...columns.map(heading));
+    markSorting();
+    report.byId("search").addEventListener("input", report.listEdges);
+    report.byId("show-more").addEventListener("click", () => { everything = true; report.listEdges(); });
+    report.byId("save-csv").addEventListener("click", saveCsv);
+    report.listeners.threshold.push(() => { everything = false; report.listEdges(); });
+    report.listeners.edge.push((edge) => {
+      for (const element of body.rows) element.classList.toggle("on", element.dataset.edge === `${edge.from}-${edge.to}`);
+    });
+    report.listEdges();
+  };
+}

@@ -1,0 +1,192 @@
+/* The drawing of the network: positions come from Python, edges from the threshold. */
+{
+  const SVG = "http://www.w3.org/2000/svg";
+  const HALF_HEIGHT = 13;
+  const MARGIN = 22;
+  const holder = report.byId("drawing");
+  const tooltip = report.byId("tooltip");
+  const shorten = (name) => (name.length > 16 ? `${name.slice(0, 15)}…` : name);
+  /** Half the width of a node's box; wide scripts take two places per character. */
+  const halfWidth = (name) => {
+    const places = [...shorten(name)].reduce((sum, c) => sum + (c.codePointAt(0) > 0x2e80 ? 2 : 1), 0);
+    return Math.max(16, 4.1 * places + 9);
+  };
+  const widest = Math.max(16, ...Object.keys(report.layout).map((node) => halfWidth(report.name(node))));
+  const spacing = { x: Math.max(110, 2 * widest + 52), y: Math.max(100, widest + 60) };
+  const places = Object.fromEntries(Object.entries(report.layout).map(([node, [x, y]]) => (
+    [node, { x: x * spacing.x, y: y * spacing.y, half: halfWidth(report.name(node)) }])));
+  const drawsAllNodes = Object.keys(places).length === report.nodes.length;
+  let view = null;
+  let whole = null;
+  let svg = null;
+
+  const make = (tag, attributes, ...children) => {
+    const element = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+
+  /** The line of an edge from rim to rim, bent when the opposite edge is drawn as well. */
+  const edgePath = (from, to, width, bent, tee) => {
+    const dx = to.x - from.x, dy = to.y - from.y;
+    const length = Math.hypot(dx, dy) || 1;
+    const bend = bent ? 0.18 * length : 0.03 * length;
+    const mid = { x: (from.x + to.x) / 2 - (dy / length) * bend, y: (from.y + to.y) / 2 + (dx / length) * bend };
+    const towards = (a, b, distance) => {
+      const l = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+      return { x: a.x + ((b.x - a.x) / l) * distance, y: a.y + ((b.y - a.y) / l) * distance };
+    };
+    /** How far the rim of a node's box lies from its centre, in the direction of a point. */
+    const rim = (box, point) => {
+      const l = Math.hypot(point.x - box.x, point.y - box.y) || 1;
+      return Math.min((box.half * l) / (Math.abs(point.x - box.x) || 1e-9), (HALF_HEIGHT * l) / (Math.abs(point.y - box.y) || 1e-9));
+    };
+    const size = 6 + 1.6 * width;
+    const start = towards(from, mid, rim(from, mid) + 1);
+    const tip = towards(to, mid, rim(to, mid) + (tee ? 5 : 3));
+    const neck = towards(tip, mid, tee ? 0 : size * 0.9);
+    const angle = Math.atan2(tip.y - mid.y, tip.x - mid.x);
+    const across = { x: -Math.sin(angle), y: Math.cos(angle) };
+    const line = `M${start.x} ${start.y}Q${mid.x} ${mid.y} ${neck.x} ${neck.y}`;
+    const half = tee ? 5 + width : size * 0.5;
+    const left = { x: neck.x + across.x * half, y: neck.y + across.y * half };
+    const right = { x: neck.x - across.x * half, y: neck.y - across.y * half };
+    const head = tee
+      ? `M${left.x} ${left.y}L${right.x} ${right.y}`
+      : `M${tip.x} ${tip.y}L${left.x} ${left.y}L${right.x} ${right.y}Z`;
+    return { line, head };
+  };
+
+  const edgeElement = (edge, opposite) => {
+    const kind = edge.in_graph ? edge.effect || "none" : "outside";
+    const width = report.learned ? 0.8 + 4.7 * edge.p : 2.5;
+    const tee = kind === "lowers";
+    const { line, head } = edgePath(places[edge.from], places[edge.to], width, opposite, tee);
+    const group = make("g", { class: "edge", "data-edge": `${edge.from}-${edge.to}` },
+      make("path", { class: "reach", d: line }),
+      make("path", { class: `line ${kind}`, d: line, style: `stroke-width:${width.toFixed(2)}` }),
+      tee ? make("path", { class: `line ${kind}`, d: head, style: `stroke-width:${(2 + width * 0.5).toFixed(2)}` })
+        : make("path", { class: `head ${kind}`, d: head }));
+    group.addEventListener("pointermove", (event) => showTooltip(edge, event));
+    group.addEventListener("pointerleave", () => { tooltip.hidden = true; });
+    group.addEventListener("click", () => report.announce("edge", edge));
+    return group;
+  };
+
+  const nodeElement = (node) => {
+    const { x, y, half } = places[node];
+    const group = make("g", { class: "node", "data-node": node },
+      make("title", {}, report.name(node)),
+      make("rect", { x: x - half, y: y - HALF_HEIGHT, width: 2 * half, height: 2 * HALF_HEIGHT, rx: HALF_HEIGHT }),
+      make("text", { x, y }, shorten(report.name(node))));
+    group.addEventListener("click", () => report.announce("node", Number(node)));
+    return group;
+  };
+
+  const showTooltip = (edge, event) => {
+    if (event.pointerType === "touch") return;
+    tooltip.replaceChildren(report.describeEdge(edge));
+    tooltip.hidden = false;
+    const box = tooltip.getBoundingClientRect();
+    const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - box.width - 8);
+    const below = event.clientY + 18 + box.height < window.innerHeight;
+    tooltip.style.left = `${Math.max(8, left)}px`;
+    tooltip.style.top = `${below ? event.clientY + 18 : event.clientY - box.height - 12}px`;
+  };
+
+  const fit = () => {
+    const points = Object.values(places);
+    const ys = points.map((p) => p.y);
+    const left = Math.min(...points.map((p) => p.x - p.half)) - MARGIN, top = Math.min(...ys) - HALF_HEIGHT - MARGIN;
+    const wide = Math.max(...points.map((p) => p.x + p.half)) + MARGIN - left, high = Math.max(...ys) + HALF_HEIGHT + MARGIN - top;
+    // very small networks would otherwise fill the page with huge nodes
+    const width = Math.max(wide, 420), height = Math.max(high, 240);
+    return { x: left - (width - wide) / 2, y: top - (height - high) / 2, width, height };
+  };
+
+  const applyView = () => svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
+
+  const zoom = (factor) => {
+    const width = view.width * factor, height = view.height * factor;
+    view = { x: view.x + (view.width - width) / 2, y: view.y + (view.height - height) / 2, width, height };
+    applyView();
+  };
+
+  const startDragging = () => {
+    let last = null;
+    svg.addEventListener("pointerdown", (event) => { last = { x: event.clientX, y: event.clientY }; });
+    svg.addEventListener("pointermove", (event) => {
+      if (!last || !event.buttons || view.width >= whole.width) return;
+      const scale = view.width / svg.clientWidth;
+      view.x -= (event.clientX - last.x) * scale;
+      view.y -= (event.clientY - last.y) * scale;
+      last = { x: event.clientX, y: event.clientY };
+      applyView();
+    });
+    for (const end of ["pointerup", "pointerleave"]) svg.addEventListener(end, () => { last = null; });
+  };
+
+  /** Edges above the threshold, surest first; a drawing holds only so many. */
+  report.drawnEdges = () => report.edges.filter((edge) => edge.p >= report.threshold).slice(0, report.drawn_limit);
+
+  report.drawNetwork = () => {
+    const above = report.edges.filter((edge) => edge.p >= report.threshold).length;
+    const edges = report.drawnEdges().filter((edge) => edge.from in places && edge.to in places);
+    const drawn = new Set(edges.map((edge) => `${edge.from}-${edge.to}`));
+    const used = new Set(edges.flatMap((edge) => [edge.from, edge.to]));
+    const nodes = Object.keys(places).filter((node) => drawsAllNodes || used.has(Number(node)));
+    const lines = make("g", {}, ...edges.slice().reverse().map((edge) => edgeElement(edge, drawn.has(`${edge.to}-${edge.from}`))));
+    const dots = make("g", {}, ...nodes.map(nodeElement));
+    svg.replaceChildren(lines, dots);
+    svg.classList.remove("chosen");
+    svg.setAttribute("aria-label", `Network with ${nodes.length} nodes and ${edges.length} edges; the table lists the edges`);
+    if (!nodes.length) {
+      svg.append(make("text", { class: "empty", "text-anchor": "middle", x: view.x + view.width / 2, y: view.y + view.height / 2 }, "No edge reaches this probability."));
+    }
+    const edgeWord = edges.length === 1 ? "edge" : "edges";
+    report.byId("drawn-count").textContent = edges.length < above
+      ? `${edges.length} surest of ${above} edges drawn, ${nodes.length} nodes`
+      : `${edges.length} ${edgeWord} drawn, ${nodes.length} nodes`;
+  };
+
+  report.startNetwork = () => {
+    whole = Object.keys(places).length ? fit() : { x: 0, y: 0, width: 420, height: 240 };
+    view = { ...whole };
+    svg = make("svg", { role: "img" });
+    holder.append(svg);
+    applyView();
+    startDragging();
+    report.byId("zoom-in").addEventListener("click", () => zoom(0.75));
+    report.byId("zoom-out").addEventListener("click", () => zoom(Math.min(1 / 0.75, whole.width / view.width)));
+    report.byId("zoom-reset").addEventListener("click", () => { view = { ...whole }; applyView(); });
+    report.byId("save-svg").addEventListener("click", saveSvg);
+    report.listeners.threshold.push(report.drawNetwork);
+    report.listeners.edge.push((edge) => {
+      svg.querySelectorAll(".edge").forEach((group) => group.classList.toggle("on", group.dataset.edge === `${edge.from}-${edge.to}`));
+      svg.classList.toggle("chosen", svg.querySelector(".edge.on") !== null);
+      report.byId("edge-detail").replaceChildren(report.describeEdge(edge));
+    });
+    report.listeners.node.push((node) => {
+      svg.querySelectorAll(".node").forEach((group) => group.classList.toggle("on", Number(group.dataset.node) === node));
+    });
+    report.drawNetwork();
+  };
+
+  /** The drawing as a file of its own: styles are computed into the elements. */
+  const saveSvg = () => {
+    const copy = svg.cloneNode(true);
+    copy.setAttribute("xmlns", SVG);
+    copy.setAttribute("width", view.width);
+    copy.setAttribute("height", view.height);
+    const originals = svg.querySelectorAll("path, rect, text");
+    copy.querySelectorAll("path, rect, text").forEach((element, i) => {
+      const style = getComputedStyle(originals[i]);
+      for (const property of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "text-anchor", "dominant-baseline"]) {
+        element.style.setProperty(property, style.getPropertyValue(property));
+      }
+      element.style.fontFamily = "Helvetica, Arial, sans-serif";
+    });
+    report.saveFile("network.svg", "image/svg+xml", new XMLSerializer().serializeToString(copy));
+  };
+}

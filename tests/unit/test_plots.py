@@ -1,0 +1,145 @@
+"""Figures: the right things are drawn on the right axes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+
+import asterism as am
+from asterism.errors import DataError
+from asterism.report import plots
+from asterism.report.layout import positions
+from tests.example_runs import TRUE_PARENTS, example_run
+
+
+def arrows(ax: object) -> list[FancyArrowPatch]:
+    return [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]  # type: ignore[attr-defined]
+
+
+def test_axes_given_are_axes_returned() -> None:
+    run = example_run()
+    axes = Figure().subplots(2, 2).ravel()
+    assert plots.graph(run, ax=axes[0]) is axes[0]
+    assert plots.posterior(run, "SWI5", ax=axes[1]) is axes[1]
+    assert plots.edges(run, ax=axes[2]) is axes[2]
+    assert plots.roc(run, ax=axes[3]) is axes[3]
+
+
+def test_public_name() -> None:
+    assert am.plots is plots
+
+
+def test_graph_draws_edges_above_the_threshold_with_widths_by_probability() -> None:
+    run = example_run()
+    ax = plots.graph(run, threshold=0.3)
+    expected = run.edge_table[run.edge_table["probability"] >= 0.3]
+    drawn = arrows(ax)
+    assert len(drawn) == len(expected)
+    widths = [patch.get_linewidth() for patch in drawn]
+    assert widths == sorted(widths, reverse=True)
+    assert {text.get_text() for text in ax.texts} == set(TRUE_PARENTS)
+
+
+def test_graph_of_a_bare_network_draws_its_edges() -> None:
+    assert len(arrows(plots.graph(example_run().network))) == 9
+
+
+def test_posterior_shows_the_measurements_of_the_trajectory() -> None:
+    run = example_run()
+    table = run.observations
+    assert table is not None
+    own = table[(table["trajectory"] == 2) & (table["node"] == "ASH1")]
+    ax = plots.posterior(run, "ASH1", 2)
+    measured = next(line for line in ax.lines if line.get_label() == "measured")
+    np.testing.assert_allclose(np.sort(own["value"]), np.sort(measured.get_ydata()))
+
+
+def test_posterior_without_measurements_stacks_states() -> None:
+    run = example_run(states=("a", "b", "c"), labels=True)
+    assert run.posterior is not None
+    for source in (run, run.posterior):
+        ax = plots.posterior(source, "ASH1")
+        assert len(ax.collections) >= 3
+        assert ax.get_ylim() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("node", "trajectory", "message"), [("X", None, "no node 'X'"), ("ASH1", 99, "trajectory 99")]
+)
+def test_unknown_node_or_trajectory_is_named(node: str, trajectory: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        plots.posterior(example_run(), node, trajectory)
+
+
+def test_heat_map_has_parents_in_rows() -> None:
+    run = example_run()
+    ax = plots.edges(run.edge_probabilities)
+    image = ax.images[0].get_array()
+    assert image is not None
+    nodes = list(run.network.nodes)
+    table = run.edge_probabilities
+    i, j = nodes.index("SWI5"), nodes.index("GAL80")
+    assert image[i, j] == table.loc["SWI5", "GAL80"]
+    assert image.mask[i, i]
+    assert [t.get_text() for t in ax.get_yticklabels()] == nodes
+
+
+def test_roc_curves_can_be_compared_on_one_axes() -> None:
+    run = example_run()
+    worse = run.edge_table.assign(probability=np.linspace(0, 1, len(run.edge_table)))
+    ax = plots.roc(run, label="star")
+    plots.roc(worse, run.truth, nodes=run.network.nodes, label="worse", ax=ax)
+    curves = [line for line in ax.lines if line.get_gid() == "curve"]
+    assert len({line.get_color() for line in curves}) == 2
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [t.get_text() for t in legend.get_texts()] == ["star 1.00", "worse 0.00"]
+
+
+def test_roc_needs_a_truth_and_a_known_kind() -> None:
+    run = example_run(truth=False)
+    with pytest.raises(DataError, match="truth="):
+        plots.roc(run)
+    with pytest.raises(DataError, match="'roc' or 'pr'"):
+        plots.roc(run, kind="prc")
+    assert plots.roc(example_run(), kind="pr").get_xlabel() == "recall"
+
+
+def test_figures_are_saved_in_every_format(tmp_path: Path) -> None:
+    files = plots.save_figures(example_run(), tmp_path / "figures", formats=("png", "svg", "pdf"))
+    names = {path.stem for path in files}
+    assert names == {"network", "edges", "roc", "precision_recall", "course"}
+    assert len(files) == 15
+    starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+    for path in files:
+        assert path.read_bytes().startswith(starts[path.suffix])
+    assert len(list((tmp_path / "figures").iterdir())) == 15
+
+
+def test_unknown_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="bmp3"):
+        plots.save_figures(example_run(), tmp_path / "figures", formats=("png", "bmp3"))
+    assert not (tmp_path / "figures").exists()
+
+
+def test_layout_keeps_nodes_apart_and_repeats_itself() -> None:
+    graph = nx.gnp_random_graph(40, 0.04, seed=3, directed=True)
+    place = positions(graph)
+    assert place == positions(graph)
+    points = np.array(list(place.values()))
+    gaps = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
+    assert np.min(gaps + 9 * np.eye(len(points))) > 0.5
+
+
+def test_long_table_makes_the_same_heat_map() -> None:
+    run = example_run()
+    rows = run.edge_table[["parent", "child", "probability"]]
+    image = plots.edges(pd.DataFrame(rows)).images[0].get_array()
+    assert image is not None
+    assert image.shape == (8, 8)

@@ -1,0 +1,262 @@
+"""The report page as text and data: what it says, what it leaves out, and that it is safe.
+
+What it does in a browser is tested in tests/browser.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from asterism.model.network import Network
+from asterism.model.summary_rates import SummaryRates
+from asterism.report import page_data as limits
+from asterism.report.courses import from_dataset
+from asterism.report.effects import configurations, effect, rates_by_parent_state
+from asterism.report.measured import levels, measurements
+from asterism.report.page import json_for_script, render, write_report
+from asterism.report.page_data import page_data
+from asterism.report.run import Run
+from asterism.report.summary import probability_text, sentences
+from tests.example_runs import TRUE_PARENTS, example_network, example_run, large_run
+
+
+def embedded(html: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found.group(1))
+    return data
+
+
+def test_page_is_one_file_without_outside_addresses(tmp_path: Path) -> None:
+    path = write_report(example_run(), tmp_path / "report.html")
+    html = path.read_text(encoding="utf-8")
+    own = html.replace(html[html.index("plotly.js v") : html.rindex("<script>")], "")
+    assert not re.search(r'(src|href)="(?!#|data:)', own)
+    assert "default-src 'none'" in html
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_size < 6_000_000
+
+
+def test_same_run_same_page() -> None:
+    assert render(example_run()) == render(example_run())
+
+
+def test_names_cannot_leave_their_place() -> None:
+    names = [
+        "</script><script>alert(1)</script>",
+        '"><img src=x>',
+        "{{ 7 * 7 }}",
+        "\u2028 & \ud800",
+    ]
+    run = example_run({name: [names[i - 1]] if i else [] for i, name in enumerate(names)})
+    html = render(run)
+    assert "<script>alert(1)" not in html
+    assert "<img src=x>" not in html
+    assert "49" not in html[: html.index("report-data")]
+    assert [node["name"] for node in embedded(html)["nodes"]] == names
+
+
+def test_json_refuses_what_is_no_number() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        json_for_script({"p": float("nan")})
+
+
+def test_summary_is_three_sentences_and_a_caution() -> None:
+    run = example_run()
+    said = sentences(run)
+    assert len(said) == 3
+    assert said[0] == (
+        "From 253 measurements in 4 trajectories, a network was learned among 8 nodes with 9 edges."
+    )
+    surest = run.edge_table.iloc[0]
+    assert f"{surest['parent']} → {surest['child']}" in said[1]
+    assert "conditional on the rest of the graph" in said[2]
+    assert "rather too sure" in said[2]
+
+
+def test_summary_of_a_given_or_an_empty_network() -> None:
+    given = sentences(Run(example_network(TRUE_PARENTS)))
+    assert given[0] == "A given network was fitted among 8 nodes with 9 edges."
+    assert "not learned" in given[2]
+    empty = example_run({"A": [], "B": []}, truth=False, n_weak=0)
+    assert "No node was found to influence another" in sentences(empty)[1]
+    assert render(empty)
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"), [(1.0, "1.00"), (0.9999999, ">0.99"), (0.5, "0.50"), (0.994, "0.99")]
+)
+def test_rounding_makes_no_certainty(probability: float, text: str) -> None:
+    assert probability_text(probability) == text
+
+
+def test_page_data_agrees_with_the_run() -> None:
+    run = example_run()
+    data = page_data(run)
+    names = [node["name"] for node in data["nodes"]]
+    assert names == list(run.network.nodes)
+    table = run.edge_table
+    assert len(data["edges"]) == len(table)
+    for edge, row in zip(data["edges"], table.itertuples(index=False)):
+        assert (names[edge["from"]], names[edge["to"]]) == (row.parent, row.child)
+        assert edge["p"] == pytest.approx(row.probability, abs=1e-6)
+        assert ("rates" in edge) == row.in_graph
+        assert edge["true"] == ((row.parent, row.child) in (run.truth or []))
+    heat = data["heatmap"]
+    i, j = heat["nodes"].index("SWI5"), heat["nodes"].index("GAL80")
+    assert heat["z"][i][j] == pytest.approx(run.edge_probabilities.loc["SWI5", "GAL80"], abs=1e-4)
+    assert data["truth"]["scores"] == {k: round(v, 4) for k, v in (run.scores() or {}).items()}
+
+
+def test_courses_hold_probabilities_and_measurements() -> None:
+    run = example_run()
+    data = page_data(run)["courses"]
+    assert run.posterior is not None
+    assert run.observations is not None
+    found = from_dataset(run.posterior)
+    n = [page_data(run)["nodes"][i]["name"] for i in data["nodes"]].index("GAL4")
+    got = np.array(data["p"][2][n]) / 1000
+    np.testing.assert_allclose(got.T, found.of(2, found.nodes.index("GAL4"), 2)[1], atol=6e-4)
+    own = run.observations.query("trajectory == 3 and node == 'GAL4'").sort_values("time")
+    np.testing.assert_allclose(data["measured"][2][n][0], own["time"], rtol=1e-4)
+    np.testing.assert_allclose(data["measured"][2][n][1], own["value"], rtol=1e-3)
+
+
+def test_levels_are_posterior_weighted_moments() -> None:
+    run = example_run()
+    assert run.posterior is not None
+    assert run.observations is not None
+    found = from_dataset(run.posterior)
+    seen = measurements(run.observations, run.network, found.trajectories)
+    got = levels(seen, found, "CBF1", 2)
+    assert got is not None
+    column = found.nodes.index("CBF1")
+    weight, total, square = np.zeros(2), np.zeros(2), np.zeros(2)
+    for row in run.observations.query("node == 'CBF1'").itertuples():
+        times, block = found.of(found.trajectories.index(row.trajectory), column, 2)
+        p = block[int(np.argmin(np.abs(times - row.time)))]
+        weight, total = weight + p, total + p * row.value
+        square = square + p * row.value**2
+    mean = total / weight
+    np.testing.assert_allclose(got.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(got.spread, np.sqrt(square / weight - mean**2), rtol=1e-6)
+
+
+def test_measured_labels_become_state_numbers() -> None:
+    run = example_run(states=("well", "ill", "dead"), labels=True)
+    data = page_data(run)["courses"]
+    assert data["levels"] == [None] * 8
+    values = {v for trajectory in data["measured"] for _, what in trajectory for v in what}
+    assert values == {0.0, 1.0, 2.0}
+
+
+def test_large_runs_are_cut_with_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = page_data(large_run(120))
+    assert len(data["layout"]) < 240
+    assert len(data["heatmap"]["nodes"]) == limits.HEATMAP_NODES
+    assert sum("most probable" in notice for notice in data["notices"]) == 1
+    assert len(data["edges"]) <= limits.LISTED_EDGES
+    assert all(e["in_graph"] or i < limits.LISTED_EDGES for i, e in enumerate(data["edges"]))
+    n_values = sum(len(line) for t in data["courses"]["p"] for node in t for line in node)
+    assert n_values <= limits.COURSE_VALUES
+
+
+def test_page_without_optional_parts() -> None:
+    html = render(Run(example_network({"A": [], "B": ["A"]})))
+    assert 'id="threshold"' not in html
+    assert 'id="course-chart"' not in html
+    assert 'id="roc-chart"' not in html
+    assert "Not recorded." in html
+
+
+def test_not_converged_is_said_at_the_top() -> None:
+    run = example_run()
+    run.run.update(converged=False, stop_reason="Stopped after 200 sweeps; raise max_sweeps.")
+    html = render(run)
+    assert html.index("Not converged.") < html.index('id="network"')
+    assert "raise max_sweeps" in html
+
+
+# ---- effects -------------------------------------------------------------------------------
+
+
+def pushed(*pushes: float) -> Network:
+    """A child whose parents P0, P1, … each push it up (positive) or down."""
+    names = [f"P{i}" for i in range(len(pushes))]
+    table = np.zeros((2,) * len(pushes) + (2, 2))
+    for u in np.ndindex(*(2,) * len(pushes)):
+        drive = float(np.dot(pushes, np.array(u) - 0.5))
+        table[(*u, 0, 1)], table[(*u, 1, 0)] = np.exp(drive), np.exp(-drive)
+    lone = np.array([[0.0, 1.0], [1.0, 0.0]])
+    return Network(
+        {**{name: [] for name in names}, "C": names}, {**dict.fromkeys(names, lone), "C": table}
+    )
+
+
+def test_effects_have_the_sign_of_the_push() -> None:
+    network = pushed(1.0, -0.5, 0.0)
+    assert [effect(network, "C", f"P{i}") for i in range(3)] == ["raises", "lowers", "none"]
+
+
+def test_interaction_without_main_effect_is_mixed() -> None:
+    table = np.zeros((2, 2, 2, 2))
+    for a, b in np.ndindex(2, 2):
+        table[a, b, 0, 1], table[a, b, 1, 0] = (2.0, 0.5) if a == b else (0.5, 2.0)
+    lone = [[0, 1], [1, 0]]
+    network = Network({"A": [], "B": [], "C": ["A", "B"]}, {"A": lone, "B": lone, "C": table})
+    assert effect(network, "C", "A") == "mixed"
+
+
+def test_absorbing_states_have_effects_too() -> None:
+    lone = [[0, 1], [1, 0]]
+    table = [[[0, 0], [1, 0]], [[0, 1], [0, 0]]]
+    network = Network({"A": [], "B": ["A"]}, {"A": lone, "B": table})
+    assert effect(network, "B", "A") == "raises"
+
+
+def test_summary_rates_agree_with_their_expanded_table() -> None:
+    names = ["P0", "P1", "P2"]
+    summary = SummaryRates(
+        {"P0": [0, 1], "P1": [-1, 1], "P2": [0, 2]},
+        [[[0, 1.0 + s], [2.0 / (1 + s), 0]] for s in range(6)],
+    )
+    lone = [[0, 1], [1, 0]]
+    parents = {**{name: [] for name in names}, "C": names}
+    short = Network(parents, {**dict.fromkeys(names, lone), "C": summary})
+    full = Network(parents, {**dict.fromkeys(names, lone), "C": summary.expand()})
+    for name in names:
+        np.testing.assert_allclose(
+            rates_by_parent_state(short, "C", name), rates_by_parent_state(full, "C", name)
+        )
+        assert effect(short, "C", name) == effect(full, "C", name) == "raises"
+    one, other = configurations(short, "C", 64), configurations(full, "C", 64)
+    assert one is not None
+    assert other is not None
+    assert [labels for labels, _ in one] == [labels for labels, _ in other]
+    assert configurations(short, "C", 7) is None
+
+
+def test_exogenous_nodes_are_said_to_be_given() -> None:
+    network = Network(
+        {"drug": [], "B": ["drug"]},
+        {"drug": None, "B": [[[0, 1], [2, 0]], [[0, 3], [1, 0]]]},
+        {"drug": ["no", "yes"], "B": ["off", "on"]},
+    )
+    data = page_data(Run(network))
+    assert data["rates"]["0"]["exogenous"] is True
+    assert data["rates"]["1"]["rows"][1] == {"u": ["yes"], "r": [[-3.0, 3.0], [1.0, -1.0]]}
+
+
+def test_history_may_come_as_a_list_or_a_table() -> None:
+    network = example_network({"A": [], "B": ["A"]})
+    listed = Run(network, history=[-3.0, -2.0])  # type: ignore[arg-type]
+    assert page_data(listed)["history"] == {"objective": [-3.0, -2.0]}
+    table = Run(network, history=pd.DataFrame({"sweep": [1, 2], "note": ["a", "b"]}))
+    assert page_data(table)["history"] == {"sweep": [1.0, 2.0]}

@@ -1,0 +1,249 @@
+"""The results folder: what is written reads back, nothing is overwritten by accident."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import asterism as am
+from asterism.errors import DataError
+from asterism.report import courses, results
+from asterism.report.courses import gather
+from asterism.report.name_lists import join_names, split_names
+from asterism.report.results import load, save_run
+from asterism.report.run import Run
+from tests.example_runs import example_network, example_run
+
+ODD = {"NA": [], "007": ["NA"], "a;b\\": ["007", "NA"], 'q"u,o\n': ["a;b\\"], "Ünï 基因\x01": []}
+
+
+def test_everything_reads_back(tmp_path: Path) -> None:
+    run = example_run()
+    assert save_run(run, tmp_path / "run") == tmp_path / "run"
+    back = load(tmp_path / "run")
+    assert back.network == run.network
+    pd.testing.assert_frame_equal(back.edge_table, run.edge_table, check_dtype=False)
+    assert back.families is not None
+    assert run.families is not None
+    assert back.families["parents"].tolist() == run.families["parents"].tolist()
+    assert back.families["score"].tolist() == run.families["score"].tolist()
+    assert back.truth == run.truth
+    assert back.observations is not None
+    assert run.observations is not None
+    assert back.observations["trajectory"].tolist() == run.observations["trajectory"].tolist()
+    assert back.observations["value"].tolist() == run.observations["value"].tolist()
+    assert back.history is not None
+    assert run.history is not None
+    np.testing.assert_allclose(back.history, run.history)
+    assert back.posterior is not None
+    assert run.posterior is not None
+    one, other = courses.from_dataset(back.posterior), courses.from_dataset(run.posterior)
+    assert one.trajectories == other.trajectories
+    assert one.nodes == other.nodes
+    for a, b in zip(one.probabilities, other.probabilities):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_folder_holds_the_promised_files(tmp_path: Path) -> None:
+    save_run(example_run(), tmp_path / "run")
+    held = {path.name for path in (tmp_path / "run").iterdir()}
+    assert held == {
+        "network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml", "run.json",
+        "report.html", "observations.csv", "history.csv", "truth.csv",
+    }  # fmt: skip
+    first = (tmp_path / "run" / "edges.csv").read_text().splitlines()[0]
+    assert first == "parent,child,probability,in_graph"
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert {"asterism", "numpy", "numba", "python"} <= set(record["versions"])
+    assert record["converged"] is True
+    assert record["seed"] == 0
+    assert record["settings"]["max_parents"] == 2
+
+
+def test_odd_names_survive_every_file(tmp_path: Path) -> None:
+    run = example_run(ODD, n_trajectories=2)
+    save_run(run, tmp_path / "run")
+    back = load(tmp_path / "run")
+    assert back.network.nodes == tuple(ODD)
+    assert back.edge_table["parent"].tolist() == run.edge_table["parent"].tolist()
+    assert back.families is not None
+    assert back.families["parents"].tolist() == [tuple(p) for p in ODD.values()]
+    assert back.observations is not None
+    assert set(back.observations["node"]) == set(ODD)
+    graph = nx.read_graphml(tmp_path / "run" / "graph.graphml")
+    assert graph.number_of_edges() == 4
+
+
+def test_graphml_is_the_learned_graph_with_probabilities(tmp_path: Path) -> None:
+    run = example_run()
+    save_run(run, tmp_path / "run", report=False)
+    graph = nx.read_graphml(tmp_path / "run" / "graph.graphml")
+    assert set(graph.edges) == set(run.network.graph.edges)
+    for parent, child, probability in run.edge_table.iloc[:, :3].itertuples(index=False):
+        if graph.has_edge(parent, child):
+            assert graph.edges[parent, child]["probability"] == pytest.approx(probability)
+            assert graph.edges[parent, child]["effect"] in ("raises", "lowers", "mixed", "none")
+
+
+def test_existing_results_are_refused_without_force(tmp_path: Path) -> None:
+    save_run(example_run(), tmp_path / "run", report=False)
+    with pytest.raises(DataError, match=r"already holds edges\.csv"):
+        save_run(example_run(seed=1), tmp_path / "run", report=False)
+    assert load(tmp_path / "run").network == example_run().network
+    other = Run(example_run(seed=1).network)
+    save_run(other, tmp_path / "run", force=True, report=False)
+    back = load(tmp_path / "run")
+    assert back.network == other.network
+    assert back.families is None
+    assert not (tmp_path / "run" / "posterior.nc").exists()
+    assert not (tmp_path / "run" / "report.html").exists()
+
+
+def test_journal_of_the_search_does_not_make_a_folder_old(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "journal.sqlite").write_text("kept")
+    save_run(example_run(), folder, report=False)
+    assert (folder / "journal.sqlite").read_text() == "kept"
+
+
+def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(DataError, match="is a file"):
+        save_run(example_run(), tmp_path / "run")
+
+
+def test_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_run(example_run(), tmp_path / "run", report=False)
+    before = (tmp_path / "run" / "edges.csv").read_bytes()
+
+    def half_way(table: pd.DataFrame, path: Path, **_: object) -> None:
+        path.write_text("half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", half_way)
+    with pytest.raises(OSError, match="no space"):
+        save_run(example_run(seed=1), tmp_path / "run", force=True, report=False)
+    assert (tmp_path / "run" / "edges.csv").read_bytes() == before
+    assert not [p for p in (tmp_path / "run").iterdir() if p.name.startswith(".")]
+    # the mark of a finished run is gone, so nobody mistakes the mixture for one
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_folder_with_only_a_network_loads(tmp_path: Path) -> None:
+    network = example_run().network
+    network.save(tmp_path / "network.json")
+    run = load(tmp_path)
+    assert run.network == network
+    assert not run.learned
+    assert len(run.edge_table) == 9
+    assert (run.edge_table["probability"] == 1.0).all()
+
+
+def test_public_load_is_this_one() -> None:
+    assert am.load is load
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("edges.csv", "parent,child\nSWI5,CBF1\n", "no column 'probability'"),
+        ("edges.csv", "parent,child,probability,in_graph\nSWI5,CBF1,high,True\n", "high"),
+        ("edges.csv", "parent,child,probability,in_graph\nSWI5,XYZ,0.5,True\n", "'XYZ'"),
+        ("edges.csv", "parent,child,probability,in_graph\nSWI5,CBF1,nan,True\n", "between 0 and 1"),
+        ("edges.csv", "", "edges.csv"),
+        ("run.json", "{", "run.json"),
+        ("posterior.nc", "text", "posterior.nc"),
+        ("network.json", "{}", "network"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
+    save_run(example_run(), tmp_path / "run", report=False)
+    (tmp_path / "run" / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "run")
+
+
+def test_not_a_results_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no network\.json"):
+        load(tmp_path)
+    with pytest.raises(DataError, match="not a folder"):
+        load(tmp_path / "absent")
+
+
+def test_large_posterior_is_thinned_with_a_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courses, "LARGEST", 2_000)
+    save_run(example_run(n_times=200), tmp_path / "run", report=False)
+    back = load(tmp_path / "run")
+    assert back.posterior is not None
+    found = courses.from_dataset(back.posterior)
+    assert found.n_values <= 2_000
+    assert len(found.trajectories) == 4 or any("trajectories" in n for n in back.run["notices"])
+    assert any("times per trajectory" in notice for notice in back.run["notices"])
+    assert "notice" in back.posterior.attrs
+
+
+def test_record_may_hold_anything(tmp_path: Path) -> None:
+    run = example_run()
+    run.run["settings"] = {
+        "prior": object, "limit": float("inf"), "seen": np.float64("nan"), "array": np.arange(2),
+    }  # fmt: skip
+    save_run(run, tmp_path / "run", report=False)
+    kept = load(tmp_path / "run").run["settings"]
+    assert kept["limit"] == "inf"
+    assert kept["seen"] is None
+    assert kept["array"] == [0, 1]
+
+
+def test_unknown_names_in_the_parts_of_a_run_are_refused() -> None:
+    network = example_run().network
+    with pytest.raises(DataError, match="truth names 'X'"):
+        Run(network, truth=[("X", "SWI5")])
+    bad = pd.DataFrame([("Y", (), 0.0, 1.0)], columns=["node", "parents", "score", "probability"])
+    with pytest.raises(DataError, match="families names 'Y'"):
+        Run(network, families=bad)
+
+
+def test_square_table_of_probabilities() -> None:
+    run = example_run()
+    table = run.edge_probabilities
+    for parent, child, probability in run.edge_table.iloc[:, :3].itertuples(index=False):
+        assert table.loc[parent, child] == probability
+    assert np.trace(table) == 0.0
+
+
+def test_courses_are_gathered_from_a_posterior() -> None:
+    network = example_network({"A": [], "B": ["A"]}, states=("off", "on"))
+    paths = am.simulate(network, n_trajectories=3, duration=4.0, seed=1)
+    emission = am.Gaussian(means=(-1, 1), scale=0.5)
+    observed = am.observe(paths, emission, n_observations=5, seed=2)
+    posterior = am.infer(network, observed, emission, method="exact")
+    found = courses.from_dataset(gather(posterior, n_extra=7))
+    assert len(found.trajectories) == 3
+    for number, (times, block) in enumerate(zip(found.times, found.probabilities)):
+        assert len(times) >= 10
+        np.testing.assert_allclose(block.sum(axis=2), 1.0, atol=1e-10)
+        same = posterior.marginals(times).values[number]
+        np.testing.assert_allclose(block, same, atol=1e-12)
+    few = gather(posterior, n_extra=7, max_values=60)
+    assert len(courses.from_dataset(few).trajectories) < 3
+    assert "first" in few.attrs["notice"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(max_size=6), max_size=5))
+def test_name_lists_read_back(names: list[str]) -> None:
+    assert split_names(join_names(names)) == tuple(names)
+
+
+def test_versions_name_what_numbers_depend_on() -> None:
+    assert results.versions()["asterism"] == am.__version__
