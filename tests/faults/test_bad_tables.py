@@ -112,7 +112,7 @@ def intervals(*rows: tuple[object, ...]) -> pd.DataFrame:
         (
             None,
             intervals(("A", 0, 2, "x"), ("A", 1, 3, "y")),
-            "row 3.*in 'y' from 1.*row 2 says 'x'",
+            "row 3.*'y' from 1.*row 2 says 'x'",
         ),
         (
             None,

@@ -25,7 +25,7 @@ def observations(draw: st.DrawFn) -> am.Observations:
         st.one_of(
             st.lists(st.integers(0, 99), min_size=1, max_size=3, unique=True),
             st.lists(
-                st.sampled_from(["p", "q 1", "007", "x,y"]), min_size=1, max_size=3, unique=True
+                st.sampled_from(["p", "q 1", "07", "x,"]), min_size=1, max_size=3, unique=True
             ),
         )
     )

@@ -176,7 +176,7 @@ def test_joint_measurements(form: str):
     assert evidence.joint[1].nodes == (0, 2)
     np.testing.assert_allclose(evidence.joint[1].log_likelihood, sum_of(2.5))
     nothing = am.Joint(("A", "C"), lambda value: np.full((2, 3), -np.inf), column=column)
-    with pytest.raises(DataError, match="trajectory 0, time 0.*impossible"):
+    with pytest.raises(DataError, match=r"trajectory 0, time 0.*impossible"):
         build_evidence(network(), obs, [GAUSSIAN, nothing])
 
 
@@ -239,7 +239,7 @@ def test_exogenous_nodes_from_intervals_and_events():
 def test_exogenous_refusals():
     one = pd.DataFrame({"trajectory": [1, 2], "time": 0.0, "A": 0.0, "drug": ["no", None]})
     with pytest.raises(
-        DataError, match="trajectory 2: nothing is said about the exogenous.*'drug'"
+        DataError, match=r"trajectory 2: nothing is said about the exogenous.*'drug'"
     ):
         build_evidence(with_drug(), am.Observations.from_frame(one), GAUSSIAN)
     two = pd.DataFrame({"time": [0.0, 0.0], "drug": ["no", "yes"]})
@@ -394,6 +394,16 @@ def test_points_may_not_contradict_what_is_known(time: float, label: str, fine: 
     else:
         with pytest.raises(DataError, match=f"time {time:g}, node 'A'.*contradicts"):
             build_evidence(network(), obs, am.Exact())
+
+
+def test_a_measurement_at_a_jump_sees_the_new_state():
+    for label, fine in (("on", True), ("off", False)):
+        obs = known([(2.0, "A", "on")], frame=pd.DataFrame({"time": [2.0], "A": [label]}))
+        if fine:
+            assert len(build_evidence(network(), obs, am.Exact()).jumps.time) == 1
+        else:
+            with pytest.raises(DataError, match="contradicts what is known of 'A'"):
+                build_evidence(network(), obs, am.Exact())
 
 
 def test_nothing_may_follow_a_state_that_cannot_be_left():

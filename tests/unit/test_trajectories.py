@@ -54,7 +54,7 @@ def slow_statistics(paths: am.Trajectories, parents: dict[str, list[str]], node:
     return dwell, moves
 
 
-PARENTS = {"A": ["C"], "B": ["C", "A"], "C": []}
+PARENTS = {"A": ["C", "B"], "B": ["C", "A"], "C": []}
 
 
 @pytest.mark.parametrize("node", ["A", "B", "C"])
@@ -115,7 +115,7 @@ def test_statistics_add_up_over_trajectories():
 
 def test_statistics_frame():
     table = random_paths().statistics(PARENTS).to_frame()
-    assert len(table) == 2 * 2 + 4 * 6 + 2
+    assert len(table) == 6 * 2 + 4 * 6 + 2
     some = table[(table.node == "B") & (table.configuration == "C=1, A=off")]
     assert len(some) == 6
     assert set(some["from"]) == {"low", "mid", "high"}

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from asterism.data.given_likelihoods import likelihood_record
 from asterism.data.known_paths import (
     check_consistency,
     parse_events,
@@ -31,7 +32,7 @@ from asterism.data.measurements import (
     objects,
 )
 from asterism.data.spans_of_time import TimeLimit, check_inside, time_limits
-from asterism.data.tables import ParsedTable, TableFormat, check_likelihoods, parse_table
+from asterism.data.tables import ParsedTable, TableFormat, parse_table
 from asterism.data.trajectories import Trajectories
 from asterism.data.validate import Problem, Problems
 from asterism.errors import DataError
@@ -203,7 +204,7 @@ class Observations:
         problems.raise_errors()
         nodes = list(dict.fromkeys(str(n) for table in likelihoods for n in table))
         measurements = {
-            node: _likelihood_record(
+            node: likelihood_record(
                 node, names, clock, likelihoods, (states or {}).get(node), problems
             )
             for node in nodes
@@ -388,49 +389,3 @@ def _renumbered(record: NodeMeasurements, new: NDArray[np.int64]) -> NodeMeasure
     keep = np.flatnonzero(number >= 0)
     keep = keep[np.argsort(number[keep], kind="stable")]
     return record.take(keep, number[keep])
-
-
-def _likelihood_record(
-    node: str,
-    names: Sequence[object],
-    clock: Sequence[FloatArray],
-    likelihoods: Sequence[Mapping[str, ArrayLike]],
-    states: Sequence[object] | None,
-    problems: Problems,
-) -> NodeMeasurements:
-    trajectory, time, blocks = [], [], []
-    for d, table in enumerate(likelihoods):
-        if node not in table:
-            continue
-        block = np.asarray(table[node], dtype=np.float64)
-        if block.ndim != 2 or len(block) != len(clock[d]):
-            raise DataError(
-                f"trajectory {names[d]!r}, node {node!r}: the likelihoods have shape {block.shape} "
-                f"but there are {len(clock[d])} times; give one row per time, one column per state"
-            )
-        keep = ~np.isnan(block).all(axis=1)
-        trajectory.append(np.full(int(keep.sum()), d, dtype=np.int64))
-        time.append(clock[d][keep])
-        blocks.append(block[keep])
-    width = {b.shape[1] for b in blocks} | ({len(states)} if states is not None else set())
-    if len(width) != 1:
-        raise DataError(
-            f"node {node!r}: the likelihoods have {sorted(width)} states; make them agree"
-        )
-    number, matrix = np.concatenate(trajectory), np.concatenate(blocks)
-    check_likelihoods(
-        node,
-        matrix,
-        np.arange(len(number), dtype=np.int64),
-        objects(names[int(d)] for d in number),
-        problems,
-    )
-    return NodeMeasurements(
-        number,
-        np.concatenate(time),
-        np.full(len(number), np.nan),
-        np.zeros(len(number), dtype=np.bool_),
-        np.arange(len(number), dtype=np.int64),
-        likelihood=matrix,
-        states=None if states is None else tuple(states),
-    )

@@ -359,13 +359,16 @@ def check_likelihoods(
 ) -> None:
     """A likelihood is finite, not negative, and positive for at least one state."""
     finite = np.isfinite(matrix).all(axis=1)
-    usable = finite & (np.where(np.isfinite(matrix), matrix, 0.0) >= 0).all(axis=1)
+    lowest = np.where(np.isfinite(matrix), matrix, 0.0).min(axis=1, initial=0.0)
+    usable: BoolArray = finite & (lowest >= 0)
     where: dict[str, Any] = {"rows": rows, "trajectory": trajectory, "column": node}
     problems.add_rows(
         ~usable, "a likelihood is missing, negative or not finite for some of the states", **where
     )
     problems.add_rows(
-        usable & ~np.any(matrix, axis=1), "the likelihood is zero under every state", **where
+        usable & (matrix.max(axis=1, initial=0.0) == 0),
+        "the likelihood is zero under every state",
+        **where,
     )
 
 
