@@ -28,6 +28,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--force-prefers-reduced-motion",  # smooth scrolling would move what is to be clicked
     "--window-size=1280,900",
 ]
 
@@ -176,7 +177,7 @@ def test_pointing_at_an_edge_shows_its_rates(browser: Any, pages: Any) -> None:
 
     open_page(browser, pages("small"))
     middle = browser.execute_script(
-        """const path = document.querySelector("#drawing .edge .reach");
+        """const path = [...document.querySelectorAll("#drawing .edge .reach")].at(-1);
         path.scrollIntoView({ block: "center", behavior: "instant" });
         const half = path.getPointAtLength(path.getTotalLength() / 2);
         const at = half.matrixTransform(path.getScreenCTM());
@@ -226,7 +227,7 @@ def test_measurements_lie_mostly_inside_the_band(browser: Any, pages: Any) -> No
         return [inside, all];"""
     )
     assert inside[1] > 100
-    assert 0.85 < inside[0] / inside[1] <= 0.97
+    assert 0.85 < inside[0] / inside[1] < 0.99
 
 
 def test_choosing_a_node_in_the_drawing_shows_it_everywhere(browser: Any, pages: Any) -> None:

@@ -213,6 +213,30 @@ def test_unknown_names_in_the_parts_of_a_run_are_refused() -> None:
         Run(network, families=bad)
 
 
+def test_run_from_a_fitted_learner() -> None:
+    made = example_run()
+
+    class Learner:
+        network_ = made.network
+        edges_ = made.edge_table.sample(frac=1.0, random_state=0)
+        family_scores_ = made.families
+        converged_, stop_reason_ = False, "Stopped at the limit of 3 sweeps."
+        history_ = ({"score": -3.0}, {"score": -2.0})
+
+        def get_params(self) -> dict[str, object]:
+            return {"max_parents": 2, "random_state": 7}
+
+    run = Run.from_learner(Learner(), truth=made.network, run={"data_hash": "abc"})
+    pd.testing.assert_frame_equal(run.edge_table, made.edge_table)
+    assert run.learned
+    assert run.run["seed"] == 7
+    assert run.run["converged"] is False
+    assert run.run["data_hash"] == "abc"
+    assert run.scores() == made.scores()
+    assert run.history is not None
+    assert run.history["score"].tolist() == [-3.0, -2.0]
+
+
 def test_square_table_of_probabilities() -> None:
     run = example_run()
     table = run.edge_probabilities
