@@ -28,7 +28,9 @@ def compare(network: am.Network, evidence: object, posterior: am.Posterior) -> N
     moves = [0.0] * len(network.nodes)
     for d in range(evidence.n_trajectories):
         inside = np.linspace(evidence.start[d], evidence.end[d] + 0.7, 6)
-        times = [float(t) for t in (*inside, *evidence.points.time[evidence.points.trajectory == d])]
+        times = [
+            float(t) for t in (*inside, *evidence.points.time[evidence.points.trajectory == d])
+        ]
         expected = reference.solve(d, times)
         assert posterior.log_evidence_by_trajectory.iloc[d] == pytest.approx(
             expected["log_evidence"], abs=1e-9
@@ -69,7 +71,9 @@ def test_uncoupled_components_multiply() -> None:
     evidence = random_evidence(rng, network, kinds=("points", "jumps"))
     compare(network, evidence, solve(network, evidence))
     # 40 lone nodes have 2^40 joint states, but never meet
-    many = am.Network({f"n{i}": [] for i in range(40)}, {f"n{i}": [[-1, 1], [2, -2]] for i in range(40)})
+    many = am.Network(
+        {f"n{i}": [] for i in range(40)}, {f"n{i}": [[-1, 1], [2, -2]] for i in range(40)}
+    )
     assert solve(many, make_evidence([2] * 40, [0.0], [1.0])).log_evidence == pytest.approx(0.0)
 
 

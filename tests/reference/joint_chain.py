@@ -31,9 +31,7 @@ class ReferenceChain:
         if rates is None:
             return 0.0
         if hasattr(rates, "table"):
-            value = sum(
-                w[joint[p]] for w, p in zip(rates.shifted_weights, self.parents[node])
-            )
+            value = sum(w[joint[p]] for w, p in zip(rates.shifted_weights, self.parents[node]))
             return float(rates.table[value][joint[node], target])
         return float(rates[tuple(joint[p] for p in self.parents[node])][joint[node], target])
 
@@ -48,7 +46,7 @@ class ReferenceChain:
                         rate = self.rate(node, joint, target)
                         q[i, i] -= rate
                         if node not in held:
-                            after = joint[:node] + (target,) + joint[node + 1 :]
+                            after = (*joint[:node], target, *joint[node + 1 :])
                             q[i, self.number[after]] += rate
         return q
 
@@ -101,7 +99,7 @@ class ReferenceChain:
                 for joint in self.states:
                     if joint[node] == to or e.jumps.from_state[r] not in (-1, joint[node]):
                         continue
-                    after = joint[:node] + (to,) + joint[node + 1 :]
+                    after = (*joint[:node], to, *joint[node + 1 :])
                     matrix[self.number[joint], self.number[after]] = self.rate(node, joint, to)
                 found.append((node, to, matrix))
         for node in e.exogenous:
@@ -116,7 +114,7 @@ class ReferenceChain:
             for r in begins:
                 matrix = np.zeros((len(self.states), len(self.states)))
                 for joint in self.states:
-                    after = joint[:node] + (int(e.spans.state[r]),) + joint[node + 1 :]
+                    after = (*joint[:node], int(e.spans.state[r]), *joint[node + 1 :])
                     matrix[self.number[joint], self.number[after]] = 1.0
                 found.append((-1, 0, matrix))
         return found
@@ -215,6 +213,6 @@ class ReferenceChain:
                 dwell[node][(*u, joint[node])] += w[i, i]
                 for target in range(size):
                     if target != joint[node]:
-                        after = joint[:node] + (target,) + joint[node + 1 :]
+                        after = (*joint[:node], target, *joint[node + 1 :])
                         j = self.number[after]
                         transitions[node][(*u, joint[node], target)] += w[i, j] * q[i, j]

@@ -39,10 +39,10 @@ def make_evidence(
     sizes: list[int],
     start: list[float],
     end: list[float],
-    points: list[tuple[int, int, float, Any]] = [],  # noqa: B006
-    jumps: list[tuple[int, int, float, int, int]] = [],  # noqa: B006
-    spans: list[tuple[int, int, float, float, int]] = [],  # noqa: B006
-    joint: list[JointMeasurement] = [],  # noqa: B006
+    points: list[tuple[int, int, float, Any]] = (),  # type: ignore[assignment]
+    jumps: list[tuple[int, int, float, int, int]] = (),  # type: ignore[assignment]
+    spans: list[tuple[int, int, float, float, int]] = (),  # type: ignore[assignment]
+    joint: list[JointMeasurement] = (),  # type: ignore[assignment]
     exogenous: tuple[int, ...] = (),
 ) -> Evidence:
     """Evidence from plain rows: points (d, node, time, log-likelihoods), jumps (d, node, time, to,

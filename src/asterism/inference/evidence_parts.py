@@ -104,7 +104,9 @@ def has_length(evidence: Evidence) -> NDArray[np.bool_]:
     return found
 
 
-def start_log_evidence(evidence: Evidence, initial: FloatArray, state_start: IntArray) -> FloatArray:
+def start_log_evidence(
+    evidence: Evidence, initial: FloatArray, state_start: IntArray
+) -> FloatArray:
     """(D,) Σ_n ln Σ_x p0_n(x) L_n(x) of measurements made at the start of every trajectory."""
     points = evidence.points
     total = np.zeros(evidence.n_trajectories)

@@ -26,14 +26,8 @@ from numpy.typing import NDArray
 
 from asterism.errors import DataError, TooLargeError
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
-from asterism.inference.joint_layout import (
-    JOINT_LIMIT,
-    Component,
-    build_component,
-    check_size,
-    components,
-    known_state,
-)
+from asterism.inference.joint_layout import Component, build_component, known_state
+from asterism.inference.joint_pattern import JOINT_LIMIT, check_size, components
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import dense_chain, joint_chain, sparse_chain
 from asterism.model.compiled import CompiledGraph
@@ -105,11 +99,13 @@ def exact_expectations(
     initial: FloatArray,
     log_likelihood: FloatArray | None = None,
     n_jobs: int = 1,
+    statistics: bool = True,
 ) -> Expectations:
     """One forward–backward pass over all trajectories.
 
     ``rates`` and ``initial`` are flat as in ``CompiledNetwork``; ``log_likelihood`` replaces the
-    values of ``evidence.points`` (same layout). Impossible data raise :class:`DataError`.
+    values of ``evidence.points`` (same layout). Without ``statistics`` the table stays empty and
+    the pass is cheaper. Impossible data raise :class:`DataError`.
     """
     graph, evidence = prepared.graph, prepared.evidence
     if log_likelihood is None:
@@ -123,7 +119,7 @@ def exact_expectations(
     query_marginals = np.zeros((n_queries, len(initial)))
     for component in prepared.components:
         part = _solve_component(
-            component, evidence, rates, initial, log_likelihood, n_jobs
+            component, evidence, rates, initial, log_likelihood, n_jobs, statistics
         )
         log_evidence += part.log_evidence
         table[component.table_index] += part.table
@@ -164,6 +160,7 @@ def _solve_component(
     initial: FloatArray,
     log_likelihood: FloatArray,
     n_jobs: int,
+    statistics: bool,
 ) -> _Solved:
     own_rates = np.ascontiguousarray(rates[component.table_index], dtype=np.float64)
     own_initial = np.ascontiguousarray(initial[component.initial_index], dtype=np.float64)
@@ -176,7 +173,8 @@ def _solve_component(
         solve = _dense
     else:
         solve = _sparse
-    table = solve(component, generators, common, log_evidence, marginals, evidence, n_jobs)
+    table = solve(component, generators, common, log_evidence, marginals, evidence, n_jobs,
+                  statistics)  # fmt: skip
     return _Solved(log_evidence, table, marginals)
 
 
@@ -208,6 +206,7 @@ def _dense(
     marginals: FloatArray,
     evidence: Evidence,
     n_jobs: int,
+    wanted: bool,
 ) -> FloatArray:
     n, n_kinds, n_moments = component.n_joint, len(component.kind_length), len(component.time)
     power = np.empty((n_kinds, n, n))
@@ -242,7 +241,8 @@ def _dense(
     by_kind = chunks(n_kinds, at_least_each=16)
     map_chunks(propagators, by_kind, n_jobs)
     parts = map_chunks(one_pass, chunks(evidence.n_trajectories, at_least_each=16), n_jobs)
-    parts += map_chunks(statistics, by_kind, n_jobs)
+    if wanted:
+        parts += map_chunks(statistics, by_kind, n_jobs)
     return _total(parts)
 
 
@@ -254,11 +254,12 @@ def _sparse(
     marginals: FloatArray,
     evidence: Evidence,
     n_jobs: int,
+    wanted: bool,
 ) -> FloatArray:
     def one_pass(first: int, last: int) -> FloatArray:
         own = np.zeros(len(component.table_index))
         failed, moment = sparse_chain.sparse_pass(
-            *common, component.diameter, first, last, log_evidence, marginals, own
+            *common, component.diameter, first, last, log_evidence, marginals, wanted, own
         )
         _raise_if_impossible(component, evidence, failed, moment)
         return own
@@ -319,5 +320,3 @@ def _add_known_paths(
         is_first: NDArray[np.bool_] = np.ones(len(mine), dtype=np.bool_)
         is_first[1:] = np.diff(d) != 0
         np.add.at(start, int(graph.state_start[node]) + state[is_first], 1.0)
-
-

@@ -13,7 +13,8 @@ from asterism.data.trajectories import Trajectories
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.evidence_parts import one_trajectory
 from asterism.inference.exact import current_generators, exact_expectations, prepare
-from asterism.inference.joint_layout import JOINT_LIMIT, known_state
+from asterism.inference.joint_layout import known_state
+from asterism.inference.joint_pattern import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
 from asterism.kernels.joint_bridge import draw_paths
 from asterism.model.compiled import CompiledGraph
@@ -32,7 +33,7 @@ def solve(
     def log_evidence_of(other: Evidence) -> FloatArray:
         prepared = prepare(compiled.graph, other, joint_limit)
         return exact_expectations(
-            prepared, compiled.rates, compiled.initial, n_jobs=n_jobs
+            prepared, compiled.rates, compiled.initial, n_jobs=n_jobs, statistics=False
         ).log_evidence
 
     found = exact_expectations(
@@ -85,7 +86,9 @@ class ExactCourses:
         clock = np.maximum(np.asarray(times, dtype=np.float64), own.start[0])
         queries = (np.zeros(len(clock), dtype=np.int64), clock)
         prepared = prepare(graph, own, self._joint_limit, queries)
-        found = exact_expectations(prepared, compiled.rates, compiled.initial).query_marginals
+        found = exact_expectations(
+            prepared, compiled.rates, compiled.initial, statistics=False
+        ).query_marginals
         result = []
         for n in range(graph.n_nodes):
             p = found[:, graph.state_start[n] : graph.state_start[n + 1]]

@@ -1,9 +1,8 @@
-"""Lays a network and its evidence out for the joint chain, once, before any number is crunched.
+"""Lays the evidence of a component out for the joint chain, once, before any number is crunched.
 
-The network falls apart into components: nodes coupled by an edge or a joint measurement. Known
-inputs (exogenous nodes) couple nothing. A component's joint chain is laid out as the pattern of
-its generator, and its evidence as moments (every time at which something happens) with the
-stretches between them. Rates, initial probabilities and likelihoods may then change at will.
+Evidence becomes moments (every time at which something happens) with stretches between them.
+Rates, initial probabilities and likelihoods may then change at will. ``joint_pattern`` lays out
+the chain itself.
 """
 
 from __future__ import annotations
@@ -13,14 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asterism.errors import DataError, TooLargeError
-from asterism.inference.configurations import configuration_terms
+from asterism.errors import DataError
 from asterism.inference.evidence import Evidence, FloatArray, IntArray, JointMeasurement
 from asterism.inference.evidence_parts import has_length
+from asterism.inference.joint_pattern import joint_pattern
 from asterism.kernels.joint_chain import Pattern, Schedule
 from asterism.model.compiled import CompiledGraph
-
-JOINT_LIMIT = 4096
 
 
 @dataclass(frozen=True)
@@ -60,48 +57,6 @@ class Component:
         return len(self.pattern.state_of)
 
 
-def components(graph: CompiledGraph, evidence: Evidence) -> list[list[int]]:
-    """Nodes coupled by edges or joint measurements; exogenous nodes belong to none."""
-    root = list(range(graph.n_nodes))
-
-    def find(n: int) -> int:
-        while root[n] != n:
-            root[n] = root[root[n]]
-            n = root[n]
-        return n
-
-    def couple(a: int, b: int) -> None:
-        low, high = sorted((find(a), find(b)))
-        root[high] = low
-
-    for node in range(graph.n_nodes):
-        for parent in graph.parents[graph.parent_start[node] : graph.parent_start[node + 1]]:
-            if parent not in evidence.exogenous and node not in evidence.exogenous:
-                couple(node, int(parent))
-    for group in {m.nodes for m in evidence.joint}:
-        inner = [n for n in group if n not in evidence.exogenous]
-        for a, b in zip(inner, inner[1:]):
-            couple(a, b)
-    groups: dict[int, list[int]] = {}
-    for node in range(graph.n_nodes):
-        if node not in evidence.exogenous:
-            groups.setdefault(find(node), []).append(node)
-    return list(groups.values())
-
-
-def check_size(graph: CompiledGraph, groups: list[list[int]], joint_limit: int) -> None:
-    """Refuse before anything large is built."""
-    for group in groups:
-        size = math.prod(int(graph.n_states[n]) for n in group)
-        if size > joint_limit:
-            number = f"{size:,}" if size < 10**12 else f"about 10^{len(str(size)) - 1}"
-            raise TooLargeError(
-                f"Exact inference needs a joint chain of {number} states ({len(group)} coupled "
-                f"nodes), above the limit of {joint_limit:,}: use method='star', or raise "
-                "joint_limit."
-            )
-
-
 def build_component(
     graph: CompiledGraph,
     evidence: Evidence,
@@ -113,7 +68,7 @@ def build_component(
     nodes = np.array(group, dtype=np.int64)
     local = np.full(graph.n_nodes, -1, dtype=np.int64)
     local[nodes] = np.arange(len(nodes))
-    pattern, table_index, incoming = _pattern(graph, nodes, local)
+    pattern, table_index, incoming = joint_pattern(graph, nodes, local)
     initial_index = np.concatenate(
         [np.arange(graph.state_start[n], graph.state_start[n + 1]) for n in nodes]
     )
@@ -217,58 +172,6 @@ def build_component(
         point_moment=at_point[point_order],
         query_moment=at_query,
     )
-
-
-def _pattern(
-    graph: CompiledGraph, nodes: IntArray, local: IntArray
-) -> tuple[Pattern, IntArray, list[tuple[int, int, IntArray]]]:
-    """Pattern, table index, and per edge from an input: (input, local child, terms)."""
-    sizes = graph.n_states[nodes]
-    n_joint = int(np.prod(sizes))
-    stride = np.array([np.prod(sizes[i + 1 :]) for i in range(len(nodes))], dtype=np.int64)
-    joint = np.arange(n_joint)
-    state_of = (joint[:, None] // stride) % sizes
-    term_start, terms = configuration_terms(graph)
-    incoming: list[tuple[int, int, IntArray]] = []
-    exit_table = np.empty((n_joint, len(nodes)), dtype=np.int64)
-    rows, columns, entry_nodes, entry_tables, tables = [], [], [], [], []
-    base = 0
-    for i, node in enumerate(nodes):
-        configuration = np.zeros(n_joint, dtype=np.int64)
-        for edge in range(int(graph.parent_start[node]), int(graph.parent_start[node + 1])):
-            parent = int(graph.parents[edge])
-            own_terms = terms[term_start[edge] : term_start[edge + 1]]
-            if local[parent] >= 0:
-                configuration += own_terms[state_of[:, local[parent]]]
-            else:
-                incoming.append((parent, i, own_terms))
-        size = int(sizes[i])
-        own = state_of[:, i]
-        row_start = base + (configuration * size + own) * size
-        exit_table[:, i] = row_start + own
-        for target in range(size):
-            leaves = np.flatnonzero(own != target)
-            rows.append(leaves)
-            columns.append(leaves + (target - own[leaves]) * stride[i])
-            entry_nodes.append(np.full(len(leaves), i, dtype=np.int64))
-            entry_tables.append(row_start[leaves] + target)
-        tables.append(np.arange(graph.table_start[node], graph.table_start[node + 1]))
-        base += len(tables[-1])
-    row = np.concatenate(rows)
-    order = np.argsort(row, kind="stable")
-    pattern = Pattern(
-        n_states=sizes,
-        stride=stride,
-        state_of=np.ascontiguousarray(state_of),
-        row_start=np.searchsorted(row[order], np.arange(n_joint + 1)),
-        column=np.concatenate(columns)[order],
-        entry_node=np.concatenate(entry_nodes)[order],
-        entry_table=np.concatenate(entry_tables)[order],
-        exit_table=exit_table,
-        block=sizes**2,
-        marginal_start=np.concatenate([[0], np.cumsum(sizes)]),
-    )
-    return pattern, np.concatenate(tables), incoming
 
 
 def _held(

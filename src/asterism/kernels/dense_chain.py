@@ -22,21 +22,46 @@ from asterism.kernels.joint_chain import (
     rescale,
     start_vector,
 )
+from asterism.kernels.vectors import add, copy, fill, largest, scale, total
 
 _SERIES_NORM = 0.5
 _EXTRA_TERMS = 15  # 0.5^15 / 15! is below the rounding error
 
 
 @kernel
-def _add_product(a, b, out):
-    """out += a b."""
+def _add_product(a, b, factor, out):
+    """out += a b · factor."""
     n = a.shape[0]
     for i in range(n):
         for k in range(n):
-            x = a[i, k]
+            x = a[i, k] * factor
             if x != 0.0:
                 for j in range(n):
                     out[i, j] += x * b[k, j]
+
+
+@kernel
+def _clear(matrix):
+    for x in range(matrix.shape[0]):
+        fill(matrix[x], 0.0)
+
+
+@kernel
+def _scale_matrix(matrix, factor):
+    for x in range(matrix.shape[0]):
+        scale(matrix[x], factor)
+
+
+@kernel
+def _add_matrix(matrix, other):
+    for x in range(matrix.shape[0]):
+        add(matrix[x], other[x])
+
+
+@kernel
+def _copy_matrix(source, target):
+    for x in range(source.shape[0]):
+        copy(source[x], target[x])
 
 
 @kernel
@@ -63,14 +88,16 @@ def _tame(power, integral, conservative, with_integral):
     """Undo the drift of rounding (rows of P sum to one) or, with killing, take out a scale."""
     if conservative:
         for x in range(power.shape[0]):
-            power[x] /= power[x].sum()
+            scale(power[x], 1.0 / total(power[x]))
         return 0.0
-    top = power.max()
+    top = 0.0
+    for x in range(power.shape[0]):
+        top = max(top, largest(power[x]))
     if top > 1e-60 or top == 0.0:
         return 0.0
-    power /= top
+    _scale_matrix(power, 1.0 / top)
     if with_integral:
-        integral /= top
+        _scale_matrix(integral, 1.0 / top)
     return math.log(top)
 
 
@@ -84,10 +111,10 @@ def exponential_and_integral(
     that the series reaches every entry before it is cut.
     """
     n = power.shape[0]
-    conservative = generators.held[g].max() < 0
+    conservative = largest(generators.held[g]) < 0
     matrix, mass, step, squarings = _scaled_step(generators, g, pattern, length)
-    power[:] = 0.0
-    integral[:] = 0.0
+    _clear(power)
+    _clear(integral)
     term = np.zeros((n, n))
     for x in range(n):
         term[x, x] = 1.0
@@ -96,44 +123,42 @@ def exponential_and_integral(
     scratch = np.zeros((n, n))
     for k in range(1, diameter + _EXTRA_TERMS):
         if with_integral:  # D_k = (B D_{k−1} + C B^{k−1}) / k, with B^{k−1}/(k−1)! in term
-            scratch[:] = 0.0
-            _add_product(matrix, integral_term, scratch)
-            _add_product(source, term * step, scratch)
-            scratch /= k
+            _clear(scratch)
+            _add_product(matrix, integral_term, 1.0 / k, scratch)
+            _add_product(source, term, step / k, scratch)
             integral_term, scratch = scratch, integral_term
-            integral += integral_term
-        scratch[:] = 0.0
-        _add_product(term, matrix, scratch)
-        scratch /= k
+            _add_matrix(integral, integral_term)
+        _clear(scratch)
+        _add_product(term, matrix, 1.0 / k, scratch)
         term, scratch = scratch, term
-        power += term
+        _add_matrix(power, term)
     shrink = math.exp(-mass)
-    power *= shrink
-    integral *= shrink
-    scale = _tame(power, integral, conservative, with_integral)
+    _scale_matrix(power, shrink)
+    _scale_matrix(integral, shrink)
+    taken_out = _tame(power, integral, conservative, with_integral)
     for _ in range(squarings):
         if with_integral:
-            scratch[:] = 0.0
-            _add_product(power, integral, scratch)
-            _add_product(integral, power, scratch)
-            integral[:] = scratch
-        scratch[:] = 0.0
-        _add_product(power, power, scratch)
-        power[:] = scratch
-        scale = 2.0 * scale + _tame(power, integral, conservative, with_integral)
-    return scale
+            _clear(scratch)
+            _add_product(power, integral, 1.0, scratch)
+            _add_product(integral, power, 1.0, scratch)
+            _copy_matrix(scratch, integral)
+        _clear(scratch)
+        _add_product(power, power, 1.0, scratch)
+        _copy_matrix(scratch, power)
+        taken_out = 2.0 * taken_out + _tame(power, integral, conservative, with_integral)
+    return taken_out
 
 
 @kernel
 def fill_propagators(
-    pattern, generators, diameter, kind_length, kind_generator, first, last, power, scale
+    pattern, generators, diameter, kind_length, kind_generator, first, last, power, power_scale
 ):
     """P and its log scale for the distinct stretches ``first`` … ``last``−1."""
     n = power.shape[1]
     nothing = np.zeros((n, n))
     unused = np.zeros((n, n))
     for u in range(first, last):
-        scale[u] = exponential_and_integral(
+        power_scale[u] = exponential_and_integral(
             generators,
             kind_generator[u],
             pattern,
@@ -156,7 +181,7 @@ def dense_pass(
     log_likelihood,
     kind,
     power,
-    scale,
+    power_scale,
     first,
     last,
     log_evidence,
@@ -183,29 +208,31 @@ def dense_pass(
         after = np.ones((end - begin, n))  # backward vectors just after each moment
         for k in range(end - 1, begin, -1):
             incoming = right[k - 1]
-            incoming[:] = after[k - begin]
+            copy(after[k - begin], incoming)
             shift = generators.shift[kind_before(schedule, k, False)]
             evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, incoming, work)
             p = power[kind[k - 1]]
             target = after[k - 1 - begin]
             for x in range(n):
-                total = 0.0
+                value = 0.0
                 for y in range(n):
-                    total += p[x, y] * incoming[y]
-                target[x] = total
+                    value += p[x, y] * incoming[y]
+                target[x] = value
             rescale(target)
         log_evidence[d] = 0.0
+        doubtful = -1
         start_vector(pattern, initial, forward)
         for k in range(begin, end):
             shift = generators.shift[kind_before(schedule, k, k == begin)]
-            before[:] = forward
+            copy(forward, before)
             log_evidence[d] += evidence_forward(
                 pattern, schedule, shift, rates, log_likelihood, k, forward, work
             )
             norm = node_marginals(pattern, forward, after[k - begin], marginals[k])
-            if log_evidence[d] == -np.inf or not norm > 0.0:
-                log_evidence[d] = -np.inf
+            if log_evidence[d] == -np.inf:
                 return d, k
+            if doubtful < 0 and not norm > 0.0:
+                doubtful = k  # go on forward, to find where the contradiction shows
             count_recorded_jumps(
                 pattern,
                 schedule,
@@ -220,11 +247,11 @@ def dense_pass(
                 later,
             )
             if k + 1 == end:
-                log_evidence[d] += math.log(forward.sum())
+                log_evidence[d] += math.log(total(forward))
                 break
-            left[k] = forward
+            copy(forward, left[k])
             p = power[kind[k]]
-            forward[:] = 0.0
+            fill(forward, 0.0)
             for x in range(n):
                 f = left[k, x]
                 if f > 0.0:
@@ -233,11 +260,12 @@ def dense_pass(
             overlap = 0.0
             for y in range(n):
                 overlap += forward[y] * right[k, y]
-            if not overlap > 0.0:
-                log_evidence[d] = -np.inf
-                return d, k + 1
-            right[k] /= overlap
-            log_evidence[d] += scale[kind[k]] + rescale(forward)
+            if overlap > 0.0:
+                scale(right[k], 1.0 / overlap)
+            log_evidence[d] += power_scale[kind[k]] + rescale(forward)
+        if doubtful >= 0:
+            log_evidence[d] = -np.inf
+            return d, doubtful
     return -1, -1
 
 
@@ -265,7 +293,7 @@ def dense_statistics(
     power = np.empty((n, n))
     integral = np.empty((n, n))
     for u in range(first, last):
-        source[:] = 0.0
+        _clear(source)
         for r in range(member_start[u], member_start[u + 1]):
             k = member[r]
             for y in range(n):

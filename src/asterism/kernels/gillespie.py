@@ -13,6 +13,7 @@ import numpy as np
 
 from asterism.kernels._jit import kernel
 from asterism.kernels.random_stream import choose, exponential, new_stream, uniform
+from asterism.kernels.vectors import doubled, total
 
 
 class SimulatedNetwork(NamedTuple):
@@ -155,7 +156,7 @@ def simulate_range(net, forced, key, first, last, initial, duration, n_transitio
             if initial[path, n] < 0:
                 at = net.state_start[n]
                 probabilities = net.initial[at : at + net.n_states[n]]
-                initial[path, n] = choose(stream, probabilities, probabilities.sum())
+                initial[path, n] = choose(stream, probabilities, total(probabilities))
             states[n] = initial[path, n]
         _prepare(net, states, configuration, tree, n_leaves)
         now = 0.0
@@ -174,9 +175,9 @@ def simulate_range(net, forced, key, first, last, initial, duration, n_transitio
             if used >= limit:
                 return end, offset, times[:used], nodes[:used], entered[:used], False
             if used == len(times):
-                times = np.concatenate((times, np.empty(used)))
-                nodes = np.concatenate((nodes, np.empty(used, np.int64)))
-                entered = np.concatenate((entered, np.empty(used, np.int64)))
+                times = doubled(times)
+                nodes = doubled(nodes)
+                entered = doubled(entered)
             now = when
             if is_forced:
                 node = forced.node[next_forced]

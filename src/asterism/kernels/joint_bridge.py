@@ -21,19 +21,20 @@ from asterism.kernels.random_stream import choose, new_stream, uniform
 from asterism.kernels.sparse_chain import (
     backward_boundaries,
     column_terms,
-    n_terms,
+    most_terms,
     sparse_backward,
 )
+from asterism.kernels.vectors import copy, doubled, multiply, total
 
 
 @kernel
 def _next_state(pattern, generators, g, x, later, stream):
     """Joint state after one uniformised event from x, and the entry used (−1: no jump)."""
     stay = (generators.bound[g] + generators.diagonal[g, x]) * later[x]
-    total = stay
+    weights = stay
     for e in range(pattern.row_start[x], pattern.row_start[x + 1]):
-        total += generators.value[g, e] * later[pattern.column[e]]
-    target = uniform(stream) * total - stay
+        weights += generators.value[g, e] * later[pattern.column[e]]
+    target = uniform(stream) * weights - stay
     if target < 0.0:
         return x, -1
     last = -1
@@ -50,8 +51,15 @@ def _next_state(pattern, generators, g, x, later, stream):
 
 
 @kernel
-def _grown(array):
-    return np.concatenate((array, np.empty_like(array)))
+def _sort(values, count):
+    """Sort the first few values in place; there are only some tens of them."""
+    for i in range(1, count):
+        value = values[i]
+        j = i
+        while j > 0 and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
 
 
 @kernel
@@ -73,13 +81,13 @@ def draw_paths(
     shift = generators.shift[kind_before(schedule, begin, True)]
     evidence_backward(pattern, schedule, shift, rates, log_likelihood, begin, incoming, work)
     start_vector(pattern, initial, work)
-    work *= incoming
-    total = work.sum()
+    multiply(work, incoming)
+    norm = total(work)
     state = np.empty(n_draws, np.int64)
     streams = np.empty((n_draws, 4), np.uint64)
     for draw in range(n_draws):
         streams[draw] = new_stream(key, draw)
-        state[draw] = choose(streams[draw], work, total)
+        state[draw] = choose(streams[draw], work, norm)
     first_state = state.copy()
     who = np.empty(256, np.int64)
     when = np.empty(256)
@@ -90,7 +98,12 @@ def draw_paths(
         for r in range(schedule.jump_start[k], schedule.jump_start[k + 1]):
             for draw in range(n_draws):
                 if used == len(who):
-                    who, when, node, entered = _grown(who), _grown(when), _grown(node), _grown(entered)
+                    who, when, node, entered = (
+                        doubled(who),
+                        doubled(when),
+                        doubled(node),
+                        doubled(entered),
+                    )
                 state[draw] = jump_target(pattern, schedule, r, state[draw])
                 who[used] = draw
                 when[used] = time[k]
@@ -99,7 +112,7 @@ def draw_paths(
                 used += 1
         if k + 1 == end:
             break
-        incoming[:] = after[k + 1 - begin]
+        copy(after[k + 1 - begin], incoming)
         shift = generators.shift[kind_before(schedule, k + 1, False)]
         evidence_backward(pattern, schedule, shift, rates, log_likelihood, k + 1, incoming, work)
         g = schedule.generator[k]
@@ -108,28 +121,27 @@ def draw_paths(
         )
         count = boundaries.shape[0] - 1
         step = schedule.length[k] / count
-        terms = np.empty((n_terms(generators.bound[g] * step, diameter), n))
+        terms = np.empty((most_terms(generators.bound[g] * step, diameter), n))
         moments = np.empty(terms.shape[0])
         for s in range(count):
-            column_terms(pattern, generators, g, step, boundaries[s + 1], terms)
+            size = column_terms(pattern, generators, g, step, diameter, boundaries[s + 1], terms)
             for draw in range(n_draws):
                 stream = streams[draw]
                 x = state[draw]
-                events = choose(stream, terms[:, x], terms[:, x].sum())
+                weights = terms[:size, x]
+                events = choose(stream, weights, total(weights))
                 for j in range(events):
                     moments[j] = uniform(stream)
-                own = np.sort(moments[:events])
+                _sort(moments, events)
                 for j in range(events):
-                    x, entry = _next_state(
-                        pattern, generators, g, x, terms[events - 1 - j], stream
-                    )
+                    x, entry = _next_state(pattern, generators, g, x, terms[events - 1 - j], stream)
                     if entry >= 0:
                         if used == len(who):
-                            who, when = _grown(who), _grown(when)
-                            node, entered = _grown(node), _grown(entered)
+                            who, when = doubled(who), doubled(when)
+                            node, entered = doubled(node), doubled(entered)
                         i = pattern.entry_node[entry]
                         who[used] = draw
-                        when[used] = time[k] + (s + own[j]) * step
+                        when[used] = time[k] + (s + moments[j]) * step
                         node[used] = i
                         entered[used] = pattern.state_of[x, i]
                         used += 1

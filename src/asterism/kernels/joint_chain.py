@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asterism.kernels._jit import kernel
+from asterism.kernels.vectors import copy, fill, largest, multiply, scale
 
 
 class Pattern(NamedTuple):
@@ -144,7 +145,7 @@ def joint_likelihood(pattern, schedule, log_likelihood, k, out):
     Returns the log of the scale; −inf where nothing is possible.
     """
     n_joint = pattern.state_of.shape[0]
-    out[:] = 0.0
+    fill(out, 0.0)
     for r in range(schedule.point_start[k], schedule.point_start[k + 1]):
         i = schedule.point_node[r]
         at = schedule.point_offset[r]
@@ -160,9 +161,9 @@ def joint_likelihood(pattern, schedule, log_likelihood, k, out):
         for x in range(n_joint):
             if pattern.state_of[x, i] != schedule.hold_state[r]:
                 out[x] = -np.inf
-    top = out.max()
+    top = largest(out)
     if top == -np.inf:
-        out[:] = 0.0
+        fill(out, 0.0)
         return top
     for x in range(n_joint):
         out[x] = np.exp(out[x] - top)
@@ -195,13 +196,13 @@ def kind_before(schedule, k, is_first):
 @kernel
 def jump_forward(pattern, schedule, shift, rates, r, vector, work):
     """α⁺ = α J."""
-    work[:] = 0.0
+    fill(work, 0.0)
     for x in range(len(vector)):
         if vector[x] > 0.0:
             work[jump_target(pattern, schedule, r, x)] += vector[x] * jump_rate(
                 pattern, schedule, shift, rates, r, x
             )
-    vector[:] = work
+    copy(work, vector)
 
 
 @kernel
@@ -210,29 +211,29 @@ def jump_backward(pattern, schedule, shift, rates, r, vector, work):
     for x in range(len(vector)):
         rate = jump_rate(pattern, schedule, shift, rates, r, x)
         work[x] = rate * vector[jump_target(pattern, schedule, r, x)] if rate > 0.0 else 0.0
-    vector[:] = work
+    copy(work, vector)
 
 
 @kernel
 def rescale(vector):
     """Divide by the largest entry; the log of it, −inf where the vector vanishes."""
-    top = vector.max()
+    top = largest(vector)
     if not top > 0.0:
         return -np.inf
-    vector /= top
+    scale(vector, 1.0 / top)
     return np.log(top)
 
 
 @kernel
 def evidence_forward(pattern, schedule, shift, rates, log_likelihood, k, vector, work):
     """Carry a forward vector through moment k; log of the factor taken out."""
-    scale = 0.0
+    taken_out = 0.0
     for r in range(schedule.jump_start[k], schedule.jump_start[k + 1]):
         jump_forward(pattern, schedule, shift, rates, r, vector, work)
     if has_likelihood(schedule, k):
-        scale += joint_likelihood(pattern, schedule, log_likelihood, k, work)
-        vector *= work
-    return scale + rescale(vector)
+        taken_out += joint_likelihood(pattern, schedule, log_likelihood, k, work)
+        multiply(vector, work)
+    return taken_out + rescale(vector)
 
 
 @kernel
@@ -240,7 +241,7 @@ def evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, vector
     """Carry a backward vector through moment k, dropping its scale."""
     if has_likelihood(schedule, k):
         joint_likelihood(pattern, schedule, log_likelihood, k, work)
-        vector *= work
+        multiply(vector, work)
     for r in range(schedule.jump_start[k + 1] - 1, schedule.jump_start[k] - 1, -1):
         jump_backward(pattern, schedule, shift, rates, r, vector, work)
     rescale(vector)
@@ -260,10 +261,10 @@ def count_recorded_jumps(
         return
     earlier = before.copy()
     for r in range(first, last):
-        later[:] = after
+        copy(after, later)
         if has_likelihood(schedule, k):
             joint_likelihood(pattern, schedule, log_likelihood, k, work)
-            later *= work
+            multiply(later, work)
         for s in range(last - 1, r, -1):
             jump_backward(pattern, schedule, shift, rates, s, later, work)
         i = schedule.jump_node[r]
@@ -274,7 +275,7 @@ def count_recorded_jumps(
                 work[x] *= later[jump_target(pattern, schedule, r, x)]
             total += work[x]
         for x in range(len(later)):
-            if work[x] > 0.0:
+            if work[x] > 0.0 and total > 0.0:
                 step = schedule.jump_to[r] - pattern.state_of[x, i]
                 at = pattern.exit_table[x, i] + step + shift[i] * pattern.block[i]
                 table[at] += work[x] / total
@@ -286,7 +287,7 @@ def count_recorded_jumps(
 def node_marginals(pattern, forward, backward, out):
     """Marginals of every node from the two vectors just after a moment; their joint norm."""
     n_joint, n_nodes = pattern.state_of.shape
-    out[:] = 0.0
+    fill(out, 0.0)
     total = 0.0
     for x in range(n_joint):
         p = forward[x] * backward[x]
@@ -294,8 +295,12 @@ def node_marginals(pattern, forward, backward, out):
         for i in range(n_nodes):
             out[pattern.marginal_start[i] + pattern.state_of[x, i]] += p
     for i in range(n_nodes):  # each node by its own sum: exact to the last digit
-        own = out[pattern.marginal_start[i] : pattern.marginal_start[i + 1]]
-        norm = own.sum()
+        first = pattern.marginal_start[i]
+        last = pattern.marginal_start[i + 1]
+        norm = 0.0
+        for s in range(first, last):
+            norm += out[s]
         if norm > 0.0:
-            own /= norm
+            for s in range(first, last):
+                out[s] /= norm
     return total

@@ -1,0 +1,69 @@
+"""Loops over one vector, spelled out.
+
+numba would accept numpy's array expressions as well, but compiles each of them anew, which takes
+far longer than these few loops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asterism.kernels._jit import kernel
+
+
+@kernel
+def fill(vector, value):
+    for i in range(len(vector)):
+        vector[i] = value
+
+
+@kernel
+def copy(source, target):
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@kernel
+def add(vector, other):
+    """vector += other."""
+    for i in range(len(vector)):
+        vector[i] += other[i]
+
+
+@kernel
+def multiply(vector, other):
+    """vector *= other."""
+    for i in range(len(vector)):
+        vector[i] *= other[i]
+
+
+@kernel
+def scale(vector, factor):
+    """vector *= factor."""
+    for i in range(len(vector)):
+        vector[i] *= factor
+
+
+@kernel
+def total(vector):
+    result = 0.0
+    for i in range(len(vector)):
+        result += vector[i]
+    return result
+
+
+@kernel
+def largest(vector):
+    result = vector[0]
+    for i in range(1, len(vector)):
+        result = max(result, vector[i])
+    return result
+
+
+@kernel
+def doubled(array):
+    """A copy with room for as many entries again."""
+    result = np.empty(2 * len(array), array.dtype)
+    for i in range(len(array)):
+        result[i] = array[i]
+    return result
