@@ -19,7 +19,8 @@ from asterism.inference.layout import build_problem, geometric_table
 from asterism.inference.memory import require_memory
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import solve as kernels
-from asterism.kernels.arrays import Problem
+from asterism.kernels.arrays import DWELL, TABLE, Problem
+from asterism.kernels.statistics import statistics_range
 from asterism.model.compiled import CompiledGraph, CompiledNetwork
 
 _CHUNKS = 16
@@ -123,46 +124,46 @@ def run(
     restart: bool = True,
     max_sweeps: int = 200,
     tolerance: float = 1e-7,
+    damping: float = 1.0,
     n_jobs: int = 1,
 ) -> Outcome:
     """Iterate every trajectory to its fixed point; ``restart=False`` starts from the moments."""
     n = batch.n_trajectories
-    totals = np.zeros((n, 5))
-    integers = np.zeros((n, 4), dtype=np.int64)
+    totals = np.zeros((n, kernels.N_TOTALS))
+    integers = np.zeros((n, kernels.N_INTEGERS), dtype=np.int64)
     history = np.full((n, 2, max_sweeps), np.nan)
 
     def solve_chunk(first: int, last: int) -> None:
-        chosen = np.arange(first, last, dtype=np.int64)
-        kernels.solve_range(
+        kernels.iterate(
             batch.problem, parameters.rates, parameters.table, parameters.initial,
-            parameters.geometric, batch.moments, chosen, restart, max_sweeps, tolerance,
-            tolerance, totals, integers, history,
+            parameters.geometric, batch.moments, np.arange(first, last, dtype=np.int64), restart,
+            max_sweeps, tolerance, damping, totals, integers, history,
         )
 
     map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
     require_possible(batch, integers)
     return Outcome(
-        evidence=totals[:, 0],
-        data=totals[:, 1],
-        initial=totals[:, 2],
-        jumps=totals[:, 3],
-        residual=totals[:, 4],
-        n_sweeps=integers[:, 0],
-        status=integers[:, 1],
+        evidence=totals[:, kernels.EVIDENCE],
+        data=totals[:, kernels.DATA],
+        initial=totals[:, kernels.START],
+        jumps=totals[:, kernels.JUMPS],
+        residual=totals[:, kernels.RESIDUAL],
+        n_sweeps=integers[:, kernels.SWEEPS],
+        status=integers[:, kernels.STATUS],
         history=history,
     )
 
 
 def require_possible(batch: Batch, integers: IntArray) -> None:
     """Raise, naming the place, if some trajectory's evidence left no state possible."""
-    bad = np.flatnonzero(integers[:, 1] == kernels.IMPOSSIBLE)
+    bad = np.flatnonzero(integers[:, kernels.STATUS] == kernels.IMPOSSIBLE)
     if not len(bad):
         return
     d = int(bad[0])
     labels = batch.evidence.labels
     label = labels[d] if labels else d
-    time = batch.grid.times(d)[int(integers[d, 3])]
-    raise ImpossibleEvidence(d, label, int(integers[d, 2]), float(time))
+    time = batch.grid.times(d)[int(integers[d, kernels.BAD_POINT])]
+    raise ImpossibleEvidence(d, label, int(integers[d, kernels.BAD_NODE]), float(time))
 
 
 class ImpossibleEvidence(DataError):
@@ -180,12 +181,12 @@ def expected_statistics(
     batch: Batch, parameters: Parameters, n_jobs: int = 1
 ) -> tuple[FloatArray, FloatArray]:
     """Flat expected dwell times and transitions, summed over the batch."""
-    graph = batch.problem.graph
+    last_row = batch.problem.node[-1]
 
     def add_chunk(first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        dwell = np.zeros(int(graph.dwell_start[-1]))
-        transitions = np.zeros(int(graph.table_start[-1]))
-        kernels.statistics_range(
+        dwell = np.zeros(int(last_row[DWELL]))
+        transitions = np.zeros(int(last_row[TABLE]))
+        statistics_range(
             batch.problem, parameters.rates, parameters.geometric, batch.moments,
             np.arange(first, last, dtype=np.int64), dwell, transitions,
         )

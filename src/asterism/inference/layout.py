@@ -2,50 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.grid import Breakpoints, Grid
-from asterism.kernels.arrays import (
-    JUMP,
-    LIKELIHOOD,
-    SOFT,
-    GraphArrays,
-    GridArrays,
-    LinkArrays,
-    MarkArrays,
-    Problem,
-)
+from asterism.kernels.arrays import JUMP, LIKELIHOOD, SOFT, Problem
 from asterism.model.compiled import CompiledGraph
 
 LOG_OF_ZERO_RATE = -1e12
 """Stands for ln 0 in averages of logarithms: any real weight on it makes a rate vanish."""
 
 
-def graph_arrays(graph: CompiledGraph, exogenous: frozenset[int]) -> GraphArrays:
-    """The compiled graph with the offsets of moments and dwell times."""
-    square_start = np.zeros(graph.n_nodes + 1, dtype=np.int64)
-    np.cumsum(graph.n_states**2, out=square_start[1:])
-    dwell_start = np.zeros(graph.n_nodes + 1, dtype=np.int64)
-    np.cumsum(graph.n_configurations * graph.n_states, out=dwell_start[1:])
-    is_exogenous = np.zeros(graph.n_nodes, dtype=np.bool_)
-    is_exogenous[sorted(exogenous)] = True
-    return GraphArrays(
-        n_states=graph.n_states,
-        parent_start=graph.parent_start,
-        parents=graph.parents,
-        child_start=graph.child_start,
-        children=graph.children,
-        child_slot=graph.child_slot,
-        n_configurations=graph.n_configurations,
-        table_start=graph.table_start,
-        dwell_start=dwell_start,
-        state_start=graph.state_start,
-        square_start=square_start,
-        is_summary=graph.is_summary,
-        weight_start=graph.weight_start,
-        weights=graph.weights,
-        is_exogenous=is_exogenous,
+def node_array(graph: CompiledGraph, exogenous: frozenset[int]) -> IntArray:
+    """``Problem.node``: what kernels know of each node (columns as in ``kernels.arrays``)."""
+    n_nodes = graph.n_nodes
+    running = np.zeros((3, n_nodes + 1), dtype=np.int64)
+    np.cumsum(graph.n_configurations * graph.n_states, out=running[0, 1:])
+    np.cumsum(graph.n_states**2, out=running[1, 1:])
+    is_exogenous = np.zeros(n_nodes, dtype=np.int64)
+    is_exogenous[sorted(exogenous)] = 1
+    return np.ascontiguousarray(
+        np.column_stack(
+            [
+                np.append(graph.n_states, 0),
+                graph.parent_start,
+                graph.child_start,
+                np.append(graph.n_configurations, 0),
+                graph.table_start,
+                running[0],
+                graph.state_start,
+                running[1],
+                np.append(graph.is_summary.astype(np.int64), 0),
+                np.append(is_exogenous, 0),
+            ]
+        )
+    )
+
+
+def edge_array(graph: CompiledGraph) -> IntArray:
+    """``Problem.edge``; one more row closes the offsets of the weights."""
+    return np.ascontiguousarray(
+        np.column_stack(
+            [
+                np.append(graph.parents, -1),
+                graph.weight_start,
+                np.append(graph.children, -1),
+                np.append(graph.child_slot, -1),
+            ]
+        )
     )
 
 
@@ -84,8 +90,11 @@ def _state_at(evidence: Evidence, trajectory: int, node: int, time: float) -> in
 
 def _link_arrays(
     evidence: Evidence, graph: CompiledGraph
-) -> tuple[LinkArrays, IntArray, list[tuple[int, int, int, int]]]:
-    """Links sorted by trajectory; the link of each jump; marks (link, slot, node, joint index)."""
+) -> tuple[dict[str, Any], IntArray, list[tuple[int, int, int, int]]]:
+    """Link fields of the problem; the link of each jump; soft marks (link, slot, node, origin).
+
+    The origin is the number of the joint measurement, or −1 − the number of the jump.
+    """
     jumps = evidence.jumps
     specs: list[tuple[int, int, int]] = []  # trajectory, jump or −1, joint or −1
     specs += [(int(d), i, -1) for i, d in enumerate(jumps.trajectory)]
@@ -128,21 +137,20 @@ def _link_arrays(
         member_start.append(len(member_node))
         table_start.append(table_start[-1] + len(tables[-1]))
     n_links = np.bincount([s[0] for s in specs], minlength=evidence.n_trajectories)
-    arrays = LinkArrays(
-        trajectory_start=np.concatenate([[0], np.cumsum(n_links)]).astype(np.int64),
-        is_jump=np.array([s[1] >= 0 for s in specs], dtype=np.bool_),
-        to_state=np.array([jumps.to_state[s[1]] if s[1] >= 0 else -1 for s in specs], dtype=np.int64),
-        from_state=np.array(
-            [jumps.from_state[s[1]] if s[1] >= 0 else -1 for s in specs], dtype=np.int64
-        ),
-        member_start=np.array(member_start, dtype=np.int64),
-        member_node=np.array(member_node, dtype=np.int64),
-        member_offset=np.array(member_offset, dtype=np.int64),
-        marginals=np.concatenate([*marginals, np.zeros(0)]),
-        table_start=np.array(table_start, dtype=np.int64),
-        log_table=np.concatenate([*tables, np.zeros(0)]),
-    )
-    return arrays, link_of_jump, soft
+    to_state = [int(jumps.to_state[s[1]]) if s[1] >= 0 else -1 for s in specs]
+    from_state = [int(jumps.from_state[s[1]]) if s[1] >= 0 else -1 for s in specs]
+    rows = [[int(s[1] >= 0) for s in specs], to_state, from_state]
+    closed = [np.array([*row, 0], dtype=np.int64) for row in rows]
+    fields = {
+        "link_start": np.concatenate([[0], np.cumsum(n_links)]).astype(np.int64),
+        "link": np.ascontiguousarray(
+            np.column_stack([*closed, np.array(member_start), np.array(table_start)])
+        ).astype(np.int64),
+        "member": np.array([member_node, member_offset], dtype=np.int64).T.copy().reshape(-1, 2),
+        "marginals": np.concatenate([*marginals, np.zeros(0)]),
+        "log_table": np.concatenate([*tables, np.zeros(0)]),
+    }
+    return fields, link_of_jump, soft
 
 
 def _departed(size: int, to_state: int, from_state: int) -> FloatArray:
@@ -164,7 +172,7 @@ def build_problem(
     n_pairs = evidence.n_trajectories * n_nodes
     at = grid.point_of_breakpoint
     points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
-    links, link_of_jump, soft = _link_arrays(evidence, graph)
+    link_fields, link_of_jump, soft = _link_arrays(evidence, graph)
     likelihood, log_scale = _scaled_likelihoods(evidence)
 
     def soft_trajectory(origin: int) -> int:
@@ -200,25 +208,24 @@ def build_problem(
     # at one moment a jump comes first: measurements there see the new state
     order = np.lexsort((kind != JUMP, point, pair))
     span_pair = spans.trajectory * n_nodes + spans.node
-    marks = MarkArrays(
-        start=np.concatenate([[0], np.cumsum(np.bincount(pair, minlength=n_pairs))]).astype(np.int64),
-        point=point[order].astype(np.int64),
-        kind=kind[order].astype(np.int64),
-        offset=offset[order].astype(np.int64),
-        link=link[order].astype(np.int64),
-        slot=slot[order].astype(np.int64),
-        likelihood=likelihood,
-        log_scale=np.concatenate([log_scale, np.zeros(n_jumps + n_soft)])[order],
-        span_start=np.concatenate([[0], np.cumsum(np.bincount(span_pair, minlength=n_pairs))]).astype(
-            np.int64
-        ),
-        span_first=at[breakpoints.of_span_starts].astype(np.int64),
-        span_last=at[breakpoints.of_span_ends].astype(np.int64),
-        span_state=spans.state.astype(np.int64),
-    )
+    per_pair = [np.bincount(p, minlength=n_pairs) for p in (pair, span_pair)]
+    columns = [point, kind, offset, link, slot]
     return Problem(
-        graph=graph_arrays(graph, evidence.exogenous),
-        grid=GridArrays(step_start=grid.step_start, width=grid.width),
-        marks=marks,
-        links=links,
+        node=node_array(graph, evidence.exogenous),
+        edge=edge_array(graph),
+        weights=graph.weights,
+        step_start=grid.step_start,
+        width=grid.width,
+        pair=np.ascontiguousarray(
+            np.column_stack([np.append(0, np.cumsum(counts)) for counts in per_pair])
+        ).astype(np.int64),
+        mark=np.ascontiguousarray(np.column_stack([c[order] for c in columns])).astype(np.int64),
+        likelihood=likelihood,
+        mark_scale=np.concatenate([log_scale, np.zeros(n_jumps + n_soft)])[order],
+        span=np.ascontiguousarray(
+            np.column_stack(
+                [at[breakpoints.of_span_starts], at[breakpoints.of_span_ends], spans.state]
+            )
+        ).astype(np.int64),
+        **link_fields,
     )

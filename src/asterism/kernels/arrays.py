@@ -1,7 +1,8 @@
-"""The bundles of plain arrays that the variational kernels pass among themselves.
+"""The bundle of plain arrays that the variational kernels pass among themselves.
 
-Named tuples only: numba reads their fields without cost. D trajectories, N nodes; trajectory d
-has K_d steps and K_d + 1 grid points. ``docs/derivations.md`` explains the quantities.
+D trajectories, N nodes; trajectory d has K_d steps and K_d + 1 grid points. Integers that belong
+together are columns of one array, with named columns: few arrays keep compilation short.
+``docs/derivations.md`` explains the quantities.
 """
 
 from __future__ import annotations
@@ -13,98 +14,100 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
+# kinds of marks
 LIKELIHOOD = 0
+"""A fixed likelihood of each state."""
 JUMP = 1
+"""The node's own exactly timed jump."""
 SOFT = 2
-"""Kinds of marks: a fixed likelihood, the node's own jump, a factor that other nodes determine."""
+"""A factor that the current marginals of other nodes determine."""
+
+# columns of Problem.node; a row N closes the running sums
+STATES = 0
+PARENTS = 1
+"""First edge of the node in ``edge`` (edges are grouped by child)."""
+CHILDREN = 2
+"""First row of the node's children in ``edge`` (columns CHILD and SLOT are grouped by parent)."""
+CONFIGURATIONS = 3
+"""Parent configurations, or values of the summary."""
+TABLE = 4
+"""Offset of the node's (configurations, S, S) block in flat tables."""
+DWELL = 5
+"""Offset of the node's (configurations, S) block in flat dwell times."""
+INITIAL = 6
+"""Offset of the node in flat arrays with one entry per node and state."""
+SQUARES = 7
+"""Running sum of S²: node n's moments of trajectory d are the (S², K_d) block that starts at
+``step_start[d] * node[N, SQUARES] + node[n, SQUARES] * K_d``."""
+IS_SUMMARY = 8
+IS_EXOGENOUS = 9
+
+# columns of Problem.edge
+PARENT = 0
+WEIGHT = 1
+"""Offset of the edge's summary weights."""
+CHILD = 2
+SLOT = 3
+"""Position of the parent among that child's parents."""
+
+# columns of Problem.pair, one row per (trajectory, node) = d·N + n
+MARK = 0
+SPAN = 1
+
+# columns of Problem.mark, sorted by pair, then by grid point
+POINT = 0
+KIND = 1
+VALUES = 2
+"""Offset of a LIKELIHOOD mark's values."""
+LINK = 3
+MEMBER = 4
+"""Which member of the link this node is."""
+
+# columns of Problem.span: steps FIRST ≤ k < LAST are known to be in STATE
+FIRST = 0
+LAST = 1
+STATE = 2
+
+# columns of Problem.link, sorted by trajectory
+IS_JUMP = 0
+TO = 1
+FROM = 2
+"""State before the jump, or −1."""
+MEMBERS = 3
+"""First row in ``member``; a jump's first member is the node that jumped, then its parents."""
+LOG_TABLE = 4
+
+# columns of Problem.member
+MEMBER_NODE = 0
+MARGINAL = 1
+"""Offset of this member's distribution in ``marginals``."""
 
 
-class GraphArrays(NamedTuple):
-    """The fields of ``CompiledGraph`` (see there) that kernels need, and where moments lie."""
+class Problem(NamedTuple):
+    """Everything that stays fixed while messages are iterated (except ``marginals``)."""
 
-    n_states: IntArray
-    parent_start: IntArray
-    parents: IntArray
-    child_start: IntArray
-    children: IntArray
-    child_slot: IntArray
-    n_configurations: IntArray
-    table_start: IntArray
-    dwell_start: IntArray
-    """(N+1,) offset of each node's (n_configurations, S) block in a flat table of dwell times."""
-    state_start: IntArray
-    square_start: IntArray
-    """(N+1,) running sum of S²: node n's moments of trajectory d start at
-    ``step_start[d] * square_start[N] + square_start[n] * K_d``, as an (S², K_d) block."""
-    is_summary: BoolArray
-    weight_start: IntArray
+    node: IntArray
+    edge: IntArray
     weights: IntArray
-    is_exogenous: BoolArray
-
-
-class GridArrays(NamedTuple):
-    """Time steps of all trajectories."""
-
+    """What each state of a parent adds to a summary."""
     step_start: IntArray
     """(D+1,) first step of each trajectory in the flat arrays."""
     width: FloatArray
     """Length of every step."""
-
-
-class MarkArrays(NamedTuple):
-    """Evidence on the grid; the marks of (d, n) are ``start[d*N+n] : start[d*N+n+1]``, by point."""
-
-    start: IntArray
-    point: IntArray
-    """Grid point, counted within the trajectory."""
-    kind: IntArray
-    offset: IntArray
-    """Where the S values of a LIKELIHOOD mark lie in ``likelihood``."""
-    link: IntArray
-    """For JUMP and SOFT marks: the link that determines their values, else −1."""
-    slot: IntArray
-    """Which member of that link this node is."""
+    pair: IntArray
+    mark: IntArray
     likelihood: FloatArray
-    """Scaled so that each mark's largest value is one."""
-    log_scale: FloatArray
-    """What the scaling took out, per mark."""
-    span_start: IntArray
-    """Like ``start``, for intervals of continuous observation."""
-    span_first: IntArray
-    span_last: IntArray
-    """Steps first ≤ k < last are known to be in ``span_state``."""
-    span_state: IntArray
-
-
-class LinkArrays(NamedTuple):
-    """Evidence that ties several nodes together at one time.
-
-    A jump links the node that jumped (member 0) to its parents (members 1, 2, …); a joint
-    measurement links the nodes it reads. ``marginals`` holds each member's current distribution
-    at that time (for the node that jumped: of the state it left) and is updated in place.
-    """
-
-    trajectory_start: IntArray
-    """(D+1,) the links of trajectory d."""
-    is_jump: BoolArray
-    to_state: IntArray
-    from_state: IntArray
-    member_start: IntArray
-    member_node: IntArray
-    member_offset: IntArray
-    """Where each member's distribution lies in ``marginals``."""
+    """Values of likelihood marks, scaled so that the largest of each mark is one."""
+    mark_scale: FloatArray
+    """Logarithm of what the scaling took out, per mark."""
+    span: IntArray
+    link_start: IntArray
+    """(D+1,) first link of each trajectory."""
+    link: IntArray
+    member: IntArray
     marginals: FloatArray
-    table_start: IntArray
+    """Current distribution of each member at its link's time (for the node that jumped: of the
+    state it left); updated in place."""
     log_table: FloatArray
     """Log-likelihood tables of joint measurements, C order over the members."""
-
-
-class Problem(NamedTuple):
-    """Everything that stays fixed while messages are iterated."""
-
-    graph: GraphArrays
-    grid: GridArrays
-    marks: MarkArrays
-    links: LinkArrays

@@ -8,21 +8,31 @@ differs (rates, or logarithms of rates off the diagonal).
 
 from __future__ import annotations
 
-from asterism.kernels._jit import kernel
+from asterism.kernels._jit import inner
+from asterism.kernels.arrays import (
+    CONFIGURATIONS,
+    IS_SUMMARY,
+    PARENT,
+    PARENTS,
+    SQUARES,
+    STATES,
+    TABLE,
+    WEIGHT,
+)
 
 
-@kernel
-def node_moments(graph, grid, moments, trajectory, node):
+@inner
+def node_moments(problem, moments, trajectory, node):
     """The (S², K) block of a node's moments in one trajectory; a view."""
-    first = grid.step_start[trajectory]
-    steps = grid.step_start[trajectory + 1] - first
-    n_nodes = graph.n_states.shape[0]
-    size = graph.n_states[node]
-    begin = first * graph.square_start[n_nodes] + graph.square_start[node] * steps
+    first = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first
+    n_nodes = (problem.node.shape[0] - 1)
+    size = problem.node[node, STATES]
+    begin = first * problem.node[n_nodes, SQUARES] + problem.node[node, SQUARES] * steps
     return moments[begin : begin + size * size * steps].reshape(size * size, steps)
 
 
-@kernel
+@inner
 def _multiply_in_parent(weights, n_weights, own, size, first, count, inverse_width, skipped):
     """Refine configuration weights by one more parent, in place (from the last row backwards)."""
     for u in range(n_weights - 1, -1, -1):
@@ -39,7 +49,7 @@ def _multiply_in_parent(weights, n_weights, own, size, first, count, inverse_wid
                     )
 
 
-@kernel
+@inner
 def _convolve_in_parent(
     weights, reach, own, size, shifts, first, count, inverse_width, scratch
 ):
@@ -62,21 +72,21 @@ def _convolve_in_parent(
     return top
 
 
-@kernel
+@inner
 def configuration_weights(
-    graph, grid, moments, trajectory, node, skip, first, count, inverse_width, weights, scratch
+    problem, moments, trajectory, node, skip, first, count, inverse_width, weights, scratch
 ):
     """Probability of each parent configuration of ``node`` on steps first … first+count−1.
 
     With ``skip`` ≥ 0 that parent is left out: its factor is one for each of its states (for a
     summary: it adds nothing), which gives the average conditional on its state.
     """
-    begin = graph.parent_start[node]
-    n_parents = graph.parent_start[node + 1] - begin
+    begin = problem.node[node, PARENTS]
+    n_parents = problem.node[node + 1, PARENTS] - begin
     for k in range(count):
         weights[0, k] = 1.0
-    if graph.is_summary[node]:
-        for s in range(1, graph.n_configurations[node]):
+    if problem.node[node, IS_SUMMARY]:
+        for s in range(1, problem.node[node, CONFIGURATIONS]):
             for k in range(count):
                 weights[s, k] = 0.0
         reach = 0
@@ -84,26 +94,26 @@ def configuration_weights(
             if slot == skip:
                 continue
             edge = begin + slot
-            parent = graph.parents[edge]
-            shifts = graph.weights[graph.weight_start[edge] : graph.weight_start[edge + 1]]
-            own = node_moments(graph, grid, moments, trajectory, parent)
+            parent = problem.edge[edge, PARENT]
+            shifts = problem.weights[problem.edge[edge, WEIGHT] : problem.edge[edge + 1, WEIGHT]]
+            own = node_moments(problem, moments, trajectory, parent)
             reach = _convolve_in_parent(
-                weights, reach, own, graph.n_states[parent], shifts, first, count, inverse_width,
+                weights, reach, own, problem.node[parent, STATES], shifts, first, count, inverse_width,
                 scratch,
             )
         return
     n_weights = 1
     for slot in range(n_parents):
-        parent = graph.parents[begin + slot]
-        size = graph.n_states[parent]
-        own = node_moments(graph, grid, moments, trajectory, parent)
+        parent = problem.edge[begin + slot, PARENT]
+        size = problem.node[parent, STATES]
+        own = node_moments(problem, moments, trajectory, parent)
         _multiply_in_parent(
             weights, n_weights, own, size, first, count, inverse_width, slot == skip
         )
         n_weights *= size
 
 
-@kernel
+@inner
 def average_table(table, begin, size, n_weights, weights, count, out):
     """out(x,y) = Σ_u weights(u) table(u,x,y) for each step of the block."""
     rows = size * size
@@ -119,7 +129,7 @@ def average_table(table, begin, size, n_weights, weights, count, out):
                 out[row, k] += weights[u, k] * value
 
 
-@kernel
+@inner
 def _contract(own, table, block, rows, first, count, out):
     """out = Σ_{x,y} own(x,y) table(x,y) for each step."""
     if rows == 4:
@@ -140,25 +150,25 @@ def _contract(own, table, block, rows, first, count, out):
             out[k] += own[row, first + k] * value
 
 
-@kernel
+@inner
 def add_pull_of_child(
-    graph, grid, moments, table, trajectory, child, slot, first, count, inverse_width, weights,
+    problem, moments, table, trajectory, child, slot, first, count, inverse_width, weights,
     scratch, pull,
 ):
     """Add h ψ of one child to ``pull``: Σ_{x,y} W_child(x,y) E_child[table(x,y) | x']."""
     configuration_weights(
-        graph, grid, moments, trajectory, child, slot, first, count, inverse_width, weights, scratch
+        problem, moments, trajectory, child, slot, first, count, inverse_width, weights, scratch
     )
-    own = node_moments(graph, grid, moments, trajectory, child)
-    child_size = graph.n_states[child]
+    own = node_moments(problem, moments, trajectory, child)
+    child_size = problem.node[child, STATES]
     rows = child_size * child_size
-    begin = graph.table_start[child]
-    edge = graph.parent_start[child] + slot
-    node = graph.parents[edge]
-    size = graph.n_states[node]
-    n_configurations = graph.n_configurations[child]
-    if graph.is_summary[child]:
-        shifts = graph.weights[graph.weight_start[edge] : graph.weight_start[edge + 1]]
+    begin = problem.node[child, TABLE]
+    edge = problem.node[child, PARENTS] + slot
+    node = problem.edge[edge, PARENT]
+    size = problem.node[node, STATES]
+    n_configurations = problem.node[child, CONFIGURATIONS]
+    if problem.node[child, IS_SUMMARY]:
+        shifts = problem.weights[problem.edge[edge, WEIGHT] : problem.edge[edge + 1, WEIGHT]]
         for s in range(n_configurations):
             _contract(own, table, begin + s * rows, rows, first, count, scratch[s])
         for x in range(size):
@@ -167,8 +177,8 @@ def add_pull_of_child(
                     pull[x, k] += weights[s, k] * scratch[s + shifts[x], k]
         return
     stride = 1
-    for later in range(edge + 1, graph.parent_start[child + 1]):
-        stride *= graph.n_states[graph.parents[later]]
+    for later in range(edge + 1, problem.node[child + 1, PARENTS]):
+        stride *= problem.node[problem.edge[later, PARENT], STATES]
     for u in range(n_configurations):
         _contract(own, table, begin + u * rows, rows, first, count, scratch[0])
         x = (u // stride) % size

@@ -11,13 +11,29 @@ from __future__ import annotations
 
 import math
 
-from asterism.kernels._jit import kernel
+import numpy as np
+
+from asterism.kernels._jit import inner
+from asterism.kernels.arrays import (
+    FROM,
+    IS_JUMP,
+    IS_SUMMARY,
+    LOG_TABLE,
+    MARGINAL,
+    MEMBERS,
+    MEMBER_NODE,
+    PARENTS,
+    STATES,
+    TABLE,
+    TO,
+    WEIGHT,
+)
 
 LOG_OF_ZERO_RATE = -1000.0
 
 
-@kernel
-def _weight(links, member_begin, n_members, u, radix, skip_a, skip_b):
+@inner
+def _weight(problem, member_begin, n_members, u, radix, skip_a, skip_b):
     """Probability of the members' joint state number ``u``, leaving out two of them."""
     weight = 1.0
     rest = u
@@ -25,11 +41,11 @@ def _weight(links, member_begin, n_members, u, radix, skip_a, skip_b):
         state = rest % radix[member]
         rest //= radix[member]
         if member != skip_a and member != skip_b:
-            weight *= links.marginals[links.member_offset[member_begin + member] + state]
+            weight *= problem.marginals[problem.member[member_begin + member, MARGINAL] + state]
     return weight
 
 
-@kernel
+@inner
 def _digit(u, member, n_members, radix):
     """State of one member in the joint state number ``u``."""
     rest = u
@@ -38,63 +54,66 @@ def _digit(u, member, n_members, radix):
     return rest % radix[member]
 
 
-@kernel
+@inner
 def _log_rate(rates, begin, size, configuration, x, y):
     rate = rates[begin + (configuration * size + x) * size + y]
     return math.log(rate) if rate > 0.0 else LOG_OF_ZERO_RATE
 
 
-@kernel
-def _members(graph, links, link):
-    begin = links.member_start[link]
-    n_members = links.member_start[link + 1] - begin
-    radix = graph.n_states[links.member_node[begin : begin + n_members]]
+@inner
+def _members(problem, link):
+    """First member, number of members, and the number of states of each."""
+    begin = problem.link[link, MEMBERS]
+    n_members = problem.link[link + 1, MEMBERS] - begin
+    radix = np.empty(n_members, dtype=np.int64)
+    for member in range(n_members):
+        radix[member] = problem.node[problem.member[begin + member, MEMBER_NODE], STATES]
     return begin, n_members, radix
 
 
-@kernel
-def _summary_value(graph, node, radix, u, n_parents):
+@inner
+def _summary_value(problem, node, radix, u, n_parents):
     """Block of the node's table that belongs to its parents' joint state number ``u``."""
-    if not graph.is_summary[node]:
+    if not problem.node[node, IS_SUMMARY]:
         return u
     total = 0
     rest = u
     for slot in range(n_parents - 1, -1, -1):
         state = rest % radix[slot + 1]
         rest //= radix[slot + 1]
-        edge = graph.parent_start[node] + slot
-        total += graph.weights[graph.weight_start[edge] + state]
+        edge = problem.node[node, PARENTS] + slot
+        total += problem.weights[problem.edge[edge, WEIGHT] + state]
     return total
 
 
-@kernel
-def soft_log_likelihood(graph, links, rates, link, slot, out):
+@inner
+def soft_log_likelihood(problem, rates, link, slot, out):
     """ln of the factor that member ``slot`` of a link receives from the others."""
-    begin, n_members, radix = _members(graph, links, link)
+    begin, n_members, radix = _members(problem, link)
     size = radix[slot]
     out[:size] = 0.0
-    if not links.is_jump[link]:
-        table = links.table_start[link]
+    if not problem.link[link, IS_JUMP]:
+        table = problem.link[link, LOG_TABLE]
         n_joint = 1
         for member in range(n_members):
             n_joint *= radix[member]
         for u in range(n_joint):
-            weight = _weight(links, begin, n_members, u, radix, slot, slot)
+            weight = _weight(problem, begin, n_members, u, radix, slot, slot)
             if weight > 0.0:
-                value = max(links.log_table[table + u], LOG_OF_ZERO_RATE)
+                value = max(problem.log_table[table + u], LOG_OF_ZERO_RATE)
                 out[_digit(u, slot, n_members, radix)] += weight * value
         return
-    node = links.member_node[begin]
+    node = problem.member[begin, MEMBER_NODE]
     own_size = radix[0]
-    target = links.to_state[link]
+    target = problem.link[link, TO]
     n_joint = 1
     for member in range(1, n_members):
         n_joint *= radix[member]
-    table = graph.table_start[node]
-    departed = links.member_offset[begin]
+    table = problem.node[node, TABLE]
+    departed = problem.member[begin, MARGINAL]
     for u in range(n_joint):
-        configuration = _summary_value(graph, node, radix, u, n_members - 1)
-        weight = _weight(links, begin, n_members, u, radix, slot, 0)
+        configuration = _summary_value(problem, node, radix, u, n_members - 1)
+        weight = _weight(problem, begin, n_members, u, radix, slot, 0)
         if weight == 0.0:
             continue
         if slot == 0:
@@ -104,68 +123,68 @@ def soft_log_likelihood(graph, links, rates, link, slot, out):
         else:
             value = 0.0
             for x in range(own_size):
-                p = links.marginals[departed + x]
+                p = problem.marginals[departed + x]
                 if p > 0.0 and x != target:
                     value += p * _log_rate(rates, table, own_size, configuration, x, target)
             out[_digit(u, slot, n_members, radix)] += weight * value
     if slot == 0:
         out[target] = -math.inf
-        if links.from_state[link] >= 0:
+        if problem.link[link, FROM] >= 0:
             for x in range(own_size):
-                if x != links.from_state[link]:
+                if x != problem.link[link, FROM]:
                     out[x] = -math.inf
 
 
-@kernel
-def link_expectation(graph, links, rates, link):
+@inner
+def link_expectation(problem, rates, link):
     """E[ln L] of a joint measurement, or G_e = Σ_x p(x) E_n[ln R_n(x, y*)] of a jump."""
-    begin, n_members, radix = _members(graph, links, link)
+    begin, n_members, radix = _members(problem, link)
     total = 0.0
-    if not links.is_jump[link]:
-        table = links.table_start[link]
+    if not problem.link[link, IS_JUMP]:
+        table = problem.link[link, LOG_TABLE]
         n_joint = 1
         for member in range(n_members):
             n_joint *= radix[member]
         for u in range(n_joint):
-            weight = _weight(links, begin, n_members, u, radix, -1, -1)
+            weight = _weight(problem, begin, n_members, u, radix, -1, -1)
             if weight > 0.0:
-                total += weight * max(links.log_table[table + u], LOG_OF_ZERO_RATE)
+                total += weight * max(problem.log_table[table + u], LOG_OF_ZERO_RATE)
         return total
-    node = links.member_node[begin]
+    node = problem.member[begin, MEMBER_NODE]
     own_size = radix[0]
-    target = links.to_state[link]
+    target = problem.link[link, TO]
     n_joint = 1
     for member in range(1, n_members):
         n_joint *= radix[member]
     for u in range(n_joint):
-        configuration = _summary_value(graph, node, radix, u, n_members - 1)
-        weight = _weight(links, begin, n_members, u, radix, 0, 0)
+        configuration = _summary_value(problem, node, radix, u, n_members - 1)
+        weight = _weight(problem, begin, n_members, u, radix, 0, 0)
         for x in range(own_size):
-            p = links.marginals[links.member_offset[begin] + x]
+            p = problem.marginals[problem.member[begin, MARGINAL] + x]
             if p > 0.0 and weight > 0.0 and x != target:
                 total += (
                     p
                     * weight
-                    * _log_rate(rates, graph.table_start[node], own_size, configuration, x, target)
+                    * _log_rate(rates, problem.node[node, TABLE], own_size, configuration, x, target)
                 )
     return total
 
 
-@kernel
-def add_jump_statistics(graph, links, link, transitions):
+@inner
+def add_jump_statistics(problem, link, transitions):
     """Add M_n^u(x, y*) += p(x) m_n^u(t_e) of one recorded jump to the flat transition table."""
-    begin, n_members, radix = _members(graph, links, link)
-    node = links.member_node[begin]
+    begin, n_members, radix = _members(problem, link)
+    node = problem.member[begin, MEMBER_NODE]
     own_size = radix[0]
-    target = links.to_state[link]
+    target = problem.link[link, TO]
     n_joint = 1
     for member in range(1, n_members):
         n_joint *= radix[member]
-    table = graph.table_start[node]
+    table = problem.node[node, TABLE]
     for u in range(n_joint):
-        configuration = _summary_value(graph, node, radix, u, n_members - 1)
-        weight = _weight(links, begin, n_members, u, radix, 0, 0)
+        configuration = _summary_value(problem, node, radix, u, n_members - 1)
+        weight = _weight(problem, begin, n_members, u, radix, 0, 0)
         for x in range(own_size):
             if x != target:
-                p = links.marginals[links.member_offset[begin] + x]
+                p = problem.marginals[problem.member[begin, MARGINAL] + x]
                 transitions[table + (configuration * own_size + x) * own_size + target] += p * weight

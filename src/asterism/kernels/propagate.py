@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from asterism.kernels._jit import kernel
+from asterism.kernels._jit import inner, kernel
 
 _SMALL_NORM = 0.5
 _TAYLOR_TERMS = 16
@@ -99,7 +99,7 @@ def two_state_moments(generator, width, count, coefficients, forward, backward, 
         moments[3, k] = m11 * scale
 
 
-@kernel
+@inner
 def _multiply(left, right, size, count, out):
     """out = left · right for blocks of (size², steps) matrices."""
     for x in range(size):
@@ -114,7 +114,7 @@ def _multiply(left, right, size, count, out):
                     out[row, k] += left[a, k] * right[b, k]
 
 
-@kernel
+@inner
 def _prepare(generator, width, size, count, base, shift):
     """Shift to a non-negative matrix, times h, halved until small; returns the squarings needed."""
     norm = 0.0
@@ -144,7 +144,7 @@ def _prepare(generator, width, size, count, base, shift):
     return squarings
 
 
-@kernel
+@inner
 def _square_scale(matrix, companion, rows, count, extra):
     """After a squaring: the logarithm taken out so far doubles; take out more if entries grew."""
     for k in range(count):

@@ -1,0 +1,65 @@
+"""Expected dwell times and transitions from the moments of solved trajectories."""
+
+from __future__ import annotations
+
+from asterism.kernels._jit import inner, kernel
+from asterism.kernels.arrays import CONFIGURATIONS, DWELL, IS_EXOGENOUS, IS_JUMP, STATES, TABLE
+from asterism.kernels.averages import configuration_weights, node_moments
+from asterism.kernels.links import add_jump_statistics
+from asterism.kernels.messages import BLOCK, make_work, prepare_trajectory
+
+_REORDER = {"contract", "reassoc", "nsz"}
+
+
+@inner(fastmath=_REORDER)
+def add_node_statistics(
+    problem, rates, geometric, moments, trajectory, node, dwell, transitions, work
+):
+    """Add T^u(x) = ∫ m m^u and M^u(x,y) = ∫ τ^u of one node and trajectory to the flat tables."""
+    size = problem.node[node, STATES]
+    rows = size * size
+    own = node_moments(problem, moments, trajectory, node)
+    table = problem.node[node, TABLE]
+    dwell_begin = problem.node[node, DWELL]
+    steps = own.shape[1]
+    weights = work.configurations[0]
+    for block in range((steps + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        count = min(BLOCK, steps - first)
+        nobody = -1
+        configuration_weights(
+            problem, moments, trajectory, node, nobody, first, count, work.inverse_width, weights,
+            work.configurations[1],
+        )
+        for u in range(problem.node[node, CONFIGURATIONS]):
+            for row in range(rows):
+                total = 0.0
+                for k in range(count):
+                    total += weights[u, k] * own[row, first + k]
+                x = row // size
+                if row == x * size + x:
+                    dwell[dwell_begin + u * size + x] += total
+                elif geometric:
+                    transitions[table + u * rows + row] += total
+                else:
+                    transitions[table + u * rows + row] += rates[table + u * rows + row] * total
+
+
+@kernel
+def statistics_range(problem, rates, geometric, moments, chosen, dwell, transitions):
+    """Add the expected statistics of the chosen trajectories to flat tables."""
+    longest = 1
+    for trajectory in chosen:
+        steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
+        longest = max(longest, steps)
+    work = make_work(problem, longest)
+    for trajectory in chosen:
+        prepare_trajectory(problem, trajectory, work)
+        for node in range(problem.node.shape[0] - 1):
+            if problem.node[node, IS_EXOGENOUS] == 0:
+                add_node_statistics(
+                    problem, rates, geometric, moments, trajectory, node, dwell, transitions, work
+                )
+        for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
+            if problem.link[link, IS_JUMP] == 1:
+                add_jump_statistics(problem, link, transitions)
