@@ -202,3 +202,40 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     assert one.log_evidence == three.log_evidence
     for node in network.nodes:
         assert np.array_equal(one.statistics.transitions[node], three.statistics.transitions[node])
+
+
+def test_a_seen_path_with_a_known_input_gives_its_log_density() -> None:
+    network = random_network(np.random.default_rng(21), [2, 3, 2], exogenous=(0,))
+    inputs = am.Network({"n0": []}, {"n0": [[-1.0, 1.0], [1.0, -1.0]]}, {"n0": ["s0", "s1"]})
+    given = am.simulate(inputs, 4, duration=3.0, seed=1)
+    paths = am.simulate(network, 4, duration=3.0, seed=2, paths=given)
+    posterior = am.infer(network, paths, method="exact")
+    counts = paths.statistics(network)
+    density = 0.0
+    for n, node in enumerate(network.nodes):
+        np.testing.assert_allclose(
+            posterior.statistics.dwell_times[node], counts.dwell_times[node], atol=1e-12
+        )
+        np.testing.assert_allclose(
+            posterior.statistics.transitions[node], counts.transitions[node], atol=1e-12
+        )
+        if node == "n0":
+            continue
+        rates, moves = network.rates[node], counts.transitions[node]
+        density += float((moves * np.log(np.where(moves > 0, rates, 1.0))).sum())
+        density += float((counts.dwell_times[node] * np.einsum("...ii->...i", rates)).sum())
+        density += float(np.log(network.initial[node][paths.initial[:, n]]).sum())
+    assert posterior.log_evidence == pytest.approx(density, abs=1e-9)
+    drawn = posterior.sample(2, seed=0)  # nothing is hidden, so a draw repeats the path
+    np.testing.assert_array_equal(
+        drawn.state_at(np.linspace(0, 3, 50))[::2], paths.state_at(np.linspace(0, 3, 50))
+    )
+
+
+def test_only_known_inputs() -> None:
+    network = am.Network({"drug": []}, {"drug": None}, {"drug": ["no", "yes"]})
+    spans = [(0, 0, 0.0, 1.0, 0), (0, 0, 1.0, 3.0, 1)]
+    posterior = solve(network, make_evidence([2], [0.0], [3.0], spans=spans, exogenous=(0,)))
+    assert posterior.log_evidence == 0.0
+    np.testing.assert_array_equal(posterior.statistics.dwell_times["drug"], [1.0, 2.0])
+    assert posterior.marginals([0.5, 2.0]).values[0, :, 0].tolist() == [[1, 0], [0, 1]]

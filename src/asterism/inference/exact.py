@@ -46,6 +46,9 @@ class Prepared:
     known_trajectory: IntArray
     known_index: IntArray
     """Measurements of known inputs: a constant, read at this index of the likelihoods."""
+    known_joint: FloatArray
+    """(D,) log-likelihood of joint measurements that read known inputs only."""
+    n_queries: int
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,19 @@ def prepare(
         points.offset[i] + known_state(evidence, points.trajectory[i], points.node[i], t)
         for i, t in zip(known, points.time[known])
     ]
+    known_joint = np.zeros(evidence.n_trajectories)
+    for m in evidence.joint:
+        if all(n in evidence.exogenous for n in m.nodes):
+            states = tuple(known_state(evidence, m.trajectory, n, m.time) for n in m.nodes)
+            known_joint[m.trajectory] += m.log_likelihood[states]
     return Prepared(
         graph=graph,
         evidence=evidence,
         components=tuple(build_component(graph, evidence, g, *queries) for g in groups),
         known_trajectory=points.trajectory[known],
         known_index=np.array(index, dtype=np.int64),
+        known_joint=known_joint,
+        n_queries=len(queries[0]),
     )
 
 
@@ -110,13 +120,12 @@ def exact_expectations(
     graph, evidence = prepared.graph, prepared.evidence
     if log_likelihood is None:
         log_likelihood = evidence.points.log_likelihood
-    log_evidence = np.zeros(evidence.n_trajectories)
+    log_evidence = prepared.known_joint.copy()
     np.add.at(log_evidence, prepared.known_trajectory, log_likelihood[prepared.known_index])
     table = np.zeros(len(rates))
     start = np.zeros(len(initial))
     point_probabilities = np.zeros(len(log_likelihood))
-    n_queries = len(prepared.components[0].query_moment) if prepared.components else 0
-    query_marginals = np.zeros((n_queries, len(initial)))
+    query_marginals = np.zeros((prepared.n_queries, len(initial)))
     for component in prepared.components:
         part = _solve_component(
             component, evidence, rates, initial, log_likelihood, n_jobs, statistics

@@ -8,6 +8,7 @@ node differs; the pattern says where the rate of each such jump stands.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def components(graph: CompiledGraph, evidence: Evidence) -> list[list[int]]:
                 couple(node, int(parent))
     for group in {m.nodes for m in evidence.joint}:
         inner = [n for n in group if n not in evidence.exogenous]
-        for a, b in zip(inner, inner[1:]):
+        for a, b in pairwise(inner):
             couple(a, b)
     groups: dict[int, list[int]] = {}
     for node in range(graph.n_nodes):

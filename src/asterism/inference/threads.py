@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ def chunks(n_items: int, at_most: int = 16, at_least_each: int = 1) -> list[tupl
     """Cut ``range(n_items)`` into neighbouring pieces of about equal size."""
     count = max(1, min(at_most, n_items // max(1, at_least_each)))
     edges = np.linspace(0, n_items, count + 1).astype(int)
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:])]
+    return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
 def map_chunks(

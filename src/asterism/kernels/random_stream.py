@@ -62,7 +62,7 @@ def exponential(stream, rate):
 
 @kernel
 def choose(stream, weights, total):
-    """An index drawn in proportion to ``weights``, whose sum is ``total``; never one of weight 0."""
+    """An index drawn in proportion to ``weights``, whose sum is ``total``; never a weight of 0."""
     target = uniform(stream) * total
     last = -1
     for i in range(len(weights)):
