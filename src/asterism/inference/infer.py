@@ -1,4 +1,4 @@
-"""The one door to inference: data and emission become evidence, a method turns it to a posterior."""
+"""The one door to inference: data and an emission become evidence, a method solves it."""
 
 from __future__ import annotations
 
