@@ -1,0 +1,263 @@
+"""Structure from fully known paths: the exact Bayesian score (Nodelman et al. 2003), no inference.
+
+The score decomposes over families, so every node is learned on its own: all its families are
+scored in one pass over the jumps (``kernels/complete_score.py``), in blocks that keep the tables
+small. Nodes run on threads; each is computed alone, so results do not depend on their number.
+With very many families ("screened") only the parents that score best alone are combined.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError, ModelError
+from asterism.inference.memory import require_memory
+from asterism.inference.threads import map_chunks
+from asterism.learning.families import enumerate_families
+from asterism.learning.gamma_terms import allowed_off_diagonal, posterior_mean_rates
+from asterism.learning.path_checks import check_paths
+from asterism.learning.progress import Progress, Silent
+from asterism.learning.result import FamilyTable, SearchResult
+from asterism.learning.settings import StructureSettings
+from asterism.learning.structure_prior import StructurePrior, structure_prior
+from asterism.model.network import Network
+from asterism.model.priors import GammaPrior
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+log = logging.getLogger(__name__)
+
+#: "auto" scores every family up to this many in all, and screens beyond
+EXHAUSTIVE_LIMIT = 5_000_000
+#: tables of one block of families, so that they stay in the processor's cache
+BLOCK_BYTES = 1 << 20
+#: with more families than this in all, hopeless ones are not kept …
+KEEP_ALL = 2_000_000
+#: … that is, those this many nats below the best: together less than 1e-10 in probability
+HOPELESS = 40.0
+
+
+@dataclass(frozen=True)
+class CompleteScorer:
+    """Scores families of any node on given paths."""
+
+    paths: Trajectories
+    n_states: IntArray
+    allowed: Mapping[str, NDArray[np.bool_]]
+    prior: GammaPrior
+    """With its rate resolved."""
+    log_gamma: FloatArray
+    """ln Γ(m + α) of every count m that can occur."""
+
+    @classmethod
+    def prepare(
+        cls,
+        paths: Trajectories,
+        prior: GammaPrior,
+        allowed: Mapping[str, NDArray[np.bool_]] | None = None,
+    ) -> CompleteScorer:
+        """``prior`` must have a number for its rate."""
+        from scipy.special import gammaln
+
+        sizes = [len(paths.states[n]) for n in paths.nodes]
+        jumps = np.bincount(paths.jump_node, minlength=len(sizes))
+        masks = {n: (allowed or {}).get(n) for n in paths.nodes}
+        return cls(
+            paths=paths,
+            n_states=np.array(sizes, dtype=np.int64),
+            allowed={n: allowed_off_diagonal(s, masks[n]) for n, s in zip(paths.nodes, sizes)},
+            prior=prior,
+            log_gamma=gammaln(np.arange(int(jumps.max(initial=0)) + 1) + prior.shape),
+        )
+
+    def scores(self, child: int, families: IntArray) -> FloatArray:
+        """(n_families,) ln P(paths of the child | paths of the parents), rates integrated out."""
+        from asterism.kernels.complete_score import complete_scores
+
+        paths = self.paths
+        size = int(self.n_states[child])
+        widest = size * int(self.n_states.max()) ** families.shape[1]
+        per_family = 8 * (widest * (1 + size) + 5 * families.shape[1])
+        require_memory(per_family, "The table of one family", "fewer parents (max_parents)")
+        block = max(64, BLOCK_BYTES // per_family)
+        pieces = [
+            complete_scores(
+                child,
+                families[begin : begin + block],
+                self.allowed[paths.nodes[child]],
+                self.prior.shape,
+                self.prior.rate_value,
+                self.log_gamma,
+                self.n_states,
+                paths.start,
+                paths.end,
+                paths.initial,
+                paths.jump_offset,
+                paths.jump_time,
+                paths.jump_node,
+                paths.jump_state,
+            )
+            for begin in range(0, len(families), block)
+        ]
+        return np.concatenate(pieces)
+
+
+def learn_from_trajectories(
+    settings: StructureSettings, paths: Trajectories, progress: Progress | None = None
+) -> SearchResult:
+    """Score the families of every node and choose the best."""
+    progress = progress or Silent()
+    if settings.states is not None:
+        paths = _with_states(paths, settings.states)
+    constraints = structure_prior(
+        paths.nodes,
+        settings.max_parents,
+        settings.exogenous,
+        settings.required,
+        settings.forbidden,
+        settings.edge_log_odds,
+    )
+    allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
+    prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
+    scorer = CompleteScorer.prepare(paths, prior, allowed)
+    n_families = sum(constraints.n_families(n) for n in constraints.children)
+    screened = settings.search == "screened" or (
+        settings.search == "auto" and n_families > EXHAUSTIVE_LIMIT
+    )
+    if not screened:
+        require_memory(
+            8.0 * n_families * (2 + int(constraints.max_parents.max(initial=0))),
+            f"Scoring all {n_families:,} families",
+            'search="screened", or a smaller max_parents,',
+        )
+    tables = _score_all(scorer, constraints, settings, screened, progress)
+    graph = [table.best(paths.nodes) for table in tables]
+    total = float(sum(table.scores.max() for table in tables))
+    n_scored = sum(len(table.scores) for table in tables)
+    how = "every family" if not screened else "every family of the screened candidate parents"
+    return SearchResult(
+        nodes=paths.nodes,
+        states=dict(paths.states),
+        families=tables,
+        graph=graph,
+        network=_network(paths, constraints, graph, scorer, settings.initial),
+        emission={},
+        prior_rate=prior.rate_value,
+        converged=True,
+        stop_reason=f"The data are complete: {how} was scored exactly, without iteration.",
+        history=[{"sweep": 1, "score": total, "n_families": n_scored}],
+        n_sweeps=1,
+    )
+
+
+def automatic_rate(paths: Trajectories, constraints: StructurePrior, shape: float) -> float:
+    """β = α ΣT/ΣM, pooled over the nodes to be learned, each taken alone."""
+    children = constraints.children
+    time = float(paths.durations.sum()) * len(children)
+    jumps = int(np.isin(paths.jump_node, children).sum())
+    if not time > 0.0:
+        raise DataError(
+            "the trajectories have no duration, so nothing can be learned from them; give end="
+        )
+    return shape * time / max(jumps, 1)
+
+
+def _score_all(
+    scorer: CompleteScorer,
+    constraints: StructurePrior,
+    settings: StructureSettings,
+    screened: bool,
+    progress: Progress,
+) -> list[FamilyTable]:
+    lock = Lock()
+    n_nodes = constraints.n_nodes
+    n_all = sum(constraints.n_families(n) for n in constraints.children)
+
+    def one_node(child: int, _: int) -> FamilyTable:
+        if child in constraints.exogenous:
+            return FamilyTable(np.full((1, 1), -1, dtype=np.int64), np.zeros(1))
+        among = _screen(scorer, constraints, child, settings.n_candidates) if screened else None
+        families = constraints.families(child, among)
+        scores = scorer.scores(child, families) + constraints.log_prior(child, families)
+        table = FamilyTable(families, scores)
+        with lock:
+            progress.advance()
+        return table.likely(HOPELESS) if n_all > KEEP_ALL else table
+
+    progress.start(len(constraints.children), "scoring families")
+    tables = map_chunks(one_node, [(n, n + 1) for n in range(n_nodes)], settings.n_jobs)
+    progress.finish()
+    return tables
+
+
+def _screen(
+    scorer: CompleteScorer, constraints: StructurePrior, child: int, n_candidates: int
+) -> IntArray:
+    """The candidates that score best as one more parent beside the required ones."""
+    required = constraints.required.get(child, ())
+    candidates = constraints.candidates(child)
+    if len(candidates) - len(required) <= n_candidates:
+        return candidates
+    single = enumerate_families(candidates, len(required) + 1, required)[1:]
+    scores = scorer.scores(child, single) + constraints.log_prior(child, single)
+    best = np.argsort(-scores, kind="stable")[:n_candidates]
+    return np.unique(single[best])
+
+
+def _network(
+    paths: Trajectories,
+    constraints: StructurePrior,
+    graph: list[tuple[int, ...]],
+    scorer: CompleteScorer,
+    initial: Any,
+) -> Network:
+    """The chosen graph with posterior means (M+α)/(T+β) as rates."""
+    parents = {n: [paths.nodes[p] for p in above] for n, above in zip(paths.nodes, graph)}
+    counted = paths.statistics(parents)
+    shape, rate = scorer.prior.shape, scorer.prior.rate_value
+    rates: dict[str, FloatArray | None] = {
+        n: posterior_mean_rates(
+            counted.transitions[n], counted.dwell_times[n], shape, rate, scorer.allowed[n]
+        )
+        for n in paths.nodes
+    }
+    for exogenous in constraints.exogenous:
+        rates[paths.nodes[exogenous]] = None
+    return Network(parents, rates, paths.states, _initial(paths, initial))
+
+
+def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:
+    """Starting probabilities: as given, uniform, or counted with one imagined start, spread out."""
+    if initial is None or isinstance(initial, Mapping):
+        return None if initial is None else dict(initial)
+    if initial == "uniform":
+        return None
+    if initial != "learn":
+        raise ModelError(
+            f"initial is {initial!r}; valid are 'learn', 'uniform' or {{node: probabilities}}."
+        )
+    result: dict[str, Any] = {}
+    for n, name in enumerate(paths.nodes):
+        size = len(paths.states[name])
+        counts = np.bincount(paths.initial[:, n], minlength=size)
+        result[name] = (counts + 1.0 / size) / (counts.sum() + 1.0)
+    return result
+
+
+def _with_states(paths: Trajectories, states: Mapping[str, Any]) -> Trajectories:
+    """The paths with the states named by the user, who may know more than were visited."""
+    unknown = [n for n in states if n not in paths.nodes]
+    if unknown:
+        raise DataError(
+            f"states= names {unknown[0]!r}, which has no path; complete paths know of no hidden "
+            f"nodes, and have {', '.join(paths.nodes[:8])}"
+        )
+    return paths.reordered(paths.nodes, {**paths.states, **states})

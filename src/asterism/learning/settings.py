@@ -1,0 +1,70 @@
+"""Owns the settings of a structure search, as the learner hands them down.
+
+One field per argument of ``StructureLearner``, under the same name; the learner's documentation
+says what each means. Made once per ``fit``, checked as far as that is possible without the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asterism.errors import ModelError
+from asterism.model.priors import GammaPrior
+
+METHODS = ("star", "mean_field")
+SEARCHES = ("auto", "exhaustive", "screened")
+
+
+@dataclass(frozen=True)
+class StructureSettings:
+    """What a search needs to know besides the data."""
+
+    emission: Any = None
+    max_parents: int | Mapping[str, int] = 2
+    prior: GammaPrior = field(default_factory=GammaPrior)
+    method: str = "star"
+    search: str = "auto"
+    n_candidates: int = 10
+    initial: Any = "learn"
+    allowed_transitions: Mapping[str, Any] | None = None
+    exogenous: Any = ()
+    required: Any = ()
+    forbidden: Any = ()
+    edge_log_odds: Any = None
+    n_init: int = 1
+    n_jobs: int = -1
+    random_state: Any = 0
+    states: Mapping[str, Any] | None = None
+    ties: str = "error"
+    tolerance: float = 1e-3
+    time_step: float | None = None
+    max_sweeps: int = 20
+    digamma: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, GammaPrior):
+            raise ModelError(
+                f"prior must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
+                "graphs cannot be compared."
+            )
+        _one_of("method", self.method, METHODS)
+        _one_of("search", self.search, SEARCHES)
+        _one_of("ties", self.ties, ("error", "order"))
+        for name in ("n_candidates", "n_init", "max_sweeps"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ModelError(f"{name} must be a whole number ≥ 1, got {value!r}.")
+        if not self.tolerance > 0.0:
+            raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
+        if self.time_step is not None and not self.time_step > 0.0:
+            raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
+
+
+def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        listed = ", ".join(map(repr, valid))
+        raise ModelError(f"{name} is {value!r}; valid are {listed}.")

@@ -1,0 +1,268 @@
+"""Owns what is known about the graph beforehand: which families may be, and how probable each is.
+
+Hard knowledge: required and forbidden edges, the largest number of parents, exogenous nodes, which
+never have parents. Soft knowledge: log-odds per edge, ln P(family) = Σ of its edges (up to a
+constant; all zero is the uniform prior). Contradictions are refused with the edge named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import ModelError
+from asterism.learning.families import NO_PARENT, count_families, enumerate_families
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+#: the limit of nodes that a dictionary of limits does not name
+DEFAULT_MAX_PARENTS = 2
+
+
+@dataclass(frozen=True)
+class StructurePrior:
+    """Constraints and log-odds by node number; made by :func:`structure_prior`."""
+
+    nodes: tuple[str, ...]
+    max_parents: IntArray
+    """(N,) zero for exogenous nodes."""
+    exogenous: frozenset[int]
+    required: dict[int, tuple[int, ...]]
+    """child -> parents it must have, ascending; only children that have any."""
+    forbidden: dict[int, frozenset[int]]
+    """child -> parents it must not have; only children that have any."""
+    edge_log_odds: float = 0.0
+    """Of every edge that ``pair_log_odds`` does not name."""
+    pair_log_odds: Mapping[int, Mapping[int, float]] | FloatArray | None = None
+    """child -> parent -> log-odds, or a matrix [child, parent]."""
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def children(self) -> list[int]:
+        """Nodes whose parents are to be learned: all but the exogenous."""
+        return [n for n in range(self.n_nodes) if n not in self.exogenous]
+
+    def candidates(self, child: int) -> IntArray:
+        """Nodes that may be parents of ``child``, required ones included, ascending."""
+        if child in self.exogenous:
+            return np.empty(0, dtype=np.int64)
+        may = np.ones(self.n_nodes, dtype=np.bool_)
+        may[child] = False
+        if child in self.forbidden:
+            may[list(self.forbidden[child])] = False
+        return np.flatnonzero(may).astype(np.int64)
+
+    def may_have(self, child: int, parent: int) -> bool:
+        """Whether the edge parent → child may be in the graph."""
+        return (
+            child != parent
+            and self.max_parents[child] > 0
+            and parent not in self.forbidden.get(child, ())
+        )
+
+    def families(self, child: int, among: Sequence[int] | IntArray | None = None) -> IntArray:
+        """(n_families, k) every family of ``child``, or only those of parents ``among`` a few."""
+        pool = self.candidates(child)
+        if among is not None:
+            pool = np.intersect1d(pool, np.asarray(among, dtype=np.int64))
+        return enumerate_families(pool, int(self.max_parents[child]), self.required.get(child, ()))
+
+    def n_families(self, child: int) -> int:
+        """How many families ``families(child)`` gives, without making them."""
+        return count_families(
+            len(self.candidates(child)),
+            int(self.max_parents[child]),
+            len(self.required.get(child, ())),
+        )
+
+    def log_prior(self, child: int, families: IntArray) -> FloatArray:
+        """(n_families,) ln P(family) up to a constant."""
+        odds = self._log_odds_into(child)
+        result: FloatArray = np.where(families == NO_PARENT, 0.0, odds[families]).sum(axis=1)
+        return result
+
+    def _log_odds_into(self, child: int) -> FloatArray:
+        if isinstance(self.pair_log_odds, np.ndarray):
+            row: FloatArray = self.pair_log_odds[child]
+            return row
+        odds = np.full(self.n_nodes, self.edge_log_odds)
+        for parent, value in (self.pair_log_odds or {}).get(child, {}).items():
+            odds[parent] = value
+        return odds
+
+
+def structure_prior(
+    nodes: Sequence[str],
+    max_parents: int | Mapping[Any, int] = DEFAULT_MAX_PARENTS,
+    exogenous: Iterable[Any] = (),
+    required: Any = (),
+    forbidden: Any = (),
+    edge_log_odds: Any = None,
+) -> StructurePrior:
+    """Check and number what the user says about the graph.
+
+    ``required`` and ``forbidden`` are pairs (parent, child), a networkx.DiGraph, or a table with
+    columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
+    dictionary does not name may have two. ``edge_log_odds`` is a number for every edge,
+    {(parent, child): number}, or a table with parents as rows and children as columns.
+    """
+    number = {name: i for i, name in enumerate(nodes)}
+    if isinstance(exogenous, str):
+        raise ModelError(f"exogenous must be a list of nodes, got {exogenous!r}.")
+    given = frozenset(_known(number, name, "exogenous") for name in exogenous)
+    limits = _limits(number, max_parents)
+    limits[list(given)] = 0
+    must = _by_child(number, required, "required")
+    never = _by_child(number, forbidden, "forbidden")
+    for child, parents in must.items():
+        _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
+    scalar, pairs = _log_odds(number, edge_log_odds)
+    return StructurePrior(
+        nodes=tuple(nodes),
+        max_parents=limits,
+        exogenous=given,
+        required={child: tuple(sorted(parents)) for child, parents in must.items()},
+        forbidden={child: frozenset(parents) for child, parents in never.items()},
+        edge_log_odds=scalar,
+        pair_log_odds=pairs,
+    )
+
+
+def _check_required(
+    nodes: Sequence[str],
+    child: int,
+    parents: set[int],
+    never: set[int],
+    exogenous: frozenset[int],
+    limit: int,
+) -> None:
+    name = nodes[child]
+    first = nodes[min(parents)]
+    if child in exogenous:
+        raise ModelError(
+            f"The edge {first!r} → {name!r} is required, but {name!r} is exogenous and so has no "
+            "parents; drop one of the two."
+        )
+    if child in parents:
+        raise ModelError(f"The edge {name!r} → {name!r} is required; self-loops are not allowed.")
+    if parents & never:
+        both = nodes[min(parents & never)]
+        raise ModelError(f"The edge {both!r} → {name!r} is both required and forbidden.")
+    if len(parents) > limit:
+        listed = ", ".join(repr(nodes[p]) for p in sorted(parents))
+        raise ModelError(
+            f"Node {name!r} has {len(parents)} required parents ({listed}), more than its "
+            f"max_parents={limit}; raise max_parents or require fewer."
+        )
+
+
+def _limits(number: Mapping[str, int], max_parents: int | Mapping[Any, int]) -> IntArray:
+    limits = np.full(len(number), DEFAULT_MAX_PARENTS, dtype=np.int64)
+    if isinstance(max_parents, Mapping):
+        for name, value in max_parents.items():
+            limits[_known(number, name, "max_parents")] = _limit(value, f" of {name!r}")
+    else:
+        limits[:] = _limit(max_parents)
+    return limits
+
+
+def _limit(value: Any, where: str = "") -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ModelError(f"max_parents{where} must be a whole number ≥ 0, got {value!r}.")
+    return int(value)
+
+
+def _by_child(number: Mapping[str, int], edges: Any, what: str) -> dict[int, set[int]]:
+    result: dict[int, set[int]] = {}
+    for parent, child in _pairs(edges, what):
+        into = _known(number, child, what)
+        result.setdefault(into, set()).add(_known(number, parent, what))
+    return result
+
+
+def _pairs(edges: Any, what: str) -> list[tuple[Any, Any]]:
+    """Edges from a graph, a table or plain pairs."""
+    if hasattr(edges, "predecessors"):
+        return list(edges.edges())
+    if hasattr(edges, "columns"):
+        if not {"parent", "child"} <= set(edges.columns):
+            raise ModelError(f"The table of {what} edges needs the columns parent and child.")
+        return list(zip(edges["parent"], edges["child"]))
+    pairs = []
+    for edge in edges:
+        if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
+            raise ModelError(f"{what} must hold pairs (parent, child), got {edge!r}.")
+        pairs.append((edge[0], edge[1]))
+    return pairs
+
+
+def _log_odds(number: Mapping[str, int], given: Any) -> tuple[float, Any]:
+    """The number for all edges, and what differs from it."""
+    if given is None:
+        return 0.0, None
+    if hasattr(given, "columns"):
+        return 0.0, _log_odds_table(number, given)
+    if isinstance(given, Mapping):
+        by_child: dict[int, dict[int, float]] = {}
+        for edge, value in given.items():
+            ((parent, child),) = _pairs([edge], "edge_log_odds")
+            into = _known(number, child, "edge_log_odds")
+            parent_number = _known(number, parent, "edge_log_odds")
+            by_child.setdefault(into, {})[parent_number] = _finite(value, parent, child)
+        return 0.0, by_child
+    return _finite(given), None
+
+
+def _log_odds_table(number: Mapping[str, int], table: Any) -> FloatArray:
+    """[child, parent]; pairs that the table does not hold are 0, its diagonal is not read."""
+    rows = [_known(number, name, "edge_log_odds") for name in table.index]
+    columns = [_known(number, name, "edge_log_odds") for name in table.columns]
+    for names, axis in ((rows, "row"), (columns, "column")):
+        if len(set(names)) < len(names):
+            raise ModelError(f"The table edge_log_odds has a {axis} twice.")
+    result = np.zeros((len(number), len(number)))
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError("The table edge_log_odds must hold numbers.") from None
+    result[np.ix_(columns, rows)] = values.T
+    np.fill_diagonal(result, 0.0)
+    bad = np.argwhere(~np.isfinite(result))
+    if len(bad):
+        every = list(number)
+        child, parent = (int(i) for i in bad[0])
+        _finite(result[child, parent], every[parent], every[child])
+    return result
+
+
+def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        result = math.nan
+    if not math.isfinite(result):
+        where = "" if parent is None else f" of {parent!r} → {child!r}"
+        raise ModelError(
+            f"edge_log_odds{where} must be a finite number, got {value!r}; use required or "
+            "forbidden for certain edges."
+        )
+    return result
+
+
+def _known(number: Mapping[str, int], name: Any, what: str) -> int:
+    if str(name) not in number:
+        names = list(number)
+        listed = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
+        raise ModelError(
+            f"{what} names {str(name)!r}, which is not a node; the nodes are {listed}."
+        )
+    return number[str(name)]
