@@ -8,14 +8,16 @@ fixed partition of the trajectories, so that sums are the same for any number of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from asterism.errors import DataError
+from asterism.inference import mean_field, star
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
-from asterism.inference.layout import build_problem, geometric_table
+from asterism.inference.layout import build_problem
 from asterism.inference.memory import require_memory
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import solve as kernels
@@ -38,7 +40,7 @@ class Parameters:
     @classmethod
     def of(cls, network: CompiledNetwork, method: str) -> Parameters:
         geometric = method == "mean_field"
-        table = geometric_table(network.rates, network.graph) if geometric else network.rates
+        table = (mean_field if geometric else star).averaged_table(network)
         return cls(network.rates, table, network.initial, geometric)
 
 
@@ -49,8 +51,18 @@ class Batch:
     evidence: Evidence
     breakpoints: Breakpoints
     grid: Grid
+    graph: CompiledGraph
     problem: Problem
     moments: FloatArray
+
+    def rebuilt(self, evidence: Evidence, index: IntArray) -> Batch:
+        """A batch of the trajectories ``index``, whose evidence is given, on the same steps."""
+        breakpoints = find_breakpoints(evidence)
+        grid = self.grid.select(index)
+        problem = build_problem(evidence, self.graph, breakpoints, grid)
+        squares = int((self.graph.n_states**2).sum())
+        moments = np.empty(squares * int(grid.step_start[-1]))
+        return Batch(evidence, breakpoints, grid, self.graph, problem, moments)
 
     @property
     def n_trajectories(self) -> int:
@@ -114,7 +126,7 @@ def make_batch(
     )
     problem = build_problem(evidence, graph, breakpoints, grid)
     moments = np.empty(squares * int(grid.step_start[-1]))
-    return Batch(evidence, breakpoints, grid, problem, moments)
+    return Batch(evidence, breakpoints, grid, graph, problem, moments)
 
 
 def run(
@@ -135,9 +147,20 @@ def run(
 
     def solve_chunk(first: int, last: int) -> None:
         kernels.iterate(
-            batch.problem, parameters.rates, parameters.table, parameters.initial,
-            parameters.geometric, batch.moments, np.arange(first, last, dtype=np.int64), restart,
-            max_sweeps, tolerance, damping, totals, integers, history,
+            batch.problem,
+            parameters.rates,
+            parameters.table,
+            parameters.initial,
+            parameters.geometric,
+            batch.moments,
+            np.arange(first, last, dtype=np.int64),
+            restart,
+            max_sweeps,
+            tolerance,
+            damping,
+            totals,
+            integers,
+            history,
         )
 
     map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
@@ -169,11 +192,21 @@ def require_possible(batch: Batch, integers: IntArray) -> None:
 class ImpossibleEvidence(DataError):
     """Some measurement contradicts the others, or the rates, whatever the hidden path."""
 
-    def __init__(self, trajectory: int, label: object, node: int, time: float) -> None:
+    def __init__(
+        self, trajectory: int, label: object, node: int, time: float, name: object | None = None
+    ) -> None:
         self.trajectory, self.label, self.node, self.time = trajectory, label, node, time
+        which = f"node {name}" if name is not None else f"node number {node}"
         super().__init__(
-            f"trajectory {label}: the data on node number {node} are impossible under the model "
-            f"at or after time {time:g}"
+            f"Trajectory {label}: what was measured of {which} at or after time {time:g} is "
+            "impossible under the model, whatever the hidden path: check the measurements, rates "
+            "of zero, and the initial distribution."
+        )
+
+    def named(self, nodes: Sequence[str]) -> ImpossibleEvidence:
+        """The same with the node's name."""
+        return ImpossibleEvidence(
+            self.trajectory, self.label, self.node, self.time, nodes[self.node]
         )
 
 
@@ -187,8 +220,13 @@ def expected_statistics(
         dwell = np.zeros(int(last_row[DWELL]))
         transitions = np.zeros(int(last_row[TABLE]))
         statistics_range(
-            batch.problem, parameters.rates, parameters.geometric, batch.moments,
-            np.arange(first, last, dtype=np.int64), dwell, transitions,
+            batch.problem,
+            parameters.rates,
+            parameters.geometric,
+            batch.moments,
+            np.arange(first, last, dtype=np.int64),
+            dwell,
+            transitions,
         )
         return dwell, transitions
 

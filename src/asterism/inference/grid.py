@@ -45,9 +45,29 @@ class Grid:
     """(D+1,) first step of each trajectory."""
     width: FloatArray
     point_time: FloatArray
-    """Times of the grid points; trajectory d's are ``step_start[d] + d`` … ``step_start[d+1] + d``."""
+    """Times of the grid points; trajectory d's begin at ``step_start[d] + d``."""
     point_of_breakpoint: IntArray
     """Grid point, counted within its trajectory, of each breakpoint."""
+    breakpoint_trajectory: IntArray
+
+    def select(self, trajectories: IntArray) -> Grid:
+        """The steps of some of the trajectories (ascending)."""
+        steps = np.diff(self.step_start)[trajectories]
+        step_start = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
+        take = np.repeat(self.step_start[trajectories] - step_start[:-1], steps)
+        n_points = steps + 1
+        point_start = np.cumsum(n_points) - n_points
+        take_points = np.repeat(
+            self.step_start[trajectories] + trajectories - point_start, n_points
+        )
+        mine = np.isin(self.breakpoint_trajectory, trajectories)
+        return Grid(
+            step_start,
+            self.width[take + np.arange(len(take))],
+            self.point_time[take_points + np.arange(len(take_points))],
+            self.point_of_breakpoint[mine],
+            np.searchsorted(trajectories, self.breakpoint_trajectory[mine]),
+        )
 
     def times(self, trajectory: int) -> FloatArray:
         """Grid points of one trajectory."""
@@ -153,7 +173,11 @@ def build_grid(
     if relaxation_rate > 0.0:
         n_steps = n_steps * factor[gap_trajectory]
     return _lay_out(
-        breakpoints, n_trajectories, gap_start, gap_width, n_steps,
+        breakpoints,
+        n_trajectories,
+        gap_start,
+        gap_width,
+        n_steps,
         (length, base, decay, at_left, at_right, total),
     )
 
@@ -197,7 +221,9 @@ def _lay_out(
     steps_before[1:][~is_first[1:]] = n_steps
     running = np.cumsum(steps_before)
     first_of = running[is_first]
-    point = running - np.repeat(first_of, np.diff(np.append(np.flatnonzero(is_first), len(running))))
+    point = running - np.repeat(
+        first_of, np.diff(np.append(np.flatnonzero(is_first), len(running)))
+    )
     step_start = np.zeros(n_trajectories + 1, dtype=np.int64)
     gap_trajectory = breakpoints.trajectory[~is_first]
     np.cumsum(
@@ -210,7 +236,7 @@ def _lay_out(
     point_time[step_start[1:] + np.arange(n_trajectories)] = breakpoints.time[
         np.append(np.flatnonzero(is_first)[1:], len(is_first)) - 1
     ]
-    return Grid(step_start, width, point_time, point)
+    return Grid(step_start, width, point_time, point, breakpoints.trajectory)
 
 
 def _invert(

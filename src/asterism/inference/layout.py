@@ -176,7 +176,9 @@ def build_problem(
     likelihood, log_scale = _scaled_likelihoods(evidence)
 
     def soft_trajectory(origin: int) -> int:
-        return evidence.joint[origin].trajectory if origin >= 0 else int(jumps.trajectory[-1 - origin])
+        return (
+            evidence.joint[origin].trajectory if origin >= 0 else int(jumps.trajectory[-1 - origin])
+        )
 
     def soft_point(origin: int) -> int:
         place = breakpoints.of_joint[origin] if origin >= 0 else breakpoints.of_jumps[-1 - origin]

@@ -26,7 +26,7 @@ def node_moments(problem, moments, trajectory, node):
     """The (S², K) block of a node's moments in one trajectory; a view."""
     first = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first
-    n_nodes = (problem.node.shape[0] - 1)
+    n_nodes = problem.node.shape[0] - 1
     size = problem.node[node, STATES]
     begin = first * problem.node[n_nodes, SQUARES] + problem.node[node, SQUARES] * steps
     return moments[begin : begin + size * size * steps].reshape(size * size, steps)
@@ -50,9 +50,7 @@ def _multiply_in_parent(weights, n_weights, own, size, first, count, inverse_wid
 
 
 @inner
-def _convolve_in_parent(
-    weights, reach, own, size, shifts, first, count, inverse_width, scratch
-):
+def _convolve_in_parent(weights, reach, own, size, shifts, first, count, inverse_width, scratch):
     """Add one more parent to the distribution of the summary; returns the new largest value."""
     top = reach
     for x in range(size):
@@ -65,7 +63,9 @@ def _convolve_in_parent(
             diagonal = x * size + x
             row = s + shifts[x]
             for k in range(count):
-                scratch[row, k] += weights[s, k] * own[diagonal, first + k] * inverse_width[first + k]
+                scratch[row, k] += (
+                    weights[s, k] * own[diagonal, first + k] * inverse_width[first + k]
+                )
     for s in range(top + 1):
         for k in range(count):
             weights[s, k] = scratch[s, k]
@@ -98,7 +98,14 @@ def configuration_weights(
             shifts = problem.weights[problem.edge[edge, WEIGHT] : problem.edge[edge + 1, WEIGHT]]
             own = node_moments(problem, moments, trajectory, parent)
             reach = _convolve_in_parent(
-                weights, reach, own, problem.node[parent, STATES], shifts, first, count, inverse_width,
+                weights,
+                reach,
+                own,
+                problem.node[parent, STATES],
+                shifts,
+                first,
+                count,
+                inverse_width,
                 scratch,
             )
         return
@@ -152,8 +159,18 @@ def _contract(own, table, block, rows, first, count, out):
 
 @inner
 def add_pull_of_child(
-    problem, moments, table, trajectory, child, slot, first, count, inverse_width, weights,
-    scratch, pull,
+    problem,
+    moments,
+    table,
+    trajectory,
+    child,
+    slot,
+    first,
+    count,
+    inverse_width,
+    weights,
+    scratch,
+    pull,
 ):
     """Add h ψ of one child to ``pull``: Σ_{x,y} W_child(x,y) E_child[table(x,y) | x']."""
     configuration_weights(

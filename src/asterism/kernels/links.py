@@ -20,8 +20,8 @@ from asterism.kernels.arrays import (
     IS_SUMMARY,
     LOG_TABLE,
     MARGINAL,
-    MEMBERS,
     MEMBER_NODE,
+    MEMBERS,
     PARENTS,
     STATES,
     TABLE,
@@ -165,7 +165,9 @@ def link_expectation(problem, rates, link):
                 total += (
                     p
                     * weight
-                    * _log_rate(rates, problem.node[node, TABLE], own_size, configuration, x, target)
+                    * _log_rate(
+                        rates, problem.node[node, TABLE], own_size, configuration, x, target
+                    )
                 )
     return total
 
@@ -187,4 +189,6 @@ def add_jump_statistics(problem, link, transitions):
         for x in range(own_size):
             if x != target:
                 p = problem.marginals[problem.member[begin, MARGINAL] + x]
-                transitions[table + (configuration * own_size + x) * own_size + target] += p * weight
+                transitions[table + (configuration * own_size + x) * own_size + target] += (
+                    p * weight
+                )

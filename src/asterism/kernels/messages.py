@@ -141,12 +141,25 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
         log_scale = steps_here[2 * rows + 3]
         pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
         configuration_weights(
-            problem, moments, trajectory, node, -1, first, count, work.inverse_width,
-            work.configurations[0], work.configurations[1],
+            problem,
+            moments,
+            trajectory,
+            node,
+            -1,
+            first,
+            count,
+            work.inverse_width,
+            work.configurations[0],
+            work.configurations[1],
         )
         average_table(
-            table, problem.node[node, TABLE], size, problem.node[node, CONFIGURATIONS], work.configurations[0],
-            count, generator,
+            table,
+            problem.node[node, TABLE],
+            size,
+            problem.node[node, CONFIGURATIONS],
+            work.configurations[0],
+            count,
+            generator,
         )
         if geometric:
             for x in range(size):
@@ -160,9 +173,18 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
         if with_pull:
             for edge in range(problem.node[node, CHILDREN], problem.node[node + 1, CHILDREN]):
                 add_pull_of_child(
-                    problem, moments, table, trajectory, problem.edge[edge, CHILD],
-                    problem.edge[edge, SLOT], first, count, work.inverse_width, work.configurations[0],
-                    work.configurations[1], pull,
+                    problem,
+                    moments,
+                    table,
+                    trajectory,
+                    problem.edge[edge, CHILD],
+                    problem.edge[edge, SLOT],
+                    first,
+                    count,
+                    work.inverse_width,
+                    work.configurations[0],
+                    work.configurations[1],
+                    pull,
                 )
             for x in range(size):
                 for k in range(count):
@@ -172,19 +194,30 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
         closed = False
         if size == 2:
             closed = two_state_series(
-                generator, width, count, coefficients, propagator, log_scale,
+                generator,
+                width,
+                count,
+                coefficients,
+                propagator,
+                log_scale,
             )
         work.is_closed[block] = closed
         if not closed:
             general_propagator(
-                generator, width, size, count, propagator, log_scale, work.matrices,
+                generator,
+                width,
+                size,
+                count,
+                propagator,
+                log_scale,
+                work.matrices,
             )
 
 
 @inner
 def apply_spans(problem, trajectory, node, work):
     """On steps where the state is known, keep only that state alive; True if there are any."""
-    n_nodes = (problem.node.shape[0] - 1)
+    n_nodes = problem.node.shape[0] - 1
     pair = trajectory * n_nodes + node
     begin = problem.pair[pair, SPAN]
     end = problem.pair[pair + 1, SPAN]
@@ -355,7 +388,9 @@ def _marginal_at_point(size, steps, point, message, work):
             j = point % BLOCK
             after = 0.0
             for y in range(size):
-                after += work.steps[block, rows + x * size + y, j] * work.steps[block, backward + y, j]
+                after += (
+                    work.steps[block, rows + x * size + y, j] * work.steps[block, backward + y, j]
+                )
         work.message[1, x] = message[x] * after
         total += work.message[1, x]
     for x in range(size):
@@ -494,13 +529,24 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
         pull = steps_here[2 * rows + 4 : forward]
         if work.is_closed[block]:
             two_state_moments(
-                generator, width, count, steps_here[2 * rows : 2 * rows + 3],
-                steps_here[forward:backward], steps_here[backward : backward + size], fresh,
+                generator,
+                width,
+                count,
+                steps_here[2 * rows : 2 * rows + 3],
+                steps_here[forward:backward],
+                steps_here[backward : backward + size],
+                fresh,
             )
         else:
             general_moments(
-                generator, width, size, count, steps_here[forward:backward],
-                steps_here[backward : backward + size], fresh, work.matrices,
+                generator,
+                width,
+                size,
+                count,
+                steps_here[forward:backward],
+                steps_here[backward : backward + size],
+                fresh,
+                work.matrices,
             )
         if clamped:
             for k in range(count):
@@ -514,7 +560,9 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
                 row = x * size + y
                 if x == y:
                     for k in range(count):
-                        change = (fresh[row, k] - own[row, first + k]) * work.inverse_width[first + k]
+                        change = (fresh[row, k] - own[row, first + k]) * work.inverse_width[
+                            first + k
+                        ]
                         residual = max(residual, abs(change))
                         pull_mass += fresh[row, k] * pull[x, k]
                 elif geometric:
@@ -530,9 +578,5 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
                         own[row, first + k] = fresh[row, k]
                 else:
                     for k in range(count):
-                        own[row, first + k] = (
-                            keep * own[row, first + k] + damping * fresh[row, k]
-                        )
+                        own[row, first + k] = keep * own[row, first + k] + damping * fresh[row, k]
     return residual, pull_mass
-
-

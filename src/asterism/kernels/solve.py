@@ -177,8 +177,20 @@ def _link_totals(problem, rates, trajectory):
 
 @kernel
 def iterate(
-    problem, rates, table, initial, geometric, moments, chosen, restart, max_sweeps, tolerance,
-    damping_at_start, totals, integers, history,
+    problem,
+    rates,
+    table,
+    initial,
+    geometric,
+    moments,
+    chosen,
+    restart,
+    max_sweeps,
+    tolerance,
+    damping_at_start,
+    totals,
+    integers,
+    history,
 ):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
@@ -238,7 +250,9 @@ def iterate(
             for node in range(n_nodes):
                 if problem.node[node, IS_EXOGENOUS] == 1:
                     continue
-                node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work)
+                node_generator(
+                    problem, moments, table, geometric, with_pull, trajectory, node, work
+                )
                 clamped = apply_spans(problem, trajectory, node, work)
                 evaluate_marks(problem, rates, trajectory, node, work)
                 log_z, bad_point = backward_pass(problem, initial, trajectory, node, work)

@@ -28,7 +28,15 @@ def add_node_statistics(
         count = min(BLOCK, steps - first)
         nobody = -1
         configuration_weights(
-            problem, moments, trajectory, node, nobody, first, count, work.inverse_width, weights,
+            problem,
+            moments,
+            trajectory,
+            node,
+            nobody,
+            first,
+            count,
+            work.inverse_width,
+            weights,
             work.configurations[1],
         )
         for u in range(problem.node[node, CONFIGURATIONS]):
