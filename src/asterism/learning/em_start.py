@@ -1,0 +1,100 @@
+"""Owns the values from which EM starts: crude, quick, and in the data's own unit of time.
+
+Each measurement is read as its most likely state; changes between neighbouring readings are
+counted and divided by the time spent, the same for every configuration of the parents. Readings of
+noise make such rates too large and rare looks make them too small, which EM mends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asterism.inference.evidence import Evidence, FloatArray, IntArray
+from asterism.learning.em_estimate import Coordinates, Estimate
+from asterism.learning.emission_fit import jittered
+from asterism.learning.rates_update import RateUpdate
+from asterism.model.compiled import CompiledGraph
+
+_BORROWED = 0.5
+"""Imagined changes per transition, at the pooled rate, so that no allowed rate starts at zero."""
+
+
+def crude_start(
+    graph: CompiledGraph,
+    evidence: Evidence,
+    coordinates: Coordinates,
+    initial: FloatArray,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Rates from the changes seen; the initial distribution as given."""
+    update = coordinates.update
+    counts = [_changes(graph, evidence, n) for n in range(graph.n_nodes)]
+    total_time = sum(float(time.sum()) for _, time, _ in counts)
+    total_changes = sum(float(changes.sum()) for changes, _, _ in counts)
+    lasting = float((evidence.end - evidence.start).sum())
+    if total_time > 0.0:
+        pooled = max(total_changes, 1.0) / total_time
+    else:
+        pooled = 1.0 * evidence.n_trajectories / lasting if lasting > 0.0 else 1.0
+    rates = np.zeros(int(graph.table_start[-1]))
+    for n, (changes, time, is_seen) in enumerate(counts):
+        size = int(graph.n_states[n])
+        each = (changes + _BORROWED) / (time[:, None] + _BORROWED / pooled)
+        inside = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
+        block = np.broadcast_to(each, (int(graph.n_configurations[n]), size, size)).copy()
+        if not is_seen:  # a hidden node and its mirror image would be told apart by nothing
+            block *= np.exp(0.3 * rng.normal(size=block.shape))
+        rates[inside] = block.ravel()
+    free = np.minimum(rates[update.index], update.ceiling)
+    return Estimate(
+        update.with_rates(np.zeros_like(rates), free),
+        initial,
+        tuple(node.start for node in coordinates.nodes),
+    )
+
+
+def other_start(first: Estimate, coordinates: Coordinates, rng: np.random.Generator) -> Estimate:
+    """A start somewhere else, for restarts."""
+    update: RateUpdate = coordinates.update
+    free = first.rates[update.index] * np.exp(0.7 * rng.normal(size=len(update.index)))
+    initial = first.initial.copy()
+    for group in coordinates.initial_groups:
+        initial[group] = rng.dirichlet(np.full(len(group), 2.0))
+    emissions = tuple(jittered(e, node, rng) for e, node in zip(first.emissions, coordinates.nodes))
+    rates = update.with_rates(first.rates, np.minimum(free, update.ceiling))
+    return Estimate(rates, initial, emissions)
+
+
+def _changes(
+    graph: CompiledGraph, evidence: Evidence, node: int
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Changes (S, S) and times (S,) between neighbouring readings, and whether there are any."""
+    size = int(graph.n_states[node])
+    trajectory, time, state = _readings(evidence, node, size)
+    changes, spent = np.zeros((size, size)), np.zeros(size)
+    if node in evidence.exogenous or len(time) == 0:
+        return changes, spent, node in evidence.exogenous
+    same = trajectory[1:] == trajectory[:-1]
+    before, after = state[:-1][same], state[1:][same]
+    gap = (time[1:] - time[:-1])[same]
+    np.add.at(spent, before, 0.5 * gap)
+    np.add.at(spent, after, 0.5 * gap)
+    moved = before != after
+    np.add.at(changes, (before[moved], after[moved]), 1.0)
+    return changes, spent, True
+
+
+def _readings(evidence: Evidence, node: int, size: int) -> tuple[IntArray, FloatArray, IntArray]:
+    """Everything said about a node, read as states, sorted by trajectory and time."""
+    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    p = np.flatnonzero(points.node == node)
+    j = np.flatnonzero(jumps.node == node)
+    s = np.flatnonzero(spans.node == node)
+    logs = points.log_likelihood[points.offset[p][:, None] + np.arange(size)]
+    trajectory = np.concatenate(
+        [points.trajectory[p], jumps.trajectory[j], spans.trajectory[s], spans.trajectory[s]]
+    )
+    time = np.concatenate([points.time[p], jumps.time[j], spans.start[s], spans.end[s]])
+    state = np.concatenate([logs.argmax(axis=1), jumps.to_state[j], spans.state[s], spans.state[s]])
+    order = np.lexsort((time, trajectory))
+    return trajectory[order], time[order], state[order].astype(np.int64)
