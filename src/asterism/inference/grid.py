@@ -3,7 +3,7 @@
 Every moment at which something is known (start, end, measurements, jumps, ends of spans) is a
 grid point; each gap between two of them is cut into steps. Steps are laid out in units of the
 system's own relaxation time, so the unit of time does not matter, and more densely where the
-posterior moves fastest: within a relaxation time of noiseless evidence, and near the ends rather
+posterior moves fastest: within a relaxation time of decisive evidence, and near the ends rather
 than in the middle of very long gaps. Refining a grid cuts every step into equal parts of the
 same layout, so that solutions on two levels can be compared.
 """
@@ -17,7 +17,8 @@ import numpy as np
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 
 _LONG_GAP = 30.0  # relaxation times after which the middle of a gap is at rest
-_SHARP_DENSITY = 2.0  # extra density of steps next to noiseless evidence
+_SHARP_DENSITY = 2.0  # extra density of steps next to decisive evidence
+_DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
 _BISECTIONS = 60
 
 
@@ -27,8 +28,8 @@ class Breakpoints:
 
     trajectory: IntArray
     time: FloatArray
-    is_sharp: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    """Whether some node's state is known exactly at that moment."""
+    sharpness: FloatArray
+    """From 0 (nothing is learned there) to 1 (some node's state is as good as known there)."""
     of_points: IntArray
     of_jumps: IntArray
     of_span_starts: IntArray
@@ -101,17 +102,18 @@ def find_breakpoints(evidence: Evidence) -> Breakpoints:
     position[order] = np.cumsum(is_new) - 1
     bounds = np.cumsum([0, *(len(p[0]) for p in pieces)])
     of = [position[bounds[i] : bounds[i + 1]] for i in range(len(pieces))]
-    is_sharp = np.zeros(int(is_new.sum()), dtype=bool)
-    is_sharp[of[3]] = True
-    is_sharp[of[4]] = True
-    is_sharp[of[5]] = True
+    sharpness = np.zeros(int(is_new.sum()))
     if len(points.time):
-        excluded = np.logical_or.reduceat(np.isneginf(points.log_likelihood), points.offset)
-        is_sharp[of[2][excluded]] = True
+        highest = np.maximum.reduceat(points.log_likelihood, points.offset)
+        lowest = np.minimum.reduceat(points.log_likelihood, points.offset)
+        of_point = np.minimum(1.0, (highest - lowest) / _DECISIVE)
+        np.maximum.at(sharpness, of[2], of_point)
+    for known in (of[3], of[4], of[5]):
+        sharpness[known] = 1.0
     return Breakpoints(
         trajectory=d_sorted[is_new],
         time=t_sorted[is_new],
-        is_sharp=is_sharp,
+        sharpness=sharpness,
         of_points=of[2],
         of_jumps=of[3],
         of_span_starts=of[4],
@@ -125,7 +127,7 @@ def _density_profile(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Base density, decay length and the densities added at both ends of each gap.
 
-    ``length`` is in relaxation times; ``left`` and ``right`` are one next to noiseless evidence.
+    ``length`` is in relaxation times; ``left`` and ``right`` are the sharpness of the evidence there.
     """
     is_long = length > _LONG_GAP
     base = np.where(is_long, _LONG_GAP / np.maximum(length, _LONG_GAP), 1.0)
@@ -163,8 +165,8 @@ def build_grid(
     gap_start = breakpoints.time[:-1][same]
     gap_width = np.diff(breakpoints.time)[same]
     gap_trajectory = breakpoints.trajectory[:-1][same]
-    left = breakpoints.is_sharp[:-1][same].astype(np.float64)
-    right = breakpoints.is_sharp[1:][same].astype(np.float64)
+    left = breakpoints.sharpness[:-1][same]
+    right = breakpoints.sharpness[1:][same]
     length = gap_width * relaxation_rate
     base, decay, at_left, at_right = _density_profile(length, left, right)
     total = _cumulative(length, length, base, decay, at_left, at_right)

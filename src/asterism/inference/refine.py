@@ -135,13 +135,15 @@ def solve_on_grids(
         level = fine
     dwell, transitions = _sum_statistics(done, parameters, n_jobs)
     statistics_error = _relative_change(coarse_statistics, (dwell, transitions)) / 3.0
-    if statistics_error > tolerance and worst <= tolerance:
+    while statistics_error > tolerance and worst <= tolerance:
         # each trajectory is fine, their sum not yet: halve everywhere once more
-        finer = []
-        for part in done:
-            finer.append(solve_level(part.trajectories, 2 * part.factors, part))
+        if max(int(part.factors.max()) for part in done) >= _FINEST:
+            break
+        try:
+            done = [solve_level(part.trajectories, 2 * part.factors, part) for part in done]
+        except TooLargeError:
+            break
         before = (dwell, transitions)
-        done = finer
         dwell, transitions = _sum_statistics(done, parameters, n_jobs)
         statistics_error = _relative_change(before, (dwell, transitions)) / 3.0
     worst = max(worst, statistics_error)
