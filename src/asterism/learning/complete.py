@@ -125,6 +125,7 @@ def learn_from_trajectories(
         settings.forbidden,
         settings.edge_log_odds,
     )
+    initial = _initial(paths, settings.initial)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
     prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
     scorer = CompleteScorer.prepare(paths, prior, allowed)
@@ -148,7 +149,7 @@ def learn_from_trajectories(
         states=dict(paths.states),
         families=tables,
         graph=graph,
-        network=_network(paths, constraints, graph, scorer, settings.initial),
+        network=_network(paths, constraints, graph, scorer, initial),
         emission={},
         prior_rate=prior.rate_value,
         converged=True,
@@ -217,7 +218,7 @@ def _network(
     constraints: StructurePrior,
     graph: list[tuple[int, ...]],
     scorer: CompleteScorer,
-    initial: Any,
+    initial: dict[str, Any] | None,
 ) -> Network:
     """The chosen graph with posterior means (M+α)/(T+β) as rates."""
     parents = {n: [paths.nodes[p] for p in above] for n, above in zip(paths.nodes, graph)}
@@ -231,7 +232,7 @@ def _network(
     }
     for exogenous in constraints.exogenous:
         rates[paths.nodes[exogenous]] = None
-    return Network(parents, rates, paths.states, _initial(paths, initial))
+    return Network(parents, rates, paths.states, initial)
 
 
 def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:
