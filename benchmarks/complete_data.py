@@ -2,7 +2,8 @@
 
 20 binary nodes with 1 or 2 parents, log-uniform rates between 0.25 and 4, 50 trajectories of
 length 20, every family of up to 2 parents (3,820 of them). Both score the same families, and the
-scores are compared; ``fit`` must be ten times faster. The time of ``fit`` includes everything: probabilities, network, tables.
+scores are compared; ``fit`` must be ten times faster. Its time includes everything:
+probabilities, network, tables.
 Run: python benchmarks/complete_data.py [--graphs 40]
 """
 
