@@ -327,6 +327,7 @@ def test_hopeless_families_are_dropped_without_changing_probabilities(
     monkeypatch.setattr(complete, "HOPELESS", 25.0)
     pruned = am.StructureLearner(n_jobs=1).fit(paths)
     assert len(pruned.family_scores_) < len(learner.family_scores_)
+    assert pruned.history_ == learner.history_
     np.testing.assert_allclose(
         pruned.edge_probabilities_, learner.edge_probabilities_, atol=100 * np.exp(-25.0)
     )

@@ -8,7 +8,6 @@ With very many families ("screened") only the parents that score best alone are 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -33,7 +32,6 @@ from asterism.model.priors import GammaPrior
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-log = logging.getLogger(__name__)
 
 #: "auto" scores every family up to this many in all, and screens beyond
 EXHAUSTIVE_LIMIT = 5_000_000
@@ -142,7 +140,7 @@ def learn_from_trajectories(
     tables = _score_all(scorer, constraints, settings, screened, progress)
     graph = [table.best(paths.nodes) for table in tables]
     total = float(sum(table.scores.max() for table in tables))
-    n_scored = sum(len(table.scores) for table in tables)
+    n_scored = sum(len(table.scores) for table in tables) if screened else n_families
     how = "every family" if not screened else "every family of the screened candidate parents"
     return SearchResult(
         nodes=paths.nodes,
@@ -181,6 +179,7 @@ def _score_all(
     lock = Lock()
     n_nodes = constraints.n_nodes
     n_all = sum(constraints.n_families(n) for n in constraints.children)
+    prune = n_all > KEEP_ALL and not screened
 
     def one_node(child: int, _: int) -> FamilyTable:
         if child in constraints.exogenous:
@@ -191,7 +190,7 @@ def _score_all(
         table = FamilyTable(families, scores)
         with lock:
             progress.advance()
-        return table.likely(HOPELESS) if n_all > KEEP_ALL else table
+        return table.likely(HOPELESS) if prune else table
 
     progress.start(len(constraints.children), "scoring families")
     tables = map_chunks(one_node, [(n, n + 1) for n in range(n_nodes)], settings.n_jobs)
