@@ -1,0 +1,201 @@
+"""Courses of the nodes as star and mean field see them: marginals at any time, forecasts, paths.
+
+Marginals between grid points follow the scheme itself: on a step the averaged generator is
+constant, and both messages are propagated by it to the time asked for. Past the end of a
+trajectory nothing is known any more: the forecast is the solution, by the same method, of a
+problem without data that begins with the marginals at the end, taken as independent. Paths are
+drawn in :mod:`asterism.inference.path_sampling`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from asterism.data.trajectories import Trajectories
+from asterism.errors import AsterismError
+from asterism.inference.batch import Batch, Parameters
+from asterism.inference.evidence import Evidence, FloatArray, IntArray, Jumps, Points, Spans
+from asterism.inference.memory import require_memory
+from asterism.inference.path_sampling import PathCollector, draw
+from asterism.inference.refine import solve_on_grids
+from asterism.kernels.arrays import INITIAL, SQUARES, STATES
+from asterism.kernels.courses import Messages, marginals_at, recompute
+from asterism.kernels.solve import CONVERGED
+from asterism.model.compiled import CompiledNetwork
+from asterism.model.network import Network
+
+
+def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
+    """Messages of every node along one trajectory of a solved batch."""
+    steps = int(batch.grid.step_start[index + 1] - batch.grid.step_start[index])
+    node = batch.problem.node
+    n_nodes = len(node) - 1
+    squares, states = int(node[-1, SQUARES]), int(node[-1, INITIAL])
+    require_memory(
+        8.0 * (squares * steps + (2 * states + n_nodes) * (steps + 1)),
+        f"the messages of {n_nodes} nodes on {steps} steps",
+        "a larger time_step or tolerance",
+    )
+    messages = Messages(
+        np.zeros(squares * steps),
+        np.zeros(states * (steps + 1)),
+        np.zeros(states * (steps + 1)),
+        np.full((n_nodes, steps), -1, dtype=np.int32),
+        np.full((n_nodes, steps + 1), -1, dtype=np.int32),
+    )
+    is_well = recompute(
+        batch.problem,
+        parameters.rates,
+        parameters.table,
+        parameters.initial,
+        parameters.geometric,
+        batch.moments,
+        np.array([index], dtype=np.int64),
+        True,
+        messages,
+        np.zeros(0),
+    )
+    if not is_well:
+        raise _too_extreme(batch, index)
+    return messages
+
+
+def flat_marginals(
+    batch: Batch, index: int, parameters: Parameters, times: FloatArray
+) -> FloatArray:
+    """(times, Σ S) marginals of one trajectory at times between its start and its end."""
+    messages = messages_of(batch, index, parameters)
+    grid = batch.grid
+    points = grid.times(index)
+    width = grid.width[grid.step_start[index] : grid.step_start[index + 1]]
+    step = np.searchsorted(points, times, side="right") - 1
+    inside = np.zeros(len(times))
+    within = step < len(width)
+    inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+    found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
+    if not marginals_at(batch.problem, messages, width, step, inside, found):
+        raise _too_extreme(batch, index)
+    return found
+
+
+def _too_extreme(batch: Batch, index: int) -> AsterismError:
+    labels = batch.evidence.labels
+    return AsterismError(
+        f"Trajectory {labels[index] if labels else index}: its messages left the range of finite "
+        "numbers; the rates or likelihoods are too extreme. Try a smaller time_step."
+    )
+
+
+class VariationalCourses:
+    """Marginals and paths from solved batches."""
+
+    def __init__(
+        self,
+        network: Network,
+        parameters: Parameters,
+        batches: list[Batch],
+        place: list[tuple[int, int]],
+        tolerance: float = 1e-3,
+        time_step: float | None = None,
+        max_sweeps: int = 200,
+    ) -> None:
+        """``place``: batch and number within it of each trajectory. The rest is for forecasts."""
+        self._network = network
+        self._parameters = parameters
+        self._batches = batches
+        self._place = place
+        self._tolerance = tolerance
+        self._time_step = time_step
+        self._max_sweeps = max_sweeps
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (times, S_n); before the start those at the start, past the end a forecast."""
+        b, index = self._place[trajectory]
+        batch = self._batches[b]
+        end = float(batch.evidence.end[index])
+        clock = np.maximum(np.asarray(times, dtype=np.float64), batch.evidence.start[index])
+        later = np.flatnonzero(clock > end)
+        # the end is asked for as well: forecasts begin there
+        asked = np.append(np.minimum(clock, end), end)
+        found = flat_marginals(batch, index, self._parameters, asked)
+        values, at_end = found[:-1], found[-1]
+        if len(later):
+            values[later] = self._forecast(batch.evidence, index, at_end, clock[later])
+        node = batch.problem.node
+        return [values[:, i : i + s] for i, s in zip(node[:-1, INITIAL], node[:-1, STATES])]
+
+    def _forecast(
+        self, evidence: Evidence, index: int, initial: FloatArray, times: FloatArray
+    ) -> FloatArray:
+        """Marginals past the end of a trajectory that ends with marginals ``initial``."""
+        network = CompiledNetwork(self._network.compiled.graph, self._parameters.rates, initial)
+        future = _without_data(evidence, index, float(times.max()), network, initial)
+        parameters = replace(self._parameters, initial=initial)
+        solution = solve_on_grids(
+            future,
+            network,
+            parameters,
+            self._tolerance,
+            self._time_step,
+            self._max_sweeps,
+            n_jobs=1,
+        )
+        if solution.outcome.status[0] != CONVERGED:
+            warnings.warn(
+                f"The forecast of trajectory {future.labels[0]!r} to time {times.max():g} had not "
+                f"settled after {self._max_sweeps} sweeps: ask for earlier times, or raise "
+                "max_sweeps.",
+                stacklevel=4,
+            )
+        b, i = solution.place[0]
+        return flat_marginals(solution.batches[b], i, parameters, times)
+
+    def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
+        """``n`` paths of every trajectory (see :mod:`asterism.inference.path_sampling`)."""
+        keys = rng.integers(2**64, size=(len(self._place), 2), dtype=np.uint64)
+        collector = PathCollector(self._network)
+        for d, (b, index) in enumerate(self._place):
+            batch = self._batches[b]
+            labels = batch.evidence.labels
+            messages = messages_of(batch, index, self._parameters)
+            paths = draw(batch, index, self._parameters, messages, n, kind, keys[d])
+            collector.add(
+                labels[index] if labels else d,
+                float(batch.evidence.start[index]),
+                float(batch.evidence.end[index]),
+                paths,
+            )
+        return collector.trajectories()
+
+
+def _without_data(
+    evidence: Evidence, index: int, end: float, network: CompiledNetwork, initial: FloatArray
+) -> Evidence:
+    """One trajectory that goes on after its end; exogenous nodes stay in their last state."""
+    start = float(evidence.end[index])
+    known: IntArray = np.array(sorted(evidence.exogenous), dtype=np.int64)
+    graph = network.graph
+    state = [
+        int(np.argmax(initial[graph.state_start[n] : graph.state_start[n + 1]])) for n in known
+    ]
+    no_int, no_float = np.zeros(0, dtype=np.int64), np.zeros(0)
+    n = len(known)
+    return Evidence(
+        n_nodes=evidence.n_nodes,
+        start=np.array([start]),
+        end=np.array([end]),
+        points=Points(no_int, no_int, no_float, no_int, no_float),
+        jumps=Jumps(no_int, no_int, no_float, no_int, no_int),
+        spans=Spans(
+            np.zeros(n, dtype=np.int64),
+            known,
+            np.full(n, start),
+            np.full(n, end),
+            np.array(state, dtype=np.int64),
+        ),
+        exogenous=evidence.exogenous,
+        labels=(evidence.labels[index] if evidence.labels else index,),
+    )
