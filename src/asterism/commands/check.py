@@ -1,0 +1,106 @@
+"""``asterism check``: everything wrong with a table in one pass, and what is in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from asterism.commands import exits
+from asterism.commands.data_summary import summarise
+from asterism.commands.emissions import choose_emissions
+from asterism.commands.tables import Table, TableOptions, read_table
+from asterism.data.observations import Observations
+
+#: problems, and nodes, that are listed one by one on a screen; JSON holds all
+SHOWN = 200
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    table: TableOptions
+    max_parents: int = 2
+    as_json: bool = False
+
+
+def run(options: CheckOptions) -> int:
+    """Print the summary and every problem to stdout; 3 if there is an error."""
+    table = read_table(options.table)
+    errors = [p for p in table.problems if p.severity == "error"]
+    summary: dict[str, Any] = {}
+    if table.data is not None:
+        summary = summarise(table.data, options.max_parents)
+        summary["warnings"] += [str(p) for p in table.problems if p.severity != "error"]
+    decisions = [*table.decisions, *_how_learn_would_read(table)]
+    if options.as_json:
+        content = {
+            "data": str(options.table.data),
+            "ok": not errors,
+            "problems": [
+                {
+                    "message": str(p),
+                    "row": p.row,
+                    "column": p.column,
+                    "trajectory": None if p.trajectory is None else str(p.trajectory),
+                    "value": None if p.value is None else str(p.value),
+                    "severity": p.severity,
+                }
+                for p in table.problems
+            ],
+            "decisions": decisions,
+            **summary,
+        }
+        click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        for line in [*decisions, *_in_words(summary)]:
+            click.echo(line)
+        for warning in summary.get("warnings", []):
+            click.echo(f"Warning: {warning}")
+        for problem in errors[:SHOWN]:
+            click.echo(f"Error: {problem}")
+        if len(errors) > SHOWN:
+            click.echo(f"… and {len(errors) - SHOWN:,} more; --json lists them all.")
+        click.echo(_verdict(len(errors)))
+    return exits.BAD_DATA if errors else exits.OK
+
+
+def _how_learn_would_read(table: Table) -> list[str]:
+    return choose_emissions(table.data).decisions if isinstance(table.data, Observations) else []
+
+
+def _verdict(n_errors: int) -> str:
+    if n_errors:
+        return f"{n_errors:,} problem{'' if n_errors == 1 else 's'} to correct."
+    return "No errors: the table can be used."
+
+
+def _in_words(summary: dict[str, Any]) -> list[str]:
+    if not summary:
+        return []
+    amount = (
+        f"{summary['n_jumps']:,} jumps"
+        if "n_jumps" in summary
+        else f"{summary['n_measurements']:,} measurements at {summary['n_times']:,} times"
+    )
+    lines = [f"{summary['n_nodes']:,} nodes, {summary['n_trajectories']:,} trajectories, {amount}."]
+    if summary["first_time"] is not None:
+        span = f"Time {summary['first_time']:g} to {summary['last_time']:g}"
+        gap = summary.get("typical_gap")
+        lines.append(f"{span}{'' if gap is None else f', typical gap {gap:g}'}.")
+    if "n_jumps" in summary:
+        rows = [(n["node"], str(n["jumps"]), f"{n['states']} states") for n in summary["nodes"]]
+        titles = ("node", "jumps", "")
+    else:
+        rows = [
+            (n["node"], str(n["points"]), f"{n['missing']:.0%} missing; {n['values']}")
+            for n in summary["nodes"]
+        ]
+        titles = ("node", "points", "")
+    return lines + _aligned([titles, *rows[:SHOWN]])
+
+
+def _aligned(rows: list[tuple[str, str, str]]) -> list[str]:
+    first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
+    return [f"  {a:<{first}}  {b:>{second}}  {c}".rstrip() for a, b, c in rows]

@@ -1,0 +1,152 @@
+"""What a command says while it runs, on stderr: a bar on a terminal, plain lines elsewhere.
+
+Results never go through here; they go to files, or to stdout where a command was asked for them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from asterism.learning.progress import Progress, ProgressMeter, Stage
+
+#: seconds between two lines about the same stage where there is no terminal
+LINE_INTERVAL = 10.0
+
+
+class Console:
+    """Talks to stderr; ``quiet`` leaves out everything but warnings."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._live: Any = None
+
+    @property
+    def on_terminal(self) -> bool:
+        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self._print(text)
+
+    def warn(self, text: str) -> None:
+        self._print(f"Warning: {text}")
+
+    def _print(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Python's warnings and the log of asterism become lines of this console."""
+        handler = _LogLines(self)
+        logger = logging.getLogger("asterism")
+        logger.addHandler(handler)
+        said: set[str] = set()
+
+        def show(message: Warning | str, *_: Any, **__: Any) -> None:
+            text = " ".join(str(message).split())
+            if text not in said:
+                said.add(text)
+                self.warn(text)
+
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = show
+                yield
+        finally:
+            logger.removeHandler(handler)
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """A listener for whoever computes."""
+        if self.quiet or not self.on_terminal:
+            yield ProgressMeter(_PlainLines(self))
+            return
+        from rich.console import Console as Terminal
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import (
+            Progress as Bars,
+        )
+
+        with Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=Terminal(stderr=True),
+            transient=True,
+        ) as live:
+            self._live = live
+            try:
+                yield ProgressMeter(_Bar(live))
+            finally:
+                self._live = None
+
+
+class _Bar:
+    """One bar, which each stage takes over from the one before."""
+
+    def __init__(self, live: Any) -> None:
+        self._live = live
+        self._task: Any = None
+        self._what = ""
+
+    def __call__(self, stage: Stage) -> None:
+        if self._task is None or stage.what != self._what or stage.done == 0:
+            if self._task is not None:
+                self._live.remove_task(self._task)
+            self._task = self._live.add_task(stage.what, total=stage.total)
+            self._what = stage.what
+        self._live.update(self._task, completed=stage.done, total=stage.total)
+
+
+class _PlainLines:
+    """A line when a stage begins, and one every now and then while it lasts."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._what = ""
+        self._told = 0.0
+
+    def __call__(self, stage: Stage) -> None:
+        if stage.what != self._what:
+            self._what, self._told = stage.what, 0.0
+            self._console.say(f"{stage.what} …")
+        elif stage.elapsed - self._told >= LINE_INTERVAL or stage.elapsed < self._told:
+            self._told = stage.elapsed
+            left = "" if stage.seconds_left is None else f", about {duration(stage.seconds_left)}"
+            done = f"{stage.done:,} of {stage.total:,}"
+            self._console.say(f"{stage.what}: {done}{left and left + ' left'}")
+
+
+class _LogLines(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.warn(record.getMessage())
+
+
+def duration(seconds: float) -> str:
+    """12 s, 3 min, 2 h 5 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,74 @@
+"""``asterism demo``: ``asterism learn`` on the bundled data, its edges beside the true ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from asterism.commands import exits
+from asterism.commands.console import Console
+from asterism.commands.learn import Learned, LearnOptions, findings, learn
+from asterism.commands.outputs import print_json
+from asterism.commands.tables import TableOptions
+from asterism.report.summary import probability_text
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    output: Path = Path("RUN")
+    jobs: int = -1
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+def run(options: DemoOptions) -> int:
+    """Learn from the bundled measurements and compare."""
+    from asterism.report.demo import demo_files
+
+    console = Console(options.quiet)
+    with console.listening(), demo_files() as files:
+        console.say(f"The same as: asterism learn {files.data.name} --truth {files.truth.name}")
+        learned = learn(
+            LearnOptions(
+                TableOptions(files.data),
+                output=options.output,
+                truth=files.truth,
+                jobs=options.jobs,
+                force=options.force,
+                quiet=options.quiet,
+                title="demo: 8 genes, 12 replicates",
+            ),
+            console,
+        )
+        if not learned.converged:
+            console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
+    if options.as_json:
+        print_json(learned.summary)
+    else:
+        for line in [*comparison(learned), *findings(learned)]:
+            click.echo(line)
+    return exits.OK if learned.converged else exits.NOT_CONVERGED
+
+
+def comparison(learned: Learned) -> list[str]:
+    """A line per edge that is true, learned, or not unlikely; the surest first."""
+    truth = set(learned.run.truth or ())
+    table = learned.run.edge_table
+    pairs = [(str(parent), str(child)) for parent, child in zip(table["parent"], table["child"])]
+    probability = dict(zip(pairs, table["probability"].astype(float)))
+    chosen = {edge for edge, inside in zip(pairs, table["in_graph"]) if inside}
+    likely = {edge for edge, p in probability.items() if p >= 0.1}
+    shown = sorted(truth | chosen | likely, key=lambda edge: -probability.get(edge, 0.0))
+    width = max(len(f"{parent} → {child}") for parent, child in shown)
+    lines = [f"{'edge':<{width}}  probability  in graph  true"]
+    for edge in shown:
+        name = f"{edge[0]} → {edge[1]}"
+        p = probability_text(probability.get(edge, 0.0))
+        lines.append(
+            f"{name:<{width}}  {p:>11}  {'yes' if edge in chosen else 'no':>8}  "
+            f"{'yes' if edge in truth else 'no':>4}"
+        )
+    return lines

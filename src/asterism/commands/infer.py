@@ -1,0 +1,136 @@
+"""``asterism infer``: what the nodes of a given network did between the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asterism.commands import exits
+from asterism.commands.column_guess import listed
+from asterism.commands.console import Console
+from asterism.commands.emissions import choose_emissions
+from asterism.commands.outputs import effective, print_json, require_folder
+from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_table
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError
+from asterism.model.network import Network
+
+
+@dataclass(frozen=True)
+class InferOptions:
+    """The settings of ``asterism infer``; names are those of the flags."""
+
+    table: TableOptions
+    network: Path
+    output: Path = Path("RUN")
+    emission: Sequence[str] = ()
+    method: str = "star"
+    tolerance: float = 1e-3
+    time_step: float | None = None
+    max_sweeps: int = 200
+    jobs: int = -1
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+    config: Path | None = None
+
+
+def run(options: InferOptions) -> int:
+    """Infer, write, and say how it went."""
+    from asterism.inference.infer import infer
+    from asterism.report.courses import gather
+    from asterism.report.results import save_run
+    from asterism.report.run import Run
+
+    console = Console(options.quiet)
+    with console.listening():
+        require_folder(options.output, options.force)
+        network = Network.load(options.network)
+        data, emission, decisions = _read(options, network)
+        for line in decisions:
+            console.say(line)
+        console.say(f"Inference ({options.method}) …")
+        posterior = infer(
+            network,
+            data,
+            emission,
+            method=options.method,
+            tolerance=options.tolerance,
+            time_step=options.time_step,
+            max_sweeps=options.max_sweeps,
+            n_jobs=options.jobs,
+        )
+        observed = None
+        if isinstance(data, Observations) and data.n_measurements:
+            long = data.to_frame("long")
+            observed = long if "value" in long.columns else None
+        record: dict[str, Any] = {
+            "converged": posterior.converged,
+            "stop_reason": posterior.stop_reason,
+            "log_evidence": posterior.log_evidence,
+            "n_sweeps": posterior.n_sweeps,
+            "settings": {"method": options.method, "tolerance": options.tolerance},
+            "command": effective("infer", options),
+            "decisions": decisions,
+            "data": str(options.table.data),
+            "data_hash": file_hash(options.table.data),
+            "emission": {str(node): repr(one) for node, one in (emission or {}).items()},
+        }
+        result = Run(
+            network,
+            posterior=gather(posterior),
+            observations=observed,
+            history=posterior.history,
+            run=record,
+        )
+        save_run(result, options.output, force=True)
+        console.say(f"Log evidence {posterior.log_evidence:.6g}. {posterior.stop_reason}")
+        console.say(f"Results: {options.output}; open {options.output / 'report.html'}")
+        if not posterior.converged:
+            console.warn(f"Inference did not converge: {posterior.stop_reason}")
+    if options.as_json:
+        print_json(
+            {
+                "command": "infer",
+                "output": str(options.output),
+                "report": str(options.output / "report.html"),
+                "log_evidence": posterior.log_evidence,
+                "log_evidence_by_trajectory": {
+                    str(label): value
+                    for label, value in posterior.log_evidence_by_trajectory.items()
+                },
+                "converged": posterior.converged,
+                "stop_reason": posterior.stop_reason,
+                "decisions": decisions,
+            }
+        )
+    return exits.OK if posterior.converged else exits.NOT_CONVERGED
+
+
+def _read(
+    options: InferOptions, network: Network
+) -> tuple[Observations | Trajectories, dict[str, Any] | None, list[str]]:
+    """The data of the network's nodes, their emissions, and what was decided."""
+    table = read_table(options.table)
+    data = table.require()
+    decisions = list(table.decisions)
+    if isinstance(data, Trajectories):
+        return data, None, decisions
+    ours = [node for node in data.measurements if node in network.nodes]
+    others = [node for node in data.measurements if node not in network.nodes]
+    if not ours and not len(data.events) and not len(data.intervals):
+        raise DataError(
+            f"The table and the network share no node: the table measures {listed(others)}, the "
+            f"network has {listed(network.nodes)}."
+        )
+    if others:
+        decisions.append(f"Left out, as the network does not have them: {listed(others)}.")
+    unseen = [node for node in network.nodes if node not in data.nodes]
+    if unseen:
+        decisions.append(f"Never measured: {listed(unseen)}.")
+    data = only_nodes(data, ours)
+    choice = choose_emissions(data, options.emission, known_states=network.states)
+    return data, choice.emission, [*decisions, *choice.decisions]

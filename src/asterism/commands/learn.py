@@ -1,0 +1,309 @@
+"""``asterism learn``: from a table to a network with a probability on every edge.
+
+What the flags leave open is decided from the table, and said. The results folder is refused before
+anything is computed if it could not be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asterism.commands import exits
+from asterism.commands.console import Console
+from asterism.commands.data_summary import summarise
+from asterism.commands.emissions import choose_emissions
+from asterism.commands.exits import Refused
+from asterism.commands.outputs import (
+    JOURNAL,
+    effective,
+    print_json,
+    read_edges,
+    require_folder,
+)
+from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_table
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError
+
+if TYPE_CHECKING:
+    from asterism.learning.structure import StructureLearner
+    from asterism.report.run import Run
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """The settings of ``asterism learn``; names are those of the flags."""
+
+    table: TableOptions
+    output: Path = Path("RUN")
+    max_parents: int = 2
+    emission: Sequence[str] = ()
+    states: int = 2
+    prior: tuple[float, float | str] = (5.0, "auto")
+    method: str = "star"
+    search: str = "auto"
+    candidates: int = 10
+    initial: str = "learn"
+    exogenous: Sequence[str] = ()
+    required: Sequence[tuple[str, str]] = ()
+    forbidden: Sequence[tuple[str, str]] = ()
+    n_init: int = 1
+    tolerance: float = 1e-3
+    time_step: float | None = None
+    max_sweeps: int = 20
+    ties: str = "error"
+    jobs: int = -1
+    scheduler: str | None = None
+    seed: int = 0
+    truth: Path | None = None
+    resume: bool = False
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+    title: str | None = None
+    config: Path | None = None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A finished run and where it lies."""
+
+    run: Run
+    folder: Path
+    converged: bool
+    summary: dict[str, Any]
+
+
+def run(options: LearnOptions) -> int:
+    """Learn, write, and say what was found."""
+    console = Console(options.quiet)
+    with console.listening():
+        learned = learn(options, console)
+        for line in findings(learned):
+            console.say(line)
+        if not learned.converged:
+            console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
+    if options.as_json:
+        print_json(learned.summary)
+    return exits.OK if learned.converged else exits.NOT_CONVERGED
+
+
+def learn(options: LearnOptions, console: Console) -> Learned:
+    """Everything but the last words."""
+    require_folder(options.output, options.force, options.resume)
+    truth = None if options.truth is None else read_edges(options.truth)
+    data, emission, states, decisions = _read(options)
+    nodes = list(data.nodes)
+    for edge in truth or ():
+        for end in edge:
+            if end not in nodes:
+                raise DataError(f"--truth names {end!r}, which is not a node of the table.")
+    decisions = [*decisions, *_model_decisions(options, len(nodes))]
+    for line in decisions:
+        console.say(line)
+    for warning in summarise(data, options.max_parents)["warnings"]:
+        console.warn(warning)
+
+    learner = make_learner(options, emission, states)
+    journalled = _keeps_journal(learner)
+    try:
+        with console.progress() as progress:
+            learner.fit(data, progress=progress)
+    except KeyboardInterrupt:
+        _interrupted(options, console, journalled)
+        raise
+    decisions.append(f"Prior rate of the rates: {learner.prior_.rate:g} (time units of the table).")
+    console.say(decisions[-1])
+    result = _make_run(options, learner, data, truth, decisions, console)
+
+    from asterism.report.results import save_run
+
+    save_run(result, options.output, force=True)
+    return Learned(
+        result, options.output, bool(learner.converged_), _summary(options, result, decisions)
+    )
+
+
+# ---- what goes in ---------------------------------------------------------------------------
+
+
+def _read(
+    options: LearnOptions,
+) -> tuple[Observations | Trajectories, Any, dict[str, list[str]] | None, list[str]]:
+    """The data, the emissions, the names of hidden states, and what was decided."""
+    table = read_table(options.table)
+    data = table.require()
+    decisions = list(table.decisions)
+    if isinstance(data, Trajectories):
+        if options.emission:
+            raise Refused("Complete paths are seen without error: --emission has no meaning here.")
+        return data, None, None, decisions
+    if options.states < 2:
+        raise Refused(f"--states is {options.states}; a node needs at least 2 states.")
+    choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
+    known = {*data.events.node, *data.intervals.node}
+    if not choice.nodes and not known:
+        raise DataError("No column of the table holds anything to learn from.")
+    return (
+        only_nodes(data, choice.nodes),
+        choice.emission,
+        choice.states or None,
+        [*decisions, *choice.decisions],
+    )
+
+
+def _model_decisions(options: LearnOptions, n_nodes: int) -> list[str]:
+    rate = options.prior[1]
+    scale = "the time scale is taken from the data" if rate == "auto" else f"rate {rate:g}"
+    search = {
+        "auto": "every family is scored where that is feasible, else those of the best "
+        f"{options.candidates} candidates",
+        "exhaustive": "every family is scored",
+        "screened": f"families of the best {options.candidates} candidates are scored",
+    }[options.search]
+    most = min(options.max_parents, max(n_nodes - 1, 0))
+    return [
+        f"{n_nodes} nodes, at most {most} parents each (--max-parents); {search} (--search).",
+        f"Gamma prior of the rates: shape {options.prior[0]:g}, {scale} (--prior).",
+    ]
+
+
+def make_learner(
+    options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
+) -> StructureLearner:
+    """The one place that turns flags into a learner.
+
+    The journal and the scheduler are passed on to learners that know them.
+    """
+    from asterism.learning.structure import StructureLearner
+    from asterism.model.priors import GammaPrior
+
+    settings: dict[str, Any] = {
+        "emission": emission,
+        "max_parents": options.max_parents,
+        "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
+        "method": options.method,
+        "search": options.search,
+        "n_candidates": options.candidates,
+        "initial": options.initial,
+        "exogenous": tuple(options.exogenous),
+        "required": tuple(options.required),
+        "forbidden": tuple(options.forbidden),
+        "n_init": options.n_init,
+        "n_jobs": options.jobs,
+        "random_state": options.seed,
+        "states": states,
+        "ties": options.ties,
+        "tolerance": options.tolerance,
+        "time_step": options.time_step,
+        "max_sweeps": options.max_sweeps,
+    }
+    known = StructureLearner._setting_names()
+    if "journal" in known:
+        options.output.mkdir(parents=True, exist_ok=True)
+        settings["journal"] = options.output / JOURNAL
+        if "resume" in known:
+            settings["resume"] = options.resume
+    elif options.resume:
+        raise Refused("This version keeps no journal, so there is nothing to resume from.")
+    if options.scheduler is not None:
+        if "scheduler" not in known:
+            raise Refused("This version runs on one machine only: leave out --scheduler.")
+        settings["scheduler"] = options.scheduler
+    return StructureLearner(**settings)
+
+
+def _keeps_journal(learner: StructureLearner) -> bool:
+    return learner.get_params().get("journal") is not None
+
+
+def _interrupted(options: LearnOptions, console: Console, journalled: bool) -> None:
+    if journalled and (options.output / JOURNAL).exists():
+        console.warn(
+            f"Interrupted. What was scored is kept in {str(options.output / JOURNAL)!r}: the same "
+            "command with --resume goes on from there."
+        )
+    else:
+        console.warn("Interrupted; nothing was written.")
+
+
+# ---- what comes out -------------------------------------------------------------------------
+
+
+def _make_run(
+    options: LearnOptions,
+    learner: StructureLearner,
+    data: Observations | Trajectories,
+    truth: list[tuple[str, str]] | None,
+    decisions: list[str],
+    console: Console,
+) -> Run:
+    from asterism.report.courses import gather
+    from asterism.report.run import Run
+
+    posterior = observed = None
+    if isinstance(data, Observations):
+        from asterism.inference.infer import infer
+
+        console.say("State probabilities over time …")
+        found = infer(
+            learner.network_,
+            data,
+            learner.emission_,
+            method=options.method,
+            n_jobs=options.jobs,
+        )
+        posterior = gather(found)
+        long = data.to_frame("long")
+        observed = long if "value" in long.columns else None
+    return Run.from_learner(
+        learner,
+        posterior=posterior,
+        observations=observed,
+        truth=truth,
+        run={
+            "title": options.title,
+            "command": effective("learn", options),
+            "decisions": decisions,
+            "data": str(options.table.data),
+            "data_hash": file_hash(options.table.data),
+            "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},
+            "emission": {str(k): repr(v) for k, v in dict(learner.emission_ or {}).items()},
+        },
+    )
+
+
+def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[str, Any]:
+    edges = result.edge_table
+    shown = edges[edges["in_graph"] | (edges["probability"] >= 0.1)]
+    return {
+        "command": "learn",
+        "data": str(options.table.data),
+        "output": str(options.output),
+        "report": str(options.output / "report.html"),
+        "converged": result.run["converged"],
+        "stop_reason": result.run["stop_reason"],
+        "nodes": list(result.network.nodes),
+        "edges": shown.to_dict("records"),
+        "scores": result.scores(),
+        "decisions": decisions,
+    }
+
+
+def findings(learned: Learned) -> list[str]:
+    """The result in words, and where it lies."""
+    from asterism.report.summary import sentences
+
+    lines = sentences(learned.run)
+    scores = learned.run.scores()
+    if scores is not None:
+        lines.append(
+            f"Against the truth: AUROC {scores['auroc']:.2f}, AUPR {scores['aupr']:.2f}; of the "
+            f"graph's edges {scores['ppv']:.0%} are true, of the true edges {scores['se']:.0%} are "
+            "in the graph."
+        )
+    lines.append(f"Results: {learned.folder}; open {learned.folder / 'report.html'}")
+    return lines

@@ -1,0 +1,109 @@
+"""Where results go: refused before anything is computed if they could not be written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asterism.commands.exits import Refused
+from asterism.errors import AsterismError, DataError
+
+JOURNAL = "journal.sqlite"
+
+
+def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
+    """A results folder that may be written; an old run stays unless ``force``."""
+    if folder.exists() and not folder.is_dir():
+        raise Refused(f"{str(folder)!r} is a file; name a folder for the results with -o.")
+    held = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    interrupted = JOURNAL in held and "run.json" not in held
+    if resume and not force and "run.json" in held:
+        raise Refused(
+            f"{str(folder)!r} is finished already, there is nothing to resume; "
+            "use --force to learn again."
+        )
+    if held and interrupted and not (resume or force):
+        raise Refused(
+            f"{str(folder)!r} holds an interrupted run: go on with --resume, or start again with "
+            "--force."
+        )
+    if held and not (force or (resume and interrupted)):
+        raise Refused(
+            f"{str(folder)!r} exists already and holds {', '.join(sorted(held)[:3])}; name another "
+            "folder with -o, or use --force."
+        )
+    if interrupted and force and not resume:
+        for name in held:
+            if name.startswith(JOURNAL):
+                (folder / name).unlink(missing_ok=True)
+    _require_writable(folder)
+
+
+def require_file(path: Path, force: bool) -> None:
+    """A file that may be written; an old one stays unless ``force``."""
+    if path.is_dir():
+        raise Refused(f"{str(path)!r} is a folder; name a file with -o.")
+    if path.exists() and not force:
+        raise Refused(f"{str(path)!r} exists already; name another file with -o, or use --force.")
+    _require_writable(path.parent)
+
+
+def _require_writable(folder: Path) -> None:
+    """Try it, in the nearest folder that exists: rights are only known for sure by trying."""
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    try:
+        handle, name = tempfile.mkstemp(prefix=".asterism-", dir=existing)
+    except OSError as error:
+        raise Refused(f"{str(existing)!r} cannot be written to: {error.strerror}.") from None
+    os.close(handle)
+    with contextlib.suppress(OSError):
+        os.unlink(name)
+
+
+def effective(command: str, options: Any) -> dict[str, Any]:
+    """All settings of a command after flags, file and defaults; for run.json."""
+    flat: dict[str, Any] = {}
+    for name, value in asdict(options).items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    return {"name": command, **{k: str(v) if isinstance(v, Path) else v for k, v in flat.items()}}
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """To stdout; numbers that JSON lacks become null or text."""
+    from asterism.report.results import _as_json, _finite
+
+    text = json.dumps(
+        _finite(dict(content)), indent=2, ensure_ascii=False, allow_nan=False, default=_as_json
+    )
+    click.echo(text)
+
+
+def read_edges(path: Path) -> list[tuple[str, str]]:
+    """Edges from a CSV with parent,child or source,target, a GraphML file or a network."""
+    from asterism.report.edge_sets import edge_list
+
+    if path.suffix.lower() == ".graphml":
+        from asterism.data.convert_graphml import read_graphml
+
+        return read_graphml(path).edges
+    if path.suffix.lower() == ".json":
+        from asterism.model.network import Network
+
+        return edge_list(Network.load(path))
+    from asterism.data.csv_files import read_text_table
+
+    try:
+        pairs = edge_list(read_text_table(path))
+    except AsterismError as error:
+        raise DataError(f"{str(path)!r}: {error}") from None
+    return [(str(parent), str(child)) for parent, child in pairs]

@@ -1,0 +1,54 @@
+"""``asterism reproduce``: hands a figure or table of the paper to the module that makes it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from asterism.commands import exits
+from asterism.commands.console import Console
+from asterism.commands.exits import Refused
+from asterism.commands.outputs import require_folder
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    name: str
+    output: Path
+    quick: bool = False
+    data: Path | None = None
+    force: bool = False
+    quiet: bool = False
+
+
+def available() -> list[str]:
+    """The figures and tables that can be made: modules of ``asterism.paper`` with a ``run``."""
+    import asterism.paper
+
+    names = sorted(
+        module.name
+        for module in pkgutil.iter_modules(asterism.paper.__path__)
+        if not module.name.startswith("_")
+    )
+    return [
+        name for name in names if hasattr(importlib.import_module(f"asterism.paper.{name}"), "run")
+    ]
+
+
+def run(options: ReproduceOptions) -> int:
+    """Run ``asterism.paper.<name>.run(output, quick, data_dir)``; it may return an exit code."""
+    known = available()
+    if options.name not in known:
+        raise Refused(
+            f"{options.name!r} cannot be reproduced; there "
+            f"{'are ' + ', '.join(known) if known else 'is nothing yet'}."
+        )
+    require_folder(options.output, options.force)
+    console = Console(options.quiet)
+    module = importlib.import_module(f"asterism.paper.{options.name}")
+    with console.listening():
+        result = module.run(options.output, options.quick, options.data)
+        console.say(f"Results: {options.output}")
+    return result if isinstance(result, int) else exits.OK

@@ -1,0 +1,165 @@
+"""``asterism simulate``: measurements, or complete paths, of a network whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asterism.commands import exits
+from asterism.commands.console import Console
+from asterism.commands.emissions import parse_emission
+from asterism.commands.exits import Refused
+from asterism.commands.outputs import print_json, require_file
+from asterism.model.emissions import Exact, Gaussian
+from asterism.model.network import Network
+
+#: noise of the default emission: the paper's
+SCALE = 0.2
+
+
+@dataclass(frozen=True)
+class SimulateOptions:
+    """The settings of ``asterism simulate``; names are those of the flags."""
+
+    network: Path | None = None
+    glauber: str | None = None
+    random: int | None = None
+    output: Path = Path("DATA.csv")
+    trajectories: int = 20
+    duration: float | None = None
+    transitions: int | None = None
+    observations: int = 10
+    interval: float | None = None
+    missing: float = 0.0
+    emission: Sequence[str] = ()
+    paths: bool = False
+    a: float = 1.0
+    b: float = 0.6
+    anti_align: bool = False
+    max_parents: int = 2
+    n_states: int = 2
+    save_network: Path | None = None
+    save_truth: Path | None = None
+    jobs: int = -1
+    seed: int = 0
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+    config: Path | None = None
+
+
+def run(options: SimulateOptions) -> int:
+    """Simulate and write the table, and what was asked for beside it."""
+    from asterism.inference.simulate import observe, simulate
+
+    console = Console(options.quiet)
+    written = [options.output, options.save_network, options.save_truth]
+    for path in filter(None, written):
+        require_file(path, options.force)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with console.listening():
+        network = make_network(options)
+        duration = options.duration
+        if duration is None and options.transitions is None:
+            duration = 10.0
+        drawn = simulate(
+            network,
+            n_trajectories=options.trajectories,
+            duration=duration,
+            n_transitions=options.transitions,
+            seed=[options.seed, 0],
+            n_jobs=options.jobs,
+        )
+        if options.paths:
+            drawn.save(options.output)
+            amount = f"{drawn.n_jumps:,} jumps"
+        else:
+            observed = observe(
+                drawn,
+                _emissions(options.emission, network),
+                n_observations=options.observations,
+                interval=options.interval,
+                missing=options.missing,
+                seed=[options.seed, 1],
+            )
+            observed.to_csv(options.output)
+            amount = f"{observed.n_measurements:,} measurements"
+        if options.save_network is not None:
+            network.save(options.save_network)
+        if options.save_truth is not None:
+            _save_truth(network, options.save_truth)
+        console.say(
+            f"{options.output}: {amount} of {network.n_nodes} nodes in {options.trajectories} "
+            f"trajectories, seed {options.seed}."
+        )
+    if options.as_json:
+        print_json(
+            {
+                "command": "simulate",
+                "output": str(options.output),
+                "n_nodes": network.n_nodes,
+                "n_trajectories": options.trajectories,
+                "n_jumps": drawn.n_jumps,
+                "seed": options.seed,
+            }
+        )
+    return exits.OK
+
+
+def make_network(options: SimulateOptions) -> Network:
+    """The one network that was asked for."""
+    asked = [options.network, options.glauber, options.random]
+    if sum(one is not None for one in asked) != 1:
+        raise Refused(
+            "Name one network: a file NETWORK.json, --glauber GRAPH (such as tree:14) or "
+            "--random N."
+        )
+    from asterism.model.generators import glauber, random_network
+    from asterism.model.graphs import random_parents
+
+    if options.network is not None:
+        if not options.network.is_file():
+            raise Refused(f"There is no file {str(options.network)!r}.")
+        return Network.load(options.network)
+    if options.random is not None:
+        return random_network(
+            options.random, options.n_states, options.max_parents, seed=options.seed
+        )
+    graph: Any = options.glauber
+    kind, _, size = str(graph).partition(":")
+    if kind == "random":
+        if not size.isdigit() or int(size) < 1:
+            raise Refused(f"--glauber {graph!r}: write random:N with the number of nodes.")
+        graph = random_parents(int(size), 0, options.max_parents, seed=options.seed)
+    return glauber(graph, a=options.a, b=options.b, align=not options.anti_align)
+
+
+def _emissions(specifications: Sequence[str], network: Network) -> dict[str, Any]:
+    """Gaussian levels from −1 to 1 where nothing else was asked for."""
+    result: dict[str, Any] = {}
+    for node in network.nodes:
+        size = len(network.states[node])
+        result[node] = Gaussian(tuple(np.linspace(-1.0, 1.0, size)), SCALE)
+    for text in specifications:
+        name, equals, kind = text.rpartition("=")
+        if equals and name not in result:
+            raise Refused(f"--emission {text!r} names {name!r}, which is not a node.")
+        for node in [name] if equals else network.nodes:
+            made = parse_emission(kind, len(network.states[node]))
+            if made.learn and not isinstance(made, Exact) and getattr(made, "means", 0) is None:
+                raise Refused(
+                    f"--emission {text!r} leaves the parameters open, which a simulation needs: "
+                    "write gaussian:-1,1:0.2 or poisson:1,10."
+                )
+            result[node] = made
+    return result
+
+
+def _save_truth(network: Network, path: Path) -> None:
+    from asterism.commands.convert import write_edges
+
+    write_edges([(p, child) for child in network.nodes for p in network.parents[child]], path)
