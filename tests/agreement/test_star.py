@@ -1,0 +1,200 @@
+"""The star approximation against independent versions of itself, and against the exact chain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import asterism as am
+from asterism.inference.exact_posterior import solve as solve_exactly
+from asterism.inference.grid import build_even_grid, find_breakpoints
+from asterism.inference.variational import solve
+from tests.reference.random_evidence import make_evidence, random_evidence, random_network
+from tests.reference.spin_cases import (
+    RING,
+    TREE,
+    alternating_to_aligned,
+    noisy_spins,
+    random_points,
+)
+from tests.reference.star_ode import StarODE
+from tests.reference.star_sweep import ReferenceSweep
+
+
+def agree_with_plain_sweep(network: am.Network, evidence: object, method: str) -> None:
+    """F, statistics and step marginals equal those of the plain sweep on the same steps."""
+    found = solve(network, evidence, method=method, time_step=0.7, tolerance=1e-8, max_sweeps=500)
+    assert found.converged
+    grid = build_even_grid(find_breakpoints(evidence), evidence.n_trajectories, 0.7)
+    dwell = [0.0] * network.n_nodes
+    moves = [0.0] * network.n_nodes
+    for d in range(evidence.n_trajectories):
+        plain = ReferenceSweep(network, evidence, d, grid.times(d), method)
+        expected = plain.solve(tolerance=1e-10)
+        assert found.log_evidence_by_trajectory.iloc[d] == pytest.approx(expected, abs=1e-8)
+        for n in plain.hidden:
+            more = plain.statistics(n)
+            dwell[n] = dwell[n] + more[0]
+            moves[n] = moves[n] + more[1]
+    for n, node in enumerate(network.nodes):
+        if node not in network.exogenous:
+            np.testing.assert_allclose(found.statistics.dwell_times[node], dwell[n], atol=1e-8)
+            np.testing.assert_allclose(found.statistics.transitions[node], moves[n], atol=1e-8)
+
+
+@pytest.mark.parametrize("sizes", [[3], [2, 3], [2, 2, 2], [3, 2, 2]], ids=str)
+def test_every_kind_of_evidence_as_in_the_plain_sweep(sizes: list[int]) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    network = random_network(rng, sizes)
+    agree_with_plain_sweep(network, random_evidence(rng, network), "star")
+
+
+def test_known_inputs_as_in_the_plain_sweep() -> None:
+    rng = np.random.default_rng(5)
+    network = random_network(rng, [2, 3, 2], exogenous=(0,))
+    agree_with_plain_sweep(network, random_evidence(rng, network), "star")
+
+
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+@pytest.mark.parametrize("graph", [TREE, RING], ids=["tree", "ring"])
+def test_without_coupling_everything_is_exact(graph: dict[int, list[int]], method: str) -> None:
+    network, evidence = noisy_spins(graph, b=0.0)
+    expected = solve_exactly(network, evidence)
+    found = solve(network, evidence, method=method)
+    # how a node's time and jumps divide over its parents' states is subject to the time steps
+    fine = solve(network, evidence, method=method, tolerance=1e-6)
+    assert found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-8)
+    for n, node in enumerate(network.nodes):
+        above = tuple(range(len(graph[n])))
+        for field in ("dwell_times", "transitions"):
+            exact = getattr(expected.statistics, field)[node]
+            total = getattr(found.statistics, field)[node].sum(axis=above)
+            np.testing.assert_allclose(total, exact.sum(axis=above), atol=1e-8)
+            np.testing.assert_allclose(getattr(fine.statistics, field)[node], exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("time_step", [0.02, 0.5, 1e6])
+def test_a_lone_node_is_exact_at_any_step(size: int, time_step: float, method: str) -> None:
+    rng = np.random.default_rng(size)
+    rates = np.exp(rng.uniform(np.log(0.1), np.log(20.0), size=(size, size)))
+    network = am.Network({"a": []}, {"a": rates * (1 - np.eye(size))})
+    exact_zero = np.where(np.arange(size) == 0, 0.0, -np.inf)
+    points = [*random_points(rng, [size], 4.0, 3), (0, 0, 0.0, exact_zero)]
+    evidence = make_evidence([size], [0.0], [5.0], points)
+    expected = solve_exactly(network, evidence)
+    found = solve(network, evidence, method=method, time_step=time_step)
+    assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-9)
+    for field in ("dwell_times", "transitions"):
+        np.testing.assert_allclose(
+            getattr(found.statistics, field)["a"],
+            getattr(expected.statistics, field)["a"],
+            rtol=1e-9,
+            atol=1e-12,
+        )
+
+
+@pytest.mark.parametrize(
+    ("graph", "b", "excess"),
+    [
+        (TREE, 0.0, 0.0),
+        (TREE, 0.6, 0.1153),
+        (TREE, 1.0, 0.1549),
+        (RING, 0.6, 0.4460),
+        (RING, 1.0, 0.4879),
+    ],
+)
+def test_excess_over_the_exact_evidence_of_aligning_spins(
+    graph: dict[int, list[int]], b: float, excess: float
+) -> None:
+    network, evidence = alternating_to_aligned(graph, b)
+    found = solve(network, evidence, tolerance=1e-5)
+    assert found.converged
+    exact = solve_exactly(network, evidence).log_evidence
+    assert found.log_evidence - exact == pytest.approx(excess, abs=2e-4)
+
+
+@pytest.mark.parametrize(("graph", "share"), [(TREE, 0.015), (RING, 0.05)], ids=["tree", "ring"])
+def test_close_to_the_exact_evidence_at_moderate_coupling(
+    graph: dict[int, list[int]], share: float
+) -> None:
+    network, evidence = alternating_to_aligned(graph, 0.4)
+    exact = solve_exactly(network, evidence).log_evidence
+    found = solve(network, evidence).log_evidence
+    assert abs(found - exact) < share * abs(exact)
+
+
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+def test_halving_the_step_removes_three_quarters_of_the_error(method: str) -> None:
+    spins = alternating_to_aligned(TREE, 0.6)
+    rng = np.random.default_rng(2)
+    network = random_network(rng, [2, 3, 3])
+    points = [(0, n, t, np.log(rng.uniform(0.05, 1.0, s))) for n, s in [(0, 2), (1, 3), (2, 3)]
+              for t in (0.5, 1.5)]  # fmt: skip
+    noisy = make_evidence([2, 3, 3], [0.0], [2.0], points)
+    for net, evidence, step in [(*spins, 1 / 40), (network, noisy, 1 / 64)]:
+        values = [
+            solve(net, evidence, method=method, tolerance=1e-8, time_step=step / 2**i).log_evidence
+            for i in range(4)
+        ]
+        changes = np.diff(values)
+        order = np.log2(np.abs(changes[:-1] / changes[1:]))
+        np.testing.assert_allclose(order, 2.0, atol=0.15)
+
+
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-4])
+def test_the_tolerance_is_kept(method: str, tolerance: float) -> None:
+    for network, evidence in (
+        noisy_spins(TREE, 0.8, n_trajectories=3),
+        noisy_spins(RING, 0.5, n_trajectories=3, seed=4),
+        alternating_to_aligned(RING, 0.6),
+    ):
+        found = solve(network, evidence, method=method, tolerance=tolerance)
+        fine = solve(network, evidence, method=method, tolerance=1e-6)
+        assert found.converged
+        assert found.log_evidence == pytest.approx(fine.log_evidence, rel=tolerance)
+        times = np.linspace(0.0, float(evidence.end.max()), 41)
+        np.testing.assert_allclose(
+            found.marginals(times).values, fine.marginals(times).values, atol=1.5 * tolerance
+        )
+        for node in network.nodes:
+            for field in ("dwell_times", "transitions"):
+                expected = getattr(fine.statistics, field)[node]
+                np.testing.assert_allclose(
+                    getattr(found.statistics, field)[node],
+                    expected,
+                    rtol=2 * tolerance,
+                    atol=0.02 * tolerance * expected.max(),
+                )
+
+
+@pytest.mark.parametrize("graph", [TREE, RING], ids=["tree", "ring"])
+def test_marginals_of_the_differential_equations(graph: dict[int, list[int]]) -> None:
+    network, evidence = noisy_spins(graph, 0.6, n_trajectories=1, duration=2.0)
+    equations = StarODE(network, evidence, rtol=1e-6)
+    times = np.linspace(0.0, 2.0, 33)
+    expected = equations.at(equations.solve(n_sweeps=16), times)
+    found = solve(network, evidence, tolerance=1e-5).marginals(times).values[0]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_three_states_in_the_differential_equations() -> None:
+    network = random_network(np.random.default_rng(3), [3, 3, 3])
+    points = random_points(np.random.default_rng(1), [3, 3, 3], 1.5)
+    evidence = make_evidence([3, 3, 3], [0.0], [1.5], points)
+    equations = StarODE(network, evidence, rtol=1e-7)
+    times = np.linspace(0.0, 1.5, 21)
+    expected = equations.at(equations.solve(n_sweeps=16), times)
+    found = solve(network, evidence, tolerance=1e-6).marginals(times).values[0]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_energy_bound_and_parts_add_up() -> None:
+    for b in (0.4, 1.0, 1.4):
+        network, evidence = noisy_spins(RING, b, n_trajectories=4)
+        parts = solve(network, evidence).log_evidence_parts
+        assert parts["energy"] + parts["entropy"] <= 1e-9
+        total = sum(parts[k] for k in ("energy", "entropy", "data", "initial"))
+        assert total == pytest.approx(parts["log_evidence"], abs=1e-9)
