@@ -85,6 +85,8 @@ class Work(NamedTuple):
     """(marks, S + 1): values of the node's marks and the logarithm of their scale."""
     message: FloatArray
     """(2, S): the running message and one more vector."""
+    starts: FloatArray
+    """Marginals at the start of the trajectory at hand, one entry per node and state."""
 
 
 @inner
@@ -109,6 +111,7 @@ def make_work(problem, max_steps):
         np.zeros((9, rows, BLOCK)),
         np.zeros((n_marks, size + 1)),
         np.zeros((2, size)),
+        np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
     )
 
 
@@ -457,6 +460,7 @@ def forward_pass(problem, initial, trajectory, node, work):
             if point == 0:
                 for x in range(size):
                     m = work.message[1, x]
+                    work.starts[problem.node[node, INITIAL] + x] = m
                     if m > 0.0:
                         divergence -= m * math.log(m / initial[problem.node[node, INITIAL] + x])
         if point == steps:

@@ -5,9 +5,8 @@ they are not, Anderson mixing extrapolates from the last differences of the swee
 residual stops falling, the history is dropped and the updates are damped. Whatever is mixed is
 projected back to what moments can be: non-negative, diagonals summing to the step.
 
-One entry point does all of it on purpose: numba optimises a kernel together with everything it
-calls, so each further level of functions that contain the whole sweep would cost its
-compilation again.
+Few functions contain the whole sweep, on purpose: numba optimises a kernel together with
+everything it calls, so each further level would cost its compilation again.
 """
 
 from __future__ import annotations
@@ -175,6 +174,57 @@ def _link_totals(problem, rates, trajectory):
     return correction, joint, jumps
 
 
+@inner
+def sweep_trajectory(
+    problem,
+    rates,
+    table,
+    initial,
+    geometric,
+    with_pull,
+    damping,
+    moments,
+    trajectory,
+    work,
+    totals,
+):
+    """Update every node of one trajectory once, in order (Gauss–Seidel).
+
+    ``totals[trajectory]`` receives F by the fixed-point identity Σ_n (ln Z_n − ∫ Σ m ψ), with the
+    corrections of linked evidence, its data and initial terms and the residual. Returns node and
+    grid point of impossible evidence, or −1 and −1.
+    """
+    evidence = 0.0
+    data = 0.0
+    start = 0.0
+    residual = 0.0
+    for node in range(problem.node.shape[0] - 1):
+        if problem.node[node, IS_EXOGENOUS] == 1:
+            continue
+        node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work)
+        clamped = apply_spans(problem, trajectory, node, work)
+        evaluate_marks(problem, rates, trajectory, node, work)
+        log_z, bad_point = backward_pass(problem, initial, trajectory, node, work)
+        if bad_point >= 0:
+            totals[trajectory, EVIDENCE] = -math.inf
+            return node, bad_point
+        node_data, node_start = forward_pass(problem, initial, trajectory, node, work)
+        change, pull_mass = store_moments(
+            problem, moments, geometric, damping, clamped, trajectory, node, work
+        )
+        evidence += log_z - pull_mass
+        data += node_data
+        start += node_start
+        residual = max(residual, change)
+    correction, joint, jumps = _link_totals(problem, rates, trajectory)
+    totals[trajectory, EVIDENCE] = evidence + correction
+    totals[trajectory, DATA] = data + joint
+    totals[trajectory, START] = start
+    totals[trajectory, JUMPS] = jumps
+    totals[trajectory, RESIDUAL] = residual
+    return -1, -1
+
+
 @kernel
 def iterate(
     problem,
@@ -243,44 +293,27 @@ def iterate(
                     image_steps = np.empty((_DEPTH, current.shape[0]))
                 for i in range(current.shape[0]):
                     before[i] = current[i]
-            evidence = 0.0
-            data = 0.0
-            start = 0.0
-            residual = 0.0
-            for node in range(n_nodes):
-                if problem.node[node, IS_EXOGENOUS] == 1:
-                    continue
-                node_generator(
-                    problem, moments, table, geometric, with_pull, trajectory, node, work
-                )
-                clamped = apply_spans(problem, trajectory, node, work)
-                evaluate_marks(problem, rates, trajectory, node, work)
-                log_z, bad_point = backward_pass(problem, initial, trajectory, node, work)
-                if bad_point >= 0:
-                    bad_node = node
-                    status = IMPOSSIBLE
-                    evidence = -math.inf
-                    break
-                node_data, node_start = forward_pass(problem, initial, trajectory, node, work)
-                change, pull_mass = store_moments(
-                    problem, moments, geometric, damping, clamped, trajectory, node, work
-                )
-                evidence += log_z - pull_mass
-                data += node_data
-                start += node_start
-                residual = max(residual, change)
-            correction, joint, jumps = _link_totals(problem, rates, trajectory)
-            evidence += correction
-            data += joint
+            bad_node, bad_point = sweep_trajectory(
+                problem,
+                rates,
+                table,
+                initial,
+                geometric,
+                with_pull,
+                damping,
+                moments,
+                trajectory,
+                work,
+                totals,
+            )
+            if bad_node >= 0:
+                status = IMPOSSIBLE
+            evidence = totals[trajectory, EVIDENCE]
+            residual = totals[trajectory, RESIDUAL]
             history[trajectory, 0, sweep] = evidence
             history[trajectory, 1, sweep] = residual
             with_pull = True
             sweep += 1
-            totals[trajectory, EVIDENCE] = evidence
-            totals[trajectory, DATA] = data
-            totals[trajectory, START] = start
-            totals[trajectory, JUMPS] = jumps
-            totals[trajectory, RESIDUAL] = residual
             if status == IMPOSSIBLE:
                 break
             if not math.isfinite(evidence):
@@ -289,7 +322,9 @@ def iterate(
             moved = abs(evidence - previous)
             previous = evidence
             if residual <= tolerance and moved <= tolerance * max(1.0, abs(evidence)):
-                bound = data + start + jumps
+                bound = (
+                    totals[trajectory, DATA] + totals[trajectory, START] + totals[trajectory, JUMPS]
+                )
                 status = CONVERGED
                 if evidence > bound + 1e-6 * max(1.0, abs(bound)):
                     status = GUARD

@@ -1,0 +1,280 @@
+"""Marginal dynamics: messages and posterior rates iterated together until they agree.
+
+Rates are unknown with independent Gamma(α, β) priors. After every sweep over all trajectories they
+become their posterior means R̄ = (M+α)/(T+β) at the expected statistics M and T; with α = β = 0 that
+is an EM iteration. The exact stationary point of the marginalised energy uses
+exp(digamma(M+α))/(T+β) off the diagonal instead. Only allowed transitions exist.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asterism.kernels._jit import inner, kernel
+from asterism.kernels.arrays import (
+    CONFIGURATIONS,
+    DWELL,
+    INITIAL,
+    IS_EXOGENOUS,
+    IS_JUMP,
+    STATES,
+    TABLE,
+)
+from asterism.kernels.links import add_jump_statistics
+from asterism.kernels.messages import make_work, prepare_trajectory
+from asterism.kernels.solve import EVIDENCE, RESIDUAL, start_moments, sweep_trajectory
+from asterism.kernels.statistics import add_node_statistics
+
+LOG_OF_ZERO_RATE = -1e12
+
+# how the iteration ended
+CONVERGED = 0
+ITERATION_LIMIT = 1
+IMPOSSIBLE = 2
+NOT_FINITE = 4
+
+# entries of the summary
+TOTAL_EVIDENCE = 0
+ENERGY = 1
+GAMMA_TERMS = 2
+LARGEST_RESIDUAL = 3
+RATE_CHANGE = 4
+N_SUMMARY = 5
+
+
+@inner
+def digamma(z):
+    """d ln Γ(z)/dz for z > 0, by recurrence to z ≥ 10 and the asymptotic series."""
+    value = 0.0
+    while z < 10.0:
+        value -= 1.0 / z
+        z += 1.0
+    inverse = 1.0 / (z * z)
+    tail = inverse * (
+        1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse / 132)))
+    )
+    return value + math.log(z) - 0.5 / z - tail
+
+
+@inner
+def node_energy_and_gamma_terms(problem, rates, allowed, node, shape, rate, dwell, transitions):
+    """E = Σ (M ln R − T R_exit) at the rates in use, and the marginalised Gamma terms."""
+    size = problem.node[node, STATES]
+    rows = size * size
+    table = problem.node[node, TABLE]
+    dwell_begin = problem.node[node, DWELL]
+    energy = 0.0
+    gamma_terms = 0.0
+    constant = 0.0
+    if shape > 0.0:
+        constant = shape * math.log(rate) - math.lgamma(shape)
+    for u in range(problem.node[node, CONFIGURATIONS]):
+        for x in range(size):
+            time = dwell[dwell_begin + u * size + x]
+            for y in range(size):
+                entry = table + u * rows + x * size + y
+                if x == y:
+                    energy += time * rates[entry]
+                elif allowed[entry]:
+                    count = transitions[entry]
+                    if count > 0.0:
+                        energy += count * math.log(rates[entry])
+                    if shape > 0.0:
+                        gamma_terms += (
+                            constant
+                            + math.lgamma(count + shape)
+                            - (count + shape) * math.log(time + rate)
+                        )
+    return energy, gamma_terms
+
+
+@inner
+def update_node_rates(
+    problem, rates, table, allowed, node, shape, rate, exact_point, geometric, dwell, transitions
+):
+    """Replace a node's rates by their posterior means; returns the largest relative change."""
+    size = problem.node[node, STATES]
+    rows = size * size
+    begin = problem.node[node, TABLE]
+    dwell_begin = problem.node[node, DWELL]
+    largest = 0.0
+    for u in range(problem.node[node, CONFIGURATIONS]):
+        for x in range(size):
+            time = dwell[dwell_begin + u * size + x] + rate
+            leave = 0.0
+            for y in range(size):
+                entry = begin + u * rows + x * size + y
+                if x == y:
+                    continue
+                if not allowed[entry] or not time > 0.0:
+                    if not allowed[entry]:
+                        rates[entry] = 0.0
+                    leave += rates[entry]
+                else:
+                    count = transitions[entry] + shape
+                    value = count / time
+                    leave += value
+                    if exact_point and count > 0.0:
+                        value = math.exp(digamma(count)) / time
+                    scale = max(value, rates[entry])
+                    if scale > 0.0:
+                        largest = max(largest, abs(value - rates[entry]) / scale)
+                    rates[entry] = value
+                if geometric:
+                    table[entry] = (
+                        math.log(rates[entry]) if rates[entry] > 0.0 else LOG_OF_ZERO_RATE
+                    )
+            diagonal = begin + u * rows + x * size + x
+            rates[diagonal] = -leave
+            table[diagonal] = -leave
+    return largest
+
+
+@kernel
+def solve_marginal(
+    problem,
+    rates,
+    table,
+    initial,
+    geometric,
+    moments,
+    allowed,
+    shape,
+    rate,
+    exact_point,
+    restart,
+    min_iterations,
+    max_iterations,
+    tolerance,
+    learn_initial,
+    dwell,
+    transitions,
+    totals,
+    summary,
+):
+    """Iterate messages of all trajectories and rates; (iterations, status, node, trajectory).
+
+    Node and trajectory are those of impossible evidence, else −1. With ``learn_initial`` the
+    start probabilities become the average of the trajectories' after every sweep, with one
+    pseudo-trajectory that starts anywhere.
+
+    ``rates`` and ``moments`` hold the start and receive the solution (``table`` is ``rates`` itself
+    for the star). ``dwell`` and ``transitions`` receive the expected statistics of the last sweep,
+    ``summary`` F, E and Gamma terms consistent with it.
+    """
+    n_trajectories = problem.step_start.shape[0] - 1
+    n_nodes = problem.node.shape[0] - 1
+    longest = 1
+    for d in range(n_trajectories):
+        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
+    work = make_work(problem, longest)
+    if restart:
+        for d in range(n_trajectories):
+            start_moments(problem, d, moments)
+    starts = np.zeros(initial.shape[0])
+    with_pull = not restart
+    full_step = 1.0
+    damping = full_step
+    previous = math.inf
+    best = math.inf
+    stalled = 0
+    for iteration in range(max_iterations):
+        for i in range(dwell.shape[0]):
+            dwell[i] = 0.0
+        for i in range(transitions.shape[0]):
+            transitions[i] = 0.0
+        starts[:] = 0.0
+        evidence = 0.0
+        residual = 0.0
+        for d in range(n_trajectories):
+            prepare_trajectory(problem, d, work)
+            bad_node, _ = sweep_trajectory(
+                problem,
+                rates,
+                table,
+                initial,
+                geometric,
+                with_pull,
+                damping,
+                moments,
+                d,
+                work,
+                totals,
+            )
+            if bad_node >= 0:
+                return iteration + 1, IMPOSSIBLE, bad_node, d
+            for i in range(starts.shape[0]):
+                starts[i] += work.starts[i]
+            evidence += totals[d, EVIDENCE]
+            residual = max(residual, totals[d, RESIDUAL])
+            for node in range(n_nodes):
+                if problem.node[node, IS_EXOGENOUS] == 0:
+                    add_node_statistics(
+                        problem, rates, geometric, moments, d, node, dwell, transitions, work
+                    )
+            for link in range(problem.link_start[d], problem.link_start[d + 1]):
+                if problem.link[link, IS_JUMP] == 1:
+                    add_jump_statistics(problem, link, transitions)
+        with_pull = True
+        energy = 0.0
+        gamma_terms = 0.0
+        change = 0.0
+        for node in range(n_nodes):
+            if problem.node[node, IS_EXOGENOUS] == 1:
+                continue
+            node_energy, node_gamma = node_energy_and_gamma_terms(
+                problem, rates, allowed, node, shape, rate, dwell, transitions
+            )
+            energy += node_energy
+            gamma_terms += node_gamma
+            if learn_initial:
+                size = problem.node[node, STATES]
+                begin = problem.node[node, INITIAL]
+                for x in range(size):
+                    value = (starts[begin + x] + 1.0 / size) / (n_trajectories + 1.0)
+                    change = max(change, abs(value - initial[begin + x]))
+                    initial[begin + x] = value
+            change = max(
+                change,
+                update_node_rates(
+                    problem,
+                    rates,
+                    table,
+                    allowed,
+                    node,
+                    shape,
+                    rate,
+                    exact_point,
+                    geometric,
+                    dwell,
+                    transitions,
+                ),
+            )
+        summary[TOTAL_EVIDENCE] = evidence
+        summary[ENERGY] = energy
+        summary[GAMMA_TERMS] = gamma_terms
+        summary[LARGEST_RESIDUAL] = residual
+        summary[RATE_CHANGE] = change
+        if not math.isfinite(evidence):
+            return iteration + 1, NOT_FINITE, -1, -1
+        score = evidence - energy + gamma_terms
+        moved = abs(score - previous)
+        previous = score
+        if (
+            iteration + 1 >= min_iterations
+            and max(residual, change) <= tolerance
+            and moved <= tolerance
+        ):
+            return iteration + 1, CONVERGED, -1, -1
+        if residual < 0.95 * best:
+            best = residual
+            stalled = 0
+        else:
+            stalled += 1
+        if stalled >= 6:
+            damping = max(0.1, 0.6 * damping)
+            stalled = 0
+            best = residual
+    return max_iterations, ITERATION_LIMIT, -1, -1

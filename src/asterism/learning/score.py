@@ -1,0 +1,258 @@
+"""The score of a graph from incomplete data: marginal dynamics, then the rates integrated out.
+
+ln score = ln P(G) + (F − E) + Gamma terms, with F the variational evidence at the self-consistent
+posterior rates, E the expected log density of the paths at the same rates, and the Gamma terms of
+the expected statistics (``docs/derivations.md``). F − E holds the entropy, the data and the initial
+terms together, each once. All graphs of one comparison share one time grid, so that most of its
+error cancels between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import AsterismError
+from asterism.inference.batch import Batch, ImpossibleEvidence
+from asterism.inference.evidence import Evidence, FloatArray
+from asterism.inference.grid import build_even_grid, build_grid, find_breakpoints
+from asterism.inference.layout import build_problem, edge_array, node_array
+from asterism.inference.memory import require_memory
+from asterism.kernels import marginal
+from asterism.kernels.arrays import DWELL, TABLE, Problem
+from asterism.kernels.solve import N_TOTALS
+from asterism.model.compiled import CompiledGraph, compile_graph
+from asterism.model.priors import GammaPrior
+
+BoolArray = NDArray[np.bool_]
+Parents = tuple[tuple[int, ...], ...]
+"""Per node its parents, as numbers."""
+
+_FIRST_RATE_SPREAD = 0.05
+_MIN_ITERATIONS = 4
+
+
+@dataclass(frozen=True)
+class GraphSolution:
+    """The self-consistent solution of one graph."""
+
+    parents: Parents
+    score: float
+    """Without the structure prior."""
+    log_evidence: float
+    rates: FloatArray
+    moments: FloatArray
+    marginals: FloatArray
+    """At linked evidence (see ``kernels.arrays``)."""
+    dwell: FloatArray
+    transitions: FloatArray
+    initial: FloatArray
+    n_iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores graphs over the same nodes, data, prior and time grid."""
+
+    evidence: Evidence
+    n_states: tuple[int, ...]
+    allowed: tuple[BoolArray, ...]
+    """Per node (S, S): which transitions may happen."""
+    shape: float
+    rate: float
+    """Gamma prior of every allowed rate; both zero for maximum likelihood."""
+    geometric: bool
+    digamma: bool
+    initial: FloatArray
+    learn_initial: bool
+    base: Batch
+    """Evidence on the grid, for the graph without edges."""
+    lone_rates: tuple[FloatArray, ...]
+    """Per node (S, S): where the rates of a new family start."""
+    tolerance: float
+    max_iterations: int
+
+    def solve(self, parents: Parents, warm: GraphSolution | None = None) -> GraphSolution:
+        """Solve a graph, starting from the solution of a similar one if given."""
+        graph = compile_graph(list(self.n_states), [list(p) for p in parents])
+        problem = self._problem(graph)
+        rates, allowed = self._start_rates(parents, graph, warm)
+        restart = warm is None
+        moments = np.empty_like(self.base.moments) if warm is None else warm.moments.copy()
+        if warm is not None and len(problem.marginals) == len(warm.marginals):
+            problem.marginals[:] = warm.marginals
+        table = rates
+        if self.geometric:
+            table = np.where(rates > 0.0, np.log(np.where(rates > 0.0, rates, 1.0)), rates)
+            table[allowed & ~(rates > 0.0)] = marginal.LOG_OF_ZERO_RATE
+            table[~allowed & (rates == 0.0)] = marginal.LOG_OF_ZERO_RATE
+        dwell = np.zeros(int(problem.node[-1, DWELL]))
+        transitions = np.zeros(int(problem.node[-1, TABLE]))
+        totals = np.zeros((self.evidence.n_trajectories, N_TOTALS))
+        summary = np.zeros(marginal.N_SUMMARY)
+        initial = (self.initial if warm is None else warm.initial).copy()
+        iterations, status, node, trajectory = marginal.solve_marginal(
+            problem,
+            rates,
+            table,
+            initial,
+            self.geometric,
+            moments,
+            allowed,
+            self.shape,
+            self.rate,
+            self.digamma,
+            restart,
+            _MIN_ITERATIONS,
+            self.max_iterations,
+            self.tolerance,
+            self.learn_initial,
+            dwell,
+            transitions,
+            totals,
+            summary,
+        )
+        if status == marginal.IMPOSSIBLE:
+            labels = self.evidence.labels
+            raise ImpossibleEvidence(
+                trajectory,
+                labels[trajectory] if labels else trajectory,
+                node,
+                float(self.evidence.start[trajectory]),
+            )
+        if status == marginal.NOT_FINITE:
+            raise AsterismError(
+                "The iteration left the range of finite numbers; the likelihoods are too extreme. "
+                "Check the emission's scale and the prior's rate."
+            )
+        evidence = float(summary[marginal.TOTAL_EVIDENCE])
+        return GraphSolution(
+            parents=parents,
+            score=evidence - float(summary[marginal.ENERGY]) + float(summary[marginal.GAMMA_TERMS]),
+            log_evidence=evidence,
+            rates=rates,
+            moments=moments,
+            marginals=problem.marginals,
+            dwell=dwell,
+            transitions=transitions,
+            initial=initial,
+            n_iterations=int(iterations),
+            converged=status == marginal.CONVERGED,
+        )
+
+    def _problem(self, graph: CompiledGraph) -> Problem:
+        """The evidence with another graph; rebuilt where exactly timed jumps link families."""
+        if len(self.base.problem.link) > 1:
+            return build_problem(self.evidence, graph, self.base.breakpoints, self.base.grid)
+        return self.base.problem._replace(
+            node=node_array(graph, self.evidence.exogenous), edge=edge_array(graph)
+        )
+
+    def _start_rates(
+        self, parents: Parents, graph: CompiledGraph, warm: GraphSolution | None
+    ) -> tuple[FloatArray, BoolArray]:
+        """Rates of unchanged families from ``warm``; new ones start near the lone node's.
+
+        The configurations of a new family start a little apart: from equal rates the first sweep
+        changes nothing and would look converged.
+        """
+        rates = np.empty(int(graph.table_start[-1]))
+        allowed = np.empty(len(rates), dtype=np.bool_)
+        warm_start = 0
+        for n, family in enumerate(parents):
+            size = self.n_states[n]
+            n_configurations = int(graph.n_configurations[n])
+            block = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
+            allowed[block] = np.tile(self.allowed[n].ravel(), n_configurations)
+            warm_size = 0
+            if warm is not None:
+                warm_size = size * size
+                for m in warm.parents[n]:
+                    warm_size *= self.n_states[m]
+            if warm is not None and warm.parents[n] == family:
+                rates[block] = warm.rates[warm_start : warm_start + warm_size]
+            else:
+                spread = np.linspace(-1.0, 1.0, n_configurations) if n_configurations > 1 else [0.0]
+                factor = np.exp(_FIRST_RATE_SPREAD * np.asarray(spread))
+                rates[block] = (factor[:, None, None] * self.lone_rates[n]).ravel()
+            warm_start += warm_size
+        return rates, allowed
+
+
+def make_scorer(
+    evidence: Evidence,
+    n_states: Sequence[int],
+    allowed: Sequence[BoolArray],
+    shape: float,
+    rate: float,
+    method: str,
+    initial: FloatArray,
+    lone_rates: Sequence[FloatArray],
+    *,
+    relaxation_rate: float,
+    step: float,
+    time_step: float | None = None,
+    digamma: bool = False,
+    learn_initial: bool = False,
+    tolerance: float = 1e-7,
+    max_iterations: int = 500,
+) -> Scorer:
+    """Lay the evidence out on a grid once; ``step`` is in relaxation times."""
+    graph = compile_graph(list(n_states), [[] for _ in n_states])
+    breakpoints = find_breakpoints(evidence)
+    if time_step is not None:
+        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step)
+    else:
+        grid = build_grid(breakpoints, evidence.n_trajectories, relaxation_rate, step)
+    squares = int((graph.n_states**2).sum())
+    n_bytes = 8.0 * squares * int(grid.step_start[-1])
+    require_memory(3.0 * n_bytes, "the messages of all trajectories", "a larger time_step")
+    problem = build_problem(evidence, graph, breakpoints, grid)
+    base = Batch(
+        evidence, breakpoints, grid, graph, problem, np.empty(squares * int(grid.step_start[-1]))
+    )
+    return Scorer(
+        evidence=evidence,
+        n_states=tuple(int(s) for s in n_states),
+        allowed=tuple(allowed),
+        shape=shape,
+        rate=rate,
+        geometric=method == "mean_field",
+        digamma=digamma,
+        initial=initial,
+        learn_initial=learn_initial,
+        base=base,
+        lone_rates=tuple(lone_rates),
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+
+
+def structure_score(
+    graph: Any,
+    obs: Observations | Trajectories,
+    emission: Any = None,
+    prior: GammaPrior | None = None,
+    method: str = "star",
+    **options: Any,
+) -> float:
+    """ln P(graph | data) up to a constant: comparable between graphs over the same data.
+
+    ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. ``prior`` defaults
+    to ``GammaPrior(5, "auto")``. ``options`` are those of :class:`StructureLearner` (structure
+    prior, exogenous nodes, digamma, …). Complete paths get the exact Bayesian score.
+    """
+    from asterism.learning.search import score_graph
+    from asterism.learning.settings import StructureSettings
+
+    settings = StructureSettings(
+        emission=emission, prior=prior or GammaPrior(), method=method, **options
+    )
+    return score_graph(settings, graph, obs)

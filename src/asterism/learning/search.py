@@ -1,0 +1,329 @@
+"""Search over graphs from incomplete data: the door, and the paper's exhaustive search.
+
+Exhaustive: sweep over the nodes; for each, score every candidate family with the rest of the
+graph held fixed, the coupled network solved anew each time, and adopt the best; repeat until the
+graph stops changing. Nodes are handled in the order of their names, so that the order of columns
+in the data does not matter. Family posteriors are those around the final graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError
+from asterism.inference.batch import ImpossibleEvidence
+from asterism.inference.evidence import FloatArray
+from asterism.inference.threads import map_chunks
+from asterism.learning.families import family_tuple
+from asterism.learning.lone import LoneNodes, fit_lone_nodes
+from asterism.learning.progress import Progress, Silent
+from asterism.learning.result import FamilyTable, SearchResult
+from asterism.learning.score import GraphSolution, Parents, Scorer, make_scorer
+from asterism.learning.settings import StructureSettings
+from asterism.learning.structure_prior import StructurePrior, structure_prior
+from asterism.model.graphs import as_parents
+from asterism.model.network import Network
+
+_STEP = 0.25  # relaxation times, shared by all graphs of a search
+_EXHAUSTIVE_LIMIT = 3_000  # families in one sweep up to which "auto" solves each coupled
+
+
+@dataclass
+class SearchTask:
+    """One search: data, prior and scorer; nodes numbered in the order of their names."""
+
+    settings: StructureSettings
+    nodes: tuple[str, ...]
+    lone: LoneNodes
+    prior: StructurePrior
+    scorer: Scorer
+    progress: Progress
+
+
+@dataclass
+class SearchState:
+    """Where a search stands."""
+
+    solution: GraphSolution
+    tables: dict[int, FamilyTable] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    n_sweeps: int = 0
+    settled: bool = False
+    unconverged: int = 0
+    """Solves of the last sweep that hit the iteration limit."""
+
+
+def canonical_nodes(settings: StructureSettings, observations: Observations) -> tuple[str, ...]:
+    """All nodes (measured, exogenous, named by ``states`` or ``exogenous``), by name."""
+    names = {str(n) for n in observations.nodes}
+    names |= {str(n) for n in (settings.states or {})}
+    names |= {str(n) for n in settings.exogenous}
+    if not names:
+        raise DataError("The data have no node: a table needs at least one measured column.")
+    return tuple(sorted(names))
+
+
+def prepare(
+    settings: StructureSettings,
+    observations: Observations,
+    progress: Progress,
+    nodes: tuple[str, ...] | None = None,
+) -> SearchTask:
+    """Fit the lone nodes and lay out the data on the grid that all graphs share."""
+    names = nodes or canonical_nodes(settings, observations)
+    prior = structure_prior(
+        names,
+        settings.max_parents,
+        settings.exogenous,
+        settings.required,
+        settings.forbidden,
+        settings.edge_log_odds,
+    )
+    try:
+        lone = fit_lone_nodes(settings, observations, names)
+    except ImpossibleEvidence as problem:
+        raise problem.named(names) from None
+    scorer = make_scorer(
+        lone.evidence,
+        [len(lone.template.network.states[n]) for n in names],
+        lone.allowed,
+        settings.prior.shape,
+        lone.prior_rate,
+        settings.method,
+        lone.initial,
+        lone.rates,
+        relaxation_rate=lone.relaxation_rate,
+        step=_STEP * float(np.sqrt(settings.tolerance / 1e-3)),
+        time_step=settings.time_step,
+        digamma=settings.digamma,
+    )
+    return SearchTask(settings, names, lone, prior, scorer, progress)
+
+
+def learn_from_observations(
+    settings: StructureSettings, observations: Observations, progress: Progress
+) -> SearchResult:
+    """Learn the graph; called by ``StructureLearner.fit``."""
+    task = prepare(settings, observations, progress)
+    n_families = sum(task.prior.n_families(n) for n in task.prior.children)
+    exhaustive = settings.search == "exhaustive" or (
+        settings.search == "auto" and n_families <= _EXHAUSTIVE_LIMIT
+    )
+    if exhaustive:
+        state = best_of_starts(task)
+    else:
+        from asterism.learning.screened import screened_search
+
+        state = screened_search(task)
+    return _result(task, state, list(observations.nodes))
+
+
+def best_of_starts(task: SearchTask) -> SearchState:
+    """Exhaustive search from the empty graph and ``n_init`` − 1 random ones; the best kept."""
+    rng = np.random.default_rng(task.settings.random_state)
+    best: SearchState | None = None
+    for start in range(task.settings.n_init):
+        graph = _required_graph(task) if start == 0 else _random_graph(task, rng)
+        state = exhaustive_search(task, graph)
+        if best is None or _total(task, state.solution) > _total(task, best.solution) + 1e-9:
+            best = state
+    assert best is not None
+    return best
+
+
+def exhaustive_search(task: SearchTask, graph: Parents) -> SearchState:
+    """Greedy sweeps from one graph until it stops changing."""
+    state = SearchState(solution=task.scorer.solve(graph))
+    known: dict[Parents, float] = {graph: state.solution.score}
+    sweeps = task.settings.max_sweeps
+    total = sum(task.prior.n_families(n) for n in task.prior.children)
+    for sweep in range(sweeps):
+        before = state.solution.parents
+        state.unconverged = 0
+        task.progress.start(total, f"sweep {sweep + 1}")
+        for child in task.prior.children:
+            _improve(task, state, child, known)
+        task.progress.finish()
+        state.n_sweeps = sweep + 1
+        state.history.append(
+            {
+                "sweep": sweep + 1,
+                "score": _total(task, state.solution),
+                "changed_families": sum(a != b for a, b in zip(before, state.solution.parents)),
+                "scored_graphs": len(known),
+            }
+        )
+        if state.solution.parents == before:
+            state.settled = True
+            break
+    return state
+
+
+def _improve(task: SearchTask, state: SearchState, child: int, known: dict[Parents, float]) -> None:
+    """Score every family of one node around the current graph and adopt the best."""
+    current = state.solution
+    families = task.prior.families(child)
+    log_prior = task.prior.log_prior(child, families)
+    graphs = [
+        (*current.parents[:child], family_tuple(row), *current.parents[child + 1 :])
+        for row in families
+    ]
+    new = [g for g in graphs if g not in known]
+    solved: dict[Parents, GraphSolution] = {}
+
+    def solve(first: int, last: int) -> list[GraphSolution]:
+        # keep one solution's moments at a time: the best so far
+        kept: list[GraphSolution] = []
+        for graph in new[first:last]:
+            found = task.scorer.solve(graph, current)
+            kept.append(found)
+            task.progress.advance()
+        return kept
+
+    pieces = [(i, i + 1) for i in range(len(new))]
+    for part in map_chunks(solve, pieces, task.settings.n_jobs) if pieces else []:
+        for solution in part:
+            known[solution.parents] = solution.score
+            solved[solution.parents] = solution
+            state.unconverged += not solution.converged
+    task.progress.advance(len(graphs) - len(new))
+    scores = np.array([known[g] for g in graphs]) + log_prior
+    table = FamilyTable(families, scores)
+    state.tables[child] = table
+    best = graphs[int(table.ranking(task.nodes)[0])]
+    if best != current.parents:
+        state.solution = solved.get(best) or task.scorer.solve(best, current)
+
+
+def _total(task: SearchTask, solution: GraphSolution) -> float:
+    """Score with the structure prior."""
+    prior = sum(
+        float(task.prior.log_prior(n, np.array([_padded(p)], dtype=np.int64))[0])
+        for n, p in enumerate(solution.parents)
+        if n in task.prior.children
+    )
+    return solution.score + prior
+
+
+def _padded(parents: Sequence[int]) -> list[int]:
+    return list(parents) or [-1]
+
+
+def _required_graph(task: SearchTask) -> Parents:
+    """The smallest graph allowed: required edges only."""
+    smallest = [()] * len(task.nodes)
+    graph: list[tuple[int, ...]] = list(smallest)
+    for child in task.prior.children:
+        families = task.prior.families(child)
+        sizes = (families >= 0).sum(axis=1)
+        graph[child] = family_tuple(families[int(np.argmin(sizes))])
+    return tuple(graph)
+
+
+def _random_graph(task: SearchTask, rng: np.random.Generator) -> Parents:
+    graph: list[tuple[int, ...]] = [()] * len(task.nodes)
+    for child in task.prior.children:
+        families = task.prior.families(child)
+        graph[child] = family_tuple(families[int(rng.integers(len(families)))])
+    return tuple(graph)
+
+
+def _result(task: SearchTask, state: SearchState, column_order: list[str]) -> SearchResult:
+    """Back to the user's order of nodes."""
+    order = [n for n in column_order if n in task.nodes]
+    order += [n for n in task.nodes if n not in order]
+    new_number = {task.nodes.index(name): i for i, name in enumerate(order)}
+    renumber = np.array([*(new_number[n] for n in range(len(order))), -1])
+    solution = state.solution
+    families: list[FamilyTable] = []
+    graph: list[tuple[int, ...]] = []
+    for name in order:
+        n = task.nodes.index(name)
+        if n in state.tables:
+            table = state.tables[n]
+            rows = renumber[table.parents]
+            rows = np.sort(np.where(rows < 0, len(order), rows), axis=1)
+            rows[rows == len(order)] = -1
+            families.append(FamilyTable(rows, table.scores))
+        else:
+            families.append(FamilyTable.from_pairs([((), 0.0)]))
+        graph.append(tuple(sorted(int(renumber[m]) for m in solution.parents[n])))
+    settled = state.settled and state.unconverged == 0
+    return SearchResult(
+        nodes=tuple(order),
+        states={n: tuple(task.lone.template.network.states[n]) for n in order},
+        families=families,
+        graph=graph,
+        network=_network(task, solution, order),
+        emission=task.lone.emission,
+        prior_rate=task.lone.prior_rate,
+        converged=settled,
+        stop_reason=_stop_reason(task, state),
+        history=state.history,
+        n_sweeps=state.n_sweeps,
+    )
+
+
+def _stop_reason(task: SearchTask, state: SearchState) -> str:
+    if not state.settled:
+        return (
+            f"The graph still changed in the last of {state.n_sweeps} sweeps: raise max_sweeps, or "
+            "take the probabilities with a grain of salt."
+        )
+    if state.unconverged:
+        return (
+            f"The graph stopped changing after {state.n_sweeps} sweeps, but {state.unconverged} "
+            "solves of the last sweep hit their iteration limit: strong coupling; a stronger prior "
+            "helps."
+        )
+    return f"The graph stopped changing after {state.n_sweeps} sweeps."
+
+
+def _network(task: SearchTask, solution: GraphSolution, order: list[str]) -> Network:
+    """The chosen graph with posterior-mean rates, in the user's order of nodes."""
+    lone = task.lone.template.network
+    sizes = [len(lone.states[n]) for n in task.nodes]
+    parents: dict[str, list[str]] = {}
+    rates: dict[str, Any] = {}
+    initial: dict[str, FloatArray] = {}
+    offset = 0
+    table_of: dict[str, FloatArray] = {}
+    for n, name in enumerate(task.nodes):
+        shape = (*(sizes[m] for m in solution.parents[n]), sizes[n], sizes[n])
+        count = int(np.prod(shape))
+        table_of[name] = solution.rates[offset : offset + count].reshape(shape)
+        offset += count
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    for name in order:
+        n = task.nodes.index(name)
+        above = [task.nodes[m] for m in solution.parents[n]]
+        axes = sorted(range(len(above)), key=lambda i: order.index(above[i]))
+        parents[name] = [above[i] for i in axes]
+        table = table_of[name]
+        rates[name] = None
+        if name not in lone.exogenous:
+            rates[name] = np.transpose(table, (*axes, table.ndim - 2, table.ndim - 1))
+        initial[name] = solution.initial[start[n] : start[n + 1]]
+    return Network(parents, rates, {n: lone.states[n] for n in order}, initial)
+
+
+def score_graph(
+    settings: StructureSettings, graph: Any, data: Observations | Trajectories
+) -> float:
+    """Score of one graph, structure prior included (see ``score.structure_score``)."""
+    wanted = as_parents(graph)
+    if isinstance(data, Trajectories):
+        from asterism.learning.complete import score_complete_graph
+
+        return score_complete_graph(settings, wanted, data)
+    nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
+    task = prepare(settings, data, Silent(), nodes)
+    number = {name: n for n, name in enumerate(nodes)}
+    parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
+    return _total(task, task.scorer.solve(parents))
