@@ -2,15 +2,16 @@
 
 Marginals between grid points follow the scheme itself: on a step the averaged generator is
 constant, and both messages are propagated by it to the time asked for. Past the end of a
-trajectory nothing is known any more: the forecast is the solution, by the same method, of a
-problem without data that begins with the marginals at the end, taken as independent. Paths are
-drawn in :mod:`asterism.inference.path_sampling`.
+trajectory nothing is known any more, ρ = 1, and the forecast starts from the marginals at the end,
+taken as independent, and follows the averaged rates: dm/dt = m E[R]. That is the star without data,
+and serves mean field as well: its own solution without data would jump at the end of the trajectory
+and depend on how far the forecast goes. Paths are drawn in
+:mod:`asterism.inference.path_sampling`.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 
@@ -133,7 +134,8 @@ class VariationalCourses:
         """Marginals past the end of a trajectory that ends with marginals ``initial``."""
         network = CompiledNetwork(self._network.compiled.graph, self._parameters.rates, initial)
         future = _without_data(evidence, index, float(times.max()), network, initial)
-        parameters = replace(self._parameters, initial=initial)
+        rates = self._parameters.rates
+        parameters = Parameters(rates, table=rates, initial=initial, geometric=False)
         solution = solve_on_grids(
             future,
             network,
