@@ -2,10 +2,10 @@
 
 One E-step gives the objective, the M-step's answer, and by Fisher's identity the exact gradient.
 Plain EM converges at the rate of the missing information, which is slow where looks are rare. So
-after a few plain steps we move along H·gradient, where H is the limited-memory BFGS approximation of
-the inverse observed information, built on the complete-data information (with an empty memory this
-is the EM step to first order). A move that does not raise the objective is taken back and replaced
-by a plain EM step, which cannot fail with exact inference and mean field.
+after a few plain steps we move along H·gradient, where H is the limited-memory BFGS approximation
+of the inverse observed information, built on the complete-data information (with an empty memory
+this is the EM step to first order). A move that does not raise the objective is taken back and
+replaced by a plain EM step, which cannot fail with exact inference and mean field.
 
 H also says how much is still to gain: gradientᵀ·H·gradient is the extrapolated remaining rise of
 2 ln P. We stop when that stays below the tolerance, never because the last step was short.
@@ -26,6 +26,7 @@ from asterism.learning.em_steps import Expected, Step
 PLAIN_STEPS = 3
 MEMORY = 40
 _ROUNDING = 1e-12
+_CURVATURE = 1e-10
 _QUIET = 2  # looks in a row that must promise no more gain
 
 
@@ -85,7 +86,7 @@ class _Memory:
     def add(self, move: FloatArray, fall: FloatArray) -> None:
         """``fall`` is the gradient before minus the gradient after the move."""
         curvature = float(move @ fall)
-        if curvature > 1e-10 * float(np.linalg.norm(move) * np.linalg.norm(fall)):
+        if curvature > _CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(fall)):
             self._pairs = [*self._pairs[1 - MEMORY :], (move, fall, 1.0 / curvature)]
 
     def clear(self) -> None:
@@ -118,7 +119,9 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
     score, information = coordinates.score_and_information(best.estimate, best.expected)
     while True:
         image = coordinates.improved(best.estimate, best.expected)
-        scale = np.where(information > 1e-12, 1.0 / np.maximum(information, 1e-12), 0.0)
+        scale = np.where(
+            information > 0.0, 1.0 / np.where(information > 0.0, information, 1.0), 0.0
+        )
         direction = memory.apply(score, scale)
         remaining = max(float(score @ direction), float(score @ (scale * score)))
         history.append(_row(len(history), best, remaining, step_kind))
@@ -133,19 +136,18 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
         if plain:
             trial = image
         else:
-            cap = coordinates.largest_move(best.estimate)
-            trial = coordinates.estimate(vector + np.clip(direction, -cap, cap), image)
+            trial = coordinates.moved(best.estimate, vector, direction, image)
         found = _evaluated(task, trial, required=plain)
         n_plain = max(n_plain - 1, 0)
         slack = task.resolution * max(1.0, abs(best.objective))
         if found is None or (not plain and found.objective < best.objective - slack):
+            history.append(_row(len(history), best, remaining, "refused"))
+            n_quiet = 0
             n_refused += 1
             n_plain = 1
             if n_refused > 1:
                 memory.clear()
                 n_plain = PLAIN_STEPS
-            history.append(_row(len(history), best, remaining, "refused"))
-            n_quiet = 0
             continue
         n_refused = 0
         step_kind = "em" if plain else "accelerated"
@@ -202,8 +204,8 @@ def _exhausted(
         )
         return Outcome(best, True, text, remaining, history)
     text = (
-        f"Stopped: EM steps no longer raise the objective, though {remaining:.2g} seems left to gain "
-        "in -2 ln P. Try other starts (n_init), a prior, or method='exact'."
+        f"Stopped: EM steps no longer raise the objective, though {remaining:.2g} seems left to "
+        "gain in -2 ln P. Try other starts (n_init), a prior, or method='exact'."
     )
     return Outcome(best, False, text, remaining, history)
 

@@ -1,11 +1,13 @@
 """Owns the quantities that EM moves, as one object and as one vector.
 
 An :class:`Estimate` holds flat rates, flat initial probabilities and the learned emissions.
-:class:`Coordinates` turns it into a vector without bounds (ln R, ln p, and what
-``emission_fit`` says), and gives the gradient and the complete-data information there. The
-gradient of the log evidence is that of its expected complete-data form (Fisher's identity):
+:class:`Coordinates` turns it into a vector, and gives the gradient and the complete-data
+information there. Rates and probabilities enter as square roots, s = √R: their complete-data
+information 4T does not depend on s, and a best value of zero is an ordinary stationary point
+instead of a place at infinity, as it would be for ln R. The gradient of the log evidence is that
+of its expected complete-data form (Fisher's identity):
 
-    ∂/∂ln R = M + a − (T + b) R          ∂/∂ln p0(x) = C(x) − p0(x) Σ C
+    ∂/∂√R = 2 (M + a − (T + b) R) / √R          ∂/∂√p = 2 (C − p ΣC) / √p
 
 It holds for mean field and star as well, because their F is stationary in the messages.
 """
@@ -21,13 +23,13 @@ from numpy.typing import NDArray
 from asterism.inference.evidence import FloatArray, IntArray
 from asterism.learning import emission_fit
 from asterism.learning.em_steps import Expected
-from asterism.learning.emission_fit import LOG_FLOOR, LearnedNode
+from asterism.learning.emission_fit import LearnedNode, root_score
 from asterism.learning.rates_update import RateUpdate
-from asterism.model.emissions import Gaussian
 
 BoolArray = NDArray[np.bool_]
-_LARGEST_LOG_MOVE = 2.0
-_SMALLEST = float(np.exp(LOG_FLOOR))
+
+_SHRINK, _GROW = 0.03, 4.0
+"""One extrapolated step may take a square root to between these multiples of itself."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +52,21 @@ class Coordinates:
     nodes: tuple[LearnedNode, ...]
 
     def vector(self, estimate: Estimate) -> FloatArray:
-        rates = np.maximum(estimate.rates[self.update.index], _SMALLEST)
-        initial = [np.maximum(estimate.initial[g], _SMALLEST) for g in self.initial_groups]
+        """The estimate as a vector."""
+        initial = [estimate.initial[g] for g in self.initial_groups]
         emissions = [emission_fit.coordinates(e, n) for e, n in zip(estimate.emissions, self.nodes)]
-        return np.concatenate([np.log(rates), *(np.log(p) for p in initial), *emissions])
+        roots = np.sqrt(np.concatenate([estimate.rates[self.update.index], *initial]))
+        return np.concatenate([roots, *emissions])
 
     def estimate(self, vector: FloatArray, like: Estimate) -> Estimate:
         """The estimate at a vector; what the vector does not cover is taken from ``like``."""
         n_rates = len(self.update.index)
-        logs = np.minimum(vector[:n_rates], np.log(self.update.ceiling))
-        free = np.where(logs > LOG_FLOOR + 1.0, np.exp(logs), 0.0)
+        free = np.minimum(vector[:n_rates] ** 2, self.update.ceiling)
         initial = like.initial.copy()
         at = n_rates
         for group in self.initial_groups:
-            initial[group] = _softmax(vector[at : at + len(group)])
+            weight = vector[at : at + len(group)] ** 2
+            initial[group] = weight / weight.sum()
             at += len(group)
         emissions = []
         for node, emission in zip(self.nodes, like.emissions):
@@ -71,6 +74,28 @@ class Coordinates:
             emissions.append(emission_fit.at_coordinates(emission, vector[at : at + size], node))
             at += size
         return Estimate(self.update.with_rates(like.rates, free), initial, tuple(emissions))
+
+    def moved(
+        self, estimate: Estimate, vector: FloatArray, direction: FloatArray, image: Estimate
+    ) -> Estimate:
+        """A step along the direction, not farther than extrapolation can be trusted.
+
+        Square roots stay positive; what the vector does not cover comes from the M-step's answer
+        ``image``.
+        """
+        n_roots = len(self.update.index) + sum(map(len, self.initial_groups))
+        target = vector + direction
+        roots, aim = vector[:n_roots], self.vector(image)[:n_roots]
+        low, high = _SHRINK * roots, _GROW * np.maximum(roots, aim)
+        target[:n_roots] = np.clip(target[:n_roots], low, high)
+        at = n_roots
+        for emission, node in zip(estimate.emissions, self.nodes):
+            size = len(emission_fit.coordinates(emission, node))
+            inside = slice(at, at + size)
+            low, high = emission_fit.trusted_range(emission, vector[inside], node)
+            target[inside] = np.clip(target[inside], low, high)
+            at += size
+        return self.estimate(target, image)
 
     def improved(self, estimate: Estimate, expected: Expected) -> Estimate:
         """The M-step: the parameters that fit the expected statistics best."""
@@ -91,29 +116,18 @@ class Coordinates:
     ) -> tuple[FloatArray, FloatArray]:
         """Gradient of the objective, and diagonal complete-data information."""
         m, t = self.update.totals(expected.transitions, expected.dwell)
-        by_rate = t * estimate.rates[self.update.index]
-        score, information = [m - by_rate], [by_rate]
+        rates = estimate.rates[self.update.index]
+        score, information = [root_score(m, t, rates)], [4.0 * t]
         for group in self.initial_groups:
             count = expected.initial[group]
-            fitted = count.sum() * estimate.initial[group]
-            score.append(count - fitted)
-            information.append(fitted)
+            total = np.full(len(group), count.sum())
+            score.append(root_score(count, total, estimate.initial[group]))
+            information.append(4.0 * total)
         for emission, node in zip(estimate.emissions, self.nodes):
             s, i = emission_fit.score_and_information(emission, node, expected.points[node.place])
             score.append(s)
             information.append(i)
         return np.concatenate(score), np.concatenate(information)
-
-    def largest_move(self, estimate: Estimate) -> FloatArray:
-        """How far one extrapolated step may go: a factor of e², or a scale for Gaussian means."""
-        fixed = len(self.update.index) + sum(map(len, self.initial_groups))
-        parts = [np.full(fixed, _LARGEST_LOG_MOVE)]
-        for emission, node in zip(estimate.emissions, self.nodes):
-            part = np.full(len(emission_fit.coordinates(emission, node)), _LARGEST_LOG_MOVE)
-            if isinstance(emission, Gaussian):
-                part[: len(node.states)] = emission.scale
-            parts.append(part)
-        return np.concatenate(parts)
 
     def redundant(self, estimate: Estimate) -> BoolArray:
         """Coordinates that others determine: of each set of probabilities the largest."""
@@ -126,10 +140,3 @@ class Coordinates:
             emission_fit.reference_coordinates(e, n) for e, n in zip(estimate.emissions, self.nodes)
         ]
         return np.concatenate(parts)
-
-
-def _softmax(logs: FloatArray) -> FloatArray:
-    shifted = logs - logs.max()
-    weights = np.where(shifted > LOG_FLOOR + 1.0, np.exp(shifted), 0.0)
-    result: FloatArray = weights / weights.sum()
-    return result

@@ -1,9 +1,9 @@
 """Owns the cure for label switching: states of a learned emission come in the order of their means.
 
-Exchanging two states everywhere (means, rates, initial probabilities, the children's tables) changes
-no likelihood. If learning has moved the means past each other, the states are exchanged back, except
-where something else says which state is which: a known state, a fixed start, or forbidden
-transitions.
+Exchanging two states everywhere (means, rates, initial probabilities, the children's tables)
+changes no likelihood. If learning has moved the means past each other, the states are exchanged
+back, except where something else says which state is which: a known state, a fixed start, or
+forbidden transitions.
 """
 
 from __future__ import annotations

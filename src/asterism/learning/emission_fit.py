@@ -1,12 +1,12 @@
 """Owns learned emissions: their data, their coordinates, and the steps of EM that touch them.
 
-Each learned emission is moved in unbounded coordinates: means as they are, scales and counts'
-means as logarithms, rows of a confusion matrix as logarithms that are normalised again. For each
-kind the expected complete-data log-likelihood Q has a simple gradient and (diagonal) information:
+Each learned emission is moved in its own coordinates: means as they are, scales and counts' means
+as logarithms, rows of a confusion matrix as square roots that are normalised again. For each kind
+the expected complete-data log-likelihood Q has a simple gradient and (diagonal) information:
 
     Gaussian     ∂Q/∂μ = Σ w (y−μ)/σ²      ∂Q/∂ln σ = Σ w ((y−μ)²/σ² − 1)
     Poisson      ∂Q/∂ln μ = Σ w (y−μ)
-    Categorical  ∂Q/∂ln p_r = C_r − p_r Σ C
+    Categorical  ∂Q/∂√p_r = 2 (C_r − p_r Σ C) / √p_r
 
 where w are the posterior probabilities of the states. By Fisher's identity these gradients are
 those of the log evidence itself. Other emissions that can learn only take plain EM steps.
@@ -27,8 +27,7 @@ from asterism.model.emission_numeric import SMALLEST_SCALE
 from asterism.model.emissions import Categorical, Emission, Gaussian, Poisson, emission_for
 from asterism.model.network import Network
 
-LOG_FLOOR = -690.0
-"""Stands for the logarithm of a probability that has become zero."""
+_LARGEST_LOG_MOVE = 1.5
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def coordinates(emission: Emission, learned: LearnedNode) -> FloatArray:
         return np.log(np.maximum(np.asarray(emission.means, dtype=np.float64), 1e-300))
     if isinstance(emission, Categorical):
         table = np.array(emission.confusion, dtype=np.float64)
-        return np.log(np.maximum(table[_free_entries(learned)], np.exp(LOG_FLOOR)))
+        return np.sqrt(table[_free_entries(learned)])
     return np.zeros(0)
 
 
@@ -132,7 +131,7 @@ def at_coordinates(emission: Emission, vector: FloatArray, learned: LearnedNode)
         return replace(emission, means=tuple(np.exp(vector).tolist()))
     if isinstance(emission, Categorical):
         free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
-        table[free] = np.where(vector > LOG_FLOOR, np.exp(vector), 0.0)
+        table[free] = vector**2
         total = np.where(free.any(axis=1), np.sum(table * free, axis=1), 1.0)[:, None]
         table = np.where(free, table / total, table)
         return replace(emission, confusion=tuple(map(tuple, table.tolist())))
@@ -166,9 +165,29 @@ def score_and_information(
         count = np.zeros_like(table)
         np.add.at(count.T, emission._columns(learned.values, learned.states), weights)
         count = np.where(free, count, 0.0)
-        expected = count.sum(axis=1, keepdims=True) * table
-        return (count - expected)[free], expected[free]
+        rows = np.broadcast_to(count.sum(axis=1, keepdims=True), table.shape)
+        return root_score(count[free], rows[free], table[free]), 4.0 * rows[free]
     return np.zeros(0), np.zeros(0)
+
+
+def trusted_range(
+    emission: Emission, vector: FloatArray, learned: LearnedNode
+) -> tuple[FloatArray, FloatArray]:
+    """How far an extrapolated step may take the coordinates."""
+    if isinstance(emission, Categorical):
+        return 0.03 * vector, np.ones(len(vector))
+    reach = np.full(len(vector), _LARGEST_LOG_MOVE)
+    if isinstance(emission, Gaussian):
+        reach[: len(learned.states)] = emission.scale
+    return vector - reach, vector + reach
+
+
+def root_score(count: FloatArray, total: FloatArray, value: FloatArray) -> FloatArray:
+    """2 (count − total·value) / √value, the gradient in √value; 0 where the value is zero."""
+    positive = value > 0.0
+    root = np.sqrt(np.where(positive, value, 1.0))
+    result: FloatArray = np.where(positive, 2.0 * (count - total * value) / root, 0.0)
+    return result
 
 
 def reference_coordinates(emission: Emission, learned: LearnedNode) -> NDArray[np.bool_]:
@@ -191,8 +210,10 @@ def jittered(emission: Emission, learned: LearnedNode, rng: np.random.Generator)
         distance = float(np.ptp(vector[:size])) / size
         vector[:size] = np.sort(vector[:size] + 0.5 * distance * rng.normal(size=size))
         vector[size:] += 0.3 * rng.normal(size=len(vector) - size)
-    elif isinstance(emission, Poisson | Categorical):
+    elif isinstance(emission, Poisson):
         vector = vector + 0.5 * rng.normal(size=len(vector))
+    elif isinstance(emission, Categorical):
+        vector = vector * np.exp(0.5 * rng.normal(size=len(vector)))
     return at_coordinates(emission, vector, learned)
 
 

@@ -1,8 +1,8 @@
 """Owns :class:`ParameterLearner`: rates, emissions and starts of a network whose graph is given.
 
 The algorithm is EM (``em.py``: the iteration; ``em_steps.py``: E-steps; ``rates_update.py`` and
-``emission_fit.py``: M-steps; ``em_fit.py``: a whole fit; ``uncertainty.py``: intervals). This file is
-what a user touches.
+``emission_fit.py``: M-steps; ``em_fit.py``: a whole fit; ``uncertainty.py``: intervals). This
+file is what a user touches.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ class ParameterLearner(Estimator):
     def _settings(self) -> Settings:
         if self.prior is not None and not isinstance(self.prior, GammaPrior):
             raise ModelError(
-                f"prior is {self.prior!r}; give None (maximum likelihood) or GammaPrior(shape, rate)."
+                f"prior is {self.prior!r}; give None (maximum likelihood) or "
+                "GammaPrior(shape, rate)."
             )
         if self.map and self.prior is None:
             raise ModelError("map=True needs a prior; without one the fit is maximum likelihood.")
@@ -203,7 +204,7 @@ class ParameterLearner(Estimator):
     # ---- other data -------------------------------------------------------------------------
 
     def predict_proba(self, obs: Observations | Trajectories, times: Any) -> xarray.DataArray:
-        """State probabilities (trajectory, time, node, state); times past the data are forecasts."""
+        """State probabilities (trajectory, time, node, state); later times are forecasts."""
         self._require_fitted("network_")
         return self._infer(obs).marginals(times)
 

@@ -4,8 +4,8 @@
     posterior mean       R = (M + α) / (T + β)
     mode (map)           R = (M + α − 1) / (T + β)
 
-All three maximise  Σ (M + a) ln R − (T + b) R  with (a, b) = (0, 0), (α, β) and (α − 1, β), which is
-what lets one objective, ln P(Y) + Σ a ln R − b R, watch over all of them. Sums run over allowed
+All three maximise  Σ (M + a) ln R − (T + b) R  with (a, b) = (0, 0), (α, β) and (α − 1, β), which
+is what lets one objective, ln P(Y) + Σ a ln R − b R, watch over all of them. Sums run over allowed
 transitions only, so a state that cannot be left gets no imagined exits.
 """
 

@@ -1,10 +1,11 @@
 """Owns standard errors and intervals of learned rates: two kinds, and the table that shows them.
 
 *Conditional*: given the expected statistics as if they had been counted, each rate has a Gamma
-posterior (shape M + α, rate T + β; without a prior Jeffreys' M + ½, T). It ignores that the path was
-not seen, and so is too narrow.
-*Observed information*: the negative Hessian of the objective in the free coordinates, all learned
-parameters together, by central differences of its exact gradient. Intervals are symmetric in ln R.
+posterior (shape M + α, rate T + β; without a prior Jeffreys' M + ½, T). It ignores that the path
+was not seen, and so is too narrow.
+*Observed information*: the negative Hessian of the objective in its coordinates, all learned
+parameters together, by central differences of its exact gradient. Intervals are symmetric in ln R,
+except for a rate estimated as zero: there √R has a standard error and gives an upper limit.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.summary_rates import SummaryRates
 
-_AT_BOUNDARY = 1e-5
-"""Expected counts below this: the parameter is at zero, where curvature means nothing."""
+_AT_ZERO = 0.05
+"""A rate that explains fewer transitions than this counts as zero."""
+_WIDTH = 0.05
+"""Half the distance of a central difference, in complete-data standard errors."""
 _FLAT = 1e-9
 """Eigenvalues of the scaled information below this: the data do not determine the direction."""
 
@@ -68,22 +71,23 @@ def observed_information(task: Task, best: Point) -> Information:
     coordinates = task.coordinates
     vector = coordinates.vector(best.estimate)
     score, complete = coordinates.score_and_information(best.estimate, best.expected)
-    is_active = (complete > _AT_BOUNDARY) & ~coordinates.redundant(best.estimate)
+    is_active = (complete > 0.0) & ~coordinates.redundant(best.estimate)
     n_rates = len(coordinates.update.index)
+    n_roots = n_rates + sum(map(len, coordinates.initial_groups))
     at_ceiling = best.estimate.rates[coordinates.update.index] >= coordinates.update.ceiling
-    is_active[:n_rates] &= ~at_ceiling
+    is_active[:n_rates] &= ~at_ceiling & (vector[:n_rates] > 0.0)
     active = np.flatnonzero(is_active)
     matrix = np.zeros((len(active), len(active)))
     for column, i in enumerate(active):
-        width = 0.02 / np.sqrt(complete[i])
-        if i < n_rates:
-            width = float(np.clip(width, 1e-4, 2e-2))
+        width = _WIDTH / np.sqrt(complete[i])
         gradients = []
         for sign in (1.0, -1.0):
             moved = vector.copy()
             moved[i] += sign * width
             point = task.evaluate(coordinates.estimate(moved, best.estimate))
             gradient, _ = coordinates.score_and_information(point.estimate, point.expected)
+            if moved[i] < 0.0 and i < n_roots:
+                gradient[i] *= -1.0  # the objective is even in a square root, its gradient odd
             gradients.append(gradient[active])
         matrix[:, column] = (gradients[1] - gradients[0]) / (2.0 * width)
     return Information(active, 0.5 * (matrix + matrix.T), score[active], len(vector))
@@ -107,13 +111,7 @@ def rate_table(
     known = per_time > 0.0
     scale = 1.0 / np.where(known, per_time, 1.0)
     error = information.standard_errors()[: len(update.index)]
-    spread = norm.isf(tail) * error
-    with np.errstate(over="ignore", invalid="ignore"):
-        is_finite = np.isfinite(error) & (rate > 0.0)
-        factor = np.exp(np.where(is_finite, spread, 0.0))
-        lower = np.where(is_finite, rate / factor, 0.0)
-        upper = np.where(is_finite, rate * factor, np.inf)
-        absolute = np.where(is_finite, rate * np.where(is_finite, error, 0.0), np.inf)
+    absolute, lower, upper = _intervals(rate, moves < _AT_ZERO, error, float(norm.isf(tail)))
     table = pd.DataFrame(_labels(network, update))
     return table.assign(
         rate=rate,
@@ -129,6 +127,22 @@ def rate_table(
     )
 
 
+def _intervals(
+    rate: FloatArray, is_zero: NDArray[np.bool_], error: FloatArray, width: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Standard error, lower and upper end, from the standard errors of √R."""
+    root = np.sqrt(rate)
+    known = np.isfinite(error)
+    spread = np.where(known, error, 0.0)
+    inside = known & ~is_zero & (root > 0.0)
+    with np.errstate(over="ignore"):
+        factor = np.exp(2.0 * width * spread / np.where(inside, root, 1.0))
+        upper = np.where(inside, rate * factor, (root + width * spread) ** 2)
+    lower = np.where(inside, rate / factor, 0.0)
+    absolute = np.where(inside, 2.0 * root * spread, spread**2)
+    return np.where(known, absolute, np.inf), lower, np.where(known, upper, np.inf)
+
+
 def _notes(
     update: RateUpdate, rate: FloatArray, time: FloatArray, moves: FloatArray, error: FloatArray
 ) -> list[str]:
@@ -139,8 +153,8 @@ def _notes(
             notes.append("not identified: this situation never occurred")
         elif r >= update.ceiling:
             notes.append("at the upper limit: too fast for the data to tell")
-        elif m < _AT_BOUNDARY:
-            notes.append("at zero")
+        elif m < _AT_ZERO:
+            notes.append("at zero: upper is a limit")
         elif not np.isfinite(e):
             notes.append("not identified: the evidence is flat in this direction")
         else:
