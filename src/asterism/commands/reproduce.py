@@ -12,6 +12,9 @@ from asterism.commands.console import Console
 from asterism.commands.exits import Refused
 from asterism.commands.outputs import require_folder
 
+#: finished cases of a reproduction; a folder that holds them may be gone on with
+SAVED_ROWS = "rows.jsonl"
+
 
 @dataclass(frozen=True)
 class ReproduceOptions:
@@ -38,17 +41,18 @@ def available() -> list[str]:
 
 
 def run(options: ReproduceOptions) -> int:
-    """Run ``asterism.paper.<name>.run(output, quick, data_dir)``; it may return an exit code."""
+    """Run ``asterism.paper.<name>.run``; finished cases in the folder are not computed again."""
     known = available()
     if options.name not in known:
         raise Refused(
             f"{options.name!r} cannot be reproduced; there "
             f"{'are ' + ', '.join(known) if known else 'is nothing yet'}."
         )
-    require_folder(options.output, options.force)
+    if not (options.output / SAVED_ROWS).is_file():  # else an earlier run, which goes on
+        require_folder(options.output, options.force)
     console = Console(options.quiet)
     module = importlib.import_module(f"asterism.paper.{options.name}")
-    with console.listening():
-        result = module.run(options.output, options.quick, options.data)
+    with console.listening(), console.progress() as progress:
+        result = module.run(options.output, options.quick, options.data, progress=progress)
         console.say(f"Results: {options.output}")
     return result if isinstance(result, int) else exits.OK

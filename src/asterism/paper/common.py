@@ -1,0 +1,142 @@
+"""What all reproductions share: saved rows, so that a run can go on, and files in a folder.
+
+A reproduction is a list of cases. Each case is a small dictionary of settings, and its result a
+small dictionary of numbers. Finished cases are lines of ``rows.jsonl``; the next run with the same
+settings and the same version reads them instead of computing them again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+import asterism
+from asterism.errors import DataError
+from asterism.learning.progress import Progress, Silent
+from asterism.report.files import write_atomically, write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS = "rows.jsonl"
+Case = dict[str, Any]
+
+
+class SavedRows:
+    """The finished cases of one folder, one JSON object per line."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / ROWS
+        self._known: dict[str, Case] = {}
+        whole = b""
+        if self.path.exists():
+            content = self.path.read_bytes()
+            # whoever was interrupted may have left half a line
+            whole = content[: content.rfind(b"\n") + 1]
+            if len(whole) < len(content):
+                write_atomically(self.path, lambda temporary: temporary.write_bytes(whole))
+        for line in whole.splitlines():
+            try:
+                record = json.loads(line)
+                self._known[_name(record["case"], record["version"])] = record["result"]
+            except (ValueError, KeyError, TypeError):
+                raise DataError(
+                    f"{str(self.path)!r} is not a file of saved rows; delete it or choose another "
+                    "folder."
+                ) from None
+
+    def get(self, case: Mapping[str, Any]) -> Case | None:
+        return self._known.get(_name(case, asterism.__version__))
+
+    def add(self, case: Mapping[str, Any], result: Mapping[str, Any]) -> Case:
+        """Append one line; read back as the next run will read it."""
+        record = {"case": dict(case), "result": dict(result), "version": asterism.__version__}
+        line = json.dumps(record, default=_plain, allow_nan=False, sort_keys=True) + "\n"
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        kept: Case = json.loads(line)["result"]
+        self._known[_name(case, asterism.__version__)] = kept
+        return kept
+
+
+def for_each(
+    folder: Path,
+    cases: Iterable[Case],
+    compute: Callable[[Case], Mapping[str, Any]],
+    what: str,
+    progress: Progress | None = None,
+) -> list[Case]:
+    """Results of all cases, in order, each joined with its settings; finished ones are read."""
+    saved, listener = SavedRows(folder), progress or Silent()
+    wanted = list(cases)
+    listener.start(len(wanted), what)
+    results = []
+    for case in wanted:
+        found = saved.get(case)
+        if found is None:
+            found = saved.add(case, compute(case))
+        results.append({**case, **found})
+        listener.advance()
+    listener.finish()
+    return results
+
+
+def write_table(folder: Path, name: str, table: pd.DataFrame) -> Path:
+    """``name.csv`` with six significant digits, which is what documents quote."""
+    path = folder / f"{name}.csv"
+    write_text(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    return path
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure that pyplot does not keep alive."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_figure(folder: Path, name: str, figure: Figure) -> None:
+    """``name.png`` and ``name.svg``."""
+    for suffix in ("png", "svg"):
+        write_atomically(folder / f"{name}.{suffix}", partial(_save, figure, suffix))
+
+
+def mean_and_errors(values: Iterable[float]) -> tuple[float, float, float]:
+    """Mean, standard deviation and standard error; the last two are 0 for a single value."""
+    numbers = np.asarray(list(values), dtype=np.float64)
+    spread = float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0
+    return float(numbers.mean()), spread, spread / float(np.sqrt(len(numbers)))
+
+
+def _save(figure: Figure, suffix: str, path: Path) -> None:
+    # neither the date nor random ids: the same numbers give the same file
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "asterism"}):
+        metadata = {"Date": None} if suffix == "svg" else None
+        figure.savefig(path, format=suffix, dpi=150, metadata=metadata)
+
+
+def _name(case: Mapping[str, Any], version: str) -> str:
+    return json.dumps([version, dict(case)], default=_plain, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be saved in a row")
