@@ -190,24 +190,38 @@ def require_possible(batch: Batch, integers: IntArray) -> None:
 
 
 class ImpossibleEvidence(DataError):
-    """Some measurement contradicts the others, or the rates, whatever the hidden path."""
+    """Some measurement contradicts the others, or the rates, whatever the hidden path.
+
+    ``under`` names what it is impossible under, with what could help.
+    """
 
     def __init__(
-        self, trajectory: int, label: object, node: int, time: float, name: object | None = None
+        self,
+        trajectory: int,
+        label: object,
+        node: int,
+        time: float,
+        name: object | None = None,
+        under: str = "the model: check the measurements, rates of zero, and the initial "
+        "distribution",
     ) -> None:
         self.trajectory, self.label, self.node, self.time = trajectory, label, node, time
         which = f"node {name}" if name is not None else f"node number {node}"
         super().__init__(
-            f"Trajectory {label}: what was measured of {which} at or after time {time:g} is "
-            "impossible under the model, whatever the hidden path: check the measurements, rates "
-            "of zero, and the initial distribution."
+            f"Trajectory {label}: what was measured of {which} at or after time {time:g} has "
+            f"probability zero (or one too small for a computer's numbers) under {under}."
         )
 
-    def named(self, nodes: Sequence[str]) -> ImpossibleEvidence:
-        """The same with the node's name."""
-        return ImpossibleEvidence(
-            self.trajectory, self.label, self.node, self.time, nodes[self.node]
+    def named(self, nodes: Sequence[str], method: str = "star") -> ImpossibleEvidence:
+        """The same with the node's name, and what the method has to do with it."""
+        name = nodes[self.node]
+        if method != "mean_field":
+            return ImpossibleEvidence(self.trajectory, self.label, self.node, self.time, name)
+        under = (
+            "mean field, which never uses a transition that some possible state of the parents "
+            "forbids: use method='star' or 'exact', or check the measurements and rates of zero"
         )
+        return ImpossibleEvidence(self.trajectory, self.label, self.node, self.time, name, under)
 
 
 def expected_statistics(

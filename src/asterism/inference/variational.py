@@ -45,7 +45,7 @@ def solve(
             evidence, compiled, parameters, tolerance, time_step, max_sweeps, n_jobs
         )
     except ImpossibleEvidence as problem:
-        raise problem.named(network.nodes) from None
+        raise problem.named(network.nodes, method) from None
     if np.any(solution.outcome.status == NOT_FINITE):
         d = int(np.flatnonzero(solution.outcome.status == NOT_FINITE)[0])
         label = evidence.labels[d] if evidence.labels else d
