@@ -151,6 +151,13 @@ def test_known_states_hold_and_jumps_take_effect_at_once() -> None:
     np.testing.assert_array_equal(known.max(axis=1), 1.0)
 
 
+def test_a_watched_interval_of_a_single_step() -> None:
+    network = random_network(np.random.default_rng(2), [3])
+    evidence = make_evidence([3], [0.0], [2.0], spans=[(0, 0, 0.5, 1.0, 2)])
+    (found,) = courses(network, evidence).marginals(0, np.array([0.5, 0.7, 1.0]))
+    np.testing.assert_allclose(found, [[0, 0, 1]] * 3, atol=1e-14)
+
+
 def test_before_the_start_the_marginals_at_the_start_are_repeated() -> None:
     rng = np.random.default_rng(8)
     network = random_network(rng, [2, 2])
