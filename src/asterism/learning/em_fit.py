@@ -146,6 +146,7 @@ class _Solver:
         return VariationalStep(
             self.graph, self.evidence, self.settings.method, at.rates, at.initial, logs, tolerance,
             self.settings.time_step, self.settings.n_jobs,
+            bool(self.coordinates.nodes or self.coordinates.initial_groups),
         )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from asterism.inference.evidence import Evidence, FloatArray, IntArray, Points
 from asterism.inference.exact import exact_expectations, prepare
 from asterism.inference.exact_posterior import diagonal_index
 from asterism.inference.joint_pattern import JOINT_LIMIT
+from asterism.inference.point_values import point_marginals, set_log_likelihoods
 from asterism.inference.refine import solve_on_grids
 from asterism.kernels.solve import CONVERGED
 from asterism.model.compiled import CompiledGraph, CompiledNetwork
@@ -95,10 +96,13 @@ class VariationalStep:
         tolerance: float,
         time_step: float | None,
         n_jobs: int,
+        with_points: bool = True,
     ) -> None:
+        """``with_points=False`` saves the probabilities at measurements and starts: all zero."""
         self._graph = graph
         self._method = method
         self._n_jobs = n_jobs
+        self._with_points = with_points
         watched, self._old_places, self._start_places = _with_start_points(evidence, graph)
         self._n_values = len(watched.points.log_likelihood)
         flat = self._spread(log_likelihood)
@@ -132,7 +136,7 @@ class VariationalStep:
         dwell, transitions = np.zeros(0), np.zeros(0)
         settled = True
         for part in self._parts:
-            variational.set_log_likelihoods(part.batch, flat[part.values])
+            set_log_likelihoods(part.batch, flat[part.values])
             outcome = variational.run(
                 part.batch,
                 parameters,
@@ -142,7 +146,8 @@ class VariationalStep:
                 n_jobs=self._n_jobs,
             )
             log_evidence[part.trajectories] = outcome.evidence
-            points[part.values] = variational.point_marginals(part.batch, parameters)
+            if self._with_points:
+                points[part.values] = point_marginals(part.batch, parameters, self._n_jobs)
             found = variational.expected_statistics(part.batch, parameters, self._n_jobs)
             dwell = dwell + found[0] if len(dwell) else found[0]
             transitions = transitions + found[1] if len(transitions) else found[1]
