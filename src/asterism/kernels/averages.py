@@ -33,7 +33,7 @@ def node_moments(problem, moments, trajectory, node):
 
 
 @inner
-def _multiply_in_parent(weights, n_weights, own, size, first, count, inverse_width, skipped):
+def multiply_in_parent(weights, n_weights, own, size, first, count, inverse_width, skipped):
     """Refine configuration weights by one more parent, in place (from the last row backwards)."""
     for u in range(n_weights - 1, -1, -1):
         for x in range(size - 1, -1, -1):
@@ -78,8 +78,8 @@ def configuration_weights(
 ):
     """Probability of each parent configuration of ``node`` on steps first … first+count−1.
 
-    With ``skip`` ≥ 0 that parent is left out: its factor is one for each of its states (for a
-    summary: it adds nothing), which gives the average conditional on its state.
+    The parent in slot ``skip``, if there is one, is left out: its factor is one for each of its
+    states (for a summary: it adds nothing), which gives the average conditional on its state.
     """
     begin = problem.node[node, PARENTS]
     n_parents = problem.node[node + 1, PARENTS] - begin
@@ -114,22 +114,20 @@ def configuration_weights(
         parent = problem.edge[begin + slot, PARENT]
         size = problem.node[parent, STATES]
         own = node_moments(problem, moments, trajectory, parent)
-        _multiply_in_parent(
-            weights, n_weights, own, size, first, count, inverse_width, slot == skip
-        )
+        multiply_in_parent(weights, n_weights, own, size, first, count, inverse_width, slot == skip)
         n_weights *= size
 
 
 @inner
-def average_table(table, begin, size, n_weights, weights, count, out):
+def average_table(table, size, n_weights, weights, count, out):
     """out(x,y) = Σ_u weights(u) table(u,x,y) for each step of the block."""
     rows = size * size
     for row in range(rows):
-        value = table[begin + row]
+        value = table[row]
         for k in range(count):
             out[row, k] = weights[0, k] * value
     for u in range(1, n_weights):
-        block = begin + u * rows
+        block = u * rows
         for row in range(rows):
             value = table[block + row]
             for k in range(count):

@@ -278,3 +278,119 @@ def solve_marginal(
             stalled = 0
             best = residual
     return max_iterations, ITERATION_LIMIT, -1, -1
+
+
+@kernel
+def update_all_rates(
+    problem,
+    rates,
+    table,
+    initial,
+    geometric,
+    allowed,
+    shape,
+    rate,
+    exact_point,
+    learn_initial,
+    starts,
+    n_trajectories,
+    dwell,
+    transitions,
+    summary,
+):
+    """Energy, Gamma terms and new rates of every node from summed statistics (see above)."""
+    summary[ENERGY] = 0.0
+    summary[GAMMA_TERMS] = 0.0
+    summary[RATE_CHANGE] = 0.0
+    for node in range(problem.node.shape[0] - 1):
+        if problem.node[node, IS_EXOGENOUS] == 1:
+            continue
+        energy, gamma_terms = node_energy_and_gamma_terms(
+            problem, rates, allowed, node, shape, rate, dwell, transitions
+        )
+        summary[ENERGY] += energy
+        summary[GAMMA_TERMS] += gamma_terms
+        change = update_node_rates(
+            problem,
+            rates,
+            table,
+            allowed,
+            node,
+            shape,
+            rate,
+            exact_point,
+            geometric,
+            dwell,
+            transitions,
+        )
+        if learn_initial:
+            size = problem.node[node, STATES]
+            begin = problem.node[node, INITIAL]
+            for x in range(size):
+                value = (starts[begin + x] + 1.0 / size) / (n_trajectories + 1.0)
+                change = max(change, abs(value - initial[begin + x]))
+                initial[begin + x] = value
+        summary[RATE_CHANGE] = max(summary[RATE_CHANGE], change)
+
+
+@kernel
+def sweep_and_count(
+    problem,
+    rates,
+    table,
+    initial,
+    geometric,
+    with_pull,
+    damping,
+    moments,
+    chosen,
+    dwell,
+    transitions,
+    starts,
+    totals,
+    bad,
+):
+    """One sweep of the chosen trajectories, their statistics added to the given arrays.
+
+    ``bad`` receives node and trajectory of impossible evidence.
+    """
+    longest = 1
+    for d in chosen:
+        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
+    work = make_work(problem, longest)
+    for d in chosen:
+        prepare_trajectory(problem, d, work)
+        bad_node, _ = sweep_trajectory(
+            problem,
+            rates,
+            table,
+            initial,
+            geometric,
+            with_pull,
+            damping,
+            moments,
+            d,
+            work,
+            totals,
+        )
+        if bad_node >= 0:
+            bad[0] = bad_node
+            bad[1] = d
+            return
+        for i in range(starts.shape[0]):
+            starts[i] += work.starts[i]
+        for node in range(problem.node.shape[0] - 1):
+            if problem.node[node, IS_EXOGENOUS] == 0:
+                add_node_statistics(
+                    problem, rates, geometric, moments, d, node, dwell, transitions, work
+                )
+        for link in range(problem.link_start[d], problem.link_start[d + 1]):
+            if problem.link[link, IS_JUMP] == 1:
+                add_jump_statistics(problem, link, transitions)
+
+
+@kernel
+def reset_moments(problem, moments, chosen):
+    """Uninformed moments of the chosen trajectories."""
+    for d in chosen:
+        start_moments(problem, d, moments)

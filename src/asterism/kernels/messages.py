@@ -33,6 +33,7 @@ from asterism.kernels.arrays import (
     MARK,
     MEMBER,
     MEMBERS,
+    PARENTS,
     POINT,
     SLOT,
     SPAN,
@@ -124,31 +125,69 @@ def prepare_trajectory(problem, trajectory, work):
 
 
 @inner
+def propagate_block(size, width, block, count, work):
+    """Propagators of a block of steps from its generators, both in ``work.steps``."""
+    rows = size * size
+    here = work.steps[block]
+    generator = here[:rows]
+    propagator = here[rows : 2 * rows]
+    log_scale = here[2 * rows + 3]
+    closed = False
+    if size == 2:
+        coefficients = here[2 * rows : 2 * rows + 3]
+        closed = two_state_series(generator, width, count, coefficients, propagator, log_scale)
+    work.is_closed[block] = closed
+    if not closed:
+        general_propagator(generator, width, size, count, propagator, log_scale, work.matrices)
+
+
+@inner
+def step_moments(size, width, first, count, clamped, work):
+    """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[8]``."""
+    rows = size * size
+    here = work.steps[first // BLOCK]
+    generator = here[:rows]
+    forward = here[2 * rows + 4 + size : 2 * rows + 4 + 2 * size]
+    backward = here[2 * rows + 4 + 2 * size : 2 * rows + 4 + 3 * size]
+    fresh = work.matrices[8]
+    if work.is_closed[first // BLOCK]:
+        coefficients = here[2 * rows : 2 * rows + 3]
+        two_state_moments(generator, width, count, coefficients, forward, backward, fresh)
+    else:
+        general_moments(generator, width, size, count, forward, backward, fresh, work.matrices)
+    if clamped:
+        for k in range(count):
+            state = work.clamp[first + k]
+            if state >= 0:
+                for row in range(rows):
+                    fresh[row, k] = 0.0
+                fresh[state * size + state, k] = width[k]
+
+
+@inner
 def node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work):
     """Averaged generator (off-diagonal) with exit rates and ψ on the diagonal, and its propagator.
 
     The equations: A(x,y) = E[R(x,y)] (star) or exp E[ln R(x,y)] (mean field, ``geometric``),
-    A(x,x) = E[R(x,x)] + ψ(x). ψ itself is kept in ``work.pull``.
+    A(x,x) = E[R(x,x)] + ψ(x). ψ itself is kept too.
     """
     size = problem.node[node, STATES]
     rows = size * size
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
+    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
         steps_here = work.steps[block]
         generator = steps_here[:rows]
-        propagator = steps_here[rows : 2 * rows]
-        coefficients = steps_here[2 * rows : 2 * rows + 3]
-        log_scale = steps_here[2 * rows + 3]
         pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
         configuration_weights(
             problem,
             moments,
             trajectory,
             node,
-            -1,
+            nobody,
             first,
             count,
             work.inverse_width,
@@ -156,8 +195,7 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
             work.configurations[1],
         )
         average_table(
-            table,
-            problem.node[node, TABLE],
+            table[problem.node[node, TABLE] :],
             size,
             problem.node[node, CONFIGURATIONS],
             work.configurations[0],
@@ -194,27 +232,7 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
                     pull[x, k] *= work.inverse_width[first + k]
                     generator[x * size + x, k] += pull[x, k]
         width = problem.width[first_step + first : first_step + first + count]
-        closed = False
-        if size == 2:
-            closed = two_state_series(
-                generator,
-                width,
-                count,
-                coefficients,
-                propagator,
-                log_scale,
-            )
-        work.is_closed[block] = closed
-        if not closed:
-            general_propagator(
-                generator,
-                width,
-                size,
-                count,
-                propagator,
-                log_scale,
-                work.matrices,
-            )
+        propagate_block(size, width, block, count, work)
 
 
 @inner
@@ -515,8 +533,6 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
     """
     size = problem.node[node, STATES]
     rows = size * size
-    forward = 2 * rows + 4 + size
-    backward = forward + size
     own = node_moments(problem, moments, trajectory, node)
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
@@ -530,35 +546,8 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
         width = problem.width[first_step + first : first_step + first + count]
         steps_here = work.steps[block]
         generator = steps_here[:rows]
-        pull = steps_here[2 * rows + 4 : forward]
-        if work.is_closed[block]:
-            two_state_moments(
-                generator,
-                width,
-                count,
-                steps_here[2 * rows : 2 * rows + 3],
-                steps_here[forward:backward],
-                steps_here[backward : backward + size],
-                fresh,
-            )
-        else:
-            general_moments(
-                generator,
-                width,
-                size,
-                count,
-                steps_here[forward:backward],
-                steps_here[backward : backward + size],
-                fresh,
-                work.matrices,
-            )
-        if clamped:
-            for k in range(count):
-                state = work.clamp[first + k]
-                if state >= 0:
-                    for row in range(rows):
-                        fresh[row, k] = 0.0
-                    fresh[state * size + state, k] = width[k]
+        pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
+        step_moments(size, width, first, count, clamped, work)
         for x in range(size):
             for y in range(size):
                 row = x * size + y

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from asterism.kernels._jit import inner, kernel
-from asterism.kernels.arrays import CONFIGURATIONS, DWELL, IS_EXOGENOUS, IS_JUMP, STATES, TABLE
+from asterism.kernels.arrays import (
+    CONFIGURATIONS,
+    DWELL,
+    IS_EXOGENOUS,
+    IS_JUMP,
+    PARENTS,
+    STATES,
+    TABLE,
+)
 from asterism.kernels.averages import configuration_weights, node_moments
 from asterism.kernels.links import add_jump_statistics
 from asterism.kernels.messages import BLOCK, make_work, prepare_trajectory
@@ -23,10 +31,10 @@ def add_node_statistics(
     dwell_begin = problem.node[node, DWELL]
     steps = own.shape[1]
     weights = work.configurations[0]
+    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
-        nobody = -1
         configuration_weights(
             problem,
             moments,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,12 @@ from asterism.errors import AsterismError
 from asterism.inference.batch import Batch, ImpossibleEvidence
 from asterism.inference.evidence import Evidence, FloatArray
 from asterism.inference.grid import build_even_grid, build_grid, find_breakpoints
-from asterism.inference.layout import build_problem, edge_array, node_array
+from asterism.inference.layout import build_problem, edge_array, geometric_table, node_array
 from asterism.inference.memory import require_memory
 from asterism.kernels import marginal
 from asterism.kernels.arrays import DWELL, TABLE, Problem
 from asterism.kernels.solve import N_TOTALS
+from asterism.learning.large import Ending, Unknowns, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.model.priors import GammaPrior
 
@@ -36,6 +38,7 @@ Parents = tuple[tuple[int, ...], ...]
 
 _FIRST_RATE_SPREAD = 0.05
 _MIN_ITERATIONS = 4
+_LARGE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,14 @@ class Scorer:
     tolerance: float
     max_iterations: int
 
-    def solve(self, parents: Parents, warm: GraphSolution | None = None) -> GraphSolution:
-        """Solve a graph, starting from the solution of a similar one if given."""
+    def solve(
+        self, parents: Parents, warm: GraphSolution | None = None, n_jobs: int | None = None
+    ) -> GraphSolution:
+        """Solve a graph, starting from the solution of a similar one if given.
+
+        With ``n_jobs`` the trajectories are shared among threads (large networks, looser
+        tolerance); otherwise one kernel does it all, and threads may solve graphs side by side.
+        """
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self._problem(graph)
         rates, allowed = self._start_rates(parents, graph, warm)
@@ -88,23 +97,42 @@ class Scorer:
         moments = np.empty_like(self.base.moments) if warm is None else warm.moments.copy()
         if warm is not None and len(problem.marginals) == len(warm.marginals):
             problem.marginals[:] = warm.marginals
-        table = rates
-        if self.geometric:
-            table = np.where(rates > 0.0, np.log(np.where(rates > 0.0, rates, 1.0)), rates)
-            table[allowed & ~(rates > 0.0)] = marginal.LOG_OF_ZERO_RATE
-            table[~allowed & (rates == 0.0)] = marginal.LOG_OF_ZERO_RATE
+        table = geometric_table(rates, graph) if self.geometric else rates
+        initial = (self.initial if warm is None else warm.initial).copy()
+        unknowns = Unknowns(rates, table, initial, moments)
+        solve = self._solve_in_one if n_jobs is None else partial(self._solve_large, n_jobs)
+        end = solve(problem, unknowns, allowed, restart)
+        self._require_success(end)
+        evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
+        energy = float(end.summary[marginal.ENERGY])
+        return GraphSolution(
+            parents=parents,
+            score=evidence - energy + float(end.summary[marginal.GAMMA_TERMS]),
+            log_evidence=evidence,
+            rates=rates,
+            moments=moments,
+            marginals=problem.marginals,
+            dwell=end.dwell,
+            transitions=end.transitions,
+            initial=initial,
+            n_iterations=end.n_iterations,
+            converged=end.status == marginal.CONVERGED,
+        )
+
+    def _solve_in_one(
+        self, problem: Problem, unknowns: Unknowns, allowed: BoolArray, restart: bool
+    ) -> Ending:
         dwell = np.zeros(int(problem.node[-1, DWELL]))
         transitions = np.zeros(int(problem.node[-1, TABLE]))
         totals = np.zeros((self.evidence.n_trajectories, N_TOTALS))
         summary = np.zeros(marginal.N_SUMMARY)
-        initial = (self.initial if warm is None else warm.initial).copy()
         iterations, status, node, trajectory = marginal.solve_marginal(
             problem,
-            rates,
-            table,
-            initial,
+            unknowns.rates,
+            unknowns.table,
+            unknowns.initial,
             self.geometric,
-            moments,
+            unknowns.moments,
             allowed,
             self.shape,
             self.rate,
@@ -119,7 +147,37 @@ class Scorer:
             totals,
             summary,
         )
-        if status == marginal.IMPOSSIBLE:
+        bad = np.array([node, trajectory])
+        return Ending(dwell, transitions, summary, int(iterations), int(status), bad)
+
+    def _solve_large(
+        self,
+        n_jobs: int,
+        problem: Problem,
+        unknowns: Unknowns,
+        allowed: BoolArray,
+        restart: bool,
+    ) -> Ending:
+        return solve_in_threads(
+            problem,
+            unknowns,
+            allowed,
+            geometric=self.geometric,
+            shape=self.shape,
+            rate=self.rate,
+            exact_point=self.digamma,
+            learn_initial=self.learn_initial,
+            restart=restart,
+            min_iterations=_MIN_ITERATIONS,
+            max_iterations=self.max_iterations,
+            tolerance=max(self.tolerance, _LARGE_TOLERANCE),
+            n_jobs=n_jobs,
+        )
+
+    def _require_success(self, end: Ending) -> None:
+        """Raise where the data are impossible or numbers left their range."""
+        if end.status == marginal.IMPOSSIBLE:
+            node, trajectory = int(end.bad[0]), int(end.bad[1])
             labels = self.evidence.labels
             raise ImpossibleEvidence(
                 trajectory,
@@ -127,25 +185,22 @@ class Scorer:
                 node,
                 float(self.evidence.start[trajectory]),
             )
-        if status == marginal.NOT_FINITE:
+        if end.status == marginal.NOT_FINITE:
             raise AsterismError(
                 "The iteration left the range of finite numbers; the likelihoods are too extreme. "
                 "Check the emission's scale and the prior's rate."
             )
-        evidence = float(summary[marginal.TOTAL_EVIDENCE])
-        return GraphSolution(
-            parents=parents,
-            score=evidence - float(summary[marginal.ENERGY]) + float(summary[marginal.GAMMA_TERMS]),
-            log_evidence=evidence,
-            rates=rates,
-            moments=moments,
-            marginals=problem.marginals,
-            dwell=dwell,
-            transitions=transitions,
-            initial=initial,
-            n_iterations=int(iterations),
-            converged=status == marginal.CONVERGED,
-        )
+
+    def problem_of(self, parents: Parents) -> Problem:
+        """The evidence laid out for one graph."""
+        return self._problem(compile_graph(list(self.n_states), [list(p) for p in parents]))
+
+    def table_of(self, solution: GraphSolution) -> FloatArray:
+        """What the method averages over parents, for a solved graph."""
+        if not self.geometric:
+            return solution.rates
+        graph = compile_graph(list(self.n_states), [list(p) for p in solution.parents])
+        return geometric_table(solution.rates, graph)
 
     def _problem(self, graph: CompiledGraph) -> Problem:
         """The evidence with another graph; rebuilt where exactly timed jumps link families."""

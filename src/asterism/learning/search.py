@@ -21,6 +21,7 @@ from asterism.inference.batch import ImpossibleEvidence
 from asterism.inference.evidence import FloatArray
 from asterism.inference.threads import map_chunks
 from asterism.learning.families import family_tuple
+from asterism.learning.gamma_terms import posterior_mean_rates
 from asterism.learning.lone import LoneNodes, fit_lone_nodes
 from asterism.learning.progress import Progress, Silent
 from asterism.learning.result import FamilyTable, SearchResult
@@ -131,7 +132,10 @@ def best_of_starts(task: SearchTask) -> SearchState:
     for start in range(task.settings.n_init):
         graph = _required_graph(task) if start == 0 else _random_graph(task, rng)
         state = exhaustive_search(task, graph)
-        if best is None or _total(task, state.solution) > _total(task, best.solution) + 1e-9:
+        if (
+            best is None
+            or total_score(task, state.solution) > total_score(task, best.solution) + 1e-9
+        ):
             best = state
     assert best is not None
     return best
@@ -154,7 +158,7 @@ def exhaustive_search(task: SearchTask, graph: Parents) -> SearchState:
         state.history.append(
             {
                 "sweep": sweep + 1,
-                "score": _total(task, state.solution),
+                "score": total_score(task, state.solution),
                 "changed_families": sum(a != b for a, b in zip(before, state.solution.parents)),
                 "scored_graphs": len(known),
             }
@@ -201,7 +205,7 @@ def _improve(task: SearchTask, state: SearchState, child: int, known: dict[Paren
         state.solution = solved.get(best) or task.scorer.solve(best, current)
 
 
-def _total(task: SearchTask, solution: GraphSolution) -> float:
+def total_score(task: SearchTask, solution: GraphSolution) -> float:
     """Score with the structure prior."""
     prior = sum(
         float(task.prior.log_prior(n, np.array([_padded(p)], dtype=np.int64))[0])
@@ -292,13 +296,21 @@ def _network(task: SearchTask, solution: GraphSolution, order: list[str]) -> Net
     parents: dict[str, list[str]] = {}
     rates: dict[str, Any] = {}
     initial: dict[str, FloatArray] = {}
-    offset = 0
+    offset = dwell_offset = 0
     table_of: dict[str, FloatArray] = {}
     for n, name in enumerate(task.nodes):
         shape = (*(sizes[m] for m in solution.parents[n]), sizes[n], sizes[n])
         count = int(np.prod(shape))
-        table_of[name] = solution.rates[offset : offset + count].reshape(shape)
+        n_dwell = count // sizes[n]
+        table_of[name] = posterior_mean_rates(
+            solution.transitions[offset : offset + count].reshape(shape),
+            solution.dwell[dwell_offset : dwell_offset + n_dwell].reshape(shape[:-1]),
+            task.scorer.shape,
+            task.scorer.rate,
+            task.scorer.allowed[n],
+        )
         offset += count
+        dwell_offset += n_dwell
     start = np.concatenate([[0], np.cumsum(sizes)])
     for name in order:
         n = task.nodes.index(name)
@@ -326,4 +338,4 @@ def score_graph(
     task = prepare(settings, data, Silent(), nodes)
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
-    return _total(task, task.scorer.solve(parents))
+    return total_score(task, task.scorer.solve(parents))

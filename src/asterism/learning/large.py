@@ -1,0 +1,154 @@
+"""One coupled solve of a large graph, its trajectories shared among threads.
+
+The same iteration as ``kernels.marginal.solve_marginal``, with the loop over sweeps here: each
+sweep runs in threads over a fixed partition of the trajectories, and statistics are summed in the
+order of the partition, so that the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.inference.batch import sum_in_order
+from asterism.inference.evidence import FloatArray
+from asterism.inference.threads import chunks, map_chunks
+from asterism.kernels import marginal
+from asterism.kernels.arrays import DWELL, TABLE, Problem
+from asterism.kernels.solve import EVIDENCE, N_TOTALS, RESIDUAL
+
+_CHUNKS = 16
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """What the iteration changes: the start going in, the solution coming out."""
+
+    rates: FloatArray
+    table: FloatArray
+    """``rates`` itself for the star."""
+    initial: FloatArray
+    moments: FloatArray
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the iteration ended, with the last sweep's statistics."""
+
+    dwell: FloatArray
+    transitions: FloatArray
+    summary: FloatArray
+    n_iterations: int
+    status: int
+    bad: NDArray[np.int64]
+    """Node and trajectory of impossible evidence."""
+
+
+def solve_in_threads(
+    problem: Problem,
+    unknowns: Unknowns,
+    allowed: NDArray[np.bool_],
+    *,
+    geometric: bool,
+    shape: float,
+    rate: float,
+    exact_point: bool,
+    learn_initial: bool,
+    restart: bool,
+    min_iterations: int,
+    max_iterations: int,
+    tolerance: float,
+    n_jobs: int,
+) -> Ending:
+    """Iterate to self-consistency; arguments as in ``solve_marginal``."""
+    n_trajectories = len(problem.step_start) - 1
+    pieces = chunks(n_trajectories, _CHUNKS)
+    totals = np.zeros((n_trajectories, N_TOTALS))
+    summary = np.zeros(marginal.N_SUMMARY)
+    bad = np.full(2, -1, dtype=np.int64)
+    with_pull = not restart
+    damping, best, stalled, previous = 1.0, np.inf, 0, np.inf
+    dwell = transitions = np.zeros(0)
+
+    def reset(first: int, last: int) -> None:
+        marginal.reset_moments(problem, unknowns.moments, np.arange(first, last))
+
+    def sweep(first: int, last: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        part = (
+            np.zeros(int(problem.node[-1, DWELL])),
+            np.zeros(int(problem.node[-1, TABLE])),
+            np.zeros(len(unknowns.initial)),
+        )
+        marginal.sweep_and_count(
+            problem,
+            unknowns.rates,
+            unknowns.table,
+            unknowns.initial,
+            geometric,
+            with_pull,
+            damping,
+            unknowns.moments,
+            np.arange(first, last),
+            *part,
+            totals,
+            bad,
+        )
+        return part
+
+    if restart:
+        map_chunks(reset, pieces, n_jobs)
+    status = marginal.ITERATION_LIMIT
+    iteration = 0
+    while iteration < max_iterations:
+        iteration += 1
+        parts = map_chunks(sweep, pieces, n_jobs)
+        if bad[0] >= 0:
+            status = marginal.IMPOSSIBLE
+            break
+        with_pull = True
+        dwell, transitions, starts = (sum_in_order([p[i] for p in parts]) for i in range(3))
+        marginal.update_all_rates(
+            problem,
+            unknowns.rates,
+            unknowns.table,
+            unknowns.initial,
+            geometric,
+            allowed,
+            shape,
+            rate,
+            exact_point,
+            learn_initial,
+            starts,
+            n_trajectories,
+            dwell,
+            transitions,
+            summary,
+        )
+        evidence = float(totals[:, EVIDENCE].sum())
+        residual = float(totals[:, RESIDUAL].max())
+        summary[marginal.TOTAL_EVIDENCE] = evidence
+        summary[marginal.LARGEST_RESIDUAL] = residual
+        if not np.isfinite(evidence):
+            status = marginal.NOT_FINITE
+            break
+        score = evidence - summary[marginal.ENERGY] + summary[marginal.GAMMA_TERMS]
+        moved = abs(score - previous)
+        previous = score
+        change = max(residual, float(summary[marginal.RATE_CHANGE]))
+        # scores of large networks are large: a relative measure of their settling
+        if (
+            iteration >= min_iterations
+            and change <= tolerance
+            and moved <= tolerance * max(1.0, abs(score))
+        ):
+            status = marginal.CONVERGED
+            break
+        if residual < 0.95 * best:
+            best, stalled = residual, 0
+        else:
+            stalled += 1
+        if stalled >= 6:
+            damping, stalled, best = max(0.1, 0.6 * damping), 0, residual
+    return Ending(dwell, transitions, summary, iteration, status, bad)

@@ -1,0 +1,95 @@
+"""A map over tasks that share one large input: threads here, a Dask cluster where one is set.
+
+Threads need no copies of the input and the kernels release the interpreter lock; measured against
+processes they are as fast and start at once. Under ``joblib.parallel_config(backend="dask")`` the
+input is sent to every worker once and the tasks go to the cluster, which repeats those of a lost
+worker. Results come back in the order of the tasks, whoever computed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.inference.evidence import FloatArray
+from asterism.inference.threads import map_chunks
+from asterism.kernels.arrays import Problem
+from asterism.learning.progress import Progress
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class SharedInput:
+    """What all local solves of one stage have in common."""
+
+    problem: Problem
+    table: FloatArray
+    initial: FloatArray
+    geometric: bool
+    moments: FloatArray
+    lone_rates: tuple[FloatArray, ...]
+    allowed: tuple[NDArray[np.bool_], ...]
+    shape: float
+    rate: float
+    digamma: bool
+
+
+def map_tasks(
+    work: Callable[..., Result],
+    shared: Any,
+    tasks: Sequence[tuple[Any, ...]],
+    n_jobs: int,
+    progress: Progress,
+) -> Iterator[Result]:
+    """``work(shared, *task)`` of every task, in order."""
+    client = _dask_client()
+    if client is not None:
+        yield from _map_on_cluster(client, work, shared, tasks, progress)
+        return
+
+    def one(first: int, _: int) -> Result:
+        result = work(shared, *tasks[first])
+        progress.advance(_size(tasks[first]))
+        return result
+
+    yield from map_chunks(one, [(i, i + 1) for i in range(len(tasks))], n_jobs)
+
+
+def _size(task: tuple[Any, ...]) -> int:
+    """Families in a task, for the progress display."""
+    return sum(len(f) for f in task[1]) if len(task) > 1 else 1
+
+
+def _dask_client() -> Any:
+    """The client of the Dask backend that joblib is set to use, or None."""
+    import sys
+
+    if "distributed" not in sys.modules:
+        return None
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend()
+    return getattr(backend, "client", None)
+
+
+def _map_on_cluster(
+    client: Any,
+    work: Callable[..., Result],
+    shared: Any,
+    tasks: Sequence[tuple[Any, ...]],
+    progress: Progress,
+) -> Iterator[Result]:
+    everywhere = client.scatter(shared, broadcast=True, hash=False)
+    futures = [client.submit(work, everywhere, *task, pure=False) for task in tasks]
+    try:
+        for task, future in zip(tasks, futures):
+            result = future.result()
+            progress.advance(_size(task))
+            yield result
+    finally:
+        client.cancel(futures)

@@ -1,0 +1,274 @@
+"""Search for large networks: screen all pairs, solve families locally, couple once per sweep.
+
+1. *Screening.* With every node solved alone and its moments frozen, the expected statistics of all
+   single-parent families are matrix products over time; the best ``n_candidates`` per node stay.
+   A pure interaction of two parents, each without effect alone, escapes this stage: raise
+   ``n_candidates`` or search exhaustively if that is to be feared.
+2. *Local solves.* Each family of up to ``max_parents`` among the candidates is scored by iterating
+   only that node's messages and rates, the others frozen.
+3. *Coupling.* The graph of the best families is solved once as a whole; families are scored again
+   around that solution, until the graph stops changing.
+
+Memory grows linearly with the number of nodes; nothing of size N² is ever stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from asterism.errors import ModelError
+from asterism.inference.evidence import FloatArray, IntArray
+from asterism.inference.memory import require_memory
+from asterism.inference.threads import chunks
+from asterism.kernels import local
+from asterism.learning.families import family_tuple
+from asterism.learning.parallel import SharedInput, map_tasks
+from asterism.learning.result import FamilyTable
+from asterism.learning.score import GraphSolution, Parents
+from asterism.learning.search import SearchState, SearchTask, total_score
+
+_BLOCK_OF_CHILDREN = 64
+_PARENTS_AT_ONCE = 4096
+_NODES_PER_TASK = 16
+_LOCAL_TOLERANCE = 1e-4
+_LOCAL_ITERATIONS = 60
+_SPREAD = 0.3
+_HOPELESS = 30.0  # families this many nats below a node's best are not scored again
+
+
+def screened_search(task: SearchTask) -> SearchState:
+    """All three stages; the state's tables hold the families around the final graph."""
+    if len(task.scorer.base.problem.link) > 1:
+        raise ModelError(
+            "search='screened' cannot use exactly timed jumps or joint measurements yet; use "
+            "search='exhaustive', or give the jumps as measurements."
+        )
+    empty: Parents = tuple(() for _ in task.nodes)
+    task.progress.start(1, "solving every node alone")
+    solution = task.scorer.solve(empty, n_jobs=task.settings.n_jobs)
+    task.progress.finish()
+    candidates = screen(task, solution)
+    families = {
+        child: task.prior.families(child, among=candidates[child]) for child in task.prior.children
+    }
+    state = SearchState(solution=solution)
+    for sweep in range(task.settings.max_sweeps):
+        before = state.solution.parents
+        context = "lone" if sweep == 0 else f"sweep {sweep}"
+        scores = local_scores(task, state.solution, families, context)
+        graph = list(before)
+        for child, rows in families.items():
+            table = FamilyTable(rows, scores[child] + task.prior.log_prior(child, rows))
+            state.tables[child] = table
+            graph[child] = family_tuple(rows[int(table.ranking(task.nodes)[0])])
+        state.n_sweeps = sweep + 1
+        if sweep > 0 and tuple(graph) == before:
+            state.settled = True
+            _note(task, state, 0, families)
+            break
+        changed = sum(a != b for a, b in zip(before, graph))
+        task.progress.start(1, "solving the whole graph")
+        state.solution = task.scorer.solve(
+            tuple(graph), state.solution, n_jobs=task.settings.n_jobs
+        )
+        task.progress.finish()
+        state.unconverged = int(not state.solution.converged)
+        _note(task, state, changed, families)
+        families = {c: _survivors(state.tables[c]) for c in families}
+    return state
+
+
+def _note(
+    task: SearchTask, state: SearchState, changed: int, families: dict[int, IntArray]
+) -> None:
+    state.history.append(
+        {
+            "sweep": state.n_sweeps,
+            "score": total_score(task, state.solution),
+            "changed_families": changed,
+            "scored_families": sum(len(rows) for rows in families.values()),
+        }
+    )
+
+
+def _survivors(table: FamilyTable) -> IntArray:
+    """Families worth scoring again."""
+    return table.parents[table.scores >= table.scores.max() - _HOPELESS]
+
+
+# ---- screening ------------------------------------------------------------------------------
+
+
+def screen(task: SearchTask, solution: GraphSolution) -> dict[int, IntArray]:
+    """For each node, the candidates with the largest gain as its only parent."""
+    keep = task.settings.n_candidates
+    scorer, prior = task.scorer, task.prior
+    n_nodes = len(task.nodes)
+    few = max((len(prior.candidates(c)) for c in prior.children), default=0) <= keep
+    if few:
+        return {c: prior.candidates(c) for c in prior.children}
+    sizes = np.array(scorer.n_states)
+    averages = _Averages.of(scorer.base.grid.step_start, solution.moments, sizes)
+    chosen: dict[int, IntArray] = {}
+    children = np.array(prior.children)
+    task.progress.start(len(children), "screening all pairs")
+    for size in np.unique(sizes[children]):
+        group = children[sizes[children] == size]
+        for first in range(0, len(group), _BLOCK_OF_CHILDREN):
+            block = group[first : first + _BLOCK_OF_CHILDREN]
+            gains = _gains(task, solution, averages, block, int(size))
+            for row, child in enumerate(block):
+                possible = prior.candidates(int(child))
+                mine = gains[row, possible] + _single_prior(task, int(child), possible)
+                required = np.array(sorted(prior.required.get(int(child), ())), dtype=np.int64)
+                # ties are broken by the number of the node, i.e. by its name
+                best = possible[np.argsort(-mine, kind="stable")[:keep]]
+                chosen[int(child)] = np.union1d(best, required)
+            task.progress.advance(len(block))
+    task.progress.finish()
+    assert n_nodes >= len(chosen)
+    return chosen
+
+
+def _single_prior(task: SearchTask, child: int, possible: IntArray) -> FloatArray:
+    return np.asarray(task.prior.log_prior(child, possible[:, None]), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Averages:
+    """Moments regrouped for matrix products over all steps of all trajectories."""
+
+    moments: FloatArray
+    """(Σ S², steps): ∫ f(x) ρ(y) of every node and step."""
+    row_start: IntArray
+
+    @classmethod
+    def of(cls, step_start: IntArray, moments: FloatArray, sizes: IntArray) -> _Averages:
+        squares = int((sizes**2).sum())
+        n_steps = int(step_start[-1])
+        require_memory(8.0 * squares * n_steps, "screening", "a larger time_step")
+        grouped = np.empty((squares, n_steps))
+        for first, last in pairwise(step_start):
+            piece = moments[first * squares : last * squares]
+            grouped[:, first:last] = piece.reshape(squares, last - first)
+        return cls(grouped, np.concatenate([[0], np.cumsum(sizes**2)]))
+
+
+def _gains(
+    task: SearchTask, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
+) -> FloatArray:
+    """(children of the block, all nodes) gains of every possible single parent."""
+    scorer = task.scorer
+    sizes = np.array(scorer.n_states)
+    squares = size * size
+    width = scorer.base.grid.width
+    rows = (averages.row_start[block][:, None] + np.arange(squares)).ravel()
+    own = averages.moments[rows]
+    start = np.concatenate([[0], np.cumsum(sizes**2)])
+    rates = solution.rates[(start[block][:, None] + np.arange(squares)).ravel()]
+    factor = np.ones_like(rates) if scorer.geometric else rates
+    diagonal = np.tile(np.eye(size, dtype=bool).ravel(), len(block))
+    factor = np.where(diagonal, 1.0, factor)
+    own = own * factor[:, None]
+    total = own.sum(axis=1)
+    allowed = np.array([scorer.allowed[n].ravel() for n in block])
+    gains = np.full((len(block), len(sizes)), -np.inf)
+    inverse = 1.0 / width
+    for parent_size in np.unique(sizes):
+        parents = np.flatnonzero(sizes == parent_size)
+        for first in range(0, len(parents), _PARENTS_AT_ONCE):
+            some = parents[first : first + _PARENTS_AT_ONCE]
+            products = np.empty((int(parent_size), len(rows), len(some)))
+            for u in range(int(parent_size) - 1):
+                of_state = averages.moments[averages.row_start[some] + u * int(parent_size) + u]
+                np.matmul(own * inverse, of_state.T, out=products[u])
+            # the states of a parent exclude each other and one of them holds
+            products[-1] = total[:, None] - products[:-1].sum(axis=0)
+            found = np.empty((len(block), len(some)))
+            local.single_parent_gains(
+                np.ascontiguousarray(products[:, diagonal]),
+                products,
+                total[diagonal],
+                total,
+                size,
+                int(parent_size),
+                allowed,
+                scorer.shape,
+                scorer.rate,
+                found,
+            )
+            gains[:, some] = found
+    return gains
+
+
+# ---- local solves ---------------------------------------------------------------------------
+
+
+def local_scores(
+    task: SearchTask, solution: GraphSolution, families: dict[int, IntArray], context: str
+) -> dict[int, FloatArray]:
+    """Scores of the listed families of every node around one solution."""
+    scorer = task.scorer
+    children = sorted(families)
+    shared = SharedInput(
+        problem=scorer.problem_of(solution.parents),
+        table=scorer.table_of(solution),
+        initial=solution.initial,
+        geometric=scorer.geometric,
+        moments=solution.moments,
+        lone_rates=scorer.lone_rates,
+        allowed=scorer.allowed,
+        shape=scorer.shape,
+        rate=scorer.rate,
+        digamma=scorer.digamma,
+    )
+    pieces = [
+        children[a:b] for a, b in chunks(len(children), max(1, len(children) // _NODES_PER_TASK))
+    ]
+    tasks = [(np.array(p, dtype=np.int64), [families[c] for c in p]) for p in pieces]
+    total = sum(len(f) for f in families.values())
+    task.progress.start(total, f"scoring families ({context})")
+    scores: dict[int, FloatArray] = {}
+    for piece, found in zip(
+        pieces, map_tasks(score_piece, shared, tasks, task.settings.n_jobs, task.progress)
+    ):
+        scores.update(zip(piece, found))
+    task.progress.finish()
+    return scores
+
+
+def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) -> list[FloatArray]:
+    """Local scores of some nodes' families: one task of a parallel map."""
+    widest = max(f.shape[1] for f in families)
+    rows = np.full((sum(len(f) for f in families), widest), -1, dtype=np.int64)
+    family_start = np.concatenate([[0], np.cumsum([len(f) for f in families])]).astype(np.int64)
+    for first, f in zip(family_start, families):
+        rows[first : first + len(f), : f.shape[1]] = f
+    scores = np.empty(len(rows))
+    iterations = np.empty(len(rows), dtype=np.int64)
+    status = np.empty(len(rows), dtype=np.int64)
+    local.score_families(
+        shared.problem,
+        shared.table,
+        shared.initial,
+        shared.geometric,
+        shared.moments,
+        nodes,
+        family_start,
+        rows,
+        np.concatenate([shared.lone_rates[n].ravel() for n in nodes]),
+        np.concatenate([shared.allowed[n].ravel() for n in nodes]),
+        shared.shape,
+        shared.rate,
+        shared.digamma,
+        _LOCAL_ITERATIONS,
+        _LOCAL_TOLERANCE,
+        _SPREAD,
+        scores,
+        iterations,
+        status,
+    )
+    return [scores[a:b] for a, b in pairwise(family_start)]
