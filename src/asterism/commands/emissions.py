@@ -77,7 +77,9 @@ def choose_emissions(
         emission[node] = _made(kind, node, record, size, known)
         if not isinstance(emission[node], Exact | Categorical | Likelihood):
             states[node] = hidden_names(emission[node].n_states or size)
-        groups.setdefault(_in_words(kind, emission[node], size, asked is not None), []).append(node)
+        flags = "--states, --emission" if known is None else "--emission"
+        words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
+        groups.setdefault(words, []).append(node)
     decisions = [f"{words}: {listed(nodes)}." for words, nodes in groups.items()]
     return Choice(emission, states, list(emission), decisions)
 
@@ -186,16 +188,14 @@ def _content(record: NodeMeasurements) -> str:
     return "text" if record.holds_labels else "numbers"
 
 
-def _in_words(kind: str, emission: Any, size: int, asked: bool) -> str:
-    if asked:
-        return f"As asked, {kind}"
+def _in_words(emission: Any, size: int, flags: str) -> str:
     if isinstance(emission, Exact):
         return "The values are states, seen without error (--emission categorical allows errors)"
     if isinstance(emission, Likelihood):
         return "The values are likelihoods of the states"
     return (
         f"Numbers: noisy levels of {size} hidden states, Gaussian with means and scale from the "
-        "data (--states, --emission)"
+        f"data ({flags})"
     )
 
 

@@ -51,6 +51,11 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
     while names and not names[-1]:
         names.pop()  # a trailing separator makes an empty last column
     for number, row in enumerate(table[1:], start=2):
+        if any("\n" in cell or "\r" in cell for cell in row):
+            raise DataError(
+                f"{str(path)!r}, row {number}: a cell in quotes runs over several lines; "
+                "is a quotation mark not closed?"
+            )
         if any(cell.strip() for cell in row[len(names) :]) or len(row) < len(names):
             raise DataError(
                 f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"

@@ -1,0 +1,110 @@
+"""Mangled tables: ``check`` and ``learn`` succeed or say in one paragraph what is wrong.
+
+A table that was once valid is cut, doubled, sprinkled with odd characters or glued from random
+cells. The only exit codes are 0, 3 (bad data), 2 (usage) and, for ``learn``, 4 (not converged); an
+error of the program itself would be 1.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import strategies as st
+
+from asterism.cli import main
+
+VALID = (
+    "trajectory,time,A,B,C\n"
+    "1,0,on,0.1,x\n1,1,off,0.3,y\n1,2.5,on,,x\n1,3,on,0.2,x\n"
+    "2,0,off,0.9,y\n2,1,on,1.1,x\n2,2,off,0.7,x\n2,4,off,0.8,y\n"
+)
+ODD = st.sampled_from(
+    [",", ";", "\t", '"', "'", "\n", "\r", "\r\n", "\0", "\ufeff", " ", "-", "1e999", "nan", "inf",
+     "NA", "time", "trajectory", "node", "value", "state", "p_0", "é", "基", "\U0001f9ec", "\u2028",
+     "0x10", "1_0", "=1+1", "\\", "{value}", "%s", "1,5", "\x1a", "\ud7ff"]
+)  # fmt: skip
+CELL = st.one_of(
+    st.sampled_from(["0", "1", "0.5", "on", "off", "", "NA", "-1", "1e300", "-1e300", "1e-300"]),
+    st.text(max_size=6),
+)
+HEADER = st.lists(
+    st.sampled_from(["trajectory", "time", "A", "B", "node", "value", "state", "p_a", "p_b", "id"]),
+    min_size=1,
+    max_size=5,
+)
+
+
+@st.composite
+def mangled(draw: st.DrawFn) -> str:
+    """A valid table after a few accidents."""
+    text = VALID
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(text)))
+        to = min(at + draw(st.integers(0, 12)), len(text))
+        match draw(st.sampled_from(["insert", "delete", "double", "replace"])):
+            case "insert":
+                text = text[:at] + draw(ODD) + text[at:]
+            case "delete":
+                text = text[:at] + text[to:]
+            case "double":
+                text = text[:to] + text[at:]
+            case "replace":
+                text = text.replace(draw(st.sampled_from(list(",\n.10o"))), draw(ODD))
+    return text
+
+
+@st.composite
+def glued(draw: st.DrawFn) -> str:
+    """A header that may mean something over cells that may not."""
+    header = draw(HEADER)
+    rows = draw(st.lists(st.lists(CELL, min_size=len(header), max_size=len(header)), max_size=8))
+    return "\n".join(",".join(row) for row in [header, *rows])
+
+
+@st.composite
+def plausible(draw: st.DrawFn) -> str:
+    """Right in form, odd in its values: these reach the model."""
+    columns = draw(st.integers(1, 3))
+    value = st.sampled_from(
+        ["0", "1", "2", "on", "off", "", "0.25", "0.5", "7.125", "1e300", "-1e9"]
+    )
+    lines = ["trajectory,time," + ",".join("ABC"[:columns])]
+    for trajectory in range(draw(st.integers(1, 3))):
+        for k in range(draw(st.integers(1, 5))):
+            cells = [draw(value) for _ in range(columns)]
+            lines.append(f"{trajectory},{k}," + ",".join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def outcome(command: list[str], text: str, codes: set[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        path.write_bytes(text.encode("utf-8", errors="surrogatepass"))
+        output = [] if command[0] == "check" else ["-o", str(Path(folder) / "RUN")]
+        result: Any = CliRunner().invoke(main, [*command, str(path), *output])
+        said = result.output
+        event(f"exit code {result.exit_code}")
+        assert result.exception is None or isinstance(result.exception, SystemExit), (text, said)
+        assert result.exit_code in codes, (result.exit_code, text, said)
+        assert "Traceback" not in said
+        if result.exit_code in (2, 3):
+            assert "Error" in said or "problem" in said
+            assert "\n\n" not in said.strip()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.one_of(mangled(), glued(), st.text(max_size=80)))
+@example('time,A\n0,"' + "x" * 200_000 + '"\n')
+@example("time,A\n" + "0," * 5)
+def test_check_never_breaks(text: str) -> None:
+    outcome(["check"], text, {0, 2, 3})
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.one_of(mangled(), plausible()))
+def test_learn_never_breaks(text: str) -> None:
+    outcome(["learn", "--max-parents", "1", "--max-sweeps", "2"], text, {0, 2, 3, 4})

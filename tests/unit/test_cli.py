@@ -1,0 +1,327 @@
+"""What the commands decide, and how flags, files and defaults come together."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+import asterism as am
+from asterism.cli import main
+from asterism.commands.column_guess import guess_columns
+from asterism.commands.console import Console, duration
+from asterism.commands.data_summary import Changes, summarise
+from asterism.commands.emissions import choose_emissions, parse_emission
+from asterism.commands.exits import Refused
+from asterism.commands.tables import TableOptions, read_header, read_table
+from asterism.errors import DataError
+from asterism.report.demo import demo_files
+
+
+def invoke(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def observations(**columns: Any) -> am.Observations:
+    n = len(next(iter(columns.values())))
+    return am.Observations.from_frame(pd.DataFrame({"time": np.arange(n) * 1.0, **columns}))
+
+
+# ---- columns --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "time", "trajectory", "kind"),
+    [
+        (["trajectory", "time", "A", "B"], "time", "trajectory", "wide"),
+        (["Replicate", "Time (h)", "SWI5"], "Time (h)", "Replicate", "wide"),
+        (["hours", "A"], "hours", None, "wide"),
+        (["Patient ID", "age", "state"], "age", "Patient ID", "wide"),
+        (["cell", "t", "gene", "value"], "t", "cell", "long"),
+        (["trajectory", "time", "node", "p_0", "p_1"], "time", "trajectory", "long"),
+        (["trajectory", "time", "node", "state"], "time", "trajectory", "paths"),
+        (["time", "node", "state", "C"], "time", None, "wide"),
+    ],
+)
+def test_columns_are_guessed(
+    header: list[str], time: str, trajectory: str | None, kind: str
+) -> None:
+    found = guess_columns(header)
+    assert (found.time, found.trajectory, found.kind) == (time, trajectory, kind)
+
+
+def test_flags_overrule_the_guess() -> None:
+    header = ["trajectory", "time", "t", "run"]
+    assert guess_columns(header, time="t").time == "t"
+    assert guess_columns(header, trajectory="run").trajectory == "run"
+    # a node may be called like a column of another meaning
+    assert guess_columns(header, nodes=["trajectory"]).trajectory == "run"
+    with pytest.raises(DataError, match="'clock' names no column"):
+        guess_columns(header, time="clock")
+    with pytest.raises(DataError, match="looks like the time"):
+        guess_columns(["A", "B"])
+
+
+# ---- emissions ------------------------------------------------------------------------------
+
+
+def test_emissions_are_guessed_from_the_values() -> None:
+    rng = np.random.default_rng(0)
+    data = observations(
+        text=["on", "off"] * 30,
+        coded=[0, 1, 2] * 20,
+        level=rng.normal(size=60),
+        constant=[1.0] * 60,
+        notes=[f"note {i}" for i in range(60)],
+    )
+    choice = choose_emissions(data)
+    assert {n: type(e).__name__ for n, e in choice.emission.items()} == {
+        "text": "Exact",
+        "coded": "Exact",
+        "level": "Gaussian",
+    }
+    assert choice.emission["level"].learn
+    assert choice.states == {"level": ["low", "high"]}
+    said = "\n".join(choice.decisions)
+    assert "never changes: 'constant'" in said
+    assert "different entries: 'notes'" in said
+
+
+def test_emissions_can_be_asked_for() -> None:
+    data = observations(a=[0, 1] * 20, b=np.linspace(0, 1, 40))
+    choice = choose_emissions(data, ["gaussian:-1,1:0.5", "a=categorical"])
+    assert choice.emission["b"] == am.Gaussian((-1, 1), 0.5)
+    assert isinstance(choice.emission["a"], am.Categorical)
+    assert choice.emission["a"].learn
+    three = choose_emissions(data, ["gaussian"], n_states=3)
+    assert three.states["b"] == ["low", "mid", "high"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gaussian:-1,1:0.2", am.Gaussian((-1, 1), 0.2)),
+        ("Gaussian:-1,1:0.2:learn", am.Gaussian((-1, 1), 0.2, learn=True)),
+        ("gaussian:0,1,2:0.1,0.2,0.3", am.Gaussian((0, 1, 2), (0.1, 0.2, 0.3))),
+        ("poisson:1,10", am.Poisson((1, 10))),
+        ("categorical:0.2", am.Categorical([[0.8, 0.2], [0.2, 0.8]])),
+        ("threshold", am.Threshold()),
+        ("threshold:3:0.5", am.Threshold(3.0, 0.5)),
+        ("exact", am.Exact()),
+        ("likelihood", am.Likelihood()),
+    ],
+)
+def test_emissions_in_words(text: str, expected: Any) -> None:
+    assert parse_emission(text, 2) == expected
+
+
+@pytest.mark.parametrize("text", ["gauss", "gaussian:x:1", "exact:1", "categorical:2", ""])
+def test_unknown_emissions_are_refused(text: str) -> None:
+    with pytest.raises(Refused, match="--emission"):
+        parse_emission(text, 2)
+
+
+def test_emission_for_an_unknown_node_is_refused() -> None:
+    with pytest.raises(Refused, match=r"'z'.*the nodes are 'a'"):
+        choose_emissions(observations(a=[0.1, 0.5, 0.9]), ["z=exact"])
+    with pytest.raises(Refused, match="holds text"):
+        choose_emissions(observations(a=["u", "v", "u"]), ["gaussian"])
+
+
+def test_values_that_are_states_of_the_network_are_states() -> None:
+    data = observations(a=[-1.0, 1.0, 1.0], b=[0.3, 0.1, 0.9])
+    choice = choose_emissions(data, known_states={"a": (-1, 1), "b": (-1, 1)})
+    assert isinstance(choice.emission["a"], am.Exact)
+    # for inference the open parameters are filled in
+    assert choice.emission["b"].means is not None
+
+
+# ---- what is said about data ----------------------------------------------------------------
+
+
+def test_expected_transitions_per_gap() -> None:
+    """Of a symmetric two-state chain, ½(1 − e^(−2rg)) of the gaps have different ends."""
+    for rate in (0.01, 0.5, 1.2):
+        share = 0.5 * (1.0 - np.exp(-2.0 * rate))
+        found = Changes(1_000_000, round(share * 1_000_000), 2).per_gap
+        assert found == pytest.approx(rate, rel=1e-3)
+    assert Changes(10, 5, 2).per_gap == np.inf
+    assert Changes(10, 0, 3).per_gap == 0.0
+
+
+def test_fast_changes_and_few_points_are_warned_of() -> None:
+    rng = np.random.default_rng(1)
+    slow = np.repeat([0.0, 1.0, 0.0, 1.0], 25) + rng.normal(0, 0.05, 100)
+    fast = rng.integers(0, 2, 100) + rng.normal(0, 0.05, 100)
+    warned = summarise(observations(slow=slow, fast=fast), 2)["warnings"]
+    assert any("per expected transition of 'fast'" in text for text in warned)
+    assert not any("'slow'" in text for text in warned)
+    few = summarise(observations(a=slow[:20], b=slow[:20]), 2)["warnings"]
+    assert any("too few measurements for 2 parents" in text for text in few)
+    assert not any("too few" in t for t in summarise(observations(a=slow, b=slow), 2)["warnings"])
+
+
+def test_summary_of_the_demonstration() -> None:
+    with demo_files() as files:
+        table = read_table(TableOptions(files.data))
+        truth = pd.read_csv(files.truth)
+    assert isinstance(table.data, am.Observations)
+    summary = summarise(table.data, 2)
+    assert summary["n_nodes"] == 8
+    assert summary["n_trajectories"] == 12
+    share = np.mean([node["missing"] for node in summary["nodes"]])
+    assert 0.15 < share < 0.25
+    assert set(truth["parent"]) | set(truth["child"]) == set(table.data.nodes)
+
+
+def test_durations_are_short() -> None:
+    assert [duration(s) for s in (3.2, 89, 150, 7500)] == ["3 s", "89 s", "2 min", "2 h 5 min"]
+
+
+# ---- settings -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def paths_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Complete paths: learned exactly, in no time."""
+    folder = tmp_path_factory.mktemp("data")
+    network = am.glauber({"A": [], "B": ["A"]}, a=1.0, b=1.5)
+    am.simulate(network, n_trajectories=30, duration=10.0, seed=1).save(folder / "paths.csv")
+    return folder / "paths.csv"
+
+
+def test_flags_win_over_the_file_and_all_are_recorded(paths_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(
+        'max-parents = 1\nseed = 7\n[learn]\nprior = "3,2"\nforbidden = ["B->A"]\n[infer]\nx = 1\n'
+    )
+    result = invoke(
+        *("learn", paths_file, "-o", tmp_path / "RUN", "--config", tmp_path / "c.toml"),
+        *("--seed", 8, "-q", "--json"),
+    )
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "RUN" / "run.json").read_text())
+    assert record["command"]["max_parents"] == 1
+    assert record["command"]["seed"] == record["seed"] == 8
+    assert record["command"]["prior"] == [3.0, 2.0]
+    assert record["settings"]["forbidden"] == [["B", "A"]]
+    assert record["data_hash"].startswith("sha256:")
+    assert record["decisions"]
+    summary = json.loads(result.stdout)
+    assert [(e["parent"], e["child"]) for e in summary["edges"] if e["in_graph"]] == [("A", "B")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max-parnets = 1", "max_parnets, unknown to asterism learn"),
+        ("max-parents = [", "not a TOML file"),
+        ('max-parents = "many"', "not a valid integer"),
+        ('learn = "x"', "must be a table"),
+    ],
+)
+def test_a_wrong_file_of_settings_is_a_usage_error(
+    text: str, message: str, paths_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    result = invoke("learn", paths_file, "-o", tmp_path / "R", "--config", tmp_path / "c.toml")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "R").exists()
+
+
+def test_what_was_decided_is_said(paths_file: Path, tmp_path: Path) -> None:
+    result = invoke("learn", paths_file, "-o", tmp_path / "RUN")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    for words in ("--time", "--trajectory", "--max-parents", "--search", "--prior", "report.html"):
+        assert words in result.stderr
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for name in main.commands:
+        result = invoke(name, "--help")
+        assert result.exit_code == 0
+        assert f"asterism {name} " in result.output.split("Example", 1)[1]
+
+
+def test_reproduce_lists_what_there_is(tmp_path: Path) -> None:
+    result = invoke("reproduce", "fig99", "-o", tmp_path / "OUT")
+    assert result.exit_code == 2
+    assert "'fig99' cannot be reproduced" in result.stderr
+
+
+def test_journal_and_scheduler_reach_a_learner_that_knows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asterism.commands.learn import LearnOptions, make_learner
+    from asterism.learning.structure import StructureLearner
+
+    seen: dict[str, Any] = {}
+
+    class Journalling(StructureLearner):
+        def __init__(self, journal: Any = None, resume: bool = False, **rest: Any) -> None:
+            seen.update(journal=journal, resume=resume)
+            super().__init__(**rest)
+
+        @classmethod
+        def _setting_names(cls) -> list[str]:
+            return [*StructureLearner._setting_names(), "journal", "resume"]
+
+    monkeypatch.setattr("asterism.learning.structure.StructureLearner", Journalling)
+    options = LearnOptions(TableOptions(Path("x.csv")), output=tmp_path / "RUN", resume=True)
+    make_learner(options, None, None)
+    assert seen == {"journal": tmp_path / "RUN" / "journal.sqlite", "resume": True}
+
+
+# ---- talking --------------------------------------------------------------------------------
+
+
+def test_warnings_and_logs_become_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(quiet=True)
+    with console.listening():
+        for _ in range(2):
+            warnings.warn("twice  the\nsame", UserWarning, stacklevel=1)
+        logging.getLogger("asterism.report").warning("from the log")
+        console.say("not said when quiet")
+    assert capsys.readouterr().err.splitlines() == [
+        "Warning: twice the same",
+        "Warning: from the log",
+    ]
+
+
+def test_progress_off_a_terminal_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with Console().progress() as progress:
+        for stage in ("first", "second"):
+            progress.start(3, stage)
+            progress.advance(3)
+            progress.finish()
+    assert capsys.readouterr().err.splitlines() == ["first …", "second …"]
+
+
+def test_progress_on_a_terminal_is_a_bar_that_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Console, "on_terminal", True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    console = Console()
+    with console.progress() as progress:
+        progress.start(4, "scoring")
+        progress.advance(2)
+        console.say("a line above the bar")
+        progress.finish()
+    said = capsys.readouterr().err
+    assert "scoring" in said
+    assert "a line above the bar" in said
+
+
+def test_header_is_read_whatever_the_separator(tmp_path: Path) -> None:
+    for text in ("a,b\n1,2\n", "\ufeffa;b\r\n1;2\r\n", "a\tb\n", '"a","b"\n', "\n\na,b,\n"):
+        (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
+        assert read_header(tmp_path / "t.csv") == ["a", "b"]
