@@ -9,6 +9,7 @@ worker. Results come back in the order of the tasks, whoever computed them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.inference.evidence import FloatArray
-from asterism.inference.threads import map_chunks
+from asterism.inference.threads import n_threads
 from asterism.kernels.arrays import Problem
 from asterism.learning.progress import Progress
 
@@ -52,12 +53,26 @@ def map_tasks(
         yield from _map_on_cluster(client, work, shared, tasks, progress)
         return
 
-    def one(first: int, _: int) -> Result:
-        result = work(shared, *tasks[first])
-        progress.advance(_size(tasks[first]))
+    def one(i: int) -> Result:
+        result = work(shared, *tasks[i])
+        progress.advance(_size(tasks[i]))
         return result
 
-    yield from map_chunks(one, [(i, i + 1) for i in range(len(tasks))], n_jobs)
+    yield from in_order(one, len(tasks), n_jobs)
+
+
+def in_order(work: Callable[[int], Result], n_tasks: int, n_jobs: int) -> Iterator[Result]:
+    """``work(i)`` of every task in threads, each result handed over as soon as its turn comes."""
+    threads = min(n_threads(n_jobs), n_tasks)
+    if threads <= 1:
+        yield from map(work, range(n_tasks))
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield from pool.map(work, range(n_tasks))
+    finally:
+        # on an interruption: finish what is running, start nothing more
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _size(task: tuple[Any, ...]) -> int:

@@ -25,6 +25,7 @@ from asterism.inference.memory import require_memory
 from asterism.inference.threads import chunks
 from asterism.kernels import local
 from asterism.learning.families import family_tuple
+from asterism.learning.journal import context_of
 from asterism.learning.parallel import SharedInput, map_tasks
 from asterism.learning.result import FamilyTable
 from asterism.learning.score import GraphSolution, Parents
@@ -228,14 +229,24 @@ def local_scores(
     pieces = [
         children[a:b] for a, b in chunks(len(children), max(1, len(children) // _NODES_PER_TASK))
     ]
-    tasks = [(np.array(p, dtype=np.int64), [families[c] for c in p]) for p in pieces]
     total = sum(len(f) for f in families.values())
     task.progress.start(total, f"scoring families ({context})")
     scores: dict[int, FloatArray] = {}
+    around = context_of(context, solution.parents)
+    if task.journal is not None:
+        for item, found in task.journal.known(around).items():
+            if int(item) in families and len(found) == len(families[int(item)]):
+                scores[int(item)] = found
+                task.progress.advance(len(found))
+        pieces = [left for p in pieces if (left := [c for c in p if c not in scores])]
+    tasks = [(np.array(p, dtype=np.int64), [families[c] for c in p]) for p in pieces]
     for piece, found in zip(
         pieces, map_tasks(score_piece, shared, tasks, task.settings.n_jobs, task.progress)
     ):
         scores.update(zip(piece, found))
+        if task.journal is not None:
+            for child in piece:
+                task.journal.add(around, str(child), scores[child])
     task.progress.finish()
     return scores
 

@@ -19,10 +19,11 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.inference.batch import ImpossibleEvidence
 from asterism.inference.evidence import FloatArray
-from asterism.inference.threads import map_chunks
 from asterism.learning.families import family_tuple
 from asterism.learning.gamma_terms import posterior_mean_rates
+from asterism.learning.journal import Journal, context_of, fingerprint
 from asterism.learning.lone import LoneNodes, fit_lone_nodes
+from asterism.learning.parallel import in_order
 from asterism.learning.progress import Progress, Silent
 from asterism.learning.result import FamilyTable, SearchResult
 from asterism.learning.score import GraphSolution, Parents, Scorer, make_scorer
@@ -45,6 +46,7 @@ class SearchTask:
     prior: StructurePrior
     scorer: Scorer
     progress: Progress
+    journal: Journal | None = None
 
 
 @dataclass
@@ -112,17 +114,29 @@ def learn_from_observations(
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
     task = prepare(settings, observations, progress)
+    if settings.journal is not None:
+        print_of = fingerprint(settings, task.lone.evidence, task.nodes)
+        task.journal = Journal.open(settings.journal, print_of, settings.resume)
+    try:
+        state = _search(task)
+    finally:
+        if task.journal is not None:
+            task.journal.close()
+    return _result(task, state, list(observations.nodes))
+
+
+def _search(task: SearchTask) -> SearchState:
+    """The search that was asked for, or that suits the number of families."""
+    settings = task.settings
     n_families = sum(task.prior.n_families(n) for n in task.prior.children)
     exhaustive = settings.search == "exhaustive" or (
         settings.search == "auto" and n_families <= _EXHAUSTIVE_LIMIT
     )
     if exhaustive:
-        state = best_of_starts(task)
-    else:
-        from asterism.learning.screened import screened_search
+        return best_of_starts(task)
+    from asterism.learning.screened import screened_search
 
-        state = screened_search(task)
-    return _result(task, state, list(observations.nodes))
+    return screened_search(task)
 
 
 def best_of_starts(task: SearchTask) -> SearchState:
@@ -178,31 +192,40 @@ def _improve(task: SearchTask, state: SearchState, child: int, known: dict[Paren
         (*current.parents[:child], family_tuple(row), *current.parents[child + 1 :])
         for row in families
     ]
-    new = [g for g in graphs if g not in known]
-    solved: dict[Parents, GraphSolution] = {}
+    # a score depends, in its last digits, on the solution it was started from
+    context = context_of("exhaustive", current.parents, child)
+    if task.journal is not None:
+        names = {repr(g[child]): g for g in graphs if g not in known}
+        for item, remembered in task.journal.known(context).items():
+            if item in names:
+                known[names[item]] = float(remembered[0])
+                state.unconverged += int(remembered[1] == 0.0)
+    new = [i for i, g in enumerate(graphs) if g not in known]
 
-    def solve(first: int, last: int) -> list[GraphSolution]:
-        # keep one solution's moments at a time: the best so far
-        kept: list[GraphSolution] = []
-        for graph in new[first:last]:
-            found = task.scorer.solve(graph, current)
-            kept.append(found)
-            task.progress.advance()
-        return kept
+    def solve(i: int) -> GraphSolution:
+        found = task.scorer.solve(graphs[new[i]], current)
+        task.progress.advance()
+        return found
 
-    pieces = [(i, i + 1) for i in range(len(new))]
-    for part in map_chunks(solve, pieces, task.settings.n_jobs) if pieces else []:
-        for solution in part:
-            known[solution.parents] = solution.score
-            solved[solution.parents] = solution
-            state.unconverged += not solution.converged
+    kept: GraphSolution | None = None  # the best so far; the messages of all would not fit
+    best_new = -np.inf
+    for i, solution in zip(new, in_order(solve, len(new), task.settings.n_jobs)):
+        known[graphs[i]] = solution.score
+        state.unconverged += not solution.converged
+        if task.journal is not None:
+            outcome = np.array([solution.score, float(solution.converged)])
+            task.journal.add(context, repr(graphs[i][child]), outcome)
+        if solution.score + log_prior[i] > best_new:
+            best_new = solution.score + log_prior[i]
+            kept = solution
     task.progress.advance(len(graphs) - len(new))
-    scores = np.array([known[g] for g in graphs]) + log_prior
-    table = FamilyTable(families, scores)
+    table = FamilyTable(families, np.array([known[g] for g in graphs]) + log_prior)
     state.tables[child] = table
     best = graphs[int(table.ranking(task.nodes)[0])]
     if best != current.parents:
-        state.solution = solved.get(best) or task.scorer.solve(best, current)
+        if kept is None or kept.parents != best:
+            kept = task.scorer.solve(best, current)
+        state.solution = kept
 
 
 def total_score(task: SearchTask, solution: GraphSolution) -> float:

@@ -44,6 +44,8 @@ class StructureSettings:
     time_step: float | None = None
     max_sweeps: int = 20
     digamma: bool = False
+    journal: Any = None
+    resume: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):

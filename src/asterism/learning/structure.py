@@ -70,6 +70,9 @@ class StructureLearner(Estimator):
     tolerance, time_step, max_sweeps, digamma
         Accuracy of inference, its step, the most sweeps over the nodes, and whether to use the
         exact stationary rates instead of the posterior means. Not used for complete paths.
+    journal, resume
+        A file that remembers every score, and whether to continue from what it holds: an
+        interrupted search then ends with the same result as an uninterrupted one.
 
     Attributes
     ----------
@@ -112,6 +115,8 @@ class StructureLearner(Estimator):
         time_step: float | None = None,
         max_sweeps: int = 20,
         digamma: bool = False,
+        journal: str | Path | None = None,
+        resume: bool = False,
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -134,6 +139,8 @@ class StructureLearner(Estimator):
         self.time_step = time_step
         self.max_sweeps = max_sweeps
         self.digamma = digamma
+        self.journal = journal
+        self.resume = resume
 
     # ------------------------------------------------------------------ learning
     def fit(
