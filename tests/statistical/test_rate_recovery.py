@@ -1,0 +1,80 @@
+"""Rates and emissions that made the data are found again, within what the data can tell."""
+
+import os
+
+import numpy as np
+import pytest
+
+import asterism as am
+
+REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
+CASES = [(3, 2, 0), (5, 2, 1)] if REDUCED else [(3, 2, 0), (3, 3, 0), (5, 2, 1), (5, 2, 2)]
+
+
+def simulated(n_nodes, n_states, seed):
+    network = am.random_network(n_nodes=n_nodes, n_states=n_states, max_parents=2, seed=seed)
+    emission = am.Gaussian(means=tuple(2.0 * np.arange(n_states)), scale=0.5)
+    paths = am.simulate(network, n_trajectories=200, duration=8.0, seed=seed + 10)
+    # common times: equal gaps are solved once, so that exact inference stays quick
+    times = np.sort(np.random.default_rng(seed).uniform(0.0, 8.0, 20))
+    return network, emission, am.observe(paths, emission, times=times, seed=seed + 20)
+
+
+def standardised_errors(learner, network):
+    """(ln estimate − ln truth) / standard error of ln R; a rate found to be zero by its limit."""
+    table = learner.rate_intervals_
+    update = learner._fit.task.coordinates.update
+    true = network.compiled.rates[update.index]
+    at_zero = table.note.str.startswith("at zero").to_numpy()
+    inside = np.log(np.maximum(table.rate, 1e-300) / true) * table.rate / table.se
+    return np.where(at_zero, np.sqrt(true / table.se), inside)
+
+
+@pytest.mark.slow
+def test_rates_lie_within_three_standard_errors():
+    errors = []
+    for n_nodes, n_states, seed in CASES:
+        network, emission, obs = simulated(n_nodes, n_states, seed)
+        learner = am.ParameterLearner(network, emission, method="exact", n_jobs=-1).fit(obs)
+        assert learner.converged_
+        errors.append(standardised_errors(learner, network))
+    pooled = np.concatenate(errors)
+    inside = np.mean(np.abs(pooled) < 3.0)
+    print(f"exact: {inside:.3f} of {len(pooled)} rates within 3 standard errors")
+    assert inside >= 0.95
+
+
+@pytest.mark.slow
+def test_report_the_same_with_star():
+    errors = []
+    for n_nodes, n_states, seed in CASES:
+        network, emission, obs = simulated(n_nodes, n_states, seed)
+        learner = am.ParameterLearner(network, emission, method="star", n_jobs=-1).fit(obs)
+        errors.append(standardised_errors(learner, network))
+    pooled = np.concatenate(errors)
+    print(f"star: {np.mean(np.abs(pooled) < 3.0):.3f} of {len(pooled)} within 3 standard errors")
+    assert np.isfinite(pooled).all()  # no threshold: the star is an approximation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["exact", "star"])
+def test_gaussian_emissions_from_data_alone(method):
+    network = am.random_network(n_nodes=5, n_states=2, max_parents=2, seed=3)
+    rng = np.random.default_rng(3)
+    truth = {
+        node: am.Gaussian(
+            means=tuple(np.sort(rng.normal(0.0, 2.0)) + np.array([0.0, 1.6 + rng.random()])),
+            scale=float(0.3 + 0.2 * rng.random()),
+        )
+        for node in network.nodes
+    }
+    paths = am.simulate(network, n_trajectories=200, duration=8.0, seed=4)
+    times = np.sort(rng.uniform(0.0, 8.0, 20))
+    obs = am.observe(paths, truth, times=times, seed=5)
+    learner = am.ParameterLearner(
+        network, am.Gaussian(learn=True), method=method, n_jobs=-1, tolerance=1e-4
+    ).fit(obs)
+    for node in network.nodes:
+        found = learner.emission_[node]
+        np.testing.assert_allclose(found.means, truth[node].means, atol=0.05)
+        assert found.scale == pytest.approx(truth[node].scale, rel=0.10)
