@@ -119,9 +119,9 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
     score, information = coordinates.score_and_information(best.estimate, best.expected)
     while True:
         image = coordinates.improved(best.estimate, best.expected)
-        scale = np.where(
-            information > 0.0, 1.0 / np.where(information > 0.0, information, 1.0), 0.0
-        )
+        # information so small that its inverse overflows is none
+        informed = information > np.finfo(np.float64).tiny
+        scale = np.where(informed, 1.0 / np.where(informed, information, 1.0), 0.0)
         direction = memory.apply(score, scale)
         remaining = max(float(score @ direction), float(score @ (scale * score)))
         history.append(_row(len(history), best, remaining, step_kind))
