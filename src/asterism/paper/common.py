@@ -98,6 +98,11 @@ def write_table(folder: Path, name: str, table: pd.DataFrame) -> Path:
     return path
 
 
+def records(table: pd.DataFrame) -> list[Case]:
+    """The rows of a table, each by its column names."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure that pyplot does not keep alive."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

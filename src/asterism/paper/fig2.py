@@ -189,8 +189,8 @@ def _page(table: pd.DataFrame, quick: bool) -> Page:
         title="Figure 2: three spins, noisy and partly unobserved",
         lead=(
             f"Largest |star − exact| of the posterior mean (spins are −1 and +1) in the data set "
-            f"drawn: {star['largest_difference_drawn']:.3f}. Over {star['data_sets']} data sets the "
-            f"largest difference averages {star['largest_difference_mean']:.3f} ± "
+            f"drawn: {star['largest_difference_drawn']:.3f}. Over {star['data_sets']} data sets "
+            f"the largest difference averages {star['largest_difference_mean']:.3f} ± "
             f"{star['largest_difference_se']:.3f} (standard error) and never exceeds "
             f"{star['largest_difference_worst']:.3f}. The paper gives no number; it finds close "
             "agreement."

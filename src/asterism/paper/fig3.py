@@ -15,7 +15,14 @@ import pandas as pd
 
 import asterism as am
 from asterism.learning.progress import Progress
-from asterism.paper.common import Case, for_each, new_figure, write_figure, write_table
+from asterism.paper.common import (
+    Case,
+    for_each,
+    new_figure,
+    records,
+    write_figure,
+    write_table,
+)
 from asterism.paper.page import Page, Section, write_page
 from asterism.report.figure_style import BLUE, ORANGE, tidy
 
@@ -173,18 +180,18 @@ def _draw(output: Path, drawn: pd.DataFrame) -> None:
 def statement(wins: pd.DataFrame) -> list[str]:
     """One plain sentence per graph and measure, from the counts."""
     lines = []
-    for row in wins.itertuples():
-        who = "Star closer than mean field" if row.share > 0.5 else "Star NOT closer as a rule"
+    for row in records(wins):
+        who = "Star closer than mean field" if row["share"] > 0.5 else "Star NOT closer as a rule"
         lines.append(
-            f"{row.graph}, {row.meaning}: {who}: in {row.star_closer} of {row.cases} cases; median "
-            f"ratio of the errors {row.median_ratio:.2f}."
+            f"{row['graph']}, {row['meaning']}: {who}: in {row['star_closer']} of {row['cases']} "
+            f"cases; median ratio of the errors {row['median_ratio']:.2f}."
         )
     return lines
 
 
 def _counts(wins: pd.DataFrame, measure: str) -> str:
-    own = wins[wins["measure"] == measure]
-    return ", ".join(f"{r.star_closer} of {r.cases} on the {r.graph}" for r in own.itertuples())
+    own = records(wins[wins["measure"] == measure])
+    return ", ".join(f"{r['star_closer']} of {r['cases']} on the {r['graph']}" for r in own)
 
 
 def _page(drawn: pd.DataFrame, wins: pd.DataFrame, quick: bool) -> Page:

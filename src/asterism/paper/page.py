@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from asterism.report.files import write_text
@@ -62,12 +63,14 @@ def write_page(folder: Path, page: Page) -> Path:
 
 def cell(value: Any) -> str:
     """Numbers with three significant digits after the point at most; truth values as words."""
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, float):
         if pd.isna(value):
             return ""
-        return f"{value:.3g}" if 0.0 < abs(value) < 0.001 else f"{value:.3f}".rstrip("0").rstrip(".")
+        return (
+            f"{value:.3g}" if 0.0 < abs(value) < 0.001 else f"{value:.3f}".rstrip("0").rstrip(".")
+        )
     return "" if value is None else str(value)
 
 
