@@ -8,7 +8,7 @@ from asterism.kernels.arrays import SQUARES, STATES
 
 @kernel
 def prolong(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios):
-    """Start the fine moments from the coarse ones, spread evenly over each coarse step."""
+    """Start the fine moments from the coarse ones, spread over each coarse step by width."""
     n_nodes = problem.node.shape[0] - 1
     squares = problem.node[n_nodes, SQUARES]
     for d in range(coarse_of_fine.shape[0]):
@@ -16,14 +16,14 @@ def prolong(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios
         ratio = ratios[d]
         first = problem.step_start[c]
         steps = problem.step_start[c + 1] - first
-        fine_begin = fine_problem.step_start[d] * squares
+        fine_first = fine_problem.step_start[d]
         for row in range(squares):
             old = first * squares + row * steps
-            new = fine_begin + row * steps * ratio
+            new = fine_first * squares + row * steps * ratio
             for k in range(steps):
-                share = moments[old + k] / ratio
-                for j in range(ratio):
-                    fine_moments[new + k * ratio + j] = share
+                mean = moments[old + k] / problem.width[first + k]
+                for j in range(k * ratio, (k + 1) * ratio):
+                    fine_moments[new + j] = mean * fine_problem.width[fine_first + j]
 
 
 @kernel

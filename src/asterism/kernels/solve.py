@@ -156,6 +156,23 @@ def _anderson_step(current, residual_steps, image_steps, residual, depth):
 
 
 @inner
+def _make_dimensionless(problem, trajectory, change):
+    """Divide the diagonal rows of a change of moments by the width of their steps.
+
+    Mean field keeps times on the diagonal and numbers of transitions off it: without this the
+    least-squares fit would weigh them by the unit of time.
+    """
+    first_step = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first_step
+    for node in range(problem.node.shape[0] - 1):
+        size = problem.node[node, STATES]
+        for x in range(size):
+            begin = (problem.node[node, SQUARES] + x * size + x) * steps
+            for k in range(steps):
+                change[begin + k] /= problem.width[first_step + k]
+
+
+@inner
 def _link_totals(problem, rates, trajectory):
     """(correction of F, E[ln L] of joint measurements, Σ G_e of jumps) of one trajectory."""
     correction = 0.0
@@ -346,6 +363,8 @@ def iterate(
                 continue
             for i in range(current.shape[0]):
                 residual_now[i] = current[i] - before[i]
+            if geometric:
+                _make_dimensionless(problem, trajectory, residual_now)
             if has_last:
                 slot = n_kept % _DEPTH
                 for i in range(current.shape[0]):
