@@ -23,6 +23,7 @@ SEED = 20
 HOURS = 48.0
 REPLICATES = 12
 MISSING = 0.2
+GAP = 2.0
 
 #: child -> {parent: +1 activates, -1 represses}
 INFLUENCES = {
@@ -41,18 +42,18 @@ PUSH, BASE = 8.0, 0.12
 
 def make_network() -> am.Network:
     rates = {}
-    for parents in INFLUENCES.values():
+    for child, parents in INFLUENCES.items():
         table = np.zeros((2,) * len(parents) + (2, 2))
         for states in product((0, 1), repeat=len(parents)):
             push = sum(sign * (2 * x - 1) for sign, x in zip(parents.values(), states))
-            strength = PUSH ** (push / max(len(parents), 1) / 2)
+            strength = PUSH ** (push / len(parents) / 2)
             table[(*states, 0, 1)] = BASE * strength
             table[(*states, 1, 0)] = BASE / strength
-        rates[len(rates)] = table
+        rates[child] = table
     return am.Network(
         parents={child: list(parents) for child, parents in INFLUENCES.items()},
-        rates=dict(zip(INFLUENCES, rates.values())),
-        states=dict.fromkeys(INFLUENCES, ["low", "high"]),
+        rates=rates,
+        states={gene: ["low", "high"] for gene in INFLUENCES},
     )
 
 
@@ -60,7 +61,7 @@ def main(folder: Path) -> None:
     rng = np.random.default_rng(SEED)
     network = make_network()
     paths = am.simulate(network, n_trajectories=REPLICATES, duration=HOURS, seed=SEED)
-    planned = np.arange(0.0, HOURS + 1.0, 2.0)
+    planned = np.arange(0.0, HOURS + 1e-9, GAP)
     late = rng.normal(0.0, 0.2, (REPLICATES, len(planned)))
     times = np.clip(np.round(planned + late, 2), 0.0, HOURS)
     emission = {

@@ -68,14 +68,17 @@ def glued(draw: st.DrawFn) -> str:
 @st.composite
 def plausible(draw: st.DrawFn) -> str:
     """Right in form, odd in its values: these reach the model."""
-    columns = draw(st.integers(1, 3))
-    value = st.sampled_from(
-        ["0", "1", "2", "on", "off", "", "0.25", "0.5", "7.125", "1e300", "-1e9"]
-    )
-    lines = ["trajectory,time," + ",".join("ABC"[:columns])]
+    kinds = draw(st.lists(st.sampled_from(["text", "whole", "level", "wild"]), max_size=3))
+    values = {
+        "text": st.sampled_from(["on", "off", "", "é"]),
+        "whole": st.sampled_from(["0", "1", "2", ""]),
+        "level": st.sampled_from(["0.25", "0.5", "0.75", "7.125", "8", ""]),
+        "wild": st.sampled_from(["0.5", "1e300", "-1e300", "1e-300", "3"]),
+    }
+    lines = ["trajectory,time," + ",".join("ABC"[: len(kinds)])]
     for trajectory in range(draw(st.integers(1, 3))):
-        for k in range(draw(st.integers(1, 5))):
-            cells = [draw(value) for _ in range(columns)]
+        for k in range(draw(st.integers(1, 6))):
+            cells = [draw(values[kind]) for kind in kinds]
             lines.append(f"{trajectory},{k}," + ",".join(cells))
     return "\n".join(lines) + "\n"
 

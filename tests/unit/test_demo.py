@@ -1,54 +1,60 @@
-"""The demonstration: what it writes, and that it never destroys a folder unasked."""
+"""The demonstration: its data come from the script in the repository, and it never destroys."""
 
 from __future__ import annotations
 
+import json
+import runpy
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 import pytest
-import xarray as xr
 from click.testing import CliRunner
 
-import asterism.report.demo as demo
 from asterism.cli import main
-from asterism.model.network import Network
+from asterism.report.demo import demo_files
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "make_demo_data.py"
 
 
-def test_demo_writes_network_posterior_and_picture(tmp_path: Path) -> None:
-    folder = demo.run_demo(tmp_path / "deep" / "RUN")
-    assert sorted(p.name for p in folder.iterdir()) == [
-        "network.json",
-        "posterior.nc",
-        "posterior.png",
-    ]
-    assert list(Network.load(folder / "network.json").nodes) == ["A", "B", "C", "D"]
-    with xr.open_dataarray(folder / "posterior.nc", engine="h5netcdf") as marginals:
-        values = marginals.values
-    assert np.isfinite(values).all()
-    np.testing.assert_allclose(values.sum(axis=-1), 1.0, atol=1e-10)
-    assert (folder / "posterior.png").read_bytes().startswith(b"\x89PNG")
+def test_bundled_data_are_what_the_script_makes(tmp_path: Path) -> None:
+    runpy.run_path(str(SCRIPT))["main"](tmp_path)
+    with demo_files() as files:
+        pd.testing.assert_frame_equal(pd.read_csv(files.data), pd.read_csv(tmp_path / "cells.csv"))
+        assert files.truth.read_text() == (tmp_path / "true_edges.csv").read_text()
 
 
-def test_existing_folder_is_kept_unless_forced(tmp_path: Path) -> None:
+def test_demo_finds_most_edges_and_says_where_the_report_is(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["demo", "-o", str(tmp_path / "deep" / "RUN")])
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["edge", "probability", "in", "graph", "true"]
+    assert "report.html" in lines[-1]
+    record = json.loads((tmp_path / "deep" / "RUN" / "run.json").read_text())
+    assert record["converged"] is True
+    edges = pd.read_csv(tmp_path / "deep" / "RUN" / "edges.csv")
+    with demo_files() as files:
+        truth = set(pd.read_csv(files.truth).itertuples(index=False, name=None))
+    chosen = set(edges[edges["in_graph"]][["parent", "child"]].itertuples(index=False, name=None))
+    assert len(chosen & truth) >= 0.6 * len(truth)
+    assert len(chosen - truth) <= 2
+
+
+def test_existing_folder_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "RUN"
     folder.mkdir()
     (folder / "precious.txt").write_text("mine")
     refused = CliRunner().invoke(main, ["demo", "-o", str(folder)])
     assert refused.exit_code == 2
-    assert "--force" in refused.output
-    assert (folder / "precious.txt").read_text() == "mine"
-
-    forced = CliRunner().invoke(main, ["demo", "-o", str(folder), "--force"])
-    assert forced.exit_code == 0
-    assert (folder / "network.json").is_file()
-    assert not (folder / "precious.txt").exists()
+    assert "--force" in refused.stderr
+    assert [p.name for p in folder.iterdir()] == ["precious.txt"]
 
 
 def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("the disk is full")
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_draw", fail)
-    with pytest.raises(RuntimeError, match="disk is full"):
-        demo.run_demo(tmp_path / "RUN")
-    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("asterism.learning.structure.StructureLearner.fit", fail)
+    result = CliRunner().invoke(main, ["demo", "-o", str(tmp_path / "RUN")])
+    assert result.exit_code == 130
+    assert "nothing was written" in result.stderr
+    assert not (tmp_path / "RUN" / "run.json").exists()

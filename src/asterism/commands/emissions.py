@@ -17,6 +17,7 @@ from asterism.commands.exits import Refused
 from asterism.data.labels import canonical, encode
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
+from asterism.errors import DataError
 from asterism.model.emissions import (
     Categorical,
     Exact,
@@ -33,6 +34,9 @@ MOST_NUMBERED_STATES = 5
 
 #: a column with more different texts than this holds notes rather than states
 MOST_TEXT_STATES = 20
+
+#: values beyond this, or differences below its inverse, are beyond floating point once squared
+LARGEST = 1e100
 
 #: chance that a reported label is wrong, where learning of a confusion matrix starts
 ERROR_RATE = 0.1
@@ -177,9 +181,21 @@ def _made(
         raise Refused(f"--emission: {node!r} holds {_content(record)}, which is not for {kind}.")
     if isinstance(made, Likelihood) != (record.likelihood is not None):
         raise Refused(f"--emission: {node!r} holds {_content(record)}, which is not for {kind}.")
+    if numeric and len(record):
+        _require_ordinary_size(node, record.value)
     if known is not None and made.learn and numeric:
         made = made.initialise(record.value[~record.exact], size)
     return made
+
+
+def _require_ordinary_size(node: str, values: Any) -> None:
+    """Squares of the values, and of their differences, must be numbers too."""
+    largest, spread = float(np.abs(values).max()), float(np.ptp(values))
+    if largest > LARGEST or 0.0 < spread < 1.0 / LARGEST:
+        raise DataError(
+            f"The values of {node!r} reach {largest:g} and differ by {spread:g}; use a unit in "
+            f"which both lie between {1 / LARGEST:g} and {LARGEST:g}."
+        )
 
 
 def _content(record: NodeMeasurements) -> str:
