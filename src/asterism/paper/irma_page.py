@@ -134,8 +134,8 @@ def _lead(headline: pd.DataFrame) -> str:
             for ours, theirs in ((row["ppv"], rival["ppv"]), (row["se"], rival["se"]))
         ]
         parts.append(
-            f"Switch-{row['experiment']}: {row['edges']} edges, PPV {row['ppv']:.2f} ({better[0]}), "
-            f"SE {row['se']:.2f} ({better[1]})."
+            f"Switch-{row['experiment']}: {row['edges']} edges, PPV {row['ppv']:.2f} "
+            f"({better[0]}), SE {row['se']:.2f} ({better[1]})."
         )
     return (
         "With the protocol fixed before the truth was read, against the eight edges: "

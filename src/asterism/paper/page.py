@@ -66,7 +66,7 @@ def cell(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, float):
-        if pd.isna(value):
+        if value != value:  # not a number: nothing to show
             return ""
         return (
             f"{value:.3g}" if 0.0 < abs(value) < 0.001 else f"{value:.3f}".rstrip("0").rstrip(".")
