@@ -159,8 +159,7 @@ def _energy_gamma_update(
                 entry = u * rows + x * size + y
                 if not allowed[x * size + y]:
                     rates[entry] = 0.0
-                    if geometric:
-                        table[entry] = LOG_OF_ZERO_RATE
+                    table[entry] = LOG_OF_ZERO_RATE if geometric else 0.0
                     continue
                 count = transitions[entry]
                 if not geometric:
@@ -174,8 +173,7 @@ def _energy_gamma_update(
                 if exact_point:
                     value = math.exp(digamma(count)) / (time + rate)
                 rates[entry] = value
-                if geometric:
-                    table[entry] = math.log(value)
+                table[entry] = math.log(value) if geometric else value
             diagonal = u * rows + x * size + x
             rates[diagonal] = -leave
             table[diagonal] = -leave

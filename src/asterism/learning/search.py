@@ -32,7 +32,9 @@ from asterism.learning.structure_prior import StructurePrior, structure_prior
 from asterism.model.graphs import as_parents
 from asterism.model.network import Network
 
-_STEP = 0.25  # relaxation times, shared by all graphs of a search
+# steps in relaxation times, shared by all graphs of a search
+_STEP = 0.25
+_SCREENED_STEP = 0.8
 _EXHAUSTIVE_LIMIT = 3_000  # families in one sweep up to which "auto" solves each coupled
 
 
@@ -46,6 +48,7 @@ class SearchTask:
     prior: StructurePrior
     scorer: Scorer
     progress: Progress
+    screened: bool
     journal: Journal | None = None
 
 
@@ -92,6 +95,10 @@ def prepare(
         lone = fit_lone_nodes(settings, observations, names)
     except ImpossibleEvidence as problem:
         raise problem.named(names) from None
+    n_families = sum(prior.n_families(n) for n in prior.children)
+    screened = settings.search == "screened" or (
+        settings.search == "auto" and n_families > _EXHAUSTIVE_LIMIT
+    )
     scorer = make_scorer(
         lone.evidence,
         [len(lone.template.network.states[n]) for n in names],
@@ -102,11 +109,11 @@ def prepare(
         lone.initial,
         lone.rates,
         relaxation_rate=lone.relaxation_rate,
-        step=_STEP * float(np.sqrt(settings.tolerance / 1e-3)),
+        step=(_SCREENED_STEP if screened else _STEP) * float(np.sqrt(settings.tolerance / 1e-3)),
         time_step=settings.time_step,
         digamma=settings.digamma,
     )
-    return SearchTask(settings, names, lone, prior, scorer, progress)
+    return SearchTask(settings, names, lone, prior, scorer, progress, screened)
 
 
 def learn_from_observations(
@@ -127,12 +134,7 @@ def learn_from_observations(
 
 def _search(task: SearchTask) -> SearchState:
     """The search that was asked for, or that suits the number of families."""
-    settings = task.settings
-    n_families = sum(task.prior.n_families(n) for n in task.prior.children)
-    exhaustive = settings.search == "exhaustive" or (
-        settings.search == "auto" and n_families <= _EXHAUSTIVE_LIMIT
-    )
-    if exhaustive:
+    if not task.screened:
         return best_of_starts(task)
     from asterism.learning.screened import screened_search
 
