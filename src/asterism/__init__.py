@@ -41,7 +41,7 @@ _SUBMODULES = {
     "plots": "asterism.report.plots",
 }
 
-__all__ = ["__version__", *_HOMES, *_SUBMODULES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES, *_SUBMODULES]
 
 if TYPE_CHECKING:
     from asterism.data.observations import Observations as Observations

@@ -127,7 +127,7 @@ def _density_profile(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Base density, decay length and the densities added at both ends of each gap.
 
-    ``length`` is in relaxation times; ``left`` and ``right`` are the sharpness of the evidence there.
+    ``length`` is in relaxation times; ``left`` and ``right`` are the sharpness at the ends.
     """
     is_long = length > _LONG_GAP
     base = np.where(is_long, _LONG_GAP / np.maximum(length, _LONG_GAP), 1.0)

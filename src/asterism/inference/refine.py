@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asterism.errors import TooLargeError
 from asterism.inference.batch import (
@@ -101,8 +102,8 @@ def solve_on_grids(
     level = solve_level(everyone, np.ones(len(everyone), dtype=np.int64), None)
     if time_step is not None or rate == 0.0:
         dwell, transitions = expected_statistics(level.batch, parameters, n_jobs)
-        error = 0.0 if rate == 0.0 else float("nan")
-        return _assemble([level], evidence, dwell, transitions, error, True)
+        unknown = 0.0 if rate == 0.0 else float("nan")
+        return _assemble([level], evidence, dwell, transitions, unknown, True)
 
     done: list[_Level] = []
     coarse_statistics = expected_statistics(level.batch, parameters, n_jobs)
@@ -210,7 +211,7 @@ def _sum_statistics(
     return dwell, transitions
 
 
-def _keep(level: _Level, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Level:
+def _keep(level: _Level, chosen: NDArray[np.bool_]) -> _Level:
     """The chosen trajectories of a level; the level itself where that is all of them."""
     if chosen.all():
         return level

@@ -127,7 +127,7 @@ def _crude_rate(evidence: Evidence) -> float:
     return max(1.0, per_node) / duration
 
 
-def _with_diagonal(rates: FloatArray) -> FloatArray:
+def _with_diagonal(rates: Any) -> FloatArray:
     full = np.asarray(rates, dtype=np.float64).copy()
     np.fill_diagonal(full, 0.0)
     np.fill_diagonal(full, -full.sum(axis=1))

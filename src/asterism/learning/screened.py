@@ -97,7 +97,8 @@ def _note(
 
 def _survivors(table: FamilyTable) -> IntArray:
     """Families worth scoring again."""
-    return table.parents[table.scores >= table.scores.max() - _HOPELESS]
+    alive: IntArray = table.parents[table.scores >= table.scores.max() - _HOPELESS]
+    return alive
 
 
 # ---- screening ------------------------------------------------------------------------------
@@ -234,10 +235,10 @@ def local_scores(
     scores: dict[int, FloatArray] = {}
     around = context_of(context, solution.parents)
     if task.journal is not None:
-        for item, found in task.journal.known(around).items():
-            if int(item) in families and len(found) == len(families[int(item)]):
-                scores[int(item)] = found
-                task.progress.advance(len(found))
+        for item, remembered in task.journal.known(around).items():
+            if int(item) in families and len(remembered) == len(families[int(item)]):
+                scores[int(item)] = remembered
+                task.progress.advance(len(remembered))
         pieces = [left for p in pieces if (left := [c for c in p if c not in scores])]
     tasks = [(np.array(p, dtype=np.int64), [families[c] for c in p]) for p in pieces]
     for piece, found in zip(
