@@ -7,6 +7,7 @@ the 11 nodes of Studer et al. (2016) are points of one plot with 50, 200 and 1,0
 from __future__ import annotations
 
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +81,10 @@ def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
     paths = am.simulate(network, case["trajectories"], duration=DURATION, seed=seed)
     seen = am.observe(paths, noise, n_observations=N_OBSERVATIONS, seed=seed + 1000)
     small = case["nodes"] <= EXHAUSTIVE_UP_TO
+    search = "exhaustive" if small else "screened"
+    _compile(search)
     begin = time.perf_counter()
-    learner = am.StructureLearner(
-        noise,
-        max_parents=1,
-        prior=am.GammaPrior(SHAPE, PRIOR_RATE),
-        search="exhaustive" if small else "screened",
-        n_jobs=jobs,
-    ).fit(seen)
+    learner = _learner(noise, search, jobs).fit(seen)
     seconds = time.perf_counter() - begin
     truth = network.parents
     learned = {n: tuple(learner.network_.parents[n]) for n in network.nodes}
@@ -106,6 +103,19 @@ def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
         "matrix": None if matrix is None else matrix.tolist(),
         "learned": [list(learned[n]) for n in order] if small else None,
     }
+
+
+def _learner(noise: am.Gaussian, search: str, jobs: int) -> am.StructureLearner:
+    prior = am.GammaPrior(SHAPE, PRIOR_RATE)
+    return am.StructureLearner(noise, max_parents=1, prior=prior, search=search, n_jobs=jobs)
+
+
+@cache
+def _compile(search: str) -> None:
+    """Learn something tiny once, so that compiling is not timed."""
+    noise = am.Gaussian((-1, 1), 0.5)
+    paths = am.simulate(am.glauber("tree:4"), 2, duration=2.0, seed=0)
+    _learner(noise, search, 1).fit(am.observe(paths, noise, n_observations=3, seed=0))
 
 
 def summarise(found: list[Case]) -> pd.DataFrame:
