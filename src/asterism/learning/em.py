@@ -7,6 +7,10 @@ of the inverse observed information, built on the complete-data information (wit
 this is the EM step to first order). A move that does not raise the objective is taken back and
 replaced by a plain EM step, which cannot fail with exact inference and mean field.
 
+The star's F is no bound: without a prior it can rise without end as rates grow, until its messages
+no longer converge. Estimates at which they do not are never accepted, and after a few of them the
+iteration stops and says so.
+
 H also says how much is still to gain: gradientᵀ·H·gradient is the extrapolated remaining rise of
 2 ln P. We stop when that stays below the tolerance, never because the last step was short.
 """
@@ -28,6 +32,7 @@ MEMORY = 40
 _ROUNDING = 1e-12
 _CURVATURE = 1e-10
 _QUIET = 2  # looks in a row that must promise no more gain
+_UNSETTLED = 3  # steps to where messages do not converge
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Outcome:
     stop_reason: str
     remaining_gain: float
     history: list[dict[str, float | int | str]]
+    ran_away: bool = False
+    """Whether it stopped because messages no longer converged."""
 
     @property
     def n_iterations(self) -> int:
@@ -112,7 +119,7 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
     memory = _Memory()
     best = task.evaluate(start)
     history: list[dict[str, float | int | str]] = []
-    n_plain, n_quiet, n_stuck, n_refused = PLAIN_STEPS, 0, 0, 0
+    n_plain, n_quiet, n_stuck, n_refused, n_unsettled = PLAIN_STEPS, 0, 0, 0, 0
     remaining = np.inf
     step_kind = "start"
     vector = coordinates.vector(best.estimate)
@@ -128,6 +135,8 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
         n_quiet = n_quiet + 1 if remaining < tolerance else 0
         if n_quiet >= _QUIET and n_stuck == 0:
             return _finished(best, remaining, tolerance, history)
+        if n_unsettled >= _UNSETTLED:
+            return _ran_away(best, remaining, history)
         if n_stuck >= _QUIET:
             return _exhausted(best, remaining, tolerance, history)
         if len(history) >= max_iterations:
@@ -140,7 +149,9 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
         found = _evaluated(task, trial, required=plain)
         n_plain = max(n_plain - 1, 0)
         slack = task.resolution * max(1.0, abs(best.objective))
-        if found is None or (not plain and found.objective < best.objective - slack):
+        unsettled = found is not None and best.expected.settled and not found.expected.settled
+        n_unsettled += int(unsettled)
+        if found is None or unsettled or (not plain and found.objective < best.objective - slack):
             history.append(_row(len(history), best, remaining, "refused"))
             n_quiet = 0
             n_refused += 1
@@ -192,6 +203,17 @@ def _finished(
             "time_step, or method='mean_field'."
         )
     return Outcome(best, best.expected.settled, text, remaining, history)
+
+
+def _ran_away(
+    best: Point, remaining: float, history: list[dict[str, float | int | str]]
+) -> Outcome:
+    text = (
+        "Stopped: the approximation's objective keeps rising towards rates at which its messages "
+        "no longer converge, so it has no trustworthy maximum here. Give a prior, or use "
+        "method='mean_field' or 'exact'."
+    )
+    return Outcome(best, False, text, remaining, history, ran_away=True)
 
 
 def _exhausted(

@@ -28,7 +28,7 @@ from asterism.learning.rates_update import RateUpdate
 
 BoolArray = NDArray[np.bool_]
 
-_SHRINK, _GROW = 0.03, 4.0
+_SHRINK, _GROW = 0.03, 2.0
 """One extrapolated step may take a square root to between these multiples of itself."""
 
 

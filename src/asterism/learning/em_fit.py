@@ -125,6 +125,8 @@ class _Solver:
             task = self._task(self._variational(start, _COARSE * s.grid_tolerance))
             coarse = maximise(task, start, max(s.tolerance, _COARSE_GAIN), s.max_iterations)
             start, history = coarse.best.estimate, coarse.history
+            if coarse.ran_away:
+                return coarse, task
         task = self._task(self._variational(start, s.grid_tolerance))
         fine = maximise(task, start, s.tolerance, s.max_iterations)
         grids = [{**row, "grid": "coarse"} for row in history]
