@@ -24,6 +24,16 @@ from asterism.kernels.arrays import (
 )
 from asterism.kernels.links import add_jump_statistics
 from asterism.kernels.messages import make_work, prepare_trajectory
+from asterism.kernels.mixing import (
+    DEPTH,
+    begin_sweep,
+    logarithms,
+    make_history,
+    mix,
+    remember,
+    scale_moments,
+    set_rates,
+)
 from asterism.kernels.solve import EVIDENCE, RESIDUAL, start_moments, sweep_trajectory
 from asterism.kernels.statistics import add_node_statistics
 
@@ -149,6 +159,7 @@ def solve_marginal(
     max_iterations,
     tolerance,
     learn_initial,
+    accelerate,
     dwell,
     transitions,
     totals,
@@ -158,7 +169,8 @@ def solve_marginal(
 
     Node and trajectory are those of impossible evidence, else −1. With ``learn_initial`` the
     start probabilities become the average of the trajectories' after every sweep, with one
-    pseudo-trajectory that starts anywhere.
+    pseudo-trajectory that starts anywhere. ``accelerate`` mixes (see ``mixing``): it needs memory
+    for eight more sets of moments, and rates that stay positive.
 
     ``rates`` and ``moments`` hold the start and receive the solution (``table`` is ``rates`` itself
     for the star). ``dwell`` and ``transitions`` receive the expected statistics of the last sweep,
@@ -180,7 +192,21 @@ def solve_marginal(
     previous = math.inf
     best = math.inf
     stalled = 0
+    mixing = accelerate
+    moment_history = make_history(moments.shape[0] if accelerate else 0)
+    rate_history = make_history(rates.shape[0] if accelerate else 0)
+    if accelerate:
+        scale_moments(problem, geometric, moment_history.scale)
+    logs = np.zeros(rates.shape[0] if accelerate else 0)
+    gram = np.zeros((DEPTH, DEPTH))
+    n_differences = -1  # the first sweep that counts has no predecessor to differ from
+    may_begin_again = True
     for iteration in range(max_iterations):
+        # the first sweep may begin from nothing and says little about the later ones
+        counts = mixing and iteration > 0
+        if counts:
+            begin_sweep(moment_history, moments)
+            logarithms(rates, rate_history.before)
         for i in range(dwell.shape[0]):
             dwell[i] = 0.0
         for i in range(transitions.shape[0]):
@@ -274,9 +300,32 @@ def solve_marginal(
         else:
             stalled += 1
         if stalled >= 6:
-            damping = max(0.1, 0.6 * damping)
             stalled = 0
             best = residual
+            if mixing and may_begin_again:
+                # what is remembered may mislead: forget it, once
+                may_begin_again = False
+                n_differences = -1
+                continue
+            mixing = False
+            damping = max(0.1, 0.6 * damping)
+        if counts and mixing:
+            logarithms(rates, logs)
+            if n_differences < 0:
+                remember(moment_history, moments, 0)
+                remember(rate_history, logs, 0)
+            else:
+                mix(problem, moment_history, rate_history, moments, logs, n_differences, gram)
+                set_rates(
+                    problem,
+                    logs,
+                    rate_history.image,
+                    exact_point,
+                    geometric,
+                    rates,
+                    table,
+                )
+            n_differences += 1
     return max_iterations, ITERATION_LIMIT, -1, -1
 
 

@@ -87,7 +87,7 @@ def start_moments(problem, trajectory, moments):
 
 
 @inner
-def _project_moments(problem, trajectory, moments):
+def project_moments(problem, trajectory, moments):
     """Make mixed moments legal: no negative entry, each step's diagonal sums to its width."""
     first_step = problem.step_start[trajectory]
     for node in range(problem.node.shape[0] - 1):
@@ -118,7 +118,7 @@ def _dot(a, b):
 
 
 @inner
-def _solve_small(matrix, right, n):
+def solve_small(matrix, right, n):
     """Gaussian elimination in place for a small, positive definite system."""
     for i in range(n):
         for j in range(i + 1, n):
@@ -148,7 +148,7 @@ def _anderson_step(current, residual_steps, image_steps, residual, depth):
         return
     for i in range(depth):
         gram[i, i] += 1e-12 * trace
-    _solve_small(gram, gamma, depth)
+    solve_small(gram, gamma, depth)
     for i in range(depth):
         column = image_steps[i]
         for k in range(current.shape[0]):
@@ -379,7 +379,7 @@ def iterate(
                 _anderson_step(
                     current, residual_steps, image_steps, residual_now, min(n_kept, _DEPTH)
                 )
-                _project_moments(problem, trajectory, moments)
+                project_moments(problem, trajectory, moments)
         integers[trajectory, SWEEPS] = sweep
         integers[trajectory, STATUS] = status
         integers[trajectory, BAD_NODE] = bad_node

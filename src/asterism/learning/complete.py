@@ -8,7 +8,7 @@ With very many families ("screened") only the parents that score best alone are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -155,6 +155,42 @@ def learn_from_trajectories(
         history=[{"sweep": 1, "score": total, "n_families": n_scored}],
         n_sweeps=1,
     )
+
+
+def score_complete_graph(
+    settings: StructureSettings, parents: Mapping[str, Sequence[str]], paths: Trajectories
+) -> float:
+    """ln P(graph) + ln P(paths | graph, starts), rates integrated out; nodes not named have none.
+
+    The structure prior counts up to a constant, as everywhere. ``max_parents`` and forbidden or
+    required edges restrict a search, not the question how well a given graph does.
+    """
+    if settings.states is not None:
+        paths = _with_states(paths, settings.states)
+    number = {name: n for n, name in enumerate(paths.nodes)}
+    unknown = [n for n in parents if n not in number]
+    if unknown:
+        raise DataError(
+            f"The graph has the node {unknown[0]!r}, which has no path; there are paths of "
+            f"{', '.join(paths.nodes[:8])}."
+        )
+    constraints = structure_prior(
+        paths.nodes, exogenous=settings.exogenous, edge_log_odds=settings.edge_log_odds
+    )
+    allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
+    prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
+    scorer = CompleteScorer.prepare(paths, prior, allowed)
+    total = 0.0
+    for child, name in enumerate(paths.nodes):
+        above = sorted(number[p] for p in parents.get(name, ()))
+        if child in constraints.exogenous:
+            if above:
+                raise ModelError(f"Node {name!r} is exogenous and so has no parents.")
+            continue
+        family = np.array([above or [-1]], dtype=np.int64)
+        score = scorer.scores(child, family) + constraints.log_prior(child, family)
+        total += float(score[0])
+    return total
 
 
 def automatic_rate(paths: Trajectories, constraints: StructurePrior, shape: float) -> float:

@@ -39,6 +39,7 @@ Parents = tuple[tuple[int, ...], ...]
 _FIRST_RATE_SPREAD = 0.05
 _MIN_ITERATIONS = 4
 _LARGE_TOLERANCE = 1e-4
+_MIXING_BYTES = 32 << 20  # moments up to which the iteration is accelerated
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ class Scorer:
             self.max_iterations,
             self.tolerance,
             self.learn_initial,
+            self._accelerate,
             dwell,
             transitions,
             totals,
@@ -202,6 +204,12 @@ class Scorer:
         graph = compile_graph(list(self.n_states), [list(p) for p in solution.parents])
         return geometric_table(solution.rates, graph)
 
+    @property
+    def _accelerate(self) -> bool:
+        """Whether to mix: not where that needs much memory, nor for rates that may reach zero."""
+        few = self.base.moments.nbytes <= _MIXING_BYTES
+        return few and self.shape > 0.0 and not self.learn_initial
+
     def _problem(self, graph: CompiledGraph) -> Problem:
         """The evidence with another graph; rebuilt where exactly timed jumps link families."""
         if len(self.base.problem.link) > 1:
@@ -256,7 +264,7 @@ def make_scorer(
     time_step: float | None = None,
     digamma: bool = False,
     learn_initial: bool = False,
-    tolerance: float = 1e-7,
+    tolerance: float = 3e-7,
     max_iterations: int = 500,
 ) -> Scorer:
     """Lay the evidence out on a grid once; ``step`` is in relaxation times."""
