@@ -115,12 +115,28 @@ def test_table1_has_all_ten_rows_of_the_paper() -> None:
 
 def test_fig4_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fig4, "PAPER_SIZE", 4)
-    monkeypatch.setattr(fig4, "QUICK", [(4, 40, 0.2, 1)])
+    monkeypatch.setattr(fig4, "QUICK", [("screened", 4, 40, 0.2, 1)])
     fig4.run(tmp_path, quick=True)
     assert_complete(tmp_path, "fig4")
     assert (tmp_path / "fig4_sizes.png").is_file()
     table = pd.read_csv(tmp_path / "fig4.csv")
     assert table.loc[0, "share_right"] >= 0.75
+
+
+def test_fig4_draws_the_papers_own_search_where_it_ran() -> None:
+    size = fig4.PAPER_SIZE
+    found = [
+        {"search": how, "nodes": n, "noise": s, "seed": seed}
+        for how, n, s, seed in (
+            ("screened", size, 0.2, 0),
+            ("screened", size, 0.6, 0),
+            ("exhaustive", size, 0.6, 0),
+            ("exhaustive", size, 1.0, 1),
+            ("exhaustive", 11, 1.0, 0),
+        )
+    ]
+    drawn = [(f["noise"], f["search"]) for f in fig4.drawn_matrices(found)]
+    assert drawn == [(0.6, "exhaustive"), (0.2, "screened")]
 
 
 # ---- IRMA -------------------------------------------------------------------------------------
@@ -193,6 +209,10 @@ def test_random_rankings_score_by_chance() -> None:
     scores = rankings.random_scores([("a", "b"), ("b", "c")], ["a", "b", "c"], n=400)
     assert scores["auroc"] == pytest.approx(0.5, abs=4 * scores["auroc_se"] / 20)
     assert scores["auroc_se"] > 0.1
+    # average precision of two edges at random among six places: mean over all fifteen placements
+    places = [(i, j) for i in range(1, 7) for j in range(i + 1, 7)]
+    expected = np.mean([(1 / i + 2 / j) / 2 for i, j in places])
+    assert scores["aupr"] == pytest.approx(expected, abs=4 * scores["aupr_se"] / 20)
 
 
 @needs_data
