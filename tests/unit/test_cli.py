@@ -20,6 +20,7 @@ from asterism.commands.console import Console, duration
 from asterism.commands.data_summary import Changes, summarise
 from asterism.commands.emissions import choose_emissions, parse_emission
 from asterism.commands.exits import Refused
+from asterism.commands.running import scored_in
 from asterism.commands.tables import TableOptions, read_header, read_table
 from asterism.errors import DataError
 from asterism.report.demo import demo_files
@@ -257,27 +258,36 @@ def test_reproduce_lists_what_there_is(tmp_path: Path) -> None:
     assert "'fig99' cannot be reproduced" in result.stderr
 
 
-def test_journal_and_scheduler_reach_a_learner_that_knows_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_reach_the_learner(tmp_path: Path) -> None:
     from asterism.commands.learn import LearnOptions, make_learner
-    from asterism.learning.structure import StructureLearner
 
-    seen: dict[str, Any] = {}
+    options = LearnOptions(
+        TableOptions(Path("x.csv")), output=tmp_path / "RUN", resume=True, candidates=4, jobs=2
+    )
+    learner = make_learner(options, None, None)
+    assert learner.journal == tmp_path / "RUN" / "journal.sqlite"
+    assert learner.resume is True
+    assert (learner.n_candidates, learner.n_jobs) == (4, 2)
 
-    class Journalling(StructureLearner):
-        def __init__(self, journal: Any = None, resume: bool = False, **rest: Any) -> None:
-            seen.update(journal=journal, resume=resume)
-            super().__init__(**rest)
 
-        @classmethod
-        def _setting_names(cls) -> list[str]:
-            return [*StructureLearner._setting_names(), "journal", "resume"]
+def stop(folder: Path, reason: BaseException) -> None:
+    """A search that ends early, its journal begun."""
+    with scored_in(folder, Console()):
+        (folder / "journal.sqlite").touch()
+        raise reason
 
-    monkeypatch.setattr("asterism.learning.structure.StructureLearner", Journalling)
-    options = LearnOptions(TableOptions(Path("x.csv")), output=tmp_path / "RUN", resume=True)
-    make_learner(options, None, None)
-    assert seen == {"journal": tmp_path / "RUN" / "journal.sqlite", "resume": True}
+
+def test_an_error_takes_away_the_folder_it_made(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        stop(tmp_path / "RUN", DataError("no"))
+    assert not (tmp_path / "RUN").exists()
+
+
+def test_ctrl_c_keeps_the_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        stop(tmp_path / "RUN", KeyboardInterrupt())
+    assert "--resume" in capsys.readouterr().err
+    assert (tmp_path / "RUN" / "journal.sqlite").exists()
 
 
 # ---- talking --------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from asterism.commands.outputs import (
     read_edges,
     require_folder,
 )
+from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_table
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -108,13 +109,14 @@ def learn(options: LearnOptions, console: Console) -> Learned:
         console.warn(warning)
 
     learner = make_learner(options, emission, states)
-    journalled = _keeps_journal(learner)
-    try:
-        with console.progress() as progress:
-            learner.fit(data, progress=progress)
-    except KeyboardInterrupt:
-        _interrupted(options, console, journalled)
-        raise
+    if options.resume and not (options.output / JOURNAL).exists():
+        console.warn(f"{options.output} holds no journal to resume from: starting anew.")
+    with (
+        scored_in(options.output, console),
+        on_cluster(options.scheduler),
+        console.progress() as progress,
+    ):
+        learner.fit(data, progress=progress)
     decisions.append(f"Prior rate of the rates: {learner.prior_.rate:g} (time units of the table).")
     console.say(decisions[-1])
     result = _make_run(options, learner, data, truth, decisions, console)
@@ -174,10 +176,7 @@ def _model_decisions(options: LearnOptions, n_nodes: int) -> list[str]:
 def make_learner(
     options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
 ) -> StructureLearner:
-    """The one place that turns flags into a learner.
-
-    The journal and the scheduler are passed on to learners that know them.
-    """
+    """The one place that turns flags into a learner."""
     from asterism.learning.structure import StructureLearner
     from asterism.model.priors import GammaPrior
 
@@ -200,34 +199,10 @@ def make_learner(
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
+        "journal": options.output / JOURNAL,
+        "resume": options.resume,
     }
-    known = StructureLearner._setting_names()
-    if "journal" in known:
-        options.output.mkdir(parents=True, exist_ok=True)
-        settings["journal"] = options.output / JOURNAL
-        if "resume" in known:
-            settings["resume"] = options.resume
-    elif options.resume:
-        raise Refused("This version keeps no journal, so there is nothing to resume from.")
-    if options.scheduler is not None:
-        if "scheduler" not in known:
-            raise Refused("This version runs on one machine only: leave out --scheduler.")
-        settings["scheduler"] = options.scheduler
     return StructureLearner(**settings)
-
-
-def _keeps_journal(learner: StructureLearner) -> bool:
-    return learner.get_params().get("journal") is not None
-
-
-def _interrupted(options: LearnOptions, console: Console, journalled: bool) -> None:
-    if journalled and (options.output / JOURNAL).exists():
-        console.warn(
-            f"Interrupted. What was scored is kept in {str(options.output / JOURNAL)!r}: the same "
-            "command with --resume goes on from there."
-        )
-    else:
-        console.warn("Interrupted; nothing was written.")
 
 
 # ---- what comes out -------------------------------------------------------------------------
