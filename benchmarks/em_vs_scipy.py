@@ -76,7 +76,7 @@ def main() -> None:
     )
     seen = gaps(table)
     began = time.perf_counter()
-    result = minimize(minus_two_log, crude_rates(seen), args=(seen,), method="BFGS")
+    result = minimize(minus_two_log, crude_rates(seen), args=(seen,), method="L-BFGS-B")
     scipy_time = time.perf_counter() - began
     print(
         f"scipy:    {scipy_time:.3f} s, {result.nfev} evaluations, -2 ln P = {result.fun:.6f} "
