@@ -285,7 +285,8 @@ def solve_marginal(
         summary[RATE_CHANGE] = change
         if not math.isfinite(evidence):
             return iteration + 1, NOT_FINITE, -1, -1
-        score = evidence - energy + gamma_terms
+        # without a prior only F is free of the unit of time
+        score = evidence - energy + gamma_terms if shape > 0.0 else evidence
         moved = abs(score - previous)
         previous = score
         if (
