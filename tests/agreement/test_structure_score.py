@@ -1,4 +1,4 @@
-"""The structure score where it is known exactly: paths seen throughout, nodes without neighbours."""
+"""The structure score where it is known exactly: when every path is seen throughout."""
 
 from __future__ import annotations
 
