@@ -88,7 +88,8 @@ def fit_lone_nodes(
             tolerance=_RATE_TOLERANCE,
             max_iterations=_MAX_ITERATIONS,
         )
-        return scorer.solve(tuple(() for _ in nodes))
+        # in threads: this way small searches need not compile the kernel that iterates in one
+        return scorer.solve(tuple(() for _ in nodes), n_jobs=settings.n_jobs)
 
     shape = settings.prior.shape
     initial = compiled.initial
