@@ -100,9 +100,10 @@ def _page(headline: pd.DataFrame, table: pd.DataFrame, units: pd.DataFrame, quic
                 "Before and after the automatic prior",
                 [
                     "The prior (α, β) = (5, 10) says that a gene changes about every two units of "
-                    "time. In minutes that is far faster than the sampling, in hours far slower "
-                    "than what is seen, and five imagined transitions per rate weigh as much as "
-                    "the data. So β = 10 means a different prior in every unit. The automatic "
+                    "time. In minutes that is far faster than the sampling: genes forget their "
+                    "state between samples. In hours it lies near what the lone genes show. So "
+                    "β = 10 means a different prior in every unit (columns of waits below), and "
+                    "five imagined transitions per rate weigh much beside so few. The automatic "
                     "prior sets β = α · (time spent)/(transitions) as the lone genes show them, "
                     "and then the unit drops out: lowest and highest agree.",
                 ],
