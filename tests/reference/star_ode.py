@@ -31,9 +31,15 @@ class StarODE:
     """One trajectory of a network whose nodes all have the same number of states."""
 
     def __init__(
-        self, network: Any, evidence: Any, trajectory: int = 0, rtol: float = 1e-5
+        self,
+        network: Any,
+        evidence: Any,
+        trajectory: int = 0,
+        rtol: float = 1e-5,
+        atol: float | None = None,
     ) -> None:
         self.rtol = rtol
+        self.atol = 1e-3 * rtol if atol is None else atol
         names = list(network.nodes)
         self.n_nodes, self.n_states = len(names), len(network.states[names[0]])
         size = self.n_states
@@ -110,7 +116,7 @@ class StarODE:
             return slope(y.reshape(shape), other(t)).ravel()
 
         solved = solve_ivp(
-            right_hand_side, (begin, end), value.ravel(), rtol=self.rtol, atol=1e-3 * self.rtol,
+            right_hand_side, (begin, end), value.ravel(), rtol=self.rtol, atol=self.atol,
             dense_output=True,
         )  # fmt: skip
         assert solved.success, solved.message

@@ -1,0 +1,213 @@
+"""Speed of star inference: beside an ODE solver, as problems grow, per step, and in memory.
+
+Prints a table and writes it with a figure to a folder: python benchmarks/inference.py -o out/
+Single-threaded figures are processor times, best of several, so that a busy machine disturbs them
+little; only the two-thread comparison needs a quiet one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numba
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.reference.star_ode import StarODE
+
+import asterism as am
+from asterism.inference.batch import Parameters, make_batch, run
+from asterism.inference.evidence import Evidence
+from asterism.inference.evidence_builder import build_evidence
+from asterism.inference.variational import solve
+
+NOISY = am.Gaussian(means=(-1, 1), scale=0.6)
+Row = tuple[str, float, str]
+
+
+def two_parents_each(
+    n_nodes: int, n_trajectories: int, duration: float, n_observations: int
+) -> tuple[am.Network, Evidence]:
+    """Glauber spins on a circle, each led by the two before it, with noisy measurements."""
+    circle = {n: [(n - 1) % n_nodes, (n - 2) % n_nodes] for n in range(n_nodes)}
+    network = am.glauber(circle, a=1.0, b=0.4)
+    paths = am.simulate(network, n_trajectories, duration=duration, seed=0)
+    values = am.observe(paths, NOISY, n_observations=n_observations, seed=1)
+    return network, build_evidence(network, values, NOISY)
+
+
+def best(
+    work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.process_time
+) -> float:
+    """Shortest of several runs, in seconds."""
+    shortest = float("inf")
+    for _ in range(repeats):
+        begin = clock()
+        work()
+        shortest = min(shortest, clock() - begin)
+    return shortest
+
+
+@numba.njit(nogil=True)
+def sum_of_exponentials(x: np.ndarray) -> float:
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += np.exp(x[i])
+    return total
+
+
+def against_the_ode_solver() -> list[Row]:
+    """Same network, data and number of sweeps; errors against a much finer solution."""
+    network, evidence = two_parents_each(10, 1, 10.0, 10)
+    times = np.linspace(0.0, 10.0, 101)
+    truth = solve(network, evidence, tolerance=1e-7).marginals(times).values[0]
+
+    def error_of(posterior: am.Posterior) -> float:
+        return float(np.abs(posterior.marginals(times).values[0] - truth).max())
+
+    equations = StarODE(network, evidence, rtol=1e-5, atol=1e-6)
+    n_sweeps = solve(network, evidence, time_step=0.05).n_sweeps
+    ode_time = best(lambda: equations.solve(n_sweeps), 2)
+    ode_error = float(np.abs(equations.at(equations.solve(n_sweeps), times) - truth).max())
+    rows: list[Row] = [
+        ("sweeps of both", n_sweeps, ""),
+        ("solve_ivp, seconds", ode_time, ""),
+        ("solve_ivp, largest error of a marginal", ode_error, ""),
+    ]
+    for name, target in (("solve_ivp's accuracy", ode_error), ("an error of 1e-3", 1e-3)):
+        step = 0.4
+        while error_of(solve(network, evidence, time_step=step)) > target and step > 1e-3:
+            step /= 1.25
+        seconds = best(lambda step=step: solve(network, evidence, time_step=step), 20)
+        rows += [
+            (f"asterism at {name}, seconds", seconds, ""),
+            (f"times faster, at {name}", ode_time / seconds, "at least 2000"),
+        ]
+    seconds = best(lambda: solve(network, evidence), 20)
+    rows.append(("asterism with error control (tolerance 1e-3), seconds", seconds, ""))
+    return rows
+
+
+def scaling(figure: dict[str, tuple[list[int], list[float]]]) -> list[Row]:
+    """Slopes of ln(time) against ln(size)."""
+    cases: dict[str, tuple[list[int], Callable[[int], tuple[am.Network, Evidence]]]] = {
+        "nodes": ([10, 30, 100, 300, 1000], lambda n: two_parents_each(n, 5, 10.0, 10)),
+        "trajectories": ([1, 10, 100, 1000], lambda n: two_parents_each(10, n, 10.0, 10)),
+        "observations": ([10, 100, 1000, 10_000], lambda n: two_parents_each(10, 1, float(n), n)),
+    }
+    rows: list[Row] = []
+    for name, (sizes, make) in cases.items():
+        seconds = []
+        for size in sizes:
+            network, evidence = make(size)
+            work = partial(solve, network, evidence, time_step=0.2, max_sweeps=8)
+            seconds.append(best(work, 5))
+        slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+        figure[name] = (sizes, seconds)
+        rows.append((f"slope over {name}", slope, "at most 1.05"))
+    return rows
+
+
+def per_step() -> list[Row]:
+    """One thread: nanoseconds per (node, step, sweep) beside one exponential; then two threads."""
+    network, evidence = two_parents_each(10, 64, 10.0, 10)
+    parameters = Parameters.of(network.compiled, "star")
+    batch = make_batch(evidence, network.compiled.graph, 1.0, 1.0, 1, 0.025)
+    outcome = run(batch, parameters)
+    updates = 10 * int((np.diff(batch.grid.step_start) * outcome.n_sweeps).sum())
+    ours = best(lambda: run(batch, parameters), 20) / updates
+    x = np.random.default_rng(0).normal(size=1_000_000)
+    sum_of_exponentials(x)
+    exponential = best(lambda: sum_of_exponentials(x), 20) / len(x)
+
+    halves = np.array_split(np.tile(x, 8), 2)
+
+    def one_after_the_other() -> None:
+        for half in halves:
+            sum_of_exponentials(half)
+
+    def side_by_side() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(sum_of_exponentials, halves))
+
+    wall = time.perf_counter
+    ideal = best(one_after_the_other, 20, wall) / best(side_by_side, 20, wall)
+    one, two = (best(lambda n=n: run(batch, parameters, n_jobs=n), 20, wall) for n in (1, 2))
+    return [
+        ("nanoseconds per node, step and sweep", 1e9 * ours, ""),
+        ("nanoseconds per exponential", 1e9 * exponential, ""),
+        ("ratio", ours / exponential, "at most 20"),
+        ("speed-up by two threads", one / two, ""),
+        ("the same of independent loops", ideal, ""),
+        ("share of it", one / two / ideal, "at least 0.8"),
+    ]
+
+
+def solve_a_large_network() -> None:
+    """Run in a process of its own: prints seconds, peak gigabytes and whether it converged."""
+    network, evidence = two_parents_each(5000, 20, 10.0, 10)
+    begin = time.perf_counter()
+    posterior = solve(network, evidence)
+    seconds = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(seconds, peak, int(posterior.converged))
+
+
+def large_network() -> list[Row]:
+    command = [sys.executable, __file__, "--large-network"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return [
+        ("5,000 nodes, 20 × 10 observations, seconds", float(answer[0]), ""),
+        ("peak memory, GB", float(answer[1]), "below 2"),
+        ("converged", float(answer[2]), "1"),
+    ]
+
+
+def draw(figure: dict[str, tuple[list[int], list[float]]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    canvas, axes = pyplot.subplots(figsize=(5, 4))
+    for name, (sizes, seconds) in figure.items():
+        axes.loglog(sizes, seconds, "o-", label=name)
+    axes.set_xlabel("number of nodes, trajectories or observations")
+    axes.set_ylabel("processor seconds")
+    axes.legend()
+    canvas.tight_layout()
+    canvas.savefig(path, dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmark-inference"))
+    parser.add_argument("--large-network", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.large_network:
+        solve_a_large_network()
+        return
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    figure: dict[str, tuple[list[int], list[float]]] = {}
+    rows = [*against_the_ode_solver(), *scaling(figure), *per_step(), *large_network()]
+    for name, value, wanted in rows:
+        print(f"{name:<55} {value:>12.4g}  {wanted}")
+    with open(arguments.output / "inference.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["measured", "value", "wanted"])
+        writer.writerows(rows)
+    draw(figure, arguments.output / "inference.png")
+
+
+if __name__ == "__main__":
+    main()
