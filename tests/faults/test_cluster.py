@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import joblib
 import pandas as pd
@@ -31,21 +32,29 @@ def learner() -> am.StructureLearner:
     return am.StructureLearner(emission=EMISSION, max_parents=2, search="screened", n_candidates=5)
 
 
-def start_worker(address: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
-    command += ["--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def start(program: str, file: Path, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"distributed.cli.{program}", "--scheduler-file", str(file)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen([*command, "--no-dashboard", *options], **quiet)
 
 
-def test_a_lost_worker_changes_nothing():
+def test_a_lost_worker_changes_nothing(tmp_path):
     from distributed import Client
-    from distributed.deploy.local import LocalCluster
 
     expected = learner().fit(data()).edges_
-    cluster = LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None, processes=False)
-    workers = [start_worker(cluster.scheduler_address) for _ in range(2)]
+    file = tmp_path / "scheduler.json"
+    processes = [start("dask_scheduler", file, "--host", "127.0.0.1", "--port", "0")]
     try:
-        with Client(cluster.scheduler_address) as client:
+        for _ in range(300):
+            if file.exists():
+                break
+            time.sleep(0.1)
+        workers = [
+            start("dask_worker", file, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
+            for _ in range(2)
+        ]
+        processes += workers
+        with Client(scheduler_file=str(file)) as client:
             client.wait_for_workers(2, timeout=60)
             killer = threading.Thread(target=kill_when_busy, args=(client, workers[0]))
             with joblib.parallel_config(backend="dask"):
@@ -55,9 +64,8 @@ def test_a_lost_worker_changes_nothing():
         assert workers[0].wait(timeout=30) == -signal.SIGKILL
         pd.testing.assert_frame_equal(expected, found, check_exact=True)
     finally:
-        for worker in workers:
-            worker.kill()
-        cluster.close()
+        for process in processes:
+            process.kill()
 
 
 def kill_when_busy(client: object, worker: subprocess.Popen[bytes]) -> None:

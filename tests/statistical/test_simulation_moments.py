@@ -50,7 +50,7 @@ def assert_agrees(batches: np.ndarray, expected: np.ndarray, n_paths: int) -> No
 @pytest.mark.slow
 def test_drug_network_paths_have_the_exact_expectations() -> None:
     network = drug_network()
-    size, n_batches = (20, 100) if REDUCED else (100, 100)
+    size, n_batches = 100, 100  # fewer paths would see too little of the rare transitions
     evidence = make_evidence([len(network.states[n]) for n in network.nodes], [0.0], [3.0])
     expected = flat(solve(network, evidence).statistics, network.nodes)
     batches = np.array(
