@@ -38,7 +38,7 @@ Parents = tuple[tuple[int, ...], ...]
 
 _FIRST_RATE_SPREAD = 0.05
 _MIN_ITERATIONS = 4
-_LARGE_TOLERANCE = 1e-4
+_LARGE_TOLERANCE = 1e-3
 _MIXING_BYTES = 32 << 20  # moments up to which the iteration is accelerated
 
 
