@@ -6,39 +6,18 @@ import numpy as np
 import pytest
 
 import asterism as am
+from tests.reference import recovery_cases
+from tests.reference.recovery_cases import simulated, standardised_errors
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
-CASES = [(3, 2, 0), (5, 2, 1)] if REDUCED else [(3, 2, 0), (3, 3, 0), (5, 2, 1), (5, 2, 2)]
-
-
-def simulated(n_nodes, n_states, seed):
-    network = am.random_network(n_nodes=n_nodes, n_states=n_states, max_parents=2, seed=seed)
-    emission = am.Gaussian(means=tuple(2.0 * np.arange(n_states)), scale=0.5)
-    paths = am.simulate(network, n_trajectories=200, duration=8.0, seed=seed + 10)
-    # common times: equal gaps are solved once, so that exact inference stays quick
-    times = np.sort(np.random.default_rng(seed).uniform(0.0, 8.0, 20))
-    return network, emission, am.observe(paths, emission, times=times, seed=seed + 20)
-
-
-def standardised_errors(learner, network):
-    """(ln estimate − ln truth) / standard error of ln R; a rate found to be zero by its limit.
-
-    Infinite where there is no standard error, so that it never counts as close to the truth.
-    """
-    table = learner.rate_intervals_
-    update = learner._fit.task.coordinates.update
-    true = network.compiled.rates[update.index]
-    at_zero = table.note.str.startswith("at zero").to_numpy()
-    inside = np.log(np.maximum(table.rate, 1e-300) / true) * table.rate / table.se
-    found = np.where(at_zero, np.sqrt(true / table.se), inside)
-    return np.where(np.isfinite(table.se), found, np.inf)
+CASES = recovery_cases.REDUCED_CASES if REDUCED else recovery_cases.CASES
 
 
 @pytest.mark.slow
 def test_rates_lie_within_three_standard_errors():
     errors = []
-    for n_nodes, n_states, seed in CASES:
-        network, emission, obs = simulated(n_nodes, n_states, seed)
+    for case in CASES:
+        network, emission, obs = simulated(case)
         learner = am.ParameterLearner(network, emission, method="exact", n_jobs=-1).fit(obs)
         assert learner.converged_
         errors.append(standardised_errors(learner, network))
@@ -52,8 +31,8 @@ def test_rates_lie_within_three_standard_errors():
 @pytest.mark.filterwarnings("ignore:Stopped")
 def test_report_the_same_with_star():
     errors = []
-    for n_nodes, n_states, seed in CASES:
-        network, emission, obs = simulated(n_nodes, n_states, seed)
+    for case in CASES:
+        network, emission, obs = simulated(case)
         learner = am.ParameterLearner(network, emission, method="star", n_jobs=-1).fit(obs)
         print(f"star: {learner.stop_reason_}")
         errors.append(standardised_errors(learner, network))
