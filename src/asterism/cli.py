@@ -23,6 +23,7 @@ Exit codes: 0 fine; 2 wrong usage; 3 bad data; 4 finished but not converged
 
 @click.group(
     cls=CommandGroup,
+    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXIT_CODES,
 )
@@ -51,7 +52,13 @@ def demo(**options: Any) -> int:
 
 @main.command()
 @o.table_options
-@click.option("--max-parents", type=click.IntRange(min=0), default=2, show_default=True)
+@click.option(
+    "--max-parents",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Parents that are to be learned: are there enough measurements for them?",
+)
 @o.config_option
 @o.json_option
 def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) -> int:
@@ -79,7 +86,11 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
 )
 @o.emission_option
 @click.option(
-    "--states", type=int, default=2, show_default=True, help="Hidden states of measured numbers."
+    "--states",
+    type=click.IntRange(min=2),
+    default=2,
+    show_default=True,
+    help="Hidden states of measured numbers.",
 )
 @click.option(
     "--prior",
@@ -89,16 +100,40 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
     metavar="SHAPE[,RATE]",
     help="Gamma prior of the rates; auto takes the time scale from the data.",
 )
-@click.option("--method", type=click.Choice(["star", "mean_field"]), default="star")
-@click.option("--search", type=click.Choice(["auto", "exhaustive", "screened"]), default="auto")
-@click.option("--candidates", type=int, default=10, help="Parents kept by a screened search.")
-@click.option("--initial", type=click.Choice(["learn", "uniform"]), default="learn")
+@click.option(
+    "--method",
+    type=click.Choice(["star", "mean_field"]),
+    default="star",
+    show_default=True,
+    help="How hidden courses are approximated.",
+)
+@click.option(
+    "--search",
+    type=click.Choice(["auto", "exhaustive", "screened"]),
+    default="auto",
+    show_default=True,
+    help="Score every set of parents, or only those of the best candidates.",
+)
+@click.option(
+    "--candidates",
+    type=o.COUNT,
+    default=10,
+    show_default=True,
+    help="Parents kept by a screened search.",
+)
+@click.option(
+    "--initial",
+    type=click.Choice(["learn", "uniform"]),
+    default="learn",
+    show_default=True,
+    help="Probabilities of the states in which trajectories start.",
+)
 @click.option(
     "--exogenous",
     multiple=True,
     callback=o.names,
     metavar="A,B,…",
-    help="Nodes given.",
+    help="Nodes whose course is given, such as a treatment: they get no parents.",
 )
 @click.option(
     "--required", multiple=True, callback=o.edges, metavar="A->B", help="Edge that must be there."
@@ -106,13 +141,28 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
 @click.option(
     "--forbidden", multiple=True, callback=o.edges, metavar="A->B", help="Edge that must not."
 )
-@click.option("--n-init", type=int, default=1, help="Starting graphs.")
-@click.option("--tolerance", type=float, default=1e-3, help="Accuracy of inference.")
-@click.option("--time-step", type=float, help="Step of inference; chosen if not given.")
-@click.option("--max-sweeps", type=int, default=20, help="The most sweeps of the search.")
-@click.option("--ties", type=click.Choice(["error", "order"]), default="error")
+@click.option("--n-init", type=o.COUNT, default=1, show_default=True, help="Graphs to start from.")
+@click.option(
+    "--tolerance",
+    type=o.POSITIVE,
+    default=1e-3,
+    show_default=True,
+    help="Accuracy of inference.",
+)
+@click.option("--time-step", type=o.POSITIVE, help="Step of inference; chosen if not given.")
+@click.option(
+    "--max-sweeps",
+    type=o.COUNT,
+    default=20,
+    show_default=True,
+    help="The most sweeps of the search.",
+)
 @o.jobs_option
-@click.option("--scheduler", metavar="ADDRESS", help="Address of a dask scheduler.")
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Score on the workers of this dask scheduler, such as tcp://host:8786.",
+)
 @o.seed_option
 @click.option("--truth", type=o.READABLE, help="True edges: parent,child or source,target.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run.")
@@ -142,10 +192,22 @@ def learn(**options: Any) -> int:
 @click.option("--network", type=o.READABLE, required=True, help="The network, a JSON file.")
 @o.run_option
 @o.emission_option
-@click.option("--method", type=click.Choice(["star", "mean_field", "exact"]), default="star")
-@click.option("--tolerance", type=float, default=1e-3, help="Accuracy.")
-@click.option("--time-step", type=float, help="Step; chosen if not given.")
-@click.option("--max-sweeps", type=int, default=200)
+@click.option(
+    "--method",
+    type=click.Choice(["star", "mean_field", "exact"]),
+    default="star",
+    show_default=True,
+    help="Approximations for any size, or exact for small networks.",
+)
+@click.option("--tolerance", type=o.POSITIVE, default=1e-3, show_default=True, help="Accuracy.")
+@click.option("--time-step", type=o.POSITIVE, help="Step; chosen if not given.")
+@click.option(
+    "--max-sweeps",
+    type=o.COUNT,
+    default=200,
+    show_default=True,
+    help="The most sweeps over the messages of a trajectory.",
+)
 @o.jobs_option
 @o.config_option
 @o.force_option
@@ -174,20 +236,55 @@ def infer(**options: Any) -> int:
     "empty:N, full:N or random:N.",
 )
 @click.option("--random", type=click.IntRange(min=1), metavar="N", help="Random graph and rates.")
-@click.option("-o", "--output", type=o.FILE, default=Path("DATA.csv"), show_default=True)
-@click.option("--trajectories", type=int, default=20, show_default=True)
-@click.option("--duration", type=float, help="Length of a trajectory (10 if nothing is given).")
-@click.option("--transitions", type=int, help="Jumps of a trajectory, instead of --duration.")
-@click.option("--observations", type=int, default=10, show_default=True, help="Per trajectory.")
-@click.option("--interval", type=float, help="Measure regularly instead of at random times.")
-@click.option("--missing", type=float, default=0.0, show_default=True, help="Share left out.")
+@click.option(
+    "-o",
+    "--output",
+    type=o.FILE,
+    default=Path("DATA.csv"),
+    show_default=True,
+    help="The table to write.",
+)
+@click.option(
+    "--trajectories", type=o.COUNT, default=20, show_default=True, help="How many courses."
+)
+@click.option("--duration", type=o.AMOUNT, help="Length of a trajectory (10 if nothing is given).")
+@click.option(
+    "--transitions", type=click.IntRange(min=0), help="Jumps of a trajectory, not --duration."
+)
+@click.option(
+    "--observations",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Measurements of each trajectory.",
+)
+@click.option("--interval", type=o.POSITIVE, help="Measure regularly instead of at random times.")
+@click.option(
+    "--missing",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Share of the values left out.",
+)
 @o.emission_option
 @click.option("--paths", is_flag=True, help="Write complete paths instead of measurements.")
-@click.option("-a", type=float, default=1.0, show_default=True, help="Glauber rate.")
+@click.option("-a", type=o.POSITIVE, default=1.0, show_default=True, help="Glauber rate.")
 @click.option("-b", type=float, default=0.6, show_default=True, help="Glauber coupling.")
 @click.option("--anti-align", is_flag=True, help="The sign printed in the paper.")
-@click.option("--max-parents", type=int, default=2, show_default=True, help="Of random graphs.")
-@click.option("--n-states", type=int, default=2, show_default=True, help="With --random.")
+@click.option(
+    "--max-parents",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Of random graphs.",
+)
+@click.option(
+    "--n-states",
+    type=click.IntRange(min=2),
+    default=2,
+    show_default=True,
+    help="Of each node, with --random.",
+)
 @click.option("--save-network", type=o.FILE, help="Also write the network.")
 @click.option("--save-truth", type=o.FILE, help="Also write its edges.")
 @o.jobs_option
@@ -238,11 +335,16 @@ def report(**options: Any) -> int:
 
 
 @main.command()
-@click.argument("name")
+@click.argument("name", metavar="fig2|fig3|table1|fig4|irma|dream4")
 @click.option("-o", "--output", type=o.FOLDER, required=True, help="Folder for the results.")
 @click.option("--quick", is_flag=True, help="A small version, in minutes.")
-@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with the published measurements (irma, dream4).",
+)
 @o.force_option
+@o.json_option
 @o.quiet_option
 def reproduce(**options: Any) -> int:
     """Make a figure or table of the paper again, beside its printed numbers.
@@ -259,8 +361,20 @@ def reproduce(**options: Any) -> int:
 @main.command()
 @click.argument("source", type=o.READABLE)
 @click.argument("target", type=o.FILE)
-@click.option("--from", "from_format", metavar="FORMAT", help="Form of SOURCE.")
-@click.option("--to", "to_format", metavar="FORMAT", help="Form of TARGET.")
+@click.option(
+    "--from",
+    "from_format",
+    type=click.Choice(o.FORMATS),
+    metavar="FORMAT",
+    help="Form of SOURCE; known by its content.",
+)
+@click.option(
+    "--to",
+    "to_format",
+    type=click.Choice(o.FORMATS),
+    metavar="FORMAT",
+    help="Form of TARGET; known by its ending.",
+)
 @click.option(
     "--nodes",
     multiple=True,
@@ -268,7 +382,13 @@ def reproduce(**options: Any) -> int:
     metavar="A,B,…",
     help="Names for a .mat file.",
 )
-@click.option("--index", type=int, default=0, help="Entry of a PyCTBN file.")
+@click.option(
+    "--index",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Entry of a PyCTBN file.",
+)
 @click.option("--network", type=o.READABLE, help="Network to write with paths for PyCTBN.")
 @o.force_option
 @o.json_option

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -245,11 +247,104 @@ def test_what_was_decided_is_said(paths_file: Path, tmp_path: Path) -> None:
         assert words in result.stderr
 
 
+def test_every_guess_names_the_flag_that_overrules_it(tmp_path: Path) -> None:
+    """Without any option: columns, span, emission, states, parents, search and time scale."""
+    with demo_files() as files:
+        lines = files.data.read_text().splitlines()
+    few = [",".join(line.split(",")[:5]) for line in lines if not line.startswith(("8", "9"))]
+    (tmp_path / "cells.csv").write_text("\n".join(few))
+    result = invoke("learn", tmp_path / "cells.csv", "-o", tmp_path / "RUN")
+    assert result.exit_code in (0, 4), result.output
+    for words in (
+        "one column per node (--kind)",
+        "column 'hours' is the time (--time)",
+        "column 'replicate' names the trajectory (--trajectory)",
+        "the other columns are nodes (--nodes)",
+        "2 hidden states, Gaussian with means and scale from the data (--states, --emission): "
+        "'AlpA', 'BetB', 'GamC'",
+        "3 nodes, 10 trajectories",
+        "(--start, --end)",
+        "At most 2 parents of a node (--max-parents); all 12 sets of parents are scored (--search)",
+        "its rate from the time scale of the data (--prior SHAPE,RATE)",
+        "a node stays in a state for about",
+        "; --prior 5,",
+    ):
+        assert words in result.stderr, words
+    record = json.loads((tmp_path / "RUN" / "run.json").read_text())
+    assert all(line in result.stderr for line in record["decisions"])
+    assert record["command"]["states"] == 2
+
+
+def test_a_screened_search_is_said(paths_file: Path, tmp_path: Path) -> None:
+    result = invoke("learn", paths_file, "-o", tmp_path / "RUN", "--search", "screened")
+    assert "as asked, only those of the best 10 candidates" in result.stderr
+
+
+def test_nodes_of_complete_paths_can_be_chosen(tmp_path: Path) -> None:
+    network = am.glauber({"A": [], "B": ["A"], "C": ["B"]}, a=1.0, b=1.5)
+    am.simulate(network, n_trajectories=30, duration=10.0, seed=1).save(tmp_path / "p.csv")
+    whole = read_table(TableOptions(tmp_path / "p.csv")).require()
+    found = read_table(TableOptions(tmp_path / "p.csv", nodes=("C", "A"))).require()
+    assert found.nodes == ("C", "A")
+    assert found.end.tolist() == whole.end.tolist()
+    result = invoke("check", tmp_path / "p.csv", "--nodes", "A,Z")
+    assert result.exit_code == 3
+    assert "There is no node 'Z'" in result.stderr
+
+
+def test_paths_that_never_change_are_left_out_and_said(tmp_path: Path) -> None:
+    rows = "0,A,off\n0,S,on\n1,A,on\n2,A,off\n"
+    (tmp_path / "p.csv").write_text("time,node,state\n" + rows)
+    table = read_table(TableOptions(tmp_path / "p.csv"))
+    assert table.require().nodes == ("A",)
+    assert any("one state throughout: 'S'" in line for line in table.decisions)
+
+
+def test_labels_may_look_like_numbers(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("time,stage\n0,1\n1,2\n2,2b\n3,1\n4,2\n")
+    refused = invoke("check", tmp_path / "t.csv")
+    assert refused.exit_code == 3
+    assert "--labels" in refused.stdout
+    assert invoke("check", tmp_path / "t.csv", "--labels", "stage").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["simulate", "--random", "3", "--trajectories", "0"],
+        ["simulate", "--random", "3", "--missing", "1"],
+        ["simulate", "--random", "3", "--max-parents", "-1"],
+        ["simulate", "--random", "3", "--jobs", "0"],
+        ["learn", "DATA", "--states", "1"],
+        ["learn", "DATA", "--tolerance", "0"],
+        ["learn", "DATA", "--time-step", "-1"],
+        ["learn", "DATA", "--candidates", "0"],
+        ["learn", "DATA", "--prior", "5,-1"],
+        ["learn", "DATA", "--prior", "nan"],
+        ["convert", "DATA", "x.csv", "--to", "xls"],
+    ],
+)
+def test_impossible_numbers_are_usage_errors(
+    arguments: list[str], paths_file: Path, tmp_path: Path
+) -> None:
+    given = [str(paths_file) if a == "DATA" else a for a in arguments]
+    output = [] if "convert" in given else ["-o", str(tmp_path / "OUT")]
+    result = invoke(*given, *output)
+    assert result.exit_code == 2, result.output
+    assert not (tmp_path / "OUT").exists()
+
+
 def test_every_command_has_help_with_an_example() -> None:
-    for name in main.commands:
+    for name, command in main.commands.items():
         result = invoke(name, "--help")
         assert result.exit_code == 0
         assert f"asterism {name} " in result.output.split("Example", 1)[1]
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help, f"{name} {option.name} is not explained"
+        assert {"as_json", "output"} <= {p.name for p in command.params} | {
+            {"check": "output", "convert": "output"}.get(name, "")
+        }
 
 
 def test_reproduce_lists_what_there_is(tmp_path: Path) -> None:
@@ -329,6 +424,22 @@ def test_progress_on_a_terminal_is_a_bar_that_leaves_nothing(
     said = capsys.readouterr().err
     assert "scoring" in said
     assert "a line above the bar" in said
+
+
+def test_work_without_a_measure_is_a_line_once_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Console().busy("brief"):
+        pass
+    monkeypatch.setattr("asterism.commands.console.BRIEF", 0.01)
+    with Console().busy("long"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err.splitlines() == ["long …"]
+    monkeypatch.setattr(Console, "on_terminal", True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with Console().busy("on a terminal"):
+        pass
+    assert "on a terminal" in capsys.readouterr().err
 
 
 def test_header_is_read_whatever_the_separator(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from asterism.commands import exits
-from asterism.commands.data_summary import summarise
+from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.emissions import choose_emissions
 from asterism.commands.tables import Table, TableOptions, read_table
+from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 
 #: problems, and nodes, that are listed one by one on a screen; JSON holds all
@@ -32,7 +33,7 @@ def run(options: CheckOptions) -> int:
     summary: dict[str, Any] = {}
     if table.data is not None:
         summary = summarise(table.data, options.max_parents)
-        summary["warnings"] += [str(p) for p in table.problems if p.severity != "error"]
+        summary["warnings"] += [in_flags(str(p)) for p in table.problems if p.severity != "error"]
     decisions = [*table.decisions, *_how_learn_would_read(table)]
     if options.as_json:
         content = {
@@ -40,7 +41,7 @@ def run(options: CheckOptions) -> int:
             "ok": not errors,
             "problems": [
                 {
-                    "message": str(p),
+                    "message": in_flags(str(p)),
                     "row": p.row,
                     "column": p.column,
                     "trajectory": None if p.trajectory is None else str(p.trajectory),
@@ -59,7 +60,7 @@ def run(options: CheckOptions) -> int:
         for warning in summary.get("warnings", []):
             click.echo(f"Warning: {warning}")
         for problem in errors[:SHOWN]:
-            click.echo(f"Error: {problem}")
+            click.echo(f"Error: {in_flags(str(problem))}")
         if len(errors) > SHOWN:
             click.echo(f"… and {len(errors) - SHOWN:,} more; --json lists them all.")
         click.echo(_verdict(len(errors)))
@@ -79,16 +80,7 @@ def _verdict(n_errors: int) -> str:
 def _in_words(summary: dict[str, Any]) -> list[str]:
     if not summary:
         return []
-    amount = (
-        f"{summary['n_jumps']:,} jumps"
-        if "n_jumps" in summary
-        else f"{summary['n_measurements']:,} measurements at {summary['n_times']:,} times"
-    )
-    lines = [f"{summary['n_nodes']:,} nodes, {summary['n_trajectories']:,} trajectories, {amount}."]
-    if summary["first_time"] is not None:
-        span = f"Time {summary['first_time']:g} to {summary['last_time']:g}"
-        gap = summary.get("typical_gap")
-        lines.append(f"{span}{'' if gap is None else f', typical gap {gap:g}'}.")
+    lines = in_words(summary)
     if "n_jumps" in summary:
         rows = [(n["node"], str(n["jumps"]), f"{n['states']} states") for n in summary["nodes"]]
         titles = ("node", "jumps", "")

@@ -8,15 +8,20 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from asterism.commands.wording import in_flags
 from asterism.learning.progress import Progress, ProgressMeter, Stage
 
 #: seconds between two lines about the same stage where there is no terminal
 LINE_INTERVAL = 10.0
+
+#: seconds that pass before a line says what is being done
+BRIEF = 1.0
 
 
 class Console:
@@ -35,7 +40,7 @@ class Console:
             self._print(text)
 
     def warn(self, text: str) -> None:
-        self._print(f"Warning: {text}")
+        self._print(f"Warning: {in_flags(text)}")
 
     def _print(self, text: str) -> None:
         if self._live is not None:
@@ -63,6 +68,34 @@ class Console:
                 yield
         finally:
             logger.removeHandler(handler)
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Work that cannot say how far it is: a line, or on a terminal the time it has taken.
+
+        In a log, work that is over at once is not worth a line.
+        """
+        if self.quiet or not self.on_terminal or self._live is not None:
+            later = threading.Timer(BRIEF, self.say, [f"{what} …"])
+            later.daemon = True
+            later.start()
+            try:
+                yield
+            finally:
+                later.cancel()
+            return
+        from rich.console import Console as Terminal
+        from rich.progress import Progress as Bars
+        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Bars(*columns, console=Terminal(stderr=True), transient=True) as live:
+            live.add_task(what, total=None)
+            self._live = live
+            try:
+                yield
+            finally:
+                self._live = None
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:

@@ -17,6 +17,7 @@ import pandas as pd
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.options import FORMATS
 from asterism.commands.outputs import print_json, read_edges, require_file
 from asterism.commands.tables import read_header
 from asterism.data.convert_graphml import read_graphml, write_graphml
@@ -31,17 +32,6 @@ from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.model.network_file import FORMAT as NETWORK_FORMAT
 from asterism.model.summary_rates import SummaryRates
-
-FORMATS = {
-    "paths": "complete paths, trajectory,time,node,state (CSV)",
-    "pyagrum": "complete paths as pyAgrum writes them (CSV)",
-    "pyctbn": "networks and complete paths as PyCTBN writes them (JSON)",
-    "likelihoods": "trajectory,time,node,p_<state>… (CSV)",
-    "mat": "likelihoods in cells Z and time (MATLAB)",
-    "network": "a network of asterism (JSON)",
-    "edges": "parent,child (CSV)",
-    "graphml": "a graph (GraphML)",
-}
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,29 @@ def summarise(data: Observations | Trajectories, max_parents: int) -> dict[str, 
     }
 
 
+def in_words(summary: dict[str, Any]) -> list[str]:
+    """How much there is, and over what time."""
+    amount = (
+        f"{summary['n_jumps']:,} jumps"
+        if "n_jumps" in summary
+        else f"{summary['n_measurements']:,} measurements at {summary['n_times']:,} times"
+    )
+    lines = [
+        f"{_counted(summary['n_nodes'], 'node')}, "
+        f"{_counted(summary['n_trajectories'], 'trajectory')}, {amount}."
+    ]
+    if summary["first_time"] is not None:
+        span = f"Time {summary['first_time']:g} to {summary['last_time']:g} (--start, --end)"
+        gap = summary.get("typical_gap")
+        lines.append(f"{span}{'' if gap is None else f', typical gap {gap:g}'}.")
+    return lines
+
+
+def _counted(n: int, noun: str) -> str:
+    several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{n:,} {noun if n == 1 else several}"
+
+
 def _of_paths(paths: Trajectories) -> dict[str, Any]:
     jumps = np.bincount(paths.jump_node, minlength=len(paths.nodes))
     return {

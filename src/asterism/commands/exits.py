@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from asterism.commands.wording import in_flags
 from asterism.errors import AsterismError
 
 OK = 0
@@ -45,6 +46,13 @@ class CommandGroup(click.Group):
         if not standalone_mode:
             return run()
         sys.exit(exit_code(run))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but what the library says is said in flags."""
+        try:
+            return super().invoke(ctx)
+        except AsterismError as error:
+            raise type(error)(in_flags(str(error), ctx.invoked_subcommand)) from error
 
 
 def exit_code(command: Callable[[], Any]) -> int:

@@ -13,6 +13,7 @@ from asterism.commands.console import Console
 from asterism.commands.emissions import choose_emissions
 from asterism.commands.outputs import effective, print_json, require_folder
 from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -49,27 +50,29 @@ def run(options: InferOptions) -> int:
     with console.listening():
         require_folder(options.output, options.force)
         network = Network.load(options.network)
-        data, emission, decisions = _read(options, network)
+        with console.busy(f"Reading {options.table.data}"):
+            data, emission, decisions = _read(options, network)
         for line in decisions:
             console.say(line)
-        console.say(f"Inference ({options.method}) …")
-        posterior = infer(
-            network,
-            data,
-            emission,
-            method=options.method,
-            tolerance=options.tolerance,
-            time_step=options.time_step,
-            max_sweeps=options.max_sweeps,
-            n_jobs=options.jobs,
-        )
+        with console.busy(f"Inference ({options.method})"):
+            posterior = infer(
+                network,
+                data,
+                emission,
+                method=options.method,
+                tolerance=options.tolerance,
+                time_step=options.time_step,
+                max_sweeps=options.max_sweeps,
+                n_jobs=options.jobs,
+            )
+        stop_reason = in_flags(posterior.stop_reason)
         observed = None
         if isinstance(data, Observations) and data.n_measurements:
             long = data.to_frame("long")
             observed = long if "value" in long.columns else None
         record: dict[str, Any] = {
             "converged": posterior.converged,
-            "stop_reason": posterior.stop_reason,
+            "stop_reason": stop_reason,
             "log_evidence": posterior.log_evidence,
             "n_sweeps": posterior.n_sweeps,
             "settings": {"method": options.method, "tolerance": options.tolerance},
@@ -79,18 +82,19 @@ def run(options: InferOptions) -> int:
             "data_hash": file_hash(options.table.data),
             "emission": {str(node): repr(one) for node, one in (emission or {}).items()},
         }
-        result = Run(
-            network,
-            posterior=gather(posterior),
-            observations=observed,
-            history=posterior.history,
-            run=record,
-        )
-        save_run(result, options.output, force=True)
-        console.say(f"Log evidence {posterior.log_evidence:.6g}. {posterior.stop_reason}")
+        with console.busy(f"Writing {options.output}"):
+            result = Run(
+                network,
+                posterior=gather(posterior),
+                observations=observed,
+                history=posterior.history,
+                run=record,
+            )
+            save_run(result, options.output, force=True)
+        console.say(f"Log evidence {posterior.log_evidence:.6g}. {stop_reason}")
         console.say(f"Results: {options.output}; open {options.output / 'report.html'}")
         if not posterior.converged:
-            console.warn(f"Inference did not converge: {posterior.stop_reason}")
+            console.warn(f"Inference did not converge: {stop_reason}")
     if options.as_json:
         print_json(
             {
@@ -103,7 +107,7 @@ def run(options: InferOptions) -> int:
                     for label, value in posterior.log_evidence_by_trajectory.items()
                 },
                 "converged": posterior.converged,
-                "stop_reason": posterior.stop_reason,
+                "stop_reason": stop_reason,
                 "decisions": decisions,
             }
         )

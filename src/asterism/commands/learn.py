@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
 from asterism.commands.console import Console
-from asterism.commands.data_summary import summarise
+from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused
+from asterism.commands.model_choice import model_decisions, time_scale
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
@@ -25,6 +26,7 @@ from asterism.commands.outputs import (
 )
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -55,7 +57,6 @@ class LearnOptions:
     tolerance: float = 1e-3
     time_step: float | None = None
     max_sweeps: int = 20
-    ties: str = "error"
     jobs: int = -1
     scheduler: str | None = None
     seed: int = 0
@@ -96,16 +97,18 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
     require_folder(options.output, options.force, options.resume)
     truth = None if options.truth is None else read_edges(options.truth)
-    data, emission, states, decisions = _read(options)
+    with console.busy(f"Reading {options.table.data}"):
+        data, emission, states, decisions = _read(options)
     nodes = list(data.nodes)
     for edge in truth or ():
         for end in edge:
             if end not in nodes:
                 raise DataError(f"--truth names {end!r}, which is not a node of the table.")
-    decisions = [*decisions, *_model_decisions(options, len(nodes))]
+    summary = summarise(data, options.max_parents)
+    decisions += [*in_words(summary), *model_decisions(options, data)]
     for line in decisions:
         console.say(line)
-    for warning in summarise(data, options.max_parents)["warnings"]:
+    for warning in summary["warnings"]:
         console.warn(warning)
 
     learner = make_learner(options, emission, states)
@@ -117,13 +120,14 @@ def learn(options: LearnOptions, console: Console) -> Learned:
         console.progress() as progress,
     ):
         learner.fit(data, progress=progress)
-    decisions.append(f"Prior rate of the rates: {learner.prior_.rate:g} (time units of the table).")
+    decisions.append(time_scale(learner.prior_, options.prior))
     console.say(decisions[-1])
     result = _make_run(options, learner, data, truth, decisions, console)
 
     from asterism.report.results import save_run
 
-    save_run(result, options.output, force=True)
+    with console.busy(f"Writing {options.output}"):
+        save_run(result, options.output, force=True)
     return Learned(
         result, options.output, bool(learner.converged_), _summary(options, result, decisions)
     )
@@ -143,8 +147,6 @@ def _read(
         if options.emission:
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
         return data, None, None, decisions
-    if options.states < 2:
-        raise Refused(f"--states is {options.states}; a node needs at least 2 states.")
     choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
     known = {*data.events.node, *data.intervals.node}
     if not choice.nodes and not known:
@@ -155,22 +157,6 @@ def _read(
         choice.states or None,
         [*decisions, *choice.decisions],
     )
-
-
-def _model_decisions(options: LearnOptions, n_nodes: int) -> list[str]:
-    rate = options.prior[1]
-    scale = "the time scale is taken from the data" if rate == "auto" else f"rate {rate:g}"
-    search = {
-        "auto": "every family is scored where that is feasible, else those of the best "
-        f"{options.candidates} candidates",
-        "exhaustive": "every family is scored",
-        "screened": f"families of the best {options.candidates} candidates are scored",
-    }[options.search]
-    most = min(options.max_parents, max(n_nodes - 1, 0))
-    return [
-        f"{n_nodes} nodes, at most {most} parents each (--max-parents); {search} (--search).",
-        f"Gamma prior of the rates: shape {options.prior[0]:g}, {scale} (--prior).",
-    ]
 
 
 def make_learner(
@@ -195,7 +181,7 @@ def make_learner(
         "n_jobs": options.jobs,
         "random_state": options.seed,
         "states": states,
-        "ties": options.ties,
+        "ties": options.table.ties,
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
@@ -223,15 +209,15 @@ def _make_run(
     if isinstance(data, Observations):
         from asterism.inference.infer import infer
 
-        console.say("State probabilities over time …")
-        found = infer(
-            learner.network_,
-            data,
-            learner.emission_,
-            method=options.method,
-            n_jobs=options.jobs,
-        )
-        posterior = gather(found)
+        with console.busy("State probabilities over time"):
+            found = infer(
+                learner.network_,
+                data,
+                learner.emission_,
+                method=options.method,
+                n_jobs=options.jobs,
+            )
+            posterior = gather(found)
         long = data.to_frame("long")
         observed = long if "value" in long.columns else None
     return Run.from_learner(
@@ -241,6 +227,7 @@ def _make_run(
         truth=truth,
         run={
             "title": options.title,
+            "stop_reason": in_flags(learner.stop_reason_, "learn"),
             "command": effective("learn", options),
             "decisions": decisions,
             "data": str(options.table.data),

@@ -6,6 +6,7 @@ table named after the command; flags on the command line win. Only click is impo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,14 @@ Decorated = Callable[..., Any]
 READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(path_type=Path)
+
+#: what ``convert`` reads and writes
+FORMATS = ("paths", "pyagrum", "pyctbn", "likelihoods", "mat", "network", "edges", "graphml")
+
+#: numbers that must be at least one, at least zero, or above zero
+COUNT = click.IntRange(min=1)
+AMOUNT = click.FloatRange(min=0)
+POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 def several(*decorators: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
@@ -54,12 +63,23 @@ def prior(_: click.Context, parameter: click.Parameter, value: str) -> tuple[flo
     """``SHAPE`` or ``SHAPE,RATE``; the rate may be ``auto``."""
     shape, _comma, rate = str(value).partition(",")
     try:
-        return float(shape), "auto" if rate.strip() in ("", "auto") else float(rate)
+        found = float(shape), None if rate.strip() in ("", "auto") else float(rate)
     except ValueError:
+        found = math.nan, None
+    if not all(number is None or 0.0 < number < math.inf for number in found):
         raise click.BadParameter(
-            f"{value!r} is no prior; write SHAPE or SHAPE,RATE with numbers, such as 5 or 5,10.",
+            f"{value!r} is no prior; write SHAPE or SHAPE,RATE with positive numbers, such as 5 "
+            "or 5,10.",
             param=parameter,
-        ) from None
+        )
+    return found[0], "auto" if found[1] is None else found[1]
+
+
+def jobs(_: click.Context, parameter: click.Parameter, value: int) -> int:
+    """1, 2, … or -1."""
+    if value < 1 and value != -1:
+        raise click.BadParameter(f"{value} is not 1, 2, … or -1 for all cores.", param=parameter)
+    return value
 
 
 def read_config(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
@@ -123,7 +143,13 @@ run_option = click.option(
     help="Folder for the results.",
 )
 jobs_option = click.option(
-    "-j", "--jobs", type=int, default=-1, show_default="all cores", help="Threads to use."
+    "-j",
+    "--jobs",
+    type=int,
+    default=-1,
+    callback=jobs,
+    show_default="all cores",
+    help="Threads to use.",
 )
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 emission_option = click.option(
@@ -150,18 +176,42 @@ table_options = several(
         show_default=True,
         help="One column per node, one row per measurement, or complete paths.",
     ),
-    click.option("--start", type=float, help="Start of every trajectory."),
-    click.option("--end", type=float, help="End of every trajectory."),
+    click.option(
+        "--start",
+        type=float,
+        help="Start of every trajectory; its first measurement if not given.",
+    ),
+    click.option(
+        "--end", type=float, help="End of every trajectory; its last measurement if not given."
+    ),
     click.option("--sort", is_flag=True, help="Sort the rows by time first."),
+    click.option(
+        "--labels",
+        multiple=True,
+        callback=names,
+        metavar="A,B,…",
+        help="Nodes whose values are names of states, even where they look like numbers.",
+    ),
+    click.option(
+        "--ties",
+        type=click.Choice(["error", "order"]),
+        default="error",
+        show_default=True,
+        help="When nodes jump at one time: refuse, or take the order of the rows.",
+    ),
     click.option(
         "--exact",
         metavar="COLUMN",
-        help="Column that marks rows which report the state itself, or first.",
+        help="Column that marks rows which report the state itself; or first, for the first row "
+        "of each trajectory.",
     ),
 )
 
 #: flags that belong to the table rather than to what is done with it
-TABLE_FLAGS = ("data", "trajectory", "time", "nodes", "kind", "start", "end", "sort", "exact")
+TABLE_FLAGS = (
+    *("data", "trajectory", "time", "nodes", "kind", "start", "end"),
+    *("sort", "labels", "ties", "exact"),
+)
 
 
 def split(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

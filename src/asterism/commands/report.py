@@ -35,17 +35,19 @@ def run(options: ReportOptions) -> int:
     page = options.output or options.run / "report.html"
     require_file(page, options.force or options.output is None)
     with console.listening():
-        result = load(options.run)
-        if options.truth is not None:
-            result = replace(result, truth=read_edges(options.truth))
-        write_report(result, page)
+        with console.busy(f"Reading {options.run}"):
+            result = load(options.run)
+            if options.truth is not None:
+                result = replace(result, truth=read_edges(options.truth))
+            write_report(result, page)
         console.say(f"Report: {page}")
         figures: list[Path] = []
         if options.figures or options.formats:
             from asterism.report.plots import save_figures
 
             folder = page.parent / "figures"
-            figures = save_figures(result, folder, options.formats or ("png", "svg", "pdf"))
+            with console.busy("Drawing figures"):
+                figures = save_figures(result, folder, options.formats or ("png", "svg", "pdf"))
             console.say(f"Figures: {folder}")
     if options.as_json:
         print_json(

@@ -10,7 +10,7 @@ from pathlib import Path
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.outputs import require_folder
+from asterism.commands.outputs import print_json, require_folder
 
 #: finished cases of a reproduction; a folder that holds them may be gone on with
 SAVED_ROWS = "rows.jsonl"
@@ -23,6 +23,7 @@ class ReproduceOptions:
     quick: bool = False
     data: Path | None = None
     force: bool = False
+    as_json: bool = False
     quiet: bool = False
 
 
@@ -53,6 +54,17 @@ def run(options: ReproduceOptions) -> int:
     console = Console(options.quiet)
     module = importlib.import_module(f"asterism.paper.{options.name}")
     with console.listening(), console.progress() as progress:
-        result = module.run(options.output, options.quick, options.data, progress=progress)
-        console.say(f"Results: {options.output}")
-    return result if isinstance(result, int) else exits.OK
+        page = module.run(options.output, options.quick, options.data, progress=progress)
+        console.say(f"Results: {options.output}; open {page}")
+    if options.as_json:
+        files = sorted(str(path) for path in options.output.rglob("*") if path.is_file())
+        print_json(
+            {
+                "command": "reproduce",
+                "name": options.name,
+                "output": str(options.output),
+                "page": str(page),
+                "files": files,
+            }
+        )
+    return exits.OK

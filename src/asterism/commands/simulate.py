@@ -66,14 +66,15 @@ def run(options: SimulateOptions) -> int:
         duration = options.duration
         if duration is None and options.transitions is None:
             duration = 10.0
-        drawn = simulate(
-            network,
-            n_trajectories=options.trajectories,
-            duration=duration,
-            n_transitions=options.transitions,
-            seed=[options.seed, 0],
-            n_jobs=options.jobs,
-        )
+        with console.busy(f"Simulating {options.trajectories} trajectories"):
+            drawn = simulate(
+                network,
+                n_trajectories=options.trajectories,
+                duration=duration,
+                n_transitions=options.transitions,
+                seed=[options.seed, 0],
+                n_jobs=options.jobs,
+            )
         if options.paths:
             drawn.save(options.output)
             amount = f"{drawn.n_jumps:,} jumps"

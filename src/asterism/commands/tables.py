@@ -40,6 +40,8 @@ class TableOptions:
     start: float | None = None
     end: float | None = None
     sort: bool = False
+    labels: Sequence[str] = ()
+    ties: str = "error"
     exact: str | None = None
 
 
@@ -68,14 +70,14 @@ def read_table(options: TableOptions) -> Table:
     require_size(options.data)
     try:
         if columns.kind == "paths":
-            table = Table(_read_paths(options, columns), columns, (), ())
+            table = _read_paths(options, columns)
         else:
             table = _read_observations(options, columns)
     except csv.Error as error:
         raise DataError(f"{str(options.data)!r} is not a readable table: {error}.") from None
     except RecursionError:
         raise DataError(f"{str(options.data)!r} has a side file nested too deeply.") from None
-    return replace(table, decisions=(*_said(columns), *table.decisions))
+    return replace(table, decisions=(*_said(columns, options), *table.decisions))
 
 
 def read_header(path: Path) -> list[str]:
@@ -139,6 +141,16 @@ def only_nodes(observations: Observations, nodes: Sequence[str]) -> Observations
     return replace(observations, measurements=kept)
 
 
+def only_paths(paths: Trajectories, nodes: Sequence[str]) -> Trajectories:
+    """The same trajectories without the paths of other nodes."""
+    frame = paths.to_frame()
+    return Trajectories.from_frame(
+        frame[frame["node"].isin(list(nodes))],
+        states={node: paths.states[node] for node in nodes},
+        end=dict(zip(paths.labels, paths.end.tolist())),
+    )
+
+
 def problem_text(problems: Sequence[Problem], shown: int = 5) -> str:
     """One paragraph: the first problems, and how many there are."""
     if len(problems) == 1:
@@ -158,6 +170,10 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
         "trajectory": columns.trajectory or "trajectory",
         "sort": options.sort,
     }
+    if options.ties != "error":  # else what the side file says
+        settings["ties"] = options.ties
+    if options.labels:
+        settings["labels"] = tuple(options.labels)
     if options.kind != "auto":
         settings["kind"] = columns.kind
     if columns.kind == "long":
@@ -174,45 +190,58 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
         decisions = (f"Nodes: {listed(options.nodes)}, as asked.",)
     observations, problems = check_csv(options.data, **settings)
     if observations is not None and options.nodes:
-        unknown = [node for node in options.nodes if node not in observations.measurements]
-        if unknown:
-            raise DataError(
-                f"There is no node {unknown[0]!r}; the nodes are "
-                f"{listed(list(observations.measurements))}."
-            )
+        _require_nodes(options.nodes, list(observations.measurements))
         observations = only_nodes(observations, options.nodes)
     return Table(observations, columns, decisions, tuple(problems))
 
 
-def _read_paths(options: TableOptions, columns: Columns) -> Trajectories:
+def _read_paths(options: TableOptions, columns: Columns) -> Table:
     from asterism.data.csv_files import read_text_table
     from asterism.data.path_tables import FORMAT
 
     if read_meta(options.data, FORMAT) is not None and not options.sort and options.end is None:
-        return Trajectories.load(options.data)
-    return Trajectories.from_frame(
-        read_text_table(options.data),
-        end=options.end,
-        trajectory=columns.trajectory or "trajectory",
-        time=columns.time,
-        node=columns.node or "node",
-        state=columns.value or "state",
-        sort=options.sort,
-    )
+        paths = Trajectories.load(options.data)
+    else:
+        paths = Trajectories.from_frame(
+            read_text_table(options.data),
+            end=options.end,
+            trajectory=columns.trajectory or "trajectory",
+            time=columns.time,
+            node=columns.node or "node",
+            state=columns.value or "state",
+            sort=options.sort,
+        )
+    decisions = []
+    if options.nodes:
+        _require_nodes(options.nodes, paths.nodes)
+        paths = only_paths(paths, options.nodes)
+        decisions.append(f"Nodes: {listed(options.nodes)}, as asked.")
+    still = [node for node in paths.nodes if len(paths.states[node]) < 2]
+    if still and len(still) < len(paths.nodes):
+        paths = only_paths(paths, [node for node in paths.nodes if node not in still])
+        decisions.append(f"Left out, as they are in one state throughout: {listed(still)}.")
+    return Table(paths, columns, tuple(decisions), ())
 
 
-def _said(columns: Columns) -> list[str]:
+def _require_nodes(asked: Sequence[str], nodes: Sequence[str]) -> None:
+    unknown = [node for node in asked if node not in nodes]
+    if unknown:
+        raise DataError(f"There is no node {unknown[0]!r}; the nodes are {listed(nodes)}.")
+
+
+def _said(columns: Columns, options: TableOptions) -> list[str]:
     kinds = {
         "wide": "one column per node",
         "long": "one row per measurement",
         "paths": "complete paths, each row a state that is entered",
     }
     trajectory = (
-        f"column {columns.trajectory!r} names the trajectory"
+        f"column {columns.trajectory!r} names the trajectory (--trajectory)"
         if columns.trajectory is not None
         else "there is one trajectory, as no column names it (--trajectory COLUMN)"
     )
+    others = "; the other columns are nodes (--nodes)"
     return [
         f"Table: {kinds[columns.kind]} (--kind); column {columns.time!r} is the time (--time); "
-        f"{trajectory}{' (--trajectory)' if columns.trajectory else ''}."
+        f"{trajectory}{others if columns.kind == 'wide' and not options.nodes else ''}.",
     ]

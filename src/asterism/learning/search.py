@@ -35,7 +35,8 @@ from asterism.model.network import Network
 # steps in relaxation times, shared by all graphs of a search
 _STEP = 0.25
 _SCREENED_STEP = 0.8
-_EXHAUSTIVE_LIMIT = 3_000  # families in one sweep up to which "auto" solves each coupled
+#: families in one sweep up to which "auto" solves each coupled
+EXHAUSTIVE_LIMIT = 3_000
 
 
 @dataclass
@@ -97,7 +98,7 @@ def prepare(
         raise problem.named(names) from None
     n_families = sum(prior.n_families(n) for n in prior.children)
     screened = settings.search == "screened" or (
-        settings.search == "auto" and n_families > _EXHAUSTIVE_LIMIT
+        settings.search == "auto" and n_families > EXHAUSTIVE_LIMIT
     )
     scorer = make_scorer(
         lone.evidence,

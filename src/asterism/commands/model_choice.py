@@ -1,0 +1,64 @@
+"""What ``learn`` decides about the model and the search, in sentences that name the flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.model.priors import GammaPrior
+
+if TYPE_CHECKING:
+    from asterism.commands.learn import LearnOptions
+
+
+def model_decisions(options: LearnOptions, data: Observations | Trajectories) -> list[str]:
+    """How many parents, which search, which prior; also checks what was asked about edges."""
+    most = min(options.max_parents, max(len(data.nodes) - 1, 0))
+    n_families, limit = _families(options, data)
+    screened = options.search == "screened" or (options.search == "auto" and n_families > limit)
+    total = f"{n_families:,} set{'' if n_families == 1 else 's'} of parents"
+    if screened:
+        why = "as asked, " if options.search == "screened" else "too many, so "
+        search = (
+            f"of {total}, {why}only those of the best {options.candidates} candidates of each "
+            "node are scored (--candidates, --search exhaustive)"
+        )
+    else:
+        search = f"all {total} are scored{' (--search)' if options.search == 'auto' else ''}"
+    parent = "parent" if most == 1 else "parents"
+    lines = [f"At most {most} {parent} of a node (--max-parents); {search}."]
+    shape, rate = options.prior
+    if rate == "auto":
+        lines.append(
+            f"Gamma prior of the rates: shape {shape:g}, its rate from the time scale of the data "
+            "(--prior SHAPE,RATE)."
+        )
+    else:
+        lines.append(f"Gamma prior of the rates, as asked: shape {shape:g}, rate {rate:g}.")
+    return lines
+
+
+def time_scale(prior: GammaPrior, asked: tuple[float, float | str]) -> str:
+    """What the automatic rate came to, once it is known."""
+    rate = prior.rate_value
+    expected = f"a node stays in a state for about {rate / prior.shape:.3g} units of time"
+    if asked[1] == "auto":
+        return (
+            f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "
+            f"--prior {prior.shape:g},{rate:.4g} fixes it)."
+        )
+    return f"Time scale of the prior: {expected}."
+
+
+def _families(options: LearnOptions, data: Observations | Trajectories) -> tuple[int, int]:
+    """How many sets of parents there are, and beyond how many the search would screen."""
+    from asterism.learning import complete, search
+    from asterism.learning.structure_prior import structure_prior
+
+    limit = complete.EXHAUSTIVE_LIMIT if isinstance(data, Trajectories) else search.EXHAUSTIVE_LIMIT
+    nodes: dict[str, Any] = dict.fromkeys([*data.nodes, *options.exogenous])
+    prior = structure_prior(
+        tuple(nodes), options.max_parents, options.exogenous, options.required, options.forbidden
+    )
+    return sum(prior.n_families(child) for child in prior.children), limit
