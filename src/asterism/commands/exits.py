@@ -81,6 +81,12 @@ def exit_code(command: Callable[[], Any]) -> int:
     except OSError as error:
         return _say(f"{error.strerror or error}: {error.filename or 'a file'}.", USAGE)
     except Exception as error:
+        if "cannot cache function" in str(error):  # numba: neither the installation nor home
+            return _say(
+                "There is no folder to keep compiled code in; name one that can be written to in "
+                "the environment variable NUMBA_CACHE_DIR.",
+                USAGE,
+            )
         if os.environ.get("ASTERISM_DEBUG"):
             raise
         return _say(

@@ -16,7 +16,7 @@ from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused
-from asterism.commands.model_choice import model_decisions, time_scale
+from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
@@ -105,7 +105,8 @@ def learn(options: LearnOptions, console: Console) -> Learned:
             if end not in nodes:
                 raise DataError(f"--truth names {end!r}, which is not a node of the table.")
     summary = summarise(data, options.max_parents)
-    decisions += [*in_words(summary), *model_decisions(options, data)]
+    search = choose_search(options, data)
+    decisions += [*in_words(summary), *model_decisions(options, data, search)]
     for line in decisions:
         console.say(line)
     for warning in summary["warnings"]:
@@ -116,7 +117,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
         scored_in(options.output, console),
-        on_cluster(options.scheduler),
+        on_cluster(options.scheduler, search.screened, console),
         console.progress() as progress,
     ):
         learner.fit(data, progress=progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asterism.data.observations import Observations
@@ -12,13 +13,29 @@ if TYPE_CHECKING:
     from asterism.commands.learn import LearnOptions
 
 
-def model_decisions(options: LearnOptions, data: Observations | Trajectories) -> list[str]:
-    """How many parents, which search, which prior; also checks what was asked about edges."""
-    most = min(options.max_parents, max(len(data.nodes) - 1, 0))
+@dataclass(frozen=True)
+class Search:
+    """Which search suits the number of sets of parents, unless one was asked for."""
+
+    n_families: int
+    screened: bool
+
+
+def choose_search(options: LearnOptions, data: Observations | Trajectories) -> Search:
+    """As the learner will choose; also checks what was asked about edges."""
     n_families, limit = _families(options, data)
-    screened = options.search == "screened" or (options.search == "auto" and n_families > limit)
+    many = options.search == "auto" and n_families > limit
+    return Search(n_families, options.search == "screened" or many)
+
+
+def model_decisions(
+    options: LearnOptions, data: Observations | Trajectories, chosen: Search
+) -> list[str]:
+    """How many parents, which search, which prior."""
+    most = min(options.max_parents, max(len(data.nodes) - 1, 0))
+    n_families = chosen.n_families
     total = f"{n_families:,} set{'' if n_families == 1 else 's'} of parents"
-    if screened:
+    if chosen.screened:
         why = "as asked, " if options.search == "screened" else "too many, so "
         search = (
             f"of {total}, {why}only those of the best {options.candidates} candidates of each "

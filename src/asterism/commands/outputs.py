@@ -50,9 +50,9 @@ def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
 def require_file(path: Path, force: bool) -> None:
     """A file that may be written; an old one stays unless ``force``."""
     if path.is_dir():
-        raise Refused(f"{str(path)!r} is a folder; name a file with -o.")
+        raise Refused(f"{str(path)!r} is a folder; name a file.")
     if path.exists() and not force:
-        raise Refused(f"{str(path)!r} exists already; name another file with -o, or use --force.")
+        raise Refused(f"{str(path)!r} exists already; name another file, or use --force.")
     _require_writable(path.parent)
 
 

@@ -10,6 +10,9 @@ from asterism.commands.console import Console
 from asterism.commands.exits import Refused
 from asterism.commands.outputs import JOURNAL
 
+#: seconds to wait for a scheduler, and for its first worker
+PATIENCE = 20
+
 
 @contextmanager
 def scored_in(folder: Path, console: Console) -> Iterator[None]:
@@ -46,7 +49,7 @@ def _remove_if_empty(folder: Path, existed: bool) -> None:
 
 
 @contextmanager
-def on_cluster(address: str | None) -> Iterator[None]:
+def on_cluster(address: str | None, screened: bool, console: Console) -> Iterator[None]:
     """Families are scored by the workers of a dask scheduler, if there is one."""
     if address is None:
         yield
@@ -57,8 +60,20 @@ def on_cluster(address: str | None) -> Iterator[None]:
     except ImportError:
         raise Refused("--scheduler needs dask: pip install 'asterism[dask]'.") from None
     try:
-        client = Client(address, timeout=20)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=PATIENCE)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise Refused(f"No scheduler answers at {address!r}: {error}.") from None
-    with client, joblib.parallel_config(backend="dask"):
-        yield
+        raise Refused(f"No scheduler answers at {address!r}: {error}") from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise Refused(f"The scheduler at {address!r} has no workers; start some.") from None
+        n = len(client.scheduler_info()["workers"])
+        console.say(f"Cluster: {n} worker{'' if n == 1 else 's'} at {address}.")
+        if not screened:
+            console.warn(
+                "Only a screened search is shared among workers, and this one is not: it runs on "
+                "this machine (--search screened would run on the cluster)."
+            )
+        with joblib.parallel_config(backend="dask"):
+            yield

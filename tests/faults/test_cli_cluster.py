@@ -1,0 +1,94 @@
+"""``learn --scheduler``: the same result from a cluster, and one sentence where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from asterism.cli import main
+
+pytest.importorskip("distributed", reason="needs the dask extra")
+
+
+def invoke(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "data.csv"
+    made = invoke("simulate", "--glauber", "tree:5", "-o", path, "--trajectories", 10)
+    assert made.exit_code == 0, made.output
+    return path
+
+
+def start(program: str, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen([*command, "--host", "127.0.0.1", *options], **quiet)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    """The address of a scheduler without workers."""
+    import json
+
+    file = tmp_path / "scheduler.json"
+    process = start("scheduler", "--port", "0", "--scheduler-file", str(file))
+    try:
+        for _ in range(300):
+            if file.exists() and file.read_text().strip().endswith("}"):
+                break
+            time.sleep(0.1)
+        yield str(json.loads(file.read_text())["address"])
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_same_edges(data: Path, scheduler: str, tmp_path: Path) -> None:
+    workers = [start("worker", scheduler, "--nthreads", "1", "--no-nanny") for _ in range(2)]
+    try:
+        for search in ("screened", "exhaustive"):
+            alone, together = tmp_path / f"{search} alone", tmp_path / f"{search} together"
+            flags = ("--search", search, "--max-parents", "1")
+            assert invoke("learn", data, "-o", alone, *flags).exit_code in (0, 4)
+            result = invoke("learn", data, "-o", together, *flags, "--scheduler", scheduler)
+            assert result.exit_code in (0, 4), result.output
+            assert f"at {scheduler}" in result.stderr
+            assert ("runs on this machine" in result.stderr) is (search == "exhaustive")
+            assert (alone / "edges.csv").read_bytes() == (together / "edges.csv").read_bytes()
+    finally:
+        for process in workers:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_a_scheduler_without_workers_is_refused(
+    data: Path, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asterism.commands.running.PATIENCE", 1)
+    result = invoke("learn", data, "-o", tmp_path / "RUN", "--scheduler", scheduler)
+    assert result.exit_code == 2, result.output
+    assert "has no workers" in result.stderr
+    assert not (tmp_path / "RUN").exists()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:9"])
+def test_no_scheduler_is_a_usage_error(
+    address: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asterism.commands.running.PATIENCE", 0.5)
+    result = invoke("learn", data, "-o", tmp_path / "RUN", "--scheduler", address)
+    assert result.exit_code == 2, result.output
+    assert "No scheduler answers at" in result.stderr
+    assert not (tmp_path / "RUN").exists()
