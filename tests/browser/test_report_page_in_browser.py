@@ -286,6 +286,35 @@ def test_phone_needs_no_sideways_scrolling(browser: Any, pages: Any, name: str) 
     assert wide[0] <= wide[1] == 390
 
 
+def test_phone_shows_every_column_of_the_edges(browser: Any, pages: Any) -> None:
+    open_page(browser, pages("small"), width=390, height=844)
+    wide = browser.execute_script(
+        """const table = document.querySelector("#edges .scroll");
+        return [table.scrollWidth, table.clientWidth];"""
+    )
+    assert wide[0] <= wide[1]
+    effects = browser.find_elements("css selector", "#edge-table td .word")
+    assert effects
+    assert not any(word.is_displayed() for word in effects)
+
+
+def test_charts_fit_on_paper_and_the_window_again(browser: Any, pages: Any) -> None:
+    """Printing gives the page another width, but charts learn of it only from the event."""
+    open_page(browser, pages("small"), width=1280)
+    widths = """return [...document.querySelectorAll(".chart .main-svg:first-child")]
+        .map((drawing) => drawing.getBoundingClientRect().width);"""
+    on_screen = browser.execute_script(widths)
+    assert max(on_screen) > 1000
+    on_paper = browser.execute_script("dispatchEvent(new Event('beforeprint'));" + widths)
+    assert len(on_paper) == len(on_screen)
+    assert max(on_paper) <= 700
+    browser.execute_async_script(
+        """dispatchEvent(new Event("afterprint"));
+        setTimeout(arguments[0], 500);"""
+    )
+    assert browser.execute_script(widths) == pytest.approx(on_screen, abs=2)
+
+
 def test_large_network_draws_only_what_matters(browser: Any, pages: Any) -> None:
     open_page(browser, pages("large"))
     move_slider(browser, 0.0)

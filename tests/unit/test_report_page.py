@@ -22,6 +22,7 @@ from asterism.report.effects import configurations, effect, rates_by_parent_stat
 from asterism.report.measured import levels, measurements
 from asterism.report.page import json_for_script, render, write_report
 from asterism.report.page_data import page_data
+from asterism.report.results_text import settings_rows
 from asterism.report.run import Run
 from asterism.report.summary import probability_text, sentences
 from tests.example_runs import TRUE_PARENTS, example_network, example_run, large_run
@@ -185,6 +186,42 @@ def test_not_converged_is_said_at_the_top() -> None:
 
 
 # ---- effects -------------------------------------------------------------------------------
+
+
+def test_a_run_of_the_command_is_described_by_its_flags() -> None:
+    run = example_run()
+    run.run.update(
+        command={
+            "name": "learn",
+            "seed": 0,
+            "max_parents": 2,
+            "sort": False,
+            "time": None,
+            "nodes": [],
+            "forbidden": [["A", "B"]],
+            "quiet": True,
+        },
+        decisions=["Column 'hours' is the time (--time).", "x" * 500],
+        emission={"A": "Gaussian(means=(3.8213788391, 8.70682913), scale=0.72)"},
+    )
+    groups = dict(settings_rows(run))
+    assert groups["Settings of asterism learn"] == [
+        ("--seed", "0"),
+        ("--max-parents", "2"),
+        ("--forbidden", "A->B"),
+    ]
+    assert "settings" not in groups
+    assert groups["emission"] == [("A", "Gaussian(means=(3.821, 8.707), scale=0.72)")]
+    html = render(run)
+    assert "is the time (--time)." in html
+    assert "x" * 500 in html, "a decision was cut short"
+    assert "sha256:9f2d1c" in html
+
+
+def test_a_run_of_the_library_is_described_by_its_settings() -> None:
+    groups = dict(settings_rows(example_run()))
+    assert ("max parents", "2") in groups["settings"]
+    assert ("seed", "0") in groups["Run"]
 
 
 def pushed(*pushes: float) -> Network:

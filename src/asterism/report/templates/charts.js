@@ -72,11 +72,22 @@ report.drawHistory = () => {
   const traces = series.map(([name, values], i) => {
     const n = i === 0 ? "" : i + 1;
     const falling = values.every((v) => v === null || v > 0) && Math.max(...values) > 50 * Math.min(...values.filter((v) => v !== null));
-    layout[`xaxis${n}`] = report.axis(counter ? counter[0] : "iteration", { tickformat: "d" });
-    layout[`yaxis${n}`] = report.axis(name.replaceAll("_", " "), falling ? { type: "log", exponentformat: "power", dtick: "auto", nticks: 5 } : { nticks: 6 });
+    layout[`xaxis${n}`] = report.axis(counter ? counter[0] : "iteration", { tickformat: "d", ...(Math.max(...x) - Math.min(...x) < 8 ? { dtick: 1 } : {}) });
+    layout[`yaxis${n}`] = report.axis(name.replaceAll("_", " "), falling ? { type: "log", exponentformat: "power", dtick: "auto", nticks: 5 } : { nticks: 6, tickformat: "~f", hoverformat: "~f" });
     return { x, y: values, mode: x.length > 60 ? "lines" : "lines+markers", line: { color: report.colours[i], width: 2 }, marker: { size: 5 }, xaxis: `x${n}`, yaxis: `y${n}`, hovertemplate: "%{x}: %{y:.6g}<extra></extra>" };
   });
   Plotly.newPlot(chart, traces, report.layoutOf(layout), report.plotConfig);
+};
+
+/** Charts are as wide as the window; a sheet of paper is not, and printing tells nobody its width. */
+report.startPrinting = () => {
+  const PAPER = 690; // what fits between the margins of A4 and of letter paper
+  const charts = () => [...document.querySelectorAll(".chart.js-plotly-plot")].filter((chart) => !chart.hidden);
+  addEventListener("beforeprint", () => charts().forEach((chart) => {
+    const width = chart.closest(".pair") ? PAPER / 2 - 10 : PAPER;
+    Plotly.relayout(chart, { width, height: Math.min(chart.clientHeight, chart.classList.contains("square") ? 560 : 400) });
+  }));
+  addEventListener("afterprint", () => charts().forEach((chart) => Plotly.relayout(chart, { autosize: true })));
 };
 
 report.startSaving = () => document.querySelectorAll("[data-chart]").forEach((button) => {

@@ -56,7 +56,7 @@
     const layout = {
       showlegend: true, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" }, hovermode: "x unified",
       dragmode: matchMedia("(pointer: fine)").matches ? "zoom" : false,
-      xaxis: report.axis("time", { range: timeRange(times) }), yaxis: report.axis(`P(state of ${name})`, { range: [0, 1], domain: levels ? [0, 0.36] : [0, 1] }),
+      xaxis: report.axis("time", { range: timeRange(times) }), yaxis: report.axis("P(state)", { range: [0, 1], domain: levels ? [0, 0.36] : [0, 1] }),
       margin: { l: 62, r: 16, t: 40, b: 48 },
     };
     if (levels) {
@@ -76,7 +76,7 @@
     Plotly.react("course-chart", traces, report.layoutOf(layout), report.plotConfig);
     report.byId("course-text").textContent = `${node.name} in trajectory ${data.trajectories[t]}: ${when.length} measurement${when.length === 1 ? "" : "s"}`;
     report.byId("course-hint").textContent = levels
-      ? "Line: the measurement to expect given all data. Band: where 90 % of measurements should fall. Below: probability of each state, stacked. Drag to enlarge a part, double-click to go back."
+      ? "Line: the measurement to expect given all data. Band: where 90 % of measurements should fall. Below: probability of each state, stacked." + (layout.dragmode ? " Drag to enlarge a part, double-click to go back." : "")
       : when.length ? "Probability of each state, stacked; diamonds mark the measured state, at its own height (first state lowest)." : "Probability of each state, stacked. This node was not measured in this trajectory.";
   };
 

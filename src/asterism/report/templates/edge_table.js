@@ -10,7 +10,7 @@
   const columns = [
     { key: "from", label: "Parent", value: (edge) => report.name(edge.from) },
     { key: "to", label: "Child", value: (edge) => report.name(edge.to) },
-    { key: "p", label: "Probability", value: (edge) => edge.p, down: true },
+    { key: "p", label: matchMedia("(max-width: 30rem)").matches ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
     { key: "effect", label: "Effect", value: (edge) => (edge.effect ? order.indexOf(edge.effect) : order.length) },
     { key: "in_graph", label: "Graph", value: (edge) => Number(edge.in_graph), down: true },
     { key: "true", label: "True", value: (edge) => Number(edge.true), down: true },
@@ -25,6 +25,14 @@
     return report.element("td", { class: "mark" }, report.probability(edge.p), report.element("span", { class: "bar", "aria-hidden": "true" }, fill));
   };
 
+  /** An arrow and a word; on a phone the arrow alone is seen. */
+  const effectCell = (effect) => {
+    if (!effect) return report.element("td", {});
+    const [arrow, word] = { raises: ["↑", " raises"], lowers: ["↓", " lowers"], mixed: ["↕", " mixed"], none: ["=", " none"] }[effect];
+    const meaning = report.element("span", { role: "img", "aria-label": word.trim() }, arrow);
+    return report.element("td", { class: "mark" }, meaning, report.element("span", { class: "word", "aria-hidden": "true" }, word));
+  };
+
   const mark = (yes) => report.element("td", {}, report.element("span", { role: "img", "aria-label": yes ? "yes" : "no" }, yes ? "✓" : "–"));
 
   const cells = {
@@ -35,7 +43,7 @@
     to: (edge) => report.element("td", {}, report.name(edge.to)),
     p: probabilityCell,
     in_graph: (edge) => mark(edge.in_graph),
-    effect: (edge) => report.element("td", { class: "mark" }, edge.effect ? { raises: "↑ raises", lowers: "↓ lowers", mixed: "↕ mixed", none: "none" }[edge.effect] : ""),
+    effect: (edge) => effectCell(edge.effect),
     true: (edge) => mark(edge.true),
   };
 
