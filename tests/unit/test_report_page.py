@@ -82,9 +82,17 @@ def test_summary_is_three_sentences_and_a_caution() -> None:
     assert "rather too sure" in said[2]
 
 
+def test_complete_paths_need_no_caution_about_the_rest_of_the_graph() -> None:
+    run = example_run()
+    run.run["complete"] = True
+    assert "exact under the model" in sentences(run)[2]
+
+
 def test_summary_of_a_given_or_an_empty_network() -> None:
     given = sentences(Run(example_network(TRUE_PARENTS)))
-    assert given[0] == "A given network was fitted among 8 nodes with 9 edges."
+    assert given[0] == "The courses of 8 nodes were inferred in a given network with 9 edges."
+    weighed = Run(example_network(TRUE_PARENTS), run={"log_evidence": -63.0859})
+    assert "is -63.0859." in sentences(weighed)[1]
     assert "not learned" in given[2]
     empty = example_run({"A": [], "B": []}, truth=False, n_weak=0)
     assert "No node was found to influence another" in sentences(empty)[1]

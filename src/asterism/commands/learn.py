@@ -231,6 +231,7 @@ def _make_run(
             "stop_reason": in_flags(learner.stop_reason_, "learn"),
             "command": effective("learn", options),
             "decisions": decisions,
+            "complete": isinstance(data, Trajectories),
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
             "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},

@@ -11,6 +11,10 @@ CAUTION = (
     "Each probability is conditional on the rest of the graph being as learned, and is therefore "
     "rather too sure: take the ranking of the edges more seriously than the numbers."
 )
+EXACT = (
+    "The paths are known completely, so each probability is exact under the model and its prior; "
+    "what the model leaves out it cannot know."
+)
 GIVEN = (
     "The graph was given and not learned, so its edges carry no probabilities; rates and state "
     "probabilities hold only as far as the graph does."
@@ -19,7 +23,9 @@ GIVEN = (
 
 def sentences(run: Run) -> list[str]:
     """What was analysed, what stands out, and how to read it."""
-    return [_what(run), _findings(run), CAUTION if run.learned else GIVEN]
+    if not run.learned:
+        return [_what(run), _evidence(run), GIVEN]
+    return [_what(run), _findings(run), EXACT if run.run.get("complete") else CAUTION]
 
 
 def _what(run: Run) -> str:
@@ -30,18 +36,17 @@ def _what(run: Run) -> str:
             f"From {_count(len(run.observations), 'measurement')} in "
             f"{_count(n_trajectories, 'trajectory', 'trajectories')}, "
         )
-    n_edges = sum(map(len, run.network.parents.values()))
-    verb = "a network was learned" if run.learned else "a given network was fitted"
+    edges = _count(sum(map(len, run.network.parents.values())), "edge")
+    nodes = _count(len(run.network.nodes), "node")
     text = (
-        f"{data}{verb} among {_count(len(run.network.nodes), 'node')} "
-        f"with {_count(n_edges, 'edge')}."
+        f"{data}a network was learned among {nodes} with {edges}."
+        if run.learned
+        else f"{data}the courses of {nodes} were inferred in a given network with {edges}."
     )
     return text[0].upper() + text[1:]
 
 
 def _findings(run: Run) -> str:
-    if not run.learned:
-        return _busiest(run)
     edges = run.edge_table
     inside = edges[edges["in_graph"]]
     doubtful = int(((edges["probability"] >= 0.1) & ~edges["in_graph"]).sum())
@@ -59,12 +64,11 @@ def _findings(run: Run) -> str:
     return f"The surest are {surest}; {rest}."
 
 
-def _busiest(run: Run) -> str:
-    children = run.edge_table["parent"].value_counts(sort=False)
-    if not len(children):
-        return "No node influences another."
-    name = min(children.index, key=lambda node: (-children[node], node))
-    return f"{name} has the most children ({children[name]})."
+def _evidence(run: Run) -> str:
+    value = run.run.get("log_evidence")
+    if not isinstance(value, int | float):
+        return "Rates and state probabilities are below."
+    return f"The log evidence, by which networks can be compared on the same data, is {value:.6g}."
 
 
 def _described(run: Run, row: pd.Series) -> str:
