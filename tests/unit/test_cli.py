@@ -1,4 +1,4 @@
-"""What the commands decide, and how flags, files and defaults come together."""
+"""How flags, files and defaults come together, and what the commands say."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
 import asterism as am
 from asterism.cli import main
-from asterism.commands.column_guess import guess_columns
-from asterism.commands.console import Console, duration
-from asterism.commands.data_summary import Changes, summarise
-from asterism.commands.emissions import choose_emissions, parse_emission
-from asterism.commands.exits import Refused
+from asterism.commands.console import Console
 from asterism.commands.running import scored_in
 from asterism.commands.tables import TableOptions, read_header, read_table
 from asterism.errors import DataError
@@ -30,162 +24,6 @@ from asterism.report.demo import demo_files
 
 def invoke(*arguments: Any) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
-
-
-def observations(**columns: Any) -> am.Observations:
-    n = len(next(iter(columns.values())))
-    return am.Observations.from_frame(pd.DataFrame({"time": np.arange(n) * 1.0, **columns}))
-
-
-# ---- columns --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("header", "time", "trajectory", "kind"),
-    [
-        (["trajectory", "time", "A", "B"], "time", "trajectory", "wide"),
-        (["Replicate", "Time (h)", "SWI5"], "Time (h)", "Replicate", "wide"),
-        (["hours", "A"], "hours", None, "wide"),
-        (["Patient ID", "age", "state"], "age", "Patient ID", "wide"),
-        (["cell", "t", "gene", "value"], "t", "cell", "long"),
-        (["trajectory", "time", "node", "p_0", "p_1"], "time", "trajectory", "long"),
-        (["trajectory", "time", "node", "state"], "time", "trajectory", "paths"),
-        (["time", "node", "state", "C"], "time", None, "wide"),
-    ],
-)
-def test_columns_are_guessed(
-    header: list[str], time: str, trajectory: str | None, kind: str
-) -> None:
-    found = guess_columns(header)
-    assert (found.time, found.trajectory, found.kind) == (time, trajectory, kind)
-
-
-def test_flags_overrule_the_guess() -> None:
-    header = ["trajectory", "time", "t", "run"]
-    assert guess_columns(header, time="t").time == "t"
-    assert guess_columns(header, trajectory="run").trajectory == "run"
-    # a node may be called like a column of another meaning
-    assert guess_columns(header, nodes=["trajectory"]).trajectory == "run"
-    with pytest.raises(DataError, match="'clock' names no column"):
-        guess_columns(header, time="clock")
-    with pytest.raises(DataError, match="looks like the time"):
-        guess_columns(["A", "B"])
-
-
-# ---- emissions ------------------------------------------------------------------------------
-
-
-def test_emissions_are_guessed_from_the_values() -> None:
-    rng = np.random.default_rng(0)
-    data = observations(
-        text=["on", "off"] * 30,
-        coded=[0, 1, 2] * 20,
-        level=rng.normal(size=60),
-        constant=[1.0] * 60,
-        notes=[f"note {i}" for i in range(60)],
-    )
-    choice = choose_emissions(data)
-    assert {n: type(e).__name__ for n, e in choice.emission.items()} == {
-        "text": "Exact",
-        "coded": "Exact",
-        "level": "Gaussian",
-    }
-    assert choice.emission["level"].learn
-    assert choice.states == {"level": ["low", "high"]}
-    said = "\n".join(choice.decisions)
-    assert "never changes: 'constant'" in said
-    assert "different entries: 'notes'" in said
-
-
-def test_emissions_can_be_asked_for() -> None:
-    data = observations(a=[0, 1] * 20, b=np.linspace(0, 1, 40))
-    choice = choose_emissions(data, ["gaussian:-1,1:0.5", "a=categorical"])
-    assert choice.emission["b"] == am.Gaussian((-1, 1), 0.5)
-    assert isinstance(choice.emission["a"], am.Categorical)
-    assert choice.emission["a"].learn
-    three = choose_emissions(data, ["gaussian"], n_states=3)
-    assert three.states["b"] == ["low", "mid", "high"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("gaussian:-1,1:0.2", am.Gaussian((-1, 1), 0.2)),
-        ("Gaussian:-1,1:0.2:learn", am.Gaussian((-1, 1), 0.2, learn=True)),
-        ("gaussian:0,1,2:0.1,0.2,0.3", am.Gaussian((0, 1, 2), (0.1, 0.2, 0.3))),
-        ("poisson:1,10", am.Poisson((1, 10))),
-        ("categorical:0.2", am.Categorical([[0.8, 0.2], [0.2, 0.8]])),
-        ("threshold", am.Threshold()),
-        ("threshold:3:0.5", am.Threshold(3.0, 0.5)),
-        ("exact", am.Exact()),
-        ("likelihood", am.Likelihood()),
-    ],
-)
-def test_emissions_in_words(text: str, expected: Any) -> None:
-    assert parse_emission(text, 2) == expected
-
-
-@pytest.mark.parametrize("text", ["gauss", "gaussian:x:1", "exact:1", "categorical:2", ""])
-def test_unknown_emissions_are_refused(text: str) -> None:
-    with pytest.raises(Refused, match="--emission"):
-        parse_emission(text, 2)
-
-
-def test_emission_for_an_unknown_node_is_refused() -> None:
-    with pytest.raises(Refused, match=r"'z'.*the nodes are 'a'"):
-        choose_emissions(observations(a=[0.1, 0.5, 0.9]), ["z=exact"])
-    with pytest.raises(Refused, match="holds text"):
-        choose_emissions(observations(a=["u", "v", "u"]), ["gaussian"])
-
-
-def test_values_that_are_states_of_the_network_are_states() -> None:
-    data = observations(a=[-1.0, 1.0, 1.0], b=[0.3, 0.1, 0.9])
-    choice = choose_emissions(data, known_states={"a": (-1, 1), "b": (-1, 1)})
-    assert isinstance(choice.emission["a"], am.Exact)
-    # for inference the open parameters are filled in
-    assert choice.emission["b"].means is not None
-
-
-# ---- what is said about data ----------------------------------------------------------------
-
-
-def test_expected_transitions_per_gap() -> None:
-    """Of a symmetric two-state chain, ½(1 − e^(−2rg)) of the gaps have different ends."""
-    for rate in (0.01, 0.5, 1.2):
-        share = 0.5 * (1.0 - np.exp(-2.0 * rate))
-        found = Changes(1_000_000, round(share * 1_000_000), 2).per_gap
-        assert found == pytest.approx(rate, rel=1e-3)
-    assert Changes(10, 5, 2).per_gap == np.inf
-    assert Changes(10, 0, 3).per_gap == 0.0
-
-
-def test_fast_changes_and_few_points_are_warned_of() -> None:
-    rng = np.random.default_rng(1)
-    slow = np.repeat([0.0, 1.0, 0.0, 1.0], 25) + rng.normal(0, 0.05, 100)
-    fast = rng.integers(0, 2, 100) + rng.normal(0, 0.05, 100)
-    warned = summarise(observations(slow=slow, fast=fast), 2)["warnings"]
-    assert any("per expected transition of 'fast'" in text for text in warned)
-    assert not any("'slow'" in text for text in warned)
-    few = summarise(observations(a=slow[:20], b=slow[:20]), 2)["warnings"]
-    assert any("too few measurements for 2 parents" in text for text in few)
-    assert not any("too few" in t for t in summarise(observations(a=slow, b=slow), 2)["warnings"])
-
-
-def test_summary_of_the_demonstration() -> None:
-    with demo_files() as files:
-        table = read_table(TableOptions(files.data))
-        truth = pd.read_csv(files.truth)
-    assert isinstance(table.data, am.Observations)
-    summary = summarise(table.data, 2)
-    assert summary["n_nodes"] == 8
-    assert summary["n_trajectories"] == 12
-    share = np.mean([node["missing"] for node in summary["nodes"]])
-    assert 0.15 < share < 0.25
-    assert set(truth["parent"]) | set(truth["child"]) == set(table.data.nodes)
-
-
-def test_durations_are_short() -> None:
-    assert [duration(s) for s in (3.2, 89, 150, 7500)] == ["3 s", "89 s", "2 min", "2 h 5 min"]
 
 
 # ---- settings -------------------------------------------------------------------------------
@@ -351,6 +189,50 @@ def test_reproduce_lists_what_there_is(tmp_path: Path) -> None:
     result = invoke("reproduce", "fig99", "-o", tmp_path / "OUT")
     assert result.exit_code == 2
     assert "'fig99' cannot be reproduced" in result.stderr
+
+
+def test_reproduce_names_its_page_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(output: Path, quick: bool, data: Path | None, progress: Any) -> Path:
+        output.mkdir()
+        (output / "fig2.html").write_text("page")
+        return output / "fig2.html"
+
+    monkeypatch.setattr("asterism.paper.fig2.run", made)
+    result = invoke("reproduce", "fig2", "--quick", "-o", tmp_path / "OUT", "--json")
+    assert result.exit_code == 0, result.output
+    page = str(tmp_path / "OUT" / "fig2.html")
+    assert json.loads(result.stdout) == {
+        "command": "reproduce",
+        "name": "fig2",
+        "output": str(tmp_path / "OUT"),
+        "page": page,
+        "files": [page],
+    }
+    assert f"open {page}" in result.stderr
+
+
+def test_nowhere_to_keep_compiled_code_is_no_bug(
+    paths_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> int:
+        raise RuntimeError("cannot cache function 'f': no locator available for file 'x.py'")
+
+    monkeypatch.setattr("asterism.commands.check.run", fail)
+    result = invoke("check", paths_file)
+    assert result.exit_code == 2
+    assert "NUMBA_CACHE_DIR" in result.stderr
+
+
+def test_an_existing_target_is_refused_without_naming_a_flag_that_is_not_there(
+    paths_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "there.csv").write_text("mine")
+    result = invoke("convert", paths_file, tmp_path / "there.csv")
+    assert result.exit_code == 2
+    assert " -o" not in result.stderr
+    assert (tmp_path / "there.csv").read_text() == "mine"
 
 
 def test_flags_reach_the_learner(tmp_path: Path) -> None:
