@@ -32,7 +32,7 @@ def main() -> None:
     """Learn who influences whom from sparse, noisy, incomplete time series."""
 
 
-@main.command()
+@main.command(short_help="Learn a network from bundled data, beside the truth.")
 @o.run_option
 @o.jobs_option
 @o.force_option
@@ -50,7 +50,7 @@ def demo(**options: Any) -> int:
     return run(DemoOptions(**options))
 
 
-@main.command()
+@main.command(short_help="Name everything that is wrong with a table.")
 @o.table_options
 @click.option(
     "--max-parents",
@@ -74,7 +74,7 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
     return run(CheckOptions(TableOptions(**table), max_parents, as_json))
 
 
-@main.command()
+@main.command(short_help="Learn a network with a probability on every edge.")
 @o.table_options
 @o.run_option
 @click.option(
@@ -187,7 +187,7 @@ def learn(**options: Any) -> int:
     return run(LearnOptions(TableOptions(**table), **rest))
 
 
-@main.command()
+@main.command(short_help="Infer what a given network did in between.")
 @o.table_options
 @click.option("--network", type=o.READABLE, required=True, help="The network, a JSON file.")
 @o.run_option
@@ -227,7 +227,7 @@ def infer(**options: Any) -> int:
     return run(InferOptions(TableOptions(**table), **rest))
 
 
-@main.command()
+@main.command(short_help="Simulate measurements of a network.")
 @click.argument("network", type=o.FILE, required=False)
 @click.option(
     "--glauber",
@@ -307,7 +307,7 @@ def simulate(**options: Any) -> int:
     return run(SimulateOptions(**options))
 
 
-@main.command()
+@main.command(short_help="Write the report page of a run, and figures.")
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("-o", "--output", type=o.FILE, help="The page; RUN/report.html if not given.")
 @click.option("--figures", is_flag=True, help="Also write figures (PNG, SVG, PDF).")
@@ -334,7 +334,7 @@ def report(**options: Any) -> int:
     return run(ReportOptions(**options))
 
 
-@main.command()
+@main.command(short_help="Make a figure or table of the paper again.")
 @click.argument("name", metavar="fig2|fig3|table1|fig4|irma|dream4")
 @click.option("-o", "--output", type=o.FOLDER, required=True, help="Folder for the results.")
 @click.option("--quick", is_flag=True, help="A small version, in minutes.")
@@ -358,7 +358,7 @@ def reproduce(**options: Any) -> int:
     return run(ReproduceOptions(**options))
 
 
-@main.command()
+@main.command(short_help="Convert other tools' files.")
 @click.argument("source", type=o.READABLE)
 @click.argument("target", type=o.FILE)
 @click.option(

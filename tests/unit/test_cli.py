@@ -172,6 +172,12 @@ def test_impossible_numbers_are_usage_errors(
     assert not (tmp_path / "OUT").exists()
 
 
+def test_commands_are_listed_in_full() -> None:
+    lines = invoke("--help").output.split("Commands:")[1].split("Exit codes")[0].splitlines()
+    assert [line.split()[0] for line in lines if line.strip()][:3] == ["demo", "check", "learn"]
+    assert not any(line.rstrip().endswith("...") for line in lines)
+
+
 def test_every_command_has_help_with_an_example() -> None:
     for name, command in main.commands.items():
         result = invoke(name, "--help")

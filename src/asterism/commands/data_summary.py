@@ -128,6 +128,7 @@ def _gaps(data: Observations) -> np.ndarray[Any, np.dtype[np.float64]]:
 def _warnings(data: Observations, max_parents: int) -> list[str]:
     found = []
     fast, thin = [], []
+    max_parents = min(max_parents, max(len(data.measurements) - 1, 0))
     for node, record in data.measurements.items():
         changes = changes_of(record)
         if changes is None:
@@ -146,12 +147,14 @@ def _warnings(data: Observations, max_parents: int) -> list[str]:
         )
     if thin:
         node, points, n_rates = min(thin, key=lambda row: row[1] / row[2])
+        which = (
+            f"{len(thin)} of {len(data.measurements)} nodes have" if len(thin) > 1 else "A node has"
+        )
+        smaller = ", and so does a smaller --max-parents" if max_parents else ""
         found.append(
-            f"{'There are' if len(thin) > 1 else 'There is'} {len(thin)} of "
-            f"{len(data.measurements)} nodes with too few measurements for {max_parents} parents: "
-            f"{node!r} has {points}, and its largest family would have {n_rates} rates (at least "
-            f"{POINTS_PER_RATE} measurements for each are advisable); more replicates help, and "
-            "so does a smaller --max-parents."
+            f"{which} too few measurements for {_counted(max_parents, 'parent')}: {node!r} has "
+            f"{points}, and its largest family would have {n_rates} rates (at least "
+            f"{POINTS_PER_RATE} measurements for each are advisable); more replicates help{smaller}."
         )
     if data.n_measurements and len(data.measurements) < 2:
         found.append("There is only one node, so there are no edges to learn.")

@@ -84,7 +84,9 @@ def choose_emissions(
         flags = "--states, --emission" if known is None else "--emission"
         words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
         groups.setdefault(words, []).append(node)
-    decisions = [f"{words}: {listed(nodes)}." for words, nodes in groups.items()]
+    decisions = [
+        f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()
+    ]
     return Choice(emission, states, list(emission), decisions)
 
 

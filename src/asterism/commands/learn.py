@@ -151,7 +151,9 @@ def _read(
     choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
     known = {*data.events.node, *data.intervals.node}
     if not choice.nodes and not known:
-        raise DataError("No column of the table holds anything to learn from.")
+        raise DataError(
+            f"No column of the table holds anything to learn from. {' '.join(choice.decisions)}"
+        )
     return (
         only_nodes(data, choice.nodes),
         choice.emission,

@@ -32,9 +32,9 @@ def model_decisions(
     options: LearnOptions, data: Observations | Trajectories, chosen: Search
 ) -> list[str]:
     """How many parents, which search, which prior."""
-    most = min(options.max_parents, max(len(data.nodes) - 1, 0))
+    most = min(options.max_parents, len(data.nodes) - 1)
     n_families = chosen.n_families
-    total = f"{n_families:,} set{'' if n_families == 1 else 's'} of parents"
+    total = f"{n_families:,} sets of parents"
     if chosen.screened:
         why = "as asked, " if options.search == "screened" else "too many, so "
         search = (
@@ -44,7 +44,11 @@ def model_decisions(
     else:
         search = f"all {total} are scored{' (--search)' if options.search == 'auto' else ''}"
     parent = "parent" if most == 1 else "parents"
-    lines = [f"At most {most} {parent} of a node (--max-parents); {search}."]
+    lines = [
+        f"At most {most} {parent} of a node (--max-parents); {search}."
+        if most > 0
+        else "No node may have a parent (--max-parents)."
+    ]
     shape, rate = options.prior
     if rate == "auto":
         lines.append(
