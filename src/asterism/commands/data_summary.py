@@ -154,7 +154,7 @@ def _warnings(data: Observations, max_parents: int) -> list[str]:
         found.append(
             f"{which} too few measurements for {_counted(max_parents, 'parent')}: {node!r} has "
             f"{points}, and its largest family would have {n_rates} rates (at least "
-            f"{POINTS_PER_RATE} measurements for each are advisable); more replicates help{smaller}."
+            f"{POINTS_PER_RATE} measurements each are advisable); more replicates help{smaller}."
         )
     if data.n_measurements and len(data.measurements) < 2:
         found.append("There is only one node, so there are no edges to learn.")
