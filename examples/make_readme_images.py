@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 1280, 1000
 
 
 def screenshot(page: Path, image: Path) -> None:
-    """The first screen of the page, as a browser shows it."""
+    """The page down to the end of the drawing, as a browser shows it."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -31,6 +31,11 @@ def screenshot(page: Path, image: Path) -> None:
     browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver") or ""))
     try:
         browser.get(page.resolve().as_uri())
+        end = browser.execute_script(
+            "return document.querySelector('.legend').getBoundingClientRect().bottom;"
+        )
+        size = {"width": WIDTH, "height": int(end) + 10, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.save_screenshot(str(image))
     finally:
         browser.quit()
