@@ -19,7 +19,7 @@ from asterism.model.summary_rates import SummaryRates
 from asterism.report import page_data as limits
 from asterism.report.courses import from_dataset
 from asterism.report.effects import configurations, effect, rates_by_parent_state
-from asterism.report.measured import levels, measurements
+from asterism.report.measured import Levels, levels, measurements
 from asterism.report.page import json_for_script, render, write_report
 from asterism.report.page_data import page_data
 from asterism.report.results_text import settings_rows
@@ -156,6 +156,19 @@ def test_levels_are_posterior_weighted_moments() -> None:
     mean = total / weight
     np.testing.assert_allclose(got.mean, mean, rtol=1e-9)
     np.testing.assert_allclose(got.spread, np.sqrt(square / weight - mean**2), rtol=1e-6)
+
+
+def test_band_holds_its_share_of_a_mixture() -> None:
+    """Also where two levels are equally likely and no normal distribution would do."""
+    level = Levels(np.array([2.0, 8.0]), np.array([0.5, 1.0]))
+    weights = np.array([[1.0, 0.0], [0.5, 0.5], [0.1, 0.9]])
+    rng = np.random.default_rng(0)
+    for share in (0.05, 0.95):
+        found = level.quantile(weights, share)
+        for row, value in zip(weights, found):
+            state = rng.choice(2, size=200_000, p=row)
+            drawn = rng.normal(level.mean[state], level.spread[state])
+            assert (drawn < value).mean() == pytest.approx(share, abs=0.003)
 
 
 def test_measured_labels_become_state_numbers() -> None:

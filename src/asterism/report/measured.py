@@ -36,6 +36,23 @@ class Levels:
     mean: FloatArray
     spread: FloatArray
 
+    def quantile(self, weights: FloatArray, share: float) -> FloatArray:
+        """(K,) values below which ``share`` of the measurements fall, given (K, S) probabilities.
+
+        Between two levels the measurements have two humps, and a band of so many standard
+        deviations would reach far beyond both.
+        """
+        from scipy.special import ndtr
+
+        low = np.full(len(weights), float((self.mean - 6 * self.spread).min()))
+        high = np.full(len(weights), float((self.mean + 6 * self.spread).max()))
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            below = (weights * ndtr((middle[:, None] - self.mean) / self.spread)).sum(axis=1)
+            low = np.where(below < share, middle, low)
+            high = np.where(below < share, high, middle)
+        return 0.5 * (low + high)
+
 
 @dataclass(frozen=True)
 class Measurements:

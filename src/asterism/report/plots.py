@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["edges", "graph", "posterior", "roc", "save_figures"]
 
-#: half width of the band around an expected measurement, in standard deviations: about 90 %
-BAND = 1.645
+#: share of the measurements that should fall into the band around the expected one
+BAND = 0.9
 
 
 def posterior(
@@ -76,8 +76,7 @@ def posterior(
             ax.vlines(when, 1.01, 1.08, color=colour, linewidth=2, clip_on=False)
         return ax
     mean = block @ level.mean
-    spread = np.sqrt(np.maximum(block @ (level.spread**2 + level.mean**2) - mean**2, 0.0))
-    low, high = mean - BAND * spread, mean + BAND * spread
+    low, high = (level.quantile(block, 0.5 + side * BAND / 2) for side in (-1, 1))
     ax.fill_between(times, low, high, color=BLUE, alpha=0.16, linewidth=0, label="90 % band")
     ax.plot(times, mean, color=BLUE, linewidth=1.8, label="expected")
     ax.plot(own.times, own.values, "o", color="black", markerfacecolor="none", label="measured")
