@@ -51,7 +51,7 @@ class Levels:
             below = (weights * ndtr((middle[:, None] - self.mean) / self.spread)).sum(axis=1)
             low = np.where(below < share, middle, low)
             high = np.where(below < share, high, middle)
-        return 0.5 * (low + high)
+        return np.asarray(0.5 * (low + high))
 
 
 @dataclass(frozen=True)
