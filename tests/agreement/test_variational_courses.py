@@ -11,7 +11,6 @@ from asterism.inference.batch import (
     Parameters,
     expected_statistics,
     make_batch,
-    relaxation_rate,
     run,
 )
 from asterism.inference.courses import VariationalCourses, flat_marginals
@@ -35,7 +34,7 @@ def solved(
 ) -> tuple[Batch, Parameters]:
     compiled = network.compiled
     parameters = Parameters.of(compiled, method)
-    rate = relaxation_rate(compiled)
+    rate = compiled.relaxation_rate
     batch = make_batch(evidence, compiled.graph, rate, step, time_step=time_step)
     run(batch, parameters, tolerance=1e-10)
     return batch, parameters

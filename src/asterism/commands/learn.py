@@ -30,6 +30,7 @@ from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.learning.warm import compiling_ahead
 
 if TYPE_CHECKING:
     from asterism.learning.structure import StructureLearner
@@ -118,12 +119,13 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     with (
         scored_in(options.output, console),
         on_cluster(options.scheduler, search.screened, console),
-        console.progress() as progress,
+        compiling_ahead(search.screened),
     ):
-        learner.fit(data, progress=progress)
-    decisions.append(time_scale(learner.prior_, options.prior))
-    console.say(decisions[-1])
-    result = _make_run(options, learner, data, truth, decisions, console)
+        with console.progress() as progress:
+            learner.fit(data, progress=progress)
+        decisions.append(time_scale(learner.prior_, options.prior))
+        console.say(decisions[-1])
+        result = _make_run(options, learner, data, truth, decisions, console)
 
     from asterism.report.results import save_run
 

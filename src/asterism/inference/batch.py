@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asterism.errors import DataError
 from asterism.inference import mean_field, star
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
+from asterism.inference.evidence_subset import subset
 from asterism.inference.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
 from asterism.inference.layout import build_problem
 from asterism.inference.memory import require_memory
+from asterism.inference.sweeps import Counts, make_counts, make_progress, sweep
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import solve as kernels
-from asterism.kernels.arrays import DWELL, TABLE, Problem
-from asterism.kernels.statistics import statistics_range
+from asterism.kernels.arrays import MARGINAL, MEMBER_NODE, MEMBERS, STATES, Problem
 from asterism.model.compiled import CompiledGraph, CompiledNetwork
 
 _CHUNKS = 16
@@ -53,20 +56,44 @@ class Batch:
     grid: Grid
     graph: CompiledGraph
     problem: Problem
-    moments: FloatArray
+    moments: NDArray[Any]
+    """Double precision while they are iterated; much that is only kept may be in single."""
 
-    def rebuilt(self, evidence: Evidence, index: IntArray) -> Batch:
-        """A batch of the trajectories ``index``, whose evidence is given, on the same steps."""
+    def select(self, index: IntArray) -> Batch:
+        """A batch of the trajectories ``index`` with their moments, in double precision."""
+        evidence = subset(self.evidence, index)
         breakpoints = find_breakpoints(evidence)
         grid = self.grid.select(index)
         problem = build_problem(evidence, self.graph, breakpoints, grid)
         squares = int((self.graph.n_states**2).sum())
+        start = self.grid.step_start * squares
         moments = np.empty(squares * int(grid.step_start[-1]))
-        return Batch(evidence, breakpoints, grid, self.graph, problem, moments)
+        for i, d in enumerate(index):
+            own = slice(int(grid.step_start[i]) * squares, int(grid.step_start[i + 1]) * squares)
+            moments[own] = self.moments[start[d] : start[d + 1]]
+        chosen = Batch(evidence, breakpoints, grid, self.graph, problem, moments)
+        copy_links(self, chosen, index)
+        return chosen
 
     @property
     def n_trajectories(self) -> int:
         return self.evidence.n_trajectories
+
+
+def copy_links(old: Batch, new: Batch, of_new: IntArray) -> None:
+    """Carry the marginals at linked evidence over; ``of_new`` are the trajectories' old numbers."""
+    if not len(new.problem.marginals):
+        return
+    start = old.problem.link_start
+    pieces = []
+    for d in of_new:
+        first = int(old.problem.link[start[d], MEMBERS])
+        last = int(old.problem.link[start[d + 1], MEMBERS])
+        if last > first:
+            offsets = old.problem.member[first:last, MARGINAL]
+            sizes = old.problem.node[old.problem.member[first:last, MEMBER_NODE], STATES]
+            pieces += [old.problem.marginals[o : o + s] for o, s in zip(offsets, sizes)]
+    new.problem.marginals[:] = np.concatenate(pieces)
 
 
 @dataclass(frozen=True)
@@ -84,26 +111,6 @@ class Outcome:
     """(D, 2, max_sweeps): F and residual after every sweep; NaN beyond the last one."""
 
 
-def relaxation_rate(network: CompiledNetwork) -> float:
-    """Typical rate at which a coupled node forgets; zero if no two nodes are coupled.
-
-    The median over coupled nodes of their mean total rate: robust against a few very fast or very
-    slow nodes, since each node's own propagation is exact whatever the step.
-    """
-    graph = network.graph
-    n_parents = np.diff(graph.parent_start)
-    n_children = np.diff(graph.child_start)
-    coupled = np.flatnonzero((n_parents > 0) | (n_children > 0))
-    rates = []
-    for n in coupled:
-        size = int(graph.n_states[n])
-        block = network.rates[graph.table_start[n] : graph.table_start[n + 1]]
-        total = -np.einsum("uxx->ux", block.reshape(-1, size, size)).mean() * size / (size - 1)
-        if total > 0.0:
-            rates.append(total)
-    return float(np.median(rates)) if rates else 0.0
-
-
 def make_batch(
     evidence: Evidence,
     graph: CompiledGraph,
@@ -111,9 +118,11 @@ def make_batch(
     step: float,
     refinement: IntArray | int = 1,
     time_step: float | None = None,
+    breakpoints: Breakpoints | None = None,
 ) -> Batch:
     """Lay evidence out on a new grid (see :mod:`asterism.inference.grid`)."""
-    breakpoints = find_breakpoints(evidence)
+    if breakpoints is None:
+        breakpoints = find_breakpoints(evidence)
     if time_step is not None:
         grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step)
     else:
@@ -141,29 +150,26 @@ def run(
 ) -> Outcome:
     """Iterate every trajectory to its fixed point; ``restart=False`` starts from the moments."""
     n = batch.n_trajectories
-    totals = np.zeros((n, kernels.N_TOTALS))
-    integers = np.zeros((n, kernels.N_INTEGERS), dtype=np.int64)
-    history = np.full((n, 2, max_sweeps), np.nan)
+    progress = make_progress(n, max_sweeps)
 
     def solve_chunk(first: int, last: int) -> None:
-        kernels.iterate(
+        sweep(
             batch.problem,
             parameters.rates,
             parameters.table,
             parameters.initial,
             parameters.geometric,
             batch.moments,
-            np.arange(first, last, dtype=np.int64),
-            restart,
-            max_sweeps,
-            tolerance,
-            damping,
-            totals,
-            integers,
-            history,
+            first,
+            last,
+            progress,
+            restart=restart,
+            tolerance=tolerance,
+            damping=damping,
         )
 
     map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
+    totals, integers, history = progress
     require_possible(batch, integers)
     return Outcome(
         evidence=totals[:, kernels.EVIDENCE],
@@ -228,24 +234,26 @@ def expected_statistics(
     batch: Batch, parameters: Parameters, n_jobs: int = 1
 ) -> tuple[FloatArray, FloatArray]:
     """Flat expected dwell times and transitions, summed over the batch."""
-    last_row = batch.problem.node[-1]
+    no_sweep = make_progress(batch.n_trajectories, 0)
 
-    def add_chunk(first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        dwell = np.zeros(int(last_row[DWELL]))
-        transitions = np.zeros(int(last_row[TABLE]))
-        statistics_range(
+    def add_chunk(first: int, last: int) -> Counts:
+        counts = make_counts(batch.problem)
+        sweep(
             batch.problem,
             parameters.rates,
+            parameters.table,
+            parameters.initial,
             parameters.geometric,
             batch.moments,
-            np.arange(first, last, dtype=np.int64),
-            dwell,
-            transitions,
+            first,
+            last,
+            no_sweep,
+            counts=counts,
         )
-        return dwell, transitions
+        return counts
 
     parts = map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs)
-    return sum_in_order([p[0] for p in parts]), sum_in_order([p[1] for p in parts])
+    return sum_in_order([p.dwell for p in parts]), sum_in_order([p.transitions for p in parts])
 
 
 def sum_in_order(parts: list[FloatArray]) -> FloatArray:

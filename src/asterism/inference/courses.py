@@ -22,15 +22,19 @@ from asterism.inference.evidence import Evidence, FloatArray, IntArray, Jumps, P
 from asterism.inference.memory import require_memory
 from asterism.inference.path_sampling import PathCollector, draw
 from asterism.inference.refine import solve_on_grids
+from asterism.inference.sweeps import make_progress, sweep
 from asterism.kernels.arrays import INITIAL, SQUARES, STATES
-from asterism.kernels.courses import Messages, marginals_at, recompute
-from asterism.kernels.solve import CONVERGED
+from asterism.kernels.courses import marginals_at
+from asterism.kernels.readings import MESSAGES, Messages
+from asterism.kernels.solve import CONVERGED, IMPOSSIBLE, STATUS
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
 
 
 def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
     """Messages of every node along one trajectory of a solved batch."""
+    if batch.moments.dtype != np.float64:
+        batch, index = batch.select(np.array([index])), 0
     steps = int(batch.grid.step_start[index + 1] - batch.grid.step_start[index])
     node = batch.problem.node
     n_nodes = len(node) - 1
@@ -47,19 +51,22 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
         np.full((n_nodes, steps), -1, dtype=np.int32),
         np.full((n_nodes, steps + 1), -1, dtype=np.int32),
     )
-    is_well = recompute(
+    progress = make_progress(batch.n_trajectories, 1)
+    sweep(
         batch.problem,
         parameters.rates,
         parameters.table,
         parameters.initial,
         parameters.geometric,
         batch.moments,
-        np.array([index], dtype=np.int64),
-        True,
-        messages,
-        np.zeros(0),
+        index,
+        index + 1,
+        progress,
+        damping=0.0,
+        reading=MESSAGES,
+        messages=messages,
     )
-    if not is_well:
+    if progress.integers[index, STATUS] == IMPOSSIBLE:
         raise _too_extreme(batch, index)
     return messages
 

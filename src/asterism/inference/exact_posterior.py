@@ -6,6 +6,8 @@ evidence, so they are as exact as the rest.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from asterism.data.statistics import Statistics
@@ -47,7 +49,7 @@ def solve(
         evidence=evidence,
         method="exact",
         log_evidence_by_trajectory=found.log_evidence,
-        statistics=statistics_of(network, found.table),
+        statistics=partial(statistics_of, network, found.table),
         courses=ExactCourses(network, evidence, joint_limit),
         log_evidence_of=log_evidence_of,
     )

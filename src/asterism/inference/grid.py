@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
+from asterism.kernels.placing import place_steps
 
 _LONG_GAP = 30.0  # relaxation times after which the middle of a gap is at rest
 _SHARP_DENSITY = 2.0  # extra density of steps next to decisive evidence
 _DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
-_BISECTIONS = 60
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,20 @@ def find_breakpoints(evidence: Evidence) -> Breakpoints:
         of_span_ends=of[5],
         of_joint=of[6],
     )
+
+
+def most_steps(
+    evidence: Evidence, relaxation_rate: float, step: float, time_step: float | None
+) -> float:
+    """At most so many steps will a grid have; cheap, and often far too many."""
+    duration = float((evidence.end - evidence.start).sum())
+    n_moments = 2 * evidence.n_trajectories + len(evidence.points.time) + len(evidence.joint)
+    n_moments += len(evidence.jumps.time) + 2 * len(evidence.spans.start)
+    if time_step is not None:
+        return duration / time_step + n_moments
+    # next to decisive evidence on both sides the density is higher, for a relaxation time
+    in_relaxation_times = duration * relaxation_rate + 2.0 * _SHARP_DENSITY * n_moments
+    return in_relaxation_times / step + n_moments
 
 
 def _density_profile(
@@ -252,13 +266,6 @@ def _invert(
         return share
     g = gap[chosen]
     args = (length[g], base[g], decay[g], at_left[g], at_right[g])
-    target = share[chosen] * total[g]
-    low, high = np.zeros(len(g)), length[g].copy()
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        below = _cumulative(middle, *args) < target
-        low = np.where(below, middle, low)
-        high = np.where(below, high, middle)
     placed = share.copy()
-    placed[chosen] = 0.5 * (low + high) / length[g]
+    placed[chosen] = place_steps(share[chosen] * total[g], *args) / length[g]
     return placed

@@ -95,6 +95,8 @@ def _link_arrays(
 
     The origin is the number of the joint measurement, or −1 − the number of the jump.
     """
+    if not len(evidence.jumps.time) and not evidence.joint:
+        return _no_links(evidence.n_trajectories), np.zeros(0, dtype=np.int64), []
     jumps = evidence.jumps
     specs: list[tuple[int, int, int]] = []  # trajectory, jump or −1, joint or −1
     specs += [(int(d), i, -1) for i, d in enumerate(jumps.trajectory)]
@@ -151,6 +153,16 @@ def _link_arrays(
         "log_table": np.concatenate([*tables, np.zeros(0)]),
     }
     return fields, link_of_jump, soft
+
+
+def _no_links(n_trajectories: int) -> dict[str, Any]:
+    return {
+        "link_start": np.zeros(n_trajectories + 1, dtype=np.int64),
+        "link": np.zeros((1, 5), dtype=np.int64),
+        "member": np.zeros((0, 2), dtype=np.int64),
+        "marginals": np.zeros(0),
+        "log_table": np.zeros(0),
+    }
 
 
 def _departed(size: int, to_state: int, from_state: int) -> FloatArray:

@@ -7,6 +7,7 @@ import os
 from asterism.errors import TooLargeError
 
 _SHARE = 0.8
+_SMALL = 64e6  # bytes that need no asking
 
 
 def available_bytes() -> float:
@@ -26,6 +27,8 @@ def available_bytes() -> float:
 
 def require_memory(n_bytes: float, what: str, remedy: str) -> None:
     """Raise :class:`TooLargeError` if ``n_bytes`` would not fit comfortably."""
+    if n_bytes <= _SMALL:
+        return
     available = available_bytes()
     if n_bytes > _SHARE * available:
         raise TooLargeError(

@@ -22,7 +22,7 @@ from asterism.errors import AsterismError, TooLargeError
 from asterism.inference.batch import Batch, Parameters
 from asterism.inference.evidence import FloatArray, IntArray
 from asterism.kernels import path_sampling as kernels
-from asterism.kernels.courses import Messages
+from asterism.kernels.readings import Messages
 from asterism.model.network import Network
 
 _MOST_EVENTS = 2e9

@@ -13,15 +13,11 @@ import numpy as np
 from asterism.errors import AsterismError, DataError
 from asterism.inference.batch import Batch, Parameters
 from asterism.inference.evidence import Evidence, FloatArray
+from asterism.inference.sweeps import make_progress, sweep
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels.arrays import KIND, LIKELIHOOD, VALUES
-from asterism.kernels.courses import Messages, recompute
-
-
-def no_messages() -> Messages:
-    """For kernels that take messages without needing any."""
-    none = np.zeros((0, 0), dtype=np.int32)
-    return Messages(np.zeros(0), np.zeros(0), np.zeros(0), none, none)
+from asterism.kernels.readings import AT_POINTS
+from asterism.kernels.solve import IMPOSSIBLE, STATUS
 
 
 def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> FloatArray:
@@ -31,25 +27,26 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
     a recorded jump sees the state after it.
     """
     found = np.zeros(len(batch.problem.likelihood))
-    nothing = no_messages()
+    progress = make_progress(batch.n_trajectories, 1)
 
-    def read_chunk(first: int, last: int) -> bool:
-        return bool(
-            recompute(
-                batch.problem,
-                parameters.rates,
-                parameters.table,
-                parameters.initial,
-                parameters.geometric,
-                batch.moments,
-                np.arange(first, last, dtype=np.int64),
-                False,
-                nothing,
-                found,
-            )
+    def read_chunk(first: int, last: int) -> None:
+        sweep(
+            batch.problem,
+            parameters.rates,
+            parameters.table,
+            parameters.initial,
+            parameters.geometric,
+            batch.moments,
+            first,
+            last,
+            progress,
+            damping=0.0,
+            reading=AT_POINTS,
+            at_points=found,
         )
 
-    if not all(map_chunks(read_chunk, chunks(batch.n_trajectories), n_jobs)):
+    map_chunks(read_chunk, chunks(batch.n_trajectories), n_jobs)
+    if np.any(progress.integers[:, STATUS] == IMPOSSIBLE):
         raise AsterismError(
             "The probabilities at the measurements left the range of finite numbers: rates or "
             "likelihoods are too extreme, or the data are impossible under these rates."

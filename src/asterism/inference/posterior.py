@@ -47,33 +47,56 @@ class Posterior:
         evidence: Evidence,
         method: str,
         log_evidence_by_trajectory: FloatArray,
-        statistics: Statistics,
+        statistics: Callable[[], Statistics],
         courses: Courses,
         log_evidence_of: Callable[[Evidence], FloatArray],
         converged: bool = True,
         stop_reason: str = "Exact: nothing to iterate.",
         n_sweeps: int = 0,
-        history: Sequence[Mapping[str, float]] = (),
-        log_evidence_parts: Mapping[str, float] | None = None,
+        history: Callable[[], Sequence[Mapping[str, float]]] = tuple,
+        log_evidence_parts: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
-        """``log_evidence_of`` gives ln P per trajectory of other evidence by the same method."""
+        """``log_evidence_of`` gives ln P per trajectory of other evidence by the same method.
+
+        Tables that not everybody looks at are given as functions, called when they are asked for.
+        """
         self.network = network
         self.evidence = evidence
         self.method = method
-        self.log_evidence_by_trajectory = pd.Series(
-            log_evidence_by_trajectory,
-            index=pd.Index(list(self.labels), name="trajectory", tupleize_cols=False),
-            name="log_evidence",
-        )
+        self._log_evidence_by_trajectory = log_evidence_by_trajectory
         self.log_evidence = float(np.sum(log_evidence_by_trajectory))
-        self.log_evidence_parts = dict(log_evidence_parts or {"log_evidence": self.log_evidence})
-        self.statistics = statistics
         self.converged = converged
         self.stop_reason = stop_reason
         self.n_sweeps = n_sweeps
-        self.history = pd.DataFrame(list(history))
         self.courses = courses
         self._log_evidence_of = log_evidence_of
+        self._make_statistics = statistics
+        self._make_history = history
+        self._make_parts = log_evidence_parts
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Expected dwell times and transitions of every family, summed over the trajectories."""
+        return self._make_statistics()
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """What every sweep changed; empty where nothing is iterated."""
+        return pd.DataFrame(list(self._make_history()))
+
+    @cached_property
+    def log_evidence_parts(self) -> dict[str, float]:
+        """The terms that ``log_evidence`` is made of, where the method knows them."""
+        return dict(self._make_parts() or {"log_evidence": self.log_evidence})
+
+    @cached_property
+    def log_evidence_by_trajectory(self) -> pd.Series:
+        """ln P(Y) of every trajectory."""
+        return pd.Series(
+            self._log_evidence_by_trajectory,
+            index=pd.Index(list(self.labels), name="trajectory", tupleize_cols=False),
+            name="log_evidence",
+        )
 
     @property
     def labels(self) -> tuple[object, ...]:

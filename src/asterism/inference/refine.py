@@ -1,15 +1,16 @@
 """Grids as fine as the tolerance asks: solve, halve the steps, compare, refine what needs it.
 
-The scheme is of second order, so that halving all steps removes three quarters of the error and
-the difference between two grids says how large the rest is. Trajectories are independent of each
-other and are refined independently; each ends on the coarsest grid whose estimated error in its
-evidence and in every step's marginals is within the tolerance. Expected statistics are checked in
-the sum over trajectories.
+The scheme is of second order, so that halving all steps removes three quarters of the error, and
+the difference between two grids says how large the rest is and how far to cut next. Trajectories
+are independent of each other and are refined independently; each ends on a grid whose estimated
+error in its evidence and in every step's marginals is within the tolerance. Expected statistics are
+checked in the sum over trajectories.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +20,22 @@ from asterism.inference.batch import (
     Batch,
     Outcome,
     Parameters,
+    copy_links,
     expected_statistics,
     make_batch,
-    relaxation_rate,
     run,
+    sum_in_order,
 )
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.evidence_subset import subset
+from asterism.inference.grid import build_even_grid, build_grid, find_breakpoints, most_steps
 from asterism.kernels import refinement
 from asterism.model.compiled import CompiledNetwork
 
 _FIRST_STEP = 0.8  # relaxation times, at tolerance 1e-3
 _FINEST = 256  # parts into which a first step may be cut
+_GROUP_BYTES = 16e6  # moments on the first grid up to which trajectories are refined together
+_FEW_BYTES = 256e6  # moments in the end up to which they are kept in double precision
 _SETTLED = 1e-3  # the iteration stops this much below the tolerance of the grid
 
 
@@ -60,6 +65,9 @@ class _Level:
     outcome: Outcome
 
 
+_SolveLevel = Callable[[IntArray, IntArray, "_Level | None"], _Level]
+
+
 def solve_on_grids(
     evidence: Evidence,
     network: CompiledNetwork,
@@ -71,13 +79,16 @@ def solve_on_grids(
 ) -> Solution:
     """Solve with error control, or on equal steps where ``time_step`` is given."""
     settled = _SETTLED * tolerance
-    everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
-    rate = relaxation_rate(network)
+    rate = network.relaxation_rate
     step = _FIRST_STEP * float(np.sqrt(tolerance / 1e-3))
 
     def solve_level(chosen: IntArray, factors: IntArray, coarse: _Level | None) -> _Level:
-        part = evidence if len(chosen) == len(everyone) else subset(evidence, chosen)
-        batch = make_batch(part, network.graph, rate, step, factors, time_step)
+        known = None
+        if coarse is not None and len(chosen) == len(coarse.trajectories):
+            part, known = coarse.batch.evidence, coarse.batch.breakpoints
+        else:
+            part = evidence if len(chosen) == evidence.n_trajectories else subset(evidence, chosen)
+        batch = make_batch(part, network.graph, rate, step, factors, time_step, known)
         if coarse is not None:
             of_fine = np.searchsorted(coarse.trajectories, chosen)
             refinement.prolong(
@@ -88,7 +99,7 @@ def solve_on_grids(
                 of_fine,
                 factors // coarse.factors[of_fine],
             )
-            _copy_links(coarse.batch, batch, of_fine)
+            copy_links(coarse.batch, batch, of_fine)
         outcome = run(
             batch,
             parameters,
@@ -99,31 +110,108 @@ def solve_on_grids(
         )
         return _Level(chosen, factors, batch, outcome)
 
-    level = solve_level(everyone, np.ones(len(everyone), dtype=np.int64), None)
-    if time_step is not None or rate == 0.0:
-        dwell, transitions = expected_statistics(level.batch, parameters, n_jobs)
-        unknown = 0.0 if rate == 0.0 else float("nan")
-        return _assemble([level], evidence, dwell, transitions, unknown, True)
-
     done: list[_Level] = []
-    coarse_statistics = expected_statistics(level.batch, parameters, n_jobs)
-    finished = np.zeros(len(everyone), dtype=bool)
     worst = 0.0
-    failing = everyone
-    factors = np.full(len(everyone), 2, dtype=np.int64)
+    all_finished = True
+    coarse: list[tuple[FloatArray, FloatArray]] = []
+    fine: list[tuple[FloatArray, FloatArray]] = []
+
+    def keep(levels: list[_Level]) -> list[_Level]:
+        """Count what the levels expect, then keep them in the space there is."""
+        fine.extend(expected_statistics(level.batch, parameters, n_jobs) for level in levels)
+        is_much = sum(level.batch.moments.nbytes for level in [*done, *levels]) > _FEW_BYTES
+        return [_in_single_precision(level) for level in levels] if is_much else levels
+
+    for group in _groups(evidence, network, rate, step, time_step):
+        level = solve_level(group, np.ones(len(group), dtype=np.int64), None)
+        if time_step is not None or rate == 0.0:
+            done += keep([level])
+            continue
+        coarse.append(expected_statistics(level.batch, parameters, n_jobs))
+        found, error, finished = _refine(level, solve_level, tolerance)
+        done += keep(found)
+        worst = max(worst, error)
+        all_finished = all_finished and finished
+    dwell, transitions = _total(fine)
+    if time_step is not None or rate == 0.0:
+        unknown = 0.0 if rate == 0.0 else float("nan")
+        return _assemble(done, evidence, dwell, transitions, unknown, True)
+    ratio = min(int(part.factors.min()) for part in done)
+    change = _relative_change(_total(coarse), (dwell, transitions))
+    statistics_error = change / max(1.0, ratio**2 - 1.0)
+    is_full = False
+    while statistics_error > tolerance and worst <= tolerance:
+        # each trajectory is fine, their sum not yet: halve everywhere once more
+        if is_full or max(int(part.factors.max()) for part in done) >= _FINEST:
+            break
+        fine.clear()
+        for _ in range(len(done)):
+            # one after the other: so only one of them is in memory twice
+            part = _in_double_precision(done.pop(0))
+            try:
+                part = solve_level(part.trajectories, 2 * part.factors, part)
+            except TooLargeError:
+                is_full = True
+            done += keep([part])
+        before = (dwell, transitions)
+        dwell, transitions = _total(fine)
+        if not is_full:
+            statistics_error = _relative_change(before, (dwell, transitions)) / 3.0
+    worst = max(worst, statistics_error)
+    if not all_finished:
+        worst = max(worst, 1.0)
+    return _assemble(done, evidence, dwell, transitions, worst, worst <= tolerance)
+
+
+def _groups(
+    evidence: Evidence,
+    network: CompiledNetwork,
+    rate: float,
+    step: float,
+    time_step: float | None,
+) -> list[IntArray]:
+    """Trajectories that are refined together: all of them unless that needs much memory."""
+    squares = int((network.graph.n_states**2).sum())
+    everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
+    if 8.0 * squares * most_steps(evidence, rate, step, time_step) <= _GROUP_BYTES:
+        return [everyone]
+    breakpoints = find_breakpoints(evidence)
+    if time_step is not None:
+        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step)
+    else:
+        grid = build_grid(breakpoints, evidence.n_trajectories, rate, step)
+    n_bytes = 8.0 * squares * np.diff(grid.step_start)
+    group = (np.cumsum(n_bytes) // _GROUP_BYTES).astype(np.int64)
+    cuts = np.flatnonzero(np.diff(group)) + 1
+    return np.split(everyone, cuts)
+
+
+def _refine(
+    level: _Level, solve_level: _SolveLevel, tolerance: float
+) -> tuple[list[_Level], float, bool]:
+    """Halve the steps of a level's trajectories until each is fine enough.
+
+    Returns every trajectory on its last grid, the largest estimated error, and whether all
+    trajectories were compared (not if memory ran short).
+    """
+    done: list[_Level] = []
+    worst = 0.0
+    failing = level.trajectories
+    factors = dict.fromkeys(failing.tolist(), 2)
+    finished = dict.fromkeys(failing.tolist(), False)
     while True:
         try:
-            fine = solve_level(failing, factors[failing], level)
+            fine = solve_level(failing, np.array([factors[d] for d in failing.tolist()]), level)
         except TooLargeError:
             if not len(done) and level.factors.max() == 1:
                 raise
-            done.append(_keep(level, ~finished[level.trajectories]))
+            rest = np.array([not finished[d] for d in level.trajectories.tolist()])
+            done.append(_keep(level, rest))
             break
         error = _grid_error(level, fine)
-        too_large = error > tolerance
-        exhausted = fine.factors >= _FINEST
-        passed = ~too_large | exhausted
-        finished[fine.trajectories[passed]] = True
+        passed = (error <= tolerance) | (2 * fine.factors > _FINEST)
+        for d in fine.trajectories[passed].tolist():
+            finished[d] = True
         worst = max(worst, float(error[passed].max(initial=0.0)))
         if passed.any():
             done.append(_keep(fine, passed))
@@ -131,42 +219,11 @@ def solve_on_grids(
             break
         failing = fine.trajectories[~passed]
         # the error falls with the square of the step
-        halvings = np.ceil(0.5 * np.log2(error[~passed] / tolerance) - 1e-9).clip(1, 3)
-        factors[failing] = np.minimum(_FINEST, factors[failing] * 2 ** halvings.astype(np.int64))
+        ratios = np.ceil(1.05 * np.sqrt(error[~passed] / tolerance)).clip(2, 8).astype(int)
+        for d, ratio in zip(failing.tolist(), ratios.tolist()):
+            factors[d] = min(_FINEST // factors[d] * factors[d], factors[d] * ratio)
         level = fine
-    dwell, transitions = _sum_statistics(done, parameters, n_jobs)
-    statistics_error = _relative_change(coarse_statistics, (dwell, transitions)) / 3.0
-    while statistics_error > tolerance and worst <= tolerance:
-        # each trajectory is fine, their sum not yet: halve everywhere once more
-        if max(int(part.factors.max()) for part in done) >= _FINEST:
-            break
-        try:
-            done = [solve_level(part.trajectories, 2 * part.factors, part) for part in done]
-        except TooLargeError:
-            break
-        before = (dwell, transitions)
-        dwell, transitions = _sum_statistics(done, parameters, n_jobs)
-        statistics_error = _relative_change(before, (dwell, transitions)) / 3.0
-    worst = max(worst, statistics_error)
-    if not finished.all():
-        worst = max(worst, 1.0)
-    return _assemble(done, evidence, dwell, transitions, worst, worst <= tolerance)
-
-
-def _copy_links(coarse: Batch, fine: Batch, of_fine: IntArray) -> None:
-    """Carry the marginals at linked evidence over to the finer problem."""
-    if not len(fine.problem.marginals):
-        return
-    start = coarse.problem.link_start
-    pieces = []
-    for d in of_fine:
-        first = int(coarse.problem.link[start[d], 3])
-        last = int(coarse.problem.link[start[d + 1], 3])
-        if last > first:
-            offsets = coarse.problem.member[first:last, 1]
-            sizes = coarse.problem.node[coarse.problem.member[first:last, 0], 0]
-            pieces += [coarse.problem.marginals[o : o + s] for o, s in zip(offsets, sizes)]
-    fine.problem.marginals[:] = np.concatenate(pieces)
+    return done, worst, all(finished.values())
 
 
 def _grid_error(coarse: _Level, fine: _Level) -> FloatArray:
@@ -200,15 +257,19 @@ def _relative_change(
     return worst
 
 
-def _sum_statistics(
-    levels: list[_Level], parameters: Parameters, n_jobs: int
-) -> tuple[FloatArray, FloatArray]:
-    parts = [expected_statistics(level.batch, parameters, n_jobs) for level in levels]
-    dwell, transitions = parts[0][0].copy(), parts[0][1].copy()
-    for more_dwell, more_transitions in parts[1:]:
-        dwell += more_dwell
-        transitions += more_transitions
-    return dwell, transitions
+def _total(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    return sum_in_order([p[0] for p in parts]), sum_in_order([p[1] for p in parts])
+
+
+def _in_single_precision(level: _Level) -> _Level:
+    """The same with moments in half the space, for courses that may be asked for later."""
+    batch = replace(level.batch, moments=level.batch.moments.astype(np.float32))
+    return replace(level, batch=batch)
+
+
+def _in_double_precision(level: _Level) -> _Level:
+    batch = replace(level.batch, moments=level.batch.moments.astype(np.float64, copy=False))
+    return replace(level, batch=batch)
 
 
 def _keep(level: _Level, chosen: NDArray[np.bool_]) -> _Level:
@@ -216,22 +277,9 @@ def _keep(level: _Level, chosen: NDArray[np.bool_]) -> _Level:
     if chosen.all():
         return level
     index = np.flatnonzero(chosen)
-    old = level.batch
-    squares = len(old.moments) // max(1, int(old.grid.step_start[-1]))
-    part = make_empty_copy(old, index)
-    pieces = [
-        old.moments[old.grid.step_start[d] * squares : old.grid.step_start[d + 1] * squares]
-        for d in index
-    ]
-    part.moments[:] = np.concatenate(pieces)
-    _copy_links(old, part, index)
     outcome = Outcome(**{k: v[index] for k, v in vars(level.outcome).items()})
-    return _Level(level.trajectories[index], level.factors[index], part, outcome)
-
-
-def make_empty_copy(batch: Batch, index: IntArray) -> Batch:
-    """A batch of some of the trajectories on the same steps, its moments not yet filled."""
-    return batch.rebuilt(subset(batch.evidence, index), index)
+    batch = level.batch.select(index)
+    return _Level(level.trajectories[index], level.factors[index], batch, outcome)
 
 
 def _assemble(

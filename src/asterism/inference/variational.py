@@ -62,7 +62,8 @@ def solve(
         evidence=evidence,
         method=method,
         log_evidence_by_trajectory=solution.outcome.evidence,
-        statistics=Statistics.from_flat(
+        statistics=partial(
+            Statistics.from_flat,
             network.nodes,
             network.parents,
             compiled.graph,
@@ -83,8 +84,8 @@ def solve(
         converged=converged,
         stop_reason=reason,
         n_sweeps=int(solution.outcome.n_sweeps.max(initial=0)),
-        history=_history(solution),
-        log_evidence_parts=_parts(solution, compiled),
+        history=partial(_history, solution),
+        log_evidence_parts=partial(_parts, solution, compiled),
     )
 
 

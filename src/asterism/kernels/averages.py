@@ -2,8 +2,11 @@
 
 Three averages over parent configurations, all with time innermost: the probability of every
 configuration (or summary value), the averaged table of a node, and ψ, the pull of a node's
-children on it. They are the same for star and mean field; only the table that is averaged
-differs (rates, or logarithms of rates off the diagonal).
+children on it. They are the same for star and mean field; only the table that is averaged differs
+(rates, or logarithms of rates off the diagonal).
+
+Rows of the flat moments are cut to the block before they are looped over: an index that starts at
+zero is what lets the compiler use vector instructions.
 """
 
 from __future__ import annotations
@@ -19,38 +22,51 @@ from asterism.kernels.arrays import (
     TABLE,
     WEIGHT,
 )
+from asterism.kernels.two_state_averages import (
+    add_pull_of_two_state_child,
+    average_two_state_table,
+    is_two_state_family,
+    probability_of_state_one,
+)
 
 
 @inner
-def node_moments(problem, moments, trajectory, node):
-    """The (S², K) block of a node's moments in one trajectory; a view."""
+def moments_begin(problem, trajectory, node):
+    """Where a node's moments begin: S² rows, one after the other, each K steps long."""
     first = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first
     n_nodes = problem.node.shape[0] - 1
-    size = problem.node[node, STATES]
-    begin = first * problem.node[n_nodes, SQUARES] + problem.node[node, SQUARES] * steps
-    return moments[begin : begin + size * size * steps].reshape(size * size, steps)
+    return first * problem.node[n_nodes, SQUARES] + problem.node[node, SQUARES] * steps
 
 
 @inner
-def multiply_in_parent(weights, n_weights, own, size, first, count, inverse_width, skipped):
+def multiply_in_parent(
+    weights, n_weights, moments, begin, steps, size, first, count, inverse_width, skipped
+):
     """Refine configuration weights by one more parent, in place (from the last row backwards)."""
+    inverse = inverse_width[first : first + count]
     for u in range(n_weights - 1, -1, -1):
+        old = weights[u]
         for x in range(size - 1, -1, -1):
-            row = u * size + x
+            new = weights[u * size + x]
             if skipped:
                 for k in range(count):
-                    weights[row, k] = weights[u, k]
-            else:
-                diagonal = x * size + x
+                    new[k] = old[k]
+                continue
+            row = begin + (x * size + x) * steps + first
+            time = moments[row : row + count]
+            if u * size + x == u:
                 for k in range(count):
-                    weights[row, k] = (
-                        weights[u, k] * own[diagonal, first + k] * inverse_width[first + k]
-                    )
+                    old[k] *= time[k] * inverse[k]
+            else:
+                for k in range(count):
+                    new[k] = old[k] * (time[k] * inverse[k])
 
 
 @inner
-def _convolve_in_parent(weights, reach, own, size, shifts, first, count, inverse_width, scratch):
+def _convolve_in_parent(
+    weights, reach, moments, begin, steps, size, shifts, first, count, inverse_width, scratch
+):
     """Add one more parent to the distribution of the summary; returns the new largest value."""
     top = reach
     for x in range(size):
@@ -58,14 +74,15 @@ def _convolve_in_parent(weights, reach, own, size, shifts, first, count, inverse
     for s in range(top + 1):
         for k in range(count):
             scratch[s, k] = 0.0
-    for s in range(reach + 1):
-        for x in range(size):
-            diagonal = x * size + x
-            row = s + shifts[x]
+    inverse = inverse_width[first : first + count]
+    for x in range(size):
+        row = begin + (x * size + x) * steps + first
+        time = moments[row : row + count]
+        for s in range(reach + 1):
+            old = weights[s]
+            new = scratch[s + shifts[x]]
             for k in range(count):
-                scratch[row, k] += (
-                    weights[s, k] * own[diagonal, first + k] * inverse_width[first + k]
-                )
+                new[k] += old[k] * (time[k] * inverse[k])
     for s in range(top + 1):
         for k in range(count):
             weights[s, k] = scratch[s, k]
@@ -83,6 +100,7 @@ def configuration_weights(
     """
     begin = problem.node[node, PARENTS]
     n_parents = problem.node[node + 1, PARENTS] - begin
+    steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
     for k in range(count):
         weights[0, k] = 1.0
     if problem.node[node, IS_SUMMARY]:
@@ -96,11 +114,12 @@ def configuration_weights(
             edge = begin + slot
             parent = problem.edge[edge, PARENT]
             shifts = problem.weights[problem.edge[edge, WEIGHT] : problem.edge[edge + 1, WEIGHT]]
-            own = node_moments(problem, moments, trajectory, parent)
             reach = _convolve_in_parent(
                 weights,
                 reach,
-                own,
+                moments,
+                moments_begin(problem, trajectory, parent),
+                steps,
                 problem.node[parent, STATES],
                 shifts,
                 first,
@@ -113,8 +132,18 @@ def configuration_weights(
     for slot in range(n_parents):
         parent = problem.edge[begin + slot, PARENT]
         size = problem.node[parent, STATES]
-        own = node_moments(problem, moments, trajectory, parent)
-        multiply_in_parent(weights, n_weights, own, size, first, count, inverse_width, slot == skip)
+        multiply_in_parent(
+            weights,
+            n_weights,
+            moments,
+            moments_begin(problem, trajectory, parent),
+            steps,
+            size,
+            first,
+            count,
+            inverse_width,
+            slot == skip,
+        )
         n_weights *= size
 
 
@@ -135,24 +164,66 @@ def average_table(table, size, n_weights, weights, count, out):
 
 
 @inner
-def _contract(own, table, block, rows, first, count, out):
-    """out = Σ_{x,y} own(x,y) table(x,y) for each step."""
-    if rows == 4:
-        a = table[block]
-        b = table[block + 1]
-        c = table[block + 2]
-        d = table[block + 3]
+def _probability_of_parent(
+    problem, moments, trajectory, node, slot, first, count, inverse_width, out
+):
+    """m(1) of a two-state parent; zero where the slot is empty."""
+    edge = problem.node[node, PARENTS] + slot
+    if edge < problem.node[node + 1, PARENTS]:
+        steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
+        row = moments_begin(problem, trajectory, problem.edge[edge, PARENT]) + 3 * steps + first
+        probability_of_state_one(moments[row : row + count], inverse_width, first, count, out)
+    else:
         for k in range(count):
-            t = first + k
-            out[k] = own[0, t] * a + own[1, t] * b + own[2, t] * c + own[3, t] * d
+            out[k] = 0.0
+
+
+@inner
+def average_over_parents(
+    problem, moments, table, trajectory, node, first, count, inverse_width, weights, scratch, out
+):
+    """out(x,y) = E_n[table(x,y)] on steps first … first+count−1."""
+    if is_two_state_family(problem, node):
+        for slot in range(2):
+            _probability_of_parent(
+                problem,
+                moments,
+                trajectory,
+                node,
+                slot,
+                first,
+                count,
+                inverse_width,
+                weights[slot],
+            )
+        average_two_state_table(problem, table, node, weights[0], weights[1], count, out)
         return
+    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
+    configuration_weights(
+        problem, moments, trajectory, node, nobody, first, count, inverse_width, weights, scratch
+    )
+    average_table(
+        table[problem.node[node, TABLE] :],
+        problem.node[node, STATES],
+        problem.node[node, CONFIGURATIONS],
+        weights,
+        count,
+        out,
+    )
+
+
+@inner
+def _contract(moments, row, steps, table, block, rows, count, out):
+    """out = Σ_{x,y} W(x,y) table(x,y) for each step; W's first row begins at ``row``."""
     value = table[block]
+    here = moments[row : row + count]
     for k in range(count):
-        out[k] = own[0, first + k] * value
-    for row in range(1, rows):
-        value = table[block + row]
+        out[k] = here[k] * value
+    for i in range(1, rows):
+        value = table[block + i]
+        here = moments[row + i * steps : row + i * steps + count]
         for k in range(count):
-            out[k] += own[row, first + k] * value
+            out[k] += here[k] * value
 
 
 @inner
@@ -171,10 +242,27 @@ def add_pull_of_child(
     pull,
 ):
     """Add h ψ of one child to ``pull``: Σ_{x,y} W_child(x,y) E_child[table(x,y) | x']."""
+    steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
+    row = moments_begin(problem, trajectory, child) + first
+    if is_two_state_family(problem, child):
+        _probability_of_parent(
+            problem,
+            moments,
+            trajectory,
+            child,
+            1 - slot,
+            first,
+            count,
+            inverse_width,
+            weights[0],
+        )
+        add_pull_of_two_state_child(
+            problem, table, child, slot, moments, row, steps, count, weights[0], pull
+        )
+        return
     configuration_weights(
         problem, moments, trajectory, child, slot, first, count, inverse_width, weights, scratch
     )
-    own = node_moments(problem, moments, trajectory, child)
     child_size = problem.node[child, STATES]
     rows = child_size * child_size
     begin = problem.node[child, TABLE]
@@ -185,7 +273,7 @@ def add_pull_of_child(
     if problem.node[child, IS_SUMMARY]:
         shifts = problem.weights[problem.edge[edge, WEIGHT] : problem.edge[edge + 1, WEIGHT]]
         for s in range(n_configurations):
-            _contract(own, table, begin + s * rows, rows, first, count, scratch[s])
+            _contract(moments, row, steps, table, begin + s * rows, rows, count, scratch[s])
         for x in range(size):
             for s in range(n_configurations - shifts[x]):
                 for k in range(count):
@@ -195,7 +283,7 @@ def add_pull_of_child(
     for later in range(edge + 1, problem.node[child + 1, PARENTS]):
         stride *= problem.node[problem.edge[later, PARENT], STATES]
     for u in range(n_configurations):
-        _contract(own, table, begin + u * rows, rows, first, count, scratch[0])
+        _contract(moments, row, steps, table, begin + u * rows, rows, count, scratch[0])
         x = (u // stride) % size
         for k in range(count):
             pull[x, k] += weights[u, k] * scratch[0, k]

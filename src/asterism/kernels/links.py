@@ -60,7 +60,7 @@ def _log_rate(rates, begin, size, configuration, x, y):
     return math.log(rate) if rate > 0.0 else LOG_OF_ZERO_RATE
 
 
-@inner
+@inner(allocates=True)
 def _members(problem, link):
     """First member, number of members, and the number of states of each."""
     begin = problem.link[link, MEMBERS]

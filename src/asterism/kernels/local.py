@@ -17,8 +17,8 @@ from asterism.kernels.arrays import CHILD, CHILDREN, SLOT, STATES
 from asterism.kernels.averages import (
     add_pull_of_child,
     average_table,
+    moments_begin,
     multiply_in_parent,
-    node_moments,
 )
 from asterism.kernels.marginal import digamma
 from asterism.kernels.messages import (
@@ -42,7 +42,7 @@ ITERATION_LIMIT = 1
 IMPOSSIBLE = 2
 
 
-@inner
+@inner(allocates=True)
 def _block_starts(problem):
     """(D+1,) first block of each trajectory when blocks are counted through all of them."""
     n_trajectories = problem.step_start.shape[0] - 1
@@ -105,9 +105,17 @@ def _family_weights(problem, moments, family, block_starts, work, weights):
                 if parent < 0:
                     continue
                 size = problem.node[parent, STATES]
-                own = node_moments(problem, moments, d, parent)
                 multiply_in_parent(
-                    here, n_configurations, own, size, first, count, work.inverse_width, parent < 0
+                    here,
+                    n_configurations,
+                    moments,
+                    moments_begin(problem, d, parent),
+                    steps,
+                    size,
+                    first,
+                    count,
+                    work.inverse_width,
+                    False,
                 )
                 n_configurations *= size
     return n_configurations
@@ -180,7 +188,7 @@ def _energy_gamma_update(
     return energy, gamma_terms
 
 
-@inner
+@inner(inline="always")
 def _solve_family(
     problem,
     node,

@@ -18,11 +18,9 @@ from asterism.kernels.arrays import (
     DWELL,
     INITIAL,
     IS_EXOGENOUS,
-    IS_JUMP,
     STATES,
     TABLE,
 )
-from asterism.kernels.links import add_jump_statistics
 from asterism.kernels.messages import make_work, prepare_trajectory
 from asterism.kernels.mixing import (
     DEPTH,
@@ -34,8 +32,9 @@ from asterism.kernels.mixing import (
     scale_moments,
     set_rates,
 )
+from asterism.kernels.readings import NOTHING, Messages
 from asterism.kernels.solve import EVIDENCE, RESIDUAL, start_moments, sweep_trajectory
-from asterism.kernels.statistics import add_node_statistics
+from asterism.kernels.statistics import add_statistics
 
 LOG_OF_ZERO_RATE = -1e12
 
@@ -186,6 +185,9 @@ def solve_marginal(
         for d in range(n_trajectories):
             start_moments(problem, d, moments)
     starts = np.zeros(initial.shape[0])
+    no_points = np.zeros(0)
+    no_states = np.zeros((0, 0), dtype=np.int32)
+    nothing = Messages(no_points, no_points, no_points, no_states, no_states)
     with_pull = not restart
     full_step = 1.0
     damping = full_step
@@ -228,6 +230,9 @@ def solve_marginal(
                 d,
                 work,
                 totals,
+                NOTHING,
+                nothing,
+                no_points,
             )
             if bad_node >= 0:
                 return iteration + 1, IMPOSSIBLE, bad_node, d
@@ -235,14 +240,7 @@ def solve_marginal(
                 starts[i] += work.starts[i]
             evidence += totals[d, EVIDENCE]
             residual = max(residual, totals[d, RESIDUAL])
-            for node in range(n_nodes):
-                if problem.node[node, IS_EXOGENOUS] == 0:
-                    add_node_statistics(
-                        problem, rates, geometric, moments, d, node, dwell, transitions, work
-                    )
-            for link in range(problem.link_start[d], problem.link_start[d + 1]):
-                if problem.link[link, IS_JUMP] == 1:
-                    add_jump_statistics(problem, link, transitions)
+            add_statistics(problem, rates, geometric, moments, d, dwell, transitions, work)
         with_pull = True
         energy = 0.0
         gamma_terms = 0.0
@@ -381,66 +379,3 @@ def update_all_rates(
                 change = max(change, abs(value - initial[begin + x]))
                 initial[begin + x] = value
         summary[RATE_CHANGE] = max(summary[RATE_CHANGE], change)
-
-
-@kernel
-def sweep_and_count(
-    problem,
-    rates,
-    table,
-    initial,
-    geometric,
-    with_pull,
-    damping,
-    moments,
-    chosen,
-    dwell,
-    transitions,
-    starts,
-    totals,
-    bad,
-):
-    """One sweep of the chosen trajectories, their statistics added to the given arrays.
-
-    ``bad`` receives node and trajectory of impossible evidence.
-    """
-    longest = 1
-    for d in chosen:
-        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    work = make_work(problem, longest)
-    for d in chosen:
-        prepare_trajectory(problem, d, work)
-        bad_node, _ = sweep_trajectory(
-            problem,
-            rates,
-            table,
-            initial,
-            geometric,
-            with_pull,
-            damping,
-            moments,
-            d,
-            work,
-            totals,
-        )
-        if bad_node >= 0:
-            bad[0] = bad_node
-            bad[1] = d
-            return
-        for i in range(starts.shape[0]):
-            starts[i] += work.starts[i]
-        for node in range(problem.node.shape[0] - 1):
-            if problem.node[node, IS_EXOGENOUS] == 0:
-                add_node_statistics(
-                    problem, rates, geometric, moments, d, node, dwell, transitions, work
-                )
-        for link in range(problem.link_start[d], problem.link_start[d + 1]):
-            if problem.link[link, IS_JUMP] == 1:
-                add_jump_statistics(problem, link, transitions)
-
-
-@kernel
-def reset_moments(problem, moments, chosen):
-    """Uninformed moments of the chosen trajectories."""
-    for d in chosen:
-        start_moments(problem, d, moments)

@@ -33,21 +33,18 @@ from asterism.kernels.arrays import (
     MARK,
     MEMBER,
     MEMBERS,
-    PARENTS,
     POINT,
     SLOT,
     SPAN,
     STATE,
     STATES,
-    TABLE,
     TO,
     VALUES,
 )
 from asterism.kernels.averages import (
     add_pull_of_child,
-    average_table,
-    configuration_weights,
-    node_moments,
+    average_over_parents,
+    moments_begin,
 )
 from asterism.kernels.links import soft_log_likelihood
 from asterism.kernels.propagate import (
@@ -57,7 +54,7 @@ from asterism.kernels.propagate import (
     two_state_series,
 )
 
-BLOCK = 128
+BLOCK = 256
 # sums and maxima over time may be reordered, so that they vectorise
 _REORDER = {"contract", "reassoc", "nsz", "nnan"}
 _LARGE = 1e30
@@ -90,7 +87,7 @@ class Work(NamedTuple):
     """Marginals at the start of the trajectory at hand, one entry per node and state."""
 
 
-@inner
+@inner(allocates=True)
 def make_work(problem, max_steps):
     """Allocate the buffers for trajectories of up to ``max_steps`` steps."""
     size = 0
@@ -124,7 +121,7 @@ def prepare_trajectory(problem, trajectory, work):
         work.inverse_width[k] = 1.0 / problem.width[first + k]
 
 
-@inner
+@inner(inline="always")
 def propagate_block(size, width, block, count, work):
     """Propagators of a block of steps from its generators, both in ``work.steps``."""
     rows = size * size
@@ -141,7 +138,7 @@ def propagate_block(size, width, block, count, work):
         general_propagator(generator, width, size, count, propagator, log_scale, work.matrices)
 
 
-@inner
+@inner(inline="always")
 def step_moments(size, width, first, count, clamped, work):
     """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[8]``."""
     rows = size * size
@@ -175,31 +172,23 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
     rows = size * size
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
-    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
         steps_here = work.steps[block]
         generator = steps_here[:rows]
         pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
-        configuration_weights(
+        average_over_parents(
             problem,
             moments,
+            table,
             trajectory,
             node,
-            nobody,
             first,
             count,
             work.inverse_width,
             work.configurations[0],
             work.configurations[1],
-        )
-        average_table(
-            table[problem.node[node, TABLE] :],
-            size,
-            problem.node[node, CONFIGURATIONS],
-            work.configurations[0],
-            count,
             generator,
         )
         if geometric:
@@ -227,9 +216,10 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
                     work.configurations[1],
                     pull,
                 )
+            inverse = work.inverse_width[first : first + count]
             for x in range(size):
                 for k in range(count):
-                    pull[x, k] *= work.inverse_width[first + k]
+                    pull[x, k] *= inverse[k]
                     generator[x * size + x, k] += pull[x, k]
         width = problem.width[first_step + first : first_step + first + count]
         propagate_block(size, width, block, count, work)
@@ -533,7 +523,7 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
     """
     size = problem.node[node, STATES]
     rows = size * size
-    own = node_moments(problem, moments, trajectory, node)
+    begin = moments_begin(problem, trajectory, node)
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
     residual = 0.0
@@ -548,28 +538,28 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
         generator = steps_here[:rows]
         pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
         step_moments(size, width, first, count, clamped, work)
+        inverse = work.inverse_width[first : first + count]
         for x in range(size):
             for y in range(size):
                 row = x * size + y
+                new = fresh[row]
+                place = begin + row * steps + first
+                old = moments[place : place + count]
                 if x == y:
                     for k in range(count):
-                        change = (fresh[row, k] - own[row, first + k]) * work.inverse_width[
-                            first + k
-                        ]
-                        residual = max(residual, abs(change))
-                        pull_mass += fresh[row, k] * pull[x, k]
+                        residual = max(residual, abs(new[k] - old[k]) * inverse[k])
+                        pull_mass += new[k] * pull[x, k]
                 elif geometric:
                     for k in range(count):
-                        fresh[row, k] *= generator[row, k]
-                        residual = max(residual, abs(fresh[row, k] - own[row, first + k]))
+                        new[k] *= generator[row, k]
+                        residual = max(residual, abs(new[k] - old[k]))
                 else:
                     for k in range(count):
-                        change = (fresh[row, k] - own[row, first + k]) * generator[row, k]
-                        residual = max(residual, abs(change))
+                        residual = max(residual, abs(new[k] - old[k]) * generator[row, k])
                 if damping == 1.0:
                     for k in range(count):
-                        own[row, first + k] = fresh[row, k]
-                else:
+                        old[k] = new[k]
+                elif damping > 0.0:
                     for k in range(count):
-                        own[row, first + k] = keep * own[row, first + k] + damping * fresh[row, k]
+                        old[k] = keep * old[k] + damping * new[k]
     return residual, pull_mass

@@ -36,7 +36,7 @@ class History(NamedTuple):
     residual_steps: NDArray[np.float32]
 
 
-@inner
+@inner(allocates=True)
 def make_history(size):
     """Room for a part of ``size`` numbers."""
     return History(
@@ -111,7 +111,7 @@ def step_back(history, state, n_kept, gamma):
             state[i] -= gamma[j] * step[i]
 
 
-@inner
+@inner(allocates=True)
 def fit(gram, right, n_kept, gamma):
     """Least squares by the normal equations, slightly damped; False where nothing moved."""
     matrix = np.empty((n_kept, n_kept))
@@ -163,7 +163,7 @@ def set_rates(problem, logs, image, exact_point, geometric, rates, table):
             table[diagonal] = rates[diagonal]
 
 
-@inner
+@inner(allocates=True)
 def mix(problem, moment_history, rate_history, moments, logs, n_before, gram):
     """Put ``moments`` and ``logs``, the images of a sweep, where the differences point.
 

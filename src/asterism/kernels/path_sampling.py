@@ -35,8 +35,8 @@ from asterism.kernels.arrays import (
     TABLE,
     WEIGHT,
 )
-from asterism.kernels.courses import at_grid_points, generator_of
 from asterism.kernels.random_stream import choose, exponential, new_stream, uniform
+from asterism.kernels.readings import at_grid_points, generator_of
 from asterism.kernels.vectors import doubled, total
 
 _PIECE = 4.0
@@ -125,7 +125,7 @@ def _piece_ends(base, size, end, n_pieces, terms, ends):
             ends[piece - 1, x] /= largest
 
 
-@inner
+@inner(allocates=True)
 def _with_room(record, used):
     """The table of records, larger if it is full."""
     if used < record.shape[0]:

@@ -3,7 +3,8 @@
 Plain Gauss–Seidel sweeps come first: at weak and moderate coupling they are done in a few. If
 they are not, Anderson mixing extrapolates from the last differences of the sweep map. When the
 residual stops falling, the history is dropped and the updates are damped. Whatever is mixed is
-projected back to what moments can be: non-negative, diagonals summing to the step.
+projected back to what moments can be: non-negative, diagonals summing to the step. Differences are
+kept in single precision: only the way to the fixed point depends on them.
 
 Few functions contain the whole sweep, on purpose: numba optimises a kernel together with
 everything it calls, so each further level would cost its compilation again.
@@ -21,6 +22,7 @@ from asterism.kernels.arrays import (
     IS_EXOGENOUS,
     IS_JUMP,
     LAST,
+    MARGINAL,
     MEMBER_NODE,
     MEMBERS,
     SPAN,
@@ -28,7 +30,7 @@ from asterism.kernels.arrays import (
     STATE,
     STATES,
 )
-from asterism.kernels.averages import node_moments
+from asterism.kernels.averages import moments_begin
 from asterism.kernels.links import link_expectation
 from asterism.kernels.messages import (
     apply_spans,
@@ -40,6 +42,14 @@ from asterism.kernels.messages import (
     prepare_trajectory,
     store_moments,
 )
+from asterism.kernels.readings import (
+    MESSAGES,
+    NOTHING,
+    keep_first_backward,
+    read_known_node,
+    read_node,
+)
+from asterism.kernels.statistics import add_statistics
 
 # how an iteration ended
 CONVERGED = 0
@@ -62,6 +72,9 @@ BAD_POINT = 3
 N_INTEGERS = 4
 
 _PLAIN_SWEEPS = 5
+# mixing needs eight more copies of the moments: where they are many it is the last resort
+_MANY_MOMENTS = 4_000_000
+_MORE_PLAIN_SWEEPS = 20
 _DEPTH = 4
 _REORDER = {"contract", "reassoc", "nsz"}
 
@@ -71,42 +84,44 @@ def start_moments(problem, trajectory, moments):
     """Uninformed moments: uniform marginals; known states where they are known throughout."""
     n_nodes = problem.node.shape[0] - 1
     first_step = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first_step
     for node in range(n_nodes):
         size = problem.node[node, STATES]
-        own = node_moments(problem, moments, trajectory, node)
+        begin = moments_begin(problem, trajectory, node)
         for row in range(size * size):
-            for k in range(own.shape[1]):
-                own[row, k] = problem.width[first_step + k] / size
+            for k in range(steps):
+                moments[begin + row * steps + k] = problem.width[first_step + k] / size
         pair = trajectory * n_nodes + node
         for i in range(problem.pair[pair, SPAN], problem.pair[pair + 1, SPAN]):
             state = problem.span[i, STATE]
             for k in range(problem.span[i, FIRST], problem.span[i, LAST]):
                 for row in range(size * size):
-                    own[row, k] = 0.0
-                own[state * size + state, k] = problem.width[first_step + k]
+                    moments[begin + row * steps + k] = 0.0
+                known = begin + (state * size + state) * steps
+                moments[known + k] = problem.width[first_step + k]
 
 
 @inner
 def project_moments(problem, trajectory, moments):
     """Make mixed moments legal: no negative entry, each step's diagonal sums to its width."""
     first_step = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first_step
     for node in range(problem.node.shape[0] - 1):
         size = problem.node[node, STATES]
-        own = node_moments(problem, moments, trajectory, node)
-        for row in range(size * size):
-            for k in range(own.shape[1]):
-                own[row, k] = max(own[row, k], 0.0)
-        for k in range(own.shape[1]):
+        begin = moments_begin(problem, trajectory, node)
+        for i in range(begin, begin + size * size * steps):
+            moments[i] = max(moments[i], 0.0)
+        for k in range(steps):
             total = 0.0
             for x in range(size):
-                total += own[x * size + x, k]
+                total += moments[begin + (x * size + x) * steps + k]
             width = problem.width[first_step + k]
             for x in range(size):
-                diagonal = x * size + x
+                diagonal = begin + (x * size + x) * steps + k
                 if total > 0.0:
-                    own[diagonal, k] *= width / total
+                    moments[diagonal] *= width / total
                 else:
-                    own[diagonal, k] = width / size
+                    moments[diagonal] = width / size
 
 
 @inner(fastmath=_REORDER)
@@ -132,7 +147,7 @@ def solve_small(matrix, right, n):
         right[i] /= matrix[i, i]
 
 
-@inner
+@inner(allocates=True)
 def _anderson_step(current, residual_steps, image_steps, residual, depth):
     """current −= image_steps γ, with γ the least-squares fit of the residual by its differences."""
     gram = np.empty((depth, depth))
@@ -191,7 +206,7 @@ def _link_totals(problem, rates, trajectory):
     return correction, joint, jumps
 
 
-@inner
+@inner(inline="always")
 def sweep_trajectory(
     problem,
     rates,
@@ -204,12 +219,16 @@ def sweep_trajectory(
     trajectory,
     work,
     totals,
+    reading,
+    messages,
+    at_points,
 ):
     """Update every node of one trajectory once, in order (Gauss–Seidel).
 
     ``totals[trajectory]`` receives F by the fixed-point identity Σ_n (ln Z_n − ∫ Σ m ψ), with the
-    corrections of linked evidence, its data and initial terms and the residual. Returns node and
-    grid point of impossible evidence, or −1 and −1.
+    corrections of linked evidence, its data and initial terms and the residual. ``reading`` says
+    what goes to ``messages`` or ``at_points``; with ``damping`` zero the moments stay as they are.
+    Returns node and grid point of impossible evidence, or −1 and −1.
     """
     evidence = 0.0
     data = 0.0
@@ -217,6 +236,7 @@ def sweep_trajectory(
     residual = 0.0
     for node in range(problem.node.shape[0] - 1):
         if problem.node[node, IS_EXOGENOUS] == 1:
+            read_known_node(problem, trajectory, node, reading, messages, at_points)
             continue
         node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work)
         clamped = apply_spans(problem, trajectory, node, work)
@@ -225,7 +245,14 @@ def sweep_trajectory(
         if bad_point >= 0:
             totals[trajectory, EVIDENCE] = -math.inf
             return node, bad_point
+        if reading == MESSAGES:
+            keep_first_backward(problem, node, messages, work)
         node_data, node_start = forward_pass(problem, initial, trajectory, node, work)
+        if reading != NOTHING and not read_node(
+            problem, trajectory, node, clamped, reading, messages, at_points, work
+        ):
+            totals[trajectory, EVIDENCE] = -math.inf
+            return node, 0
         change, pull_mass = store_moments(
             problem, moments, geometric, damping, clamped, trajectory, node, work
         )
@@ -240,6 +267,17 @@ def sweep_trajectory(
     totals[trajectory, JUMPS] = jumps
     totals[trajectory, RESIDUAL] = residual
     return -1, -1
+
+
+@inner
+def _linked_range(problem, trajectory):
+    """First and past-the-last entry of the marginals at this trajectory's linked evidence."""
+    end = problem.marginals.shape[0]
+    member = problem.link[problem.link_start[trajectory], MEMBERS]
+    past = problem.link[problem.link_start[trajectory + 1], MEMBERS]
+    first = problem.member[member, MARGINAL] if member < problem.member.shape[0] else end
+    last = problem.member[past, MARGINAL] if past < problem.member.shape[0] else end
+    return first, last
 
 
 @kernel
@@ -258,6 +296,13 @@ def iterate(
     totals,
     integers,
     history,
+    counting,
+    dwell,
+    transitions,
+    starts,
+    reading,
+    messages,
+    at_points,
 ):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
@@ -265,6 +310,11 @@ def iterate(
     the diagonal when ``geometric``). ``restart`` begins from uninformed moments, else from what
     ``moments`` holds. ``totals[d]`` and ``integers[d]`` receive the columns named above,
     ``history[d]`` F and residual after every sweep.
+
+    With ``counting``, the expected statistics of the moments in the end are added to ``dwell`` and
+    ``transitions``, and the marginals at the start to ``starts``; ``max_sweeps`` zero does no more
+    than that. ``reading`` (see ``readings``) asks for what the last sweep's messages say: with
+    ``damping_at_start`` zero and one sweep that is all that happens.
     """
     n_nodes = problem.node.shape[0] - 1
     squares = problem.node[n_nodes, SQUARES]
@@ -277,8 +327,8 @@ def iterate(
     residual_now = np.empty(0)
     residual_last = np.empty(0)
     image_last = np.empty(0)
-    residual_steps = np.empty((0, 0))
-    image_steps = np.empty((0, 0))
+    residual_steps = np.empty((0, 0), dtype=np.float32)
+    image_steps = np.empty((0, 0), dtype=np.float32)
     for trajectory in chosen:
         current = moments[
             problem.step_start[trajectory] * squares : problem.step_start[trajectory + 1] * squares
@@ -286,9 +336,15 @@ def iterate(
         prepare_trajectory(problem, trajectory, work)
         if restart:
             start_moments(problem, trajectory, moments)
+        first_linked, last_linked = _linked_range(problem, trajectory)
+        linked = problem.marginals[first_linked:last_linked]
+        linked_before = linked.copy() if reading != NOTHING else linked
         # the first sweep from an uninformed start ignores the children
         with_pull = not restart
         damping = damping_at_start
+        plain_sweeps = _PLAIN_SWEEPS
+        if current.shape[0] > _MANY_MOMENTS:
+            plain_sweeps = _MORE_PLAIN_SWEEPS
         n_kept = 0
         has_last = False
         best = math.inf
@@ -299,15 +355,15 @@ def iterate(
         bad_point = -1
         sweep = 0
         while sweep < max_sweeps and status == SWEEP_LIMIT:
-            accelerate = sweep >= _PLAIN_SWEEPS and damping == 1.0
+            accelerate = sweep >= plain_sweeps and damping == 1.0
             if accelerate:
                 if before.shape[0] != current.shape[0]:
                     before = np.empty(current.shape[0])
                     residual_now = np.empty(current.shape[0])
                     residual_last = np.empty(current.shape[0])
                     image_last = np.empty(current.shape[0])
-                    residual_steps = np.empty((_DEPTH, current.shape[0]))
-                    image_steps = np.empty((_DEPTH, current.shape[0]))
+                    residual_steps = np.empty((_DEPTH, current.shape[0]), dtype=np.float32)
+                    image_steps = np.empty((_DEPTH, current.shape[0]), dtype=np.float32)
                 for i in range(current.shape[0]):
                     before[i] = current[i]
             bad_node, bad_point = sweep_trajectory(
@@ -322,6 +378,9 @@ def iterate(
                 trajectory,
                 work,
                 totals,
+                reading,
+                messages,
+                at_points,
             )
             if bad_node >= 0:
                 status = IMPOSSIBLE
@@ -380,6 +439,17 @@ def iterate(
                     current, residual_steps, image_steps, residual_now, min(n_kept, _DEPTH)
                 )
                 project_moments(problem, trajectory, moments)
+        if counting:
+            add_statistics(problem, rates, geometric, moments, trajectory, dwell, transitions, work)
+            if sweep > 0:
+                for i in range(starts.shape[0]):
+                    starts[i] += work.starts[i]
+        if reading != NOTHING:
+            # forward passes overwrote these: asking must change nothing
+            for i in range(linked.shape[0]):
+                linked[i] = linked_before[i]
+        if max_sweeps == 0:
+            continue
         integers[trajectory, SWEEPS] = sweep
         integers[trajectory, STATUS] = status
         integers[trajectory, BAD_NODE] = bad_node

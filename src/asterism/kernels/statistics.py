@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asterism.kernels._jit import inner, kernel
+from asterism.kernels._jit import inner
 from asterism.kernels.arrays import (
     CONFIGURATIONS,
     DWELL,
@@ -12,24 +12,24 @@ from asterism.kernels.arrays import (
     STATES,
     TABLE,
 )
-from asterism.kernels.averages import configuration_weights, node_moments
+from asterism.kernels.averages import configuration_weights, moments_begin
 from asterism.kernels.links import add_jump_statistics
-from asterism.kernels.messages import BLOCK, make_work, prepare_trajectory
+from asterism.kernels.messages import BLOCK
 
 _REORDER = {"contract", "reassoc", "nsz"}
 
 
 @inner(fastmath=_REORDER)
-def add_node_statistics(
+def _add_node_statistics(
     problem, rates, geometric, moments, trajectory, node, dwell, transitions, work
 ):
     """Add T^u(x) = ∫ m m^u and M^u(x,y) = ∫ τ^u of one node and trajectory to the flat tables."""
     size = problem.node[node, STATES]
     rows = size * size
-    own = node_moments(problem, moments, trajectory, node)
+    begin = moments_begin(problem, trajectory, node)
     table = problem.node[node, TABLE]
     dwell_begin = problem.node[node, DWELL]
-    steps = own.shape[1]
+    steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
     weights = work.configurations[0]
     nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
     for block in range((steps + BLOCK - 1) // BLOCK):
@@ -50,8 +50,10 @@ def add_node_statistics(
         for u in range(problem.node[node, CONFIGURATIONS]):
             for row in range(rows):
                 total = 0.0
+                place = begin + row * steps + first
+                here = moments[place : place + count]
                 for k in range(count):
-                    total += weights[u, k] * own[row, first + k]
+                    total += weights[u, k] * here[k]
                 x = row // size
                 if row == x * size + x:
                     dwell[dwell_begin + u * size + x] += total
@@ -61,21 +63,14 @@ def add_node_statistics(
                     transitions[table + u * rows + row] += rates[table + u * rows + row] * total
 
 
-@kernel
-def statistics_range(problem, rates, geometric, moments, chosen, dwell, transitions):
-    """Add the expected statistics of the chosen trajectories to flat tables."""
-    longest = 1
-    for trajectory in chosen:
-        steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
-        longest = max(longest, steps)
-    work = make_work(problem, longest)
-    for trajectory in chosen:
-        prepare_trajectory(problem, trajectory, work)
-        for node in range(problem.node.shape[0] - 1):
-            if problem.node[node, IS_EXOGENOUS] == 0:
-                add_node_statistics(
-                    problem, rates, geometric, moments, trajectory, node, dwell, transitions, work
-                )
-        for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
-            if problem.link[link, IS_JUMP] == 1:
-                add_jump_statistics(problem, link, transitions)
+@inner
+def add_statistics(problem, rates, geometric, moments, trajectory, dwell, transitions, work):
+    """Add the expected statistics of one trajectory to flat tables."""
+    for node in range(problem.node.shape[0] - 1):
+        if problem.node[node, IS_EXOGENOUS] == 0:
+            _add_node_statistics(
+                problem, rates, geometric, moments, trajectory, node, dwell, transitions, work
+            )
+    for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
+        if problem.link[link, IS_JUMP] == 1:
+            add_jump_statistics(problem, link, transitions)

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from asterism.inference.batch import sum_in_order
 from asterism.inference.evidence import FloatArray
+from asterism.inference.sweeps import Counts, make_counts, make_progress, sweep
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import marginal
-from asterism.kernels.arrays import DWELL, TABLE, Problem
-from asterism.kernels.solve import EVIDENCE, N_TOTALS, RESIDUAL
+from asterism.kernels.arrays import Problem
+from asterism.kernels.solve import BAD_NODE, EVIDENCE, IMPOSSIBLE, RESIDUAL, STATUS
 
 _CHUNKS = 16
 
@@ -65,49 +66,41 @@ def solve_in_threads(
     """Iterate to self-consistency; arguments as in ``solve_marginal``."""
     n_trajectories = len(problem.step_start) - 1
     pieces = chunks(n_trajectories, _CHUNKS)
-    totals = np.zeros((n_trajectories, N_TOTALS))
+    progress = make_progress(n_trajectories, 1)
+    totals = progress.totals
     summary = np.zeros(marginal.N_SUMMARY)
     bad = np.full(2, -1, dtype=np.int64)
-    with_pull = not restart
     damping, best, stalled, previous = 1.0, np.inf, 0, np.inf
     dwell = transitions = np.zeros(0)
 
-    def reset(first: int, last: int) -> None:
-        marginal.reset_moments(problem, unknowns.moments, np.arange(first, last))
-
-    def sweep(first: int, last: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        part = (
-            np.zeros(int(problem.node[-1, DWELL])),
-            np.zeros(int(problem.node[-1, TABLE])),
-            np.zeros(len(unknowns.initial)),
-        )
-        marginal.sweep_and_count(
+    def sweep_and_count(first: int, last: int) -> Counts:
+        counts = make_counts(problem)
+        sweep(
             problem,
             unknowns.rates,
             unknowns.table,
             unknowns.initial,
             geometric,
-            with_pull,
-            damping,
             unknowns.moments,
-            np.arange(first, last),
-            *part,
-            totals,
-            bad,
+            first,
+            last,
+            progress,
+            restart=restart and iteration == 1,
+            damping=damping,
+            counts=counts,
         )
-        return part
+        return counts
 
-    if restart:
-        map_chunks(reset, pieces, n_jobs)
     status = marginal.ITERATION_LIMIT
     iteration = 0
     while iteration < max_iterations:
         iteration += 1
-        parts = map_chunks(sweep, pieces, n_jobs)
-        if bad[0] >= 0:
+        parts = map_chunks(sweep_and_count, pieces, n_jobs)
+        impossible = np.flatnonzero(progress.integers[:, STATUS] == IMPOSSIBLE)
+        if len(impossible):
+            bad[:] = progress.integers[impossible[0], BAD_NODE], impossible[0]
             status = marginal.IMPOSSIBLE
             break
-        with_pull = True
         dwell, transitions, starts = (sum_in_order([p[i] for p in parts]) for i in range(3))
         marginal.update_all_rates(
             problem,

@@ -136,7 +136,7 @@ def _with_diagonal(rates: Any) -> FloatArray:
 
 
 def _relaxation_rate(rates: tuple[FloatArray, ...]) -> float:
-    """Median over nodes of the mean total rate (cf. ``inference.batch.relaxation_rate``)."""
+    """Median over nodes of the mean total rate (cf. ``CompiledNetwork``)."""
     totals = [-np.diag(r).mean() * len(r) / (len(r) - 1) for r in rates]
     positive = [t for t in totals if t > 0.0]
     return float(np.median(positive)) if positive else 0.0
@@ -153,7 +153,7 @@ def _fit_emissions(
     if not any(emission_for(emission, n).learn for n in measured):
         return emission
     em_settings = EmSettings(
-        method="exact",
+        method="star",
         prior=None,
         use_mode=False,
         learn_initial=True,

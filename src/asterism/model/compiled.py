@@ -10,6 +10,7 @@ rates depend on a summary of its parents the blocks are the values of the summar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,33 @@ class CompiledNetwork:
     """Flat tables of intensities; every row of every block sums to zero."""
     initial: FloatArray
     """Flat initial probabilities, indexed by ``graph.state_start``."""
+
+    @cached_property
+    def relaxation_rate(self) -> float:
+        """Typical rate at which a coupled node forgets; zero if no two nodes are coupled.
+
+        The median over coupled nodes of their mean total rate: robust against a few very fast or
+        very slow nodes, since each node's own propagation is exact whatever the step.
+        """
+        graph = self.graph
+        n_parents = np.diff(graph.parent_start)
+        n_children = np.diff(graph.child_start)
+        coupled = (n_parents > 0) | (n_children > 0)
+        rates = []
+        for size in np.unique(graph.n_states[coupled]):
+            chosen = np.flatnonzero(coupled & (graph.n_states == size))
+            n_blocks = graph.n_configurations[chosen]
+            node_of_block = np.repeat(np.arange(len(chosen)), n_blocks)
+            block = np.arange(len(node_of_block)) - np.repeat(
+                np.cumsum(n_blocks) - n_blocks, n_blocks
+            )
+            first = graph.table_start[chosen][node_of_block] + block * size * size
+            exits = -sum(self.rates[first + x * (size + 1)] for x in range(int(size))) / size
+            mean = np.bincount(node_of_block, weights=exits) / n_blocks
+            rates.append(mean * size / (size - 1))
+        every = np.concatenate([*rates, np.zeros(0)])
+        positive = every[every > 0.0]
+        return float(np.median(positive)) if len(positive) else 0.0
 
 
 def compile_graph(

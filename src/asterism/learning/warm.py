@@ -1,0 +1,95 @@
+"""Compiles, in a process of its own, the kernels that a search needs last.
+
+numba compiles one function at a time, and the kernels that sweep take most of it. While the main
+process compiles those, a second one, ``python -m asterism.learning.warm``, compiles the kernels
+that score families and read off courses, on a toy problem; both find each other's results in
+numba's cache on disk. Only the first search after an installation has anything to compile.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def compiling_ahead(screened: bool) -> Iterator[None]:
+    """Run the second process beside a screened search, if there is anything to compile."""
+    if not screened or (os.cpu_count() or 1) < 2 or _is_compiled():
+        yield
+        return
+    process = subprocess.Popen(
+        [sys.executable, "-m", "asterism.learning.warm"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        # numba writes its cache files whole: nothing half-written stays behind
+        process.kill()
+        process.wait()
+
+
+def _is_compiled() -> bool:
+    from asterism.kernels._jit import is_on_disk
+    from asterism.kernels.local import score_families
+
+    return is_on_disk(score_families)
+
+
+def compile_kernels() -> None:
+    """Call the kernels on two nodes with two measurements each."""
+    import numpy as np
+    import pandas as pd
+
+    from asterism.data.observations import Observations
+    from asterism.inference.evidence_builder import build_evidence
+    from asterism.kernels.courses import marginals_at
+    from asterism.kernels.readings import Messages
+    from asterism.learning.parallel import SharedInput
+    from asterism.learning.score import make_scorer
+    from asterism.learning.screened import score_piece
+    from asterism.model.emissions import Gaussian
+    from asterism.model.network import Network
+
+    rates = np.array([[-1.0, 1.0], [1.0, -1.0]])
+    network = Network({"a": [], "b": []}, {"a": rates, "b": rates})
+    table = pd.DataFrame({"trajectory": 0, "time": [0.0, 1.0], "a": [-1.0, 1.0], "b": [1.0, -1.0]})
+    evidence = build_evidence(network, Observations.from_frame(table), Gaussian((-1, 1), 0.5))
+    allowed = (~np.eye(2, dtype=bool),) * 2
+    scorer = make_scorer(
+        evidence, [2, 2], allowed, 5.0, 5.0, "star", network.compiled.initial, (rates,) * 2,
+        relaxation_rate=2.0, step=0.5,
+    )  # fmt: skip
+    problem = scorer.problem_of(((), ()))
+    steps = len(problem.width)
+    shared = SharedInput(
+        problem=problem,
+        table=network.compiled.rates,
+        initial=network.compiled.initial,
+        geometric=False,
+        moments=np.tile(problem.width / 2.0, 8),
+        lone_rates=(rates,) * 2,
+        allowed=allowed,
+        shape=5.0,
+        rate=5.0,
+        digamma=False,
+    )
+    score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
+    messages = Messages(
+        np.zeros(8 * steps),
+        np.ones(4 * (steps + 1)),
+        np.ones(4 * (steps + 1)),
+        np.full((2, steps), -1, dtype=np.int32),
+        np.full((2, steps + 1), -1, dtype=np.int32),
+    )
+    marginals_at(problem, messages, problem.width, np.array([0]), np.zeros(1), np.zeros((1, 4)))
+
+
+if __name__ == "__main__":
+    compile_kernels()
