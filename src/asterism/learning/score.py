@@ -84,12 +84,17 @@ class Scorer:
     max_iterations: int
 
     def solve(
-        self, parents: Parents, warm: GraphSolution | None = None, n_jobs: int | None = None
+        self,
+        parents: Parents,
+        warm: GraphSolution | None = None,
+        n_jobs: int | None = None,
+        precise: bool = False,
     ) -> GraphSolution:
         """Solve a graph, starting from the solution of a similar one if given.
 
-        With ``n_jobs`` the trajectories are shared among threads (large networks, looser
-        tolerance); otherwise one kernel does it all, and threads may solve graphs side by side.
+        With ``n_jobs`` the trajectories are shared among threads (large networks; a looser
+        tolerance unless ``precise``); otherwise one kernel does it all, and threads may solve
+        graphs side by side.
         """
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self._problem(graph)
@@ -101,7 +106,9 @@ class Scorer:
         table = geometric_table(rates, graph) if self.geometric else rates
         initial = (self.initial if warm is None else warm.initial).copy()
         unknowns = Unknowns(rates, table, initial, moments)
-        solve = self._solve_in_one if n_jobs is None else partial(self._solve_large, n_jobs)
+        solve = self._solve_in_one
+        if n_jobs is not None:
+            solve = partial(self._solve_large, n_jobs, precise)
         end = solve(problem, unknowns, allowed, restart)
         self._require_success(end)
         evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
@@ -155,6 +162,7 @@ class Scorer:
     def _solve_large(
         self,
         n_jobs: int,
+        precise: bool,
         problem: Problem,
         unknowns: Unknowns,
         allowed: BoolArray,
@@ -172,7 +180,7 @@ class Scorer:
             restart=restart,
             min_iterations=_MIN_ITERATIONS,
             max_iterations=self.max_iterations,
-            tolerance=max(self.tolerance, _LARGE_TOLERANCE),
+            tolerance=self.tolerance if precise else max(self.tolerance, _LARGE_TOLERANCE),
             n_jobs=n_jobs,
         )
 

@@ -8,6 +8,8 @@
    only that node's messages and rates, the others frozen.
 3. *Coupling.* The graph of the best families is solved once as a whole; families are scored again
    around that solution, until the graph stops changing.
+4. *Close calls.* Where the network is small enough, families that come close to a node's best are
+   scored once more as the exhaustive search does it, with the whole graph solved for each.
 
 Memory grows linearly with the number of nodes; nothing of size N² is ever stored.
 """
@@ -15,6 +17,7 @@ Memory grows linearly with the number of nodes; nothing of size N² is ever stor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +32,7 @@ from asterism.learning.journal import context_of
 from asterism.learning.parallel import SharedInput, map_tasks
 from asterism.learning.result import FamilyTable
 from asterism.learning.score import GraphSolution, Parents
-from asterism.learning.search import SearchState, SearchTask, total_score
+from asterism.learning.search import SearchState, SearchTask, improve, total_score
 
 _BLOCK_OF_CHILDREN = 64
 _PARENTS_AT_ONCE = 4096
@@ -37,6 +40,8 @@ _NODES_PER_TASK = 16
 _LOCAL_TOLERANCE = 1e-4
 _LOCAL_ITERATIONS = 60
 _SPREAD = 0.3
+_CLOSE = 6.0  # nats within which a local score does not decide
+_COUPLED_NODE_SOLVES = 20_000  # families times nodes up to which close calls are solved coupled
 _HOPELESS = 30.0  # families this many nats below a node's best are not scored again
 
 
@@ -78,8 +83,48 @@ def screened_search(task: SearchTask) -> SearchState:
         task.progress.finish()
         state.unconverged = int(not state.solution.converged)
         _note(task, state, changed, families)
-        families = {c: _survivors(state.tables[c]) for c in families}
+        families = {c: _survivors(state.tables[c], _HOPELESS) for c in families}
+    return _settle_close_calls(task, state)
+
+
+def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
+    """Let coupled solves decide between each node's best families, if they are few enough."""
+    close = {c: _survivors(table, _CLOSE) for c, table in state.tables.items()}
+    n_solves = sum(len(rows) for rows in close.values() if len(rows) > 1)
+    if n_solves * len(task.nodes) > _COUPLED_NODE_SOLVES or n_solves == 0:
+        return state
+    solve = partial(task.scorer.solve, n_jobs=1, precise=True)
+    state.solution = solve(state.solution.parents, state.solution)
+    known: dict[Parents, float] = {state.solution.parents: state.solution.score}
+    local_tables = dict(state.tables)
+    for _ in range(task.settings.max_sweeps):
+        before = state.solution.parents
+        state.unconverged = 0
+        task.progress.start(n_solves, "settling close calls")
+        for child, rows in close.items():
+            if len(rows) > 1:
+                improve(task, state, child, known, rows, solve)
+                state.tables[child] = _merged(local_tables[child], state.tables[child])
+        task.progress.finish()
+        state.n_sweeps += 1
+        changed = sum(a != b for a, b in zip(before, state.solution.parents))
+        _note(task, state, changed, close)
+        state.settled = changed == 0
+        if state.settled:
+            break
     return state
+
+
+def _merged(local_table: FamilyTable, coupled: FamilyTable) -> FamilyTable:
+    """Coupled scores where there are any, local ones elsewhere, put on the same scale.
+
+    The two differ by a constant of the node; families far behind hardly matter.
+    """
+    scores = local_table.scores - local_table.scores.max() + coupled.scores.max()
+    place = {family_tuple(row): i for i, row in enumerate(local_table.parents)}
+    for row, score in zip(coupled.parents, coupled.scores):
+        scores[place[family_tuple(row)]] = score
+    return FamilyTable(local_table.parents, scores)
 
 
 def _note(
@@ -95,9 +140,9 @@ def _note(
     )
 
 
-def _survivors(table: FamilyTable) -> IntArray:
-    """Families worth scoring again."""
-    alive: IntArray = table.parents[table.scores >= table.scores.max() - _HOPELESS]
+def _survivors(table: FamilyTable, distance: float) -> IntArray:
+    """Families whose score is at most so far below the best."""
+    alive: IntArray = table.parents[table.scores >= table.scores.max() - distance]
     return alive
 
 

@@ -8,7 +8,7 @@ in the data does not matter. Family posteriors are those around the final graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.inference.batch import ImpossibleEvidence
-from asterism.inference.evidence import FloatArray
+from asterism.inference.evidence import FloatArray, IntArray
 from asterism.learning.families import family_tuple
 from asterism.learning.gamma_terms import posterior_mean_rates
 from asterism.learning.journal import Journal, context_of, fingerprint
@@ -100,6 +100,7 @@ def prepare(
     screened = settings.search == "screened" or (
         settings.search == "auto" and n_families > EXHAUSTIVE_LIMIT
     )
+    step = _SCREENED_STEP if n_families > EXHAUSTIVE_LIMIT else _STEP
     scorer = make_scorer(
         lone.evidence,
         [len(lone.template.network.states[n]) for n in names],
@@ -110,7 +111,8 @@ def prepare(
         lone.initial,
         lone.rates,
         relaxation_rate=lone.relaxation_rate,
-        step=(_SCREENED_STEP if screened else _STEP) * float(np.sqrt(settings.tolerance / 1e-3)),
+        step=(_SCREENED_STEP if n_families > EXHAUSTIVE_LIMIT else _STEP)
+        * float(np.sqrt(settings.tolerance / 1e-3)),
         time_step=settings.time_step,
         digamma=settings.digamma,
     )
@@ -169,7 +171,7 @@ def exhaustive_search(task: SearchTask, graph: Parents) -> SearchState:
         state.unconverged = 0
         task.progress.start(total, f"sweep {sweep + 1}")
         for child in task.prior.children:
-            _improve(task, state, child, known)
+            improve(task, state, child, known, task.prior.families(child), task.scorer.solve)
         task.progress.finish()
         state.n_sweeps = sweep + 1
         state.history.append(
@@ -186,10 +188,16 @@ def exhaustive_search(task: SearchTask, graph: Parents) -> SearchState:
     return state
 
 
-def _improve(task: SearchTask, state: SearchState, child: int, known: dict[Parents, float]) -> None:
-    """Score every family of one node around the current graph and adopt the best."""
+def improve(
+    task: SearchTask,
+    state: SearchState,
+    child: int,
+    known: dict[Parents, float],
+    families: IntArray,
+    solve_graph: Callable[[Parents, GraphSolution], GraphSolution],
+) -> None:
+    """Score these families of one node around the current graph and adopt the best."""
     current = state.solution
-    families = task.prior.families(child)
     log_prior = task.prior.log_prior(child, families)
     graphs = [
         (*current.parents[:child], family_tuple(row), *current.parents[child + 1 :])
@@ -206,7 +214,7 @@ def _improve(task: SearchTask, state: SearchState, child: int, known: dict[Paren
     new = [i for i, g in enumerate(graphs) if g not in known]
 
     def solve(i: int) -> GraphSolution:
-        found = task.scorer.solve(graphs[new[i]], current)
+        found = solve_graph(graphs[new[i]], current)
         task.progress.advance()
         return found
 
@@ -227,7 +235,7 @@ def _improve(task: SearchTask, state: SearchState, child: int, known: dict[Paren
     best = graphs[int(table.ranking(task.nodes)[0])]
     if best != current.parents:
         if kept is None or kept.parents != best:
-            kept = task.scorer.solve(best, current)
+            kept = solve_graph(best, current)
         state.solution = kept
 
 
