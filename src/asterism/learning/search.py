@@ -111,8 +111,7 @@ def prepare(
         lone.initial,
         lone.rates,
         relaxation_rate=lone.relaxation_rate,
-        step=(_SCREENED_STEP if n_families > EXHAUSTIVE_LIMIT else _STEP)
-        * float(np.sqrt(settings.tolerance / 1e-3)),
+        step=step * float(np.sqrt(settings.tolerance / 1e-3)),
         time_step=settings.time_step,
         digamma=settings.digamma,
     )
