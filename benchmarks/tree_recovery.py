@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ PLAN = {"screened": (40, 80), "exhaustive": (40,)}
 
 def learn(search: str, n_trajectories: int, sigma: float, n_seeds: int) -> dict[str, Any]:
     """One line: families right by seed, and whether the score or the search is to blame."""
-    began = time.perf_counter()
     trees = [learn_tree(n_trajectories, seed, sigma, search) for seed in range(n_seeds)]
     wrong = [t for t in trees if t.right < N_TREE]
     return {
@@ -42,7 +40,6 @@ def learn(search: str, n_trajectories: int, sigma: float, n_seeds: int) -> dict[
         "imperfect": len(wrong),
         "truth_scores_lower": sum(t.ahead > 0.0 for t in wrong),
         "unsettled": sum(not t.converged for t in trees),
-        "seconds": round((time.perf_counter() - began) / n_seeds, 1),
     }
 
 
