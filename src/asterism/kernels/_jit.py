@@ -22,6 +22,18 @@ _FOLDER = Path(__file__).resolve().parent
 _STAMP = max((p.stat().st_mtime, p.stat().st_size) for p in _FOLDER.glob("*.py"))
 
 
+def _stamp_cache(dispatcher: Any) -> None:
+    """Let a kernel's cache belong to the present state of this folder.
+
+    The stamp is a part of the version as well: numba looks at that first, and would fail on an old
+    index that mentions types which are gone.
+    """
+    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp") and hasattr(cache_file, "_version"):
+        cache_file._source_stamp = _STAMP
+        cache_file._version = f"{numba.__version__} {_STAMP}"
+
+
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function with the project's options; ``options`` override them."""
     settings: dict[str, Any] = {
@@ -34,9 +46,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     def decorate(f: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**settings)(f)
-        cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-        if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-            cache_file._source_stamp = _STAMP
+        _stamp_cache(dispatcher)
         return dispatcher
 
     return decorate if function is None else decorate(function)

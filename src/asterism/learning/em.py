@@ -93,7 +93,9 @@ class _Memory:
     def add(self, move: FloatArray, fall: FloatArray) -> None:
         """``fall`` is the gradient before minus the gradient after the move."""
         curvature = float(move @ fall)
-        if curvature > _CURVATURE * float(np.linalg.norm(move) * np.linalg.norm(fall)):
+        lengths = float(np.linalg.norm(move) * np.linalg.norm(fall))
+        # where nothing moves any more the curvature is too small to divide by
+        if curvature > max(_CURVATURE * lengths, np.finfo(np.float64).tiny):
             self._pairs = [*self._pairs[1 - MEMORY :], (move, fall, 1.0 / curvature)]
 
     def clear(self) -> None:
