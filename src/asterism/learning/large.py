@@ -19,6 +19,7 @@ from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import marginal
 from asterism.kernels.arrays import Problem
 from asterism.kernels.solve import BAD_NODE, EVIDENCE, IMPOSSIBLE, RESIDUAL, STATUS
+from asterism.learning.extrapolation import Extrapolation
 
 _CHUNKS = 16
 
@@ -91,6 +92,7 @@ def solve_in_threads(
         )
         return counts
 
+    extrapolation = Extrapolation(problem, unknowns.rates)
     status = marginal.ITERATION_LIMIT
     iteration = 0
     while iteration < max_iterations:
@@ -144,4 +146,7 @@ def solve_in_threads(
             stalled += 1
         if stalled >= 6:
             damping, stalled, best = max(0.1, 0.6 * damping), 0, residual
+        if not exact_point:
+            # (with the exact stationary point exit rates are not sums)
+            extrapolation.improve(unknowns.rates, unknowns.table)
     return Ending(dwell, transitions, summary, iteration, status, bad)

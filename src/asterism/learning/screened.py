@@ -41,7 +41,8 @@ _LOCAL_TOLERANCE = 1e-4
 _LOCAL_ITERATIONS = 60
 _SPREAD = 0.3
 _CLOSE = 6.0  # nats within which a local score does not decide
-_COUPLED_NODE_SOLVES = 20_000  # families times nodes up to which close calls are solved coupled
+_SMALL_NETWORK = 50
+_COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which close calls are solved coupled
 _HOPELESS = 30.0  # families this many nats below a node's best are not scored again
 
 
@@ -91,7 +92,8 @@ def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
     """Let coupled solves decide between each node's best families, if they are few enough."""
     close = {c: _survivors(table, _CLOSE) for c, table in state.tables.items()}
     n_solves = sum(len(rows) for rows in close.values() if len(rows) > 1)
-    if n_solves * len(task.nodes) > _COUPLED_NODE_SOLVES or n_solves == 0:
+    n_nodes = len(task.nodes)
+    if n_nodes > _SMALL_NETWORK or n_solves * n_nodes > _COUPLED_NODE_SOLVES or n_solves == 0:
         return state
     solve = partial(task.scorer.solve, n_jobs=1, precise=True)
     state.solution = solve(state.solution.parents, state.solution)
