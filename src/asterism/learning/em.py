@@ -212,8 +212,8 @@ def _ran_away(
 ) -> Outcome:
     text = (
         "Stopped: the approximation's objective keeps rising towards rates at which its messages "
-        "no longer converge, so it has no trustworthy maximum here. Give a prior, or use "
-        "method='mean_field' or 'exact'."
+        "no longer converge, so it has no trustworthy maximum here. A stronger prior may help; use "
+        "method='exact' or 'mean_field'."
     )
     return Outcome(best, False, text, remaining, history, ran_away=True)
 
