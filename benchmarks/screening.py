@@ -1,0 +1,226 @@
+"""What screening costs in accuracy and saves in time, and how well its local stage uses two cores.
+
+1. Random graphs of 200 nodes with one or two parents each: the screened search beside exhaustive
+   scoring. Exhaustive means every family of up to two parents (19,901 per node) by local solves
+   around the same solution, for a random sample of the nodes; its time is scaled up to all nodes.
+2. The set-ups of the paper's table (5 nodes): how often the screened and the exhaustive search
+   choose the same graph.
+3. Local solves in two threads beside independent loops in two threads, in the same run.
+
+    python benchmarks/screening.py -o docs/results
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+import asterism as am
+from asterism.learning import search as search_module
+from asterism.learning.progress import Silent
+from asterism.learning.result import FamilyTable
+from asterism.learning.screened import local_scores
+from asterism.learning.search import SearchState, SearchTask
+from asterism.model.graphs import random_parents
+
+Row = tuple[str, float, str]
+TABLE_ROWS = [
+    (k_max, n_trajectories, sigma)
+    for k_max in (1, 2)
+    for n_trajectories, sigma in ((5, 0.2), (10, 0.2), (20, 0.2), (10, 0.6), (10, 1.0))
+]
+
+
+def observed(
+    n_nodes: int, k_max: int, n_trajectories: int, sigma: float, duration: float, seed: int
+) -> tuple[am.Network, am.Observations, am.Gaussian]:
+    """Glauber spins on a random graph, ten noisy measurements per trajectory."""
+    network = am.glauber(random_parents(n_nodes, 1, k_max, seed=seed), a=1.0, b=0.6)
+    noise = am.Gaussian((-1, 1), sigma)
+    paths = am.simulate(network, n_trajectories, duration=duration, seed=seed)
+    return network, am.observe(paths, noise, n_observations=10, seed=seed + 1000), noise
+
+
+def learn_and_keep(
+    learner: am.StructureLearner, seen: am.Observations
+) -> tuple[SearchTask, SearchState]:
+    """Fit, and return what the search worked with."""
+    kept: list[tuple[SearchTask, SearchState]] = []
+    original = search_module._search
+
+    def remember(task: SearchTask) -> SearchState:
+        state = original(task)
+        kept.append((task, state))
+        return state
+
+    search_module._search = remember
+    try:
+        learner.fit(seen)
+    finally:
+        search_module._search = original
+    return kept[0]
+
+
+def edge_probabilities(task: SearchTask, tables: dict[int, FamilyTable]) -> dict[Any, float]:
+    """P(parent → child) of the children that have a table."""
+    found: dict[Any, float] = {}
+    for child, table in tables.items():
+        weights = np.exp(table.scores - table.scores.max())
+        weights /= weights.sum()
+        for parent in range(len(task.nodes)):
+            if parent != child:
+                has = (table.parents == parent).any(axis=1)
+                found[task.nodes[parent], task.nodes[child]] = float(weights[has].sum())
+    return found
+
+
+def accuracy(network: am.Network, probability: dict[Any, float]) -> tuple[float, float]:
+    """AUROC and average precision over the pairs that were scored."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    true = [parent in network.parents[child] for parent, child in probability]
+    scores = list(probability.values())
+    return float(roc_auc_score(true, scores)), float(average_precision_score(true, scores))
+
+
+def against_all_families(n_nodes: int, n_sampled: int, n_trajectories: int) -> list[Row]:
+    """Part 1."""
+    network, seen, noise = observed(n_nodes, 2, n_trajectories, 0.2, 10.0, seed=0)
+    warm_up = observed(6, 2, 3, 0.2, 5.0, seed=1)
+    am.StructureLearner(warm_up[2], max_parents=2, search="screened").fit(warm_up[1])
+    learner = am.StructureLearner(noise, max_parents=2, search="screened", n_jobs=-1)
+    begin = time.perf_counter()
+    task, state = learn_and_keep(learner, seen)
+    screened_seconds = time.perf_counter() - begin
+
+    sample = np.random.default_rng(0).choice(n_nodes, n_sampled, replace=False)
+    families = {int(c): task.prior.families(int(c)) for c in sorted(sample)}
+    task = replace(task, progress=Silent())
+    begin = time.perf_counter()
+    scores = local_scores(task, state.solution, families, "all families")
+    all_seconds = (time.perf_counter() - begin) * n_nodes / n_sampled
+    everything = {
+        c: FamilyTable(rows, scores[c] + task.prior.log_prior(c, rows))
+        for c, rows in families.items()
+    }
+    screened = accuracy(network, edge_probabilities(task, {c: state.tables[c] for c in everything}))
+    exhaustive = accuracy(network, edge_probabilities(task, everything))
+    n_families = sum(len(rows) for rows in families.values())
+    return [
+        ("nodes", n_nodes, ""),
+        ("trajectories", n_trajectories, ""),
+        ("nodes in the sample", n_sampled, ""),
+        ("families scored of the sample", n_families, ""),
+        ("screened search of all nodes, seconds", screened_seconds, ""),
+        ("all families of all nodes (scaled up), seconds", all_seconds, ""),
+        ("share of the time", screened_seconds / all_seconds, "at most 0.1"),
+        ("AUROC, screened", screened[0], ""),
+        ("AUROC, all families", exhaustive[0], ""),
+        ("AUROC lost by screening", exhaustive[0] - screened[0], "at most 0.01"),
+        ("AUPR, screened", screened[1], ""),
+        ("AUPR, all families", exhaustive[1], ""),
+        ("milliseconds per local solve, two threads", 1e3 * all_seconds / n_nodes * n_sampled
+         / n_families, ""),
+    ]  # fmt: skip
+
+
+def same_graphs(n_seeds: int) -> list[Row]:
+    """Part 2."""
+    same = []
+    for k_max, n_trajectories, sigma in TABLE_ROWS:
+        for seed in range(n_seeds):
+            _, seen, noise = observed(5, k_max, n_trajectories, sigma, 5.0, seed)
+            chosen = [
+                set(
+                    am.StructureLearner(noise, prior=am.GammaPrior(5, 10), search=search)
+                    .fit(seen)
+                    .graph_.edges
+                )
+                for search in ("exhaustive", "screened")
+            ]
+            same.append(chosen[0] == chosen[1])
+    return [
+        ("data sets of the paper's table, all ten rows", len(same), ""),
+        ("share with the same graph by both searches", float(np.mean(same)), "at least 0.95"),
+    ]
+
+
+@numba.njit(nogil=True)
+def sum_of_exponentials(x: np.ndarray) -> float:
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += np.exp(x[i])
+    return total
+
+
+def best(work: Callable[[], object], repeats: int) -> float:
+    shortest = np.inf
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        shortest = min(shortest, time.perf_counter() - begin)
+    return shortest
+
+
+def two_workers() -> list[Row]:
+    """Part 3."""
+    _, seen, noise = observed(40, 2, 40, 0.2, 10.0, seed=2)
+    task, state = learn_and_keep(am.StructureLearner(noise, max_parents=2, search="screened"), seen)
+    task = replace(task, progress=Silent())
+    families = {c: table.parents[:40] for c, table in state.tables.items()}
+
+    def local_stage(n_jobs: int) -> None:
+        alone = replace(task, settings=replace(task.settings, n_jobs=n_jobs))
+        local_scores(alone, state.solution, families, "timing")
+
+    halves = np.array_split(np.random.default_rng(0).normal(size=16_000_000), 2)
+    sum_of_exponentials(halves[0][:10])
+
+    def one_after_the_other() -> None:
+        for half in halves:
+            sum_of_exponentials(half)
+
+    def side_by_side() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(sum_of_exponentials, halves))
+
+    ideal = best(one_after_the_other, 10) / best(side_by_side, 10)
+    ours = best(lambda: local_stage(1), 3) / best(lambda: local_stage(2), 3)
+    return [
+        ("speed-up of local solves by two threads", ours, ""),
+        ("the same of independent loops", ideal, ""),
+        ("share of it", ours / ideal, "at least 0.8"),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("."))
+    parser.add_argument("--nodes", type=int, default=200)
+    parser.add_argument("--sampled", type=int, default=20)
+    parser.add_argument("--trajectories", type=int, default=80)
+    parser.add_argument("--seeds", type=int, default=10)
+    options = parser.parse_args()
+    rows = two_workers()
+    rows += same_graphs(options.seeds)
+    rows += against_all_families(options.nodes, options.sampled, options.trajectories)
+    for name, value, wanted in rows:
+        print(f"{name:<55} {value:>12.4g}  {wanted}")
+    options.output.mkdir(parents=True, exist_ok=True)
+    with open(options.output / "screening.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["measured", "value", "wanted"])
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
