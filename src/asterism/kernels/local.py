@@ -2,8 +2,9 @@
 
 With the neighbours' moments fixed, the configuration weights of a family and the pull ψ of the
 node's children do not change: only the node's own messages and rates are iterated, at a cost that
-does not depend on the size of the network. The score of a family is ln Z − E + Gamma terms; terms
-that all families of the node share are left out.
+does not depend on the size of the network. Rates approach their solution geometrically: every other
+update is extrapolated. The score of a family is ln Z − E + Gamma terms; terms that all families of
+the node share are left out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from asterism.kernels.messages import (
 
 _REORDER = {"contract", "reassoc", "nsz"}
 LOG_OF_ZERO_RATE = -1e12
+_FARTHEST = 8.0  # times the last step that an extrapolation may go
 
 # outcome of a family's iteration
 CONVERGED = 0
@@ -188,6 +190,51 @@ def _energy_gamma_update(
     return energy, gamma_terms
 
 
+@inner
+def _start_extrapolation(n_entries, rates, logs):
+    """Remember where the rates begin; zero stands for entries that are no rates."""
+    for i in range(n_entries):
+        logs[i] = math.log(rates[i]) if rates[i] > 0.0 else 0.0
+
+
+@inner
+def _extrapolate(size, n_configurations, geometric, n_plain, rates, table, logs, steps):
+    """Put the rates where two updates in a row point (Aitken); the updates since then.
+
+    ``logs`` and ``steps`` hold the logarithms after the last update and what it changed.
+    """
+    rows = size * size
+    n_entries = n_configurations * rows
+    along = 0.0
+    squared = 0.0
+    for i in range(n_entries):
+        if rates[i] > 0.0:
+            now = math.log(rates[i])
+            step = now - logs[i]
+            change = step - steps[i]
+            along += change * step
+            squared += change * change
+            steps[i] = step
+            logs[i] = now
+    if n_plain == 0 or not squared > 0.0:
+        return 1
+    ahead = min(max(-along / squared, 0.0), _FARTHEST)
+    for u in range(n_configurations):
+        for x in range(size):
+            leave = 0.0
+            for y in range(size):
+                entry = u * rows + x * size + y
+                if x != y and rates[entry] > 0.0:
+                    logs[entry] += min(max(ahead * steps[entry], -1.0), 1.0)
+                    rates[entry] = math.exp(logs[entry])
+                    table[entry] = logs[entry] if geometric else rates[entry]
+                    leave += rates[entry]
+            diagonal = u * rows + x * size + x
+            rates[diagonal] = -leave
+            table[diagonal] = -leave
+    return 0
+
+
 @inner(inline="always")
 def _solve_family(
     problem,
@@ -209,6 +256,8 @@ def _solve_family(
     work,
     dwell,
     transitions,
+    logs,
+    last_steps,
 ):
     """Iterate the node's messages and rates; (score, iterations, status)."""
     size = problem.node[node, STATES]
@@ -216,6 +265,8 @@ def _solve_family(
     n_trajectories = block_starts.shape[0] - 1
     previous = math.inf
     score = -math.inf
+    n_plain = 0
+    _start_extrapolation(n_configurations * rows, family_rates, logs)
     for iteration in range(max_iterations):
         for i in range(n_configurations * size):
             dwell[i] = 0.0
@@ -294,6 +345,11 @@ def _solve_family(
         # from equal rates the first iteration changes little: never stop there
         if iteration >= 2 and moved <= tolerance * max(1.0, 1e-3 * abs(score)):
             return score, iteration + 1, CONVERGED
+        if not exact_point:
+            # (with the exact stationary point exit rates are not sums)
+            n_plain = _extrapolate(
+                size, n_configurations, geometric, n_plain, family_rates, table, logs, last_steps
+            )
     return score, max_iterations, ITERATION_LIMIT
 
 
@@ -349,6 +405,8 @@ def score_families(
     table = np.zeros(most * rows)
     dwell = np.zeros(most * largest_size)
     transitions = np.zeros(most * rows)
+    logs = np.zeros(most * rows)
+    last_steps = np.zeros(most * rows)
     begin = 0
     for i in range(chosen.shape[0]):
         node = chosen[i]
@@ -394,6 +452,8 @@ def score_families(
                 work,
                 dwell,
                 transitions,
+                logs,
+                last_steps,
             )
 
 

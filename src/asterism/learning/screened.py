@@ -62,29 +62,35 @@ def screened_search(task: SearchTask) -> SearchState:
         child: task.prior.families(child, among=candidates[child]) for child in task.prior.children
     }
     state = SearchState(solution=solution)
+    waiting = families
     for sweep in range(task.settings.max_sweeps):
         before = state.solution.parents
         context = "lone" if sweep == 0 else f"sweep {sweep}"
-        scores = local_scores(task, state.solution, families, context)
+        scores = local_scores(task, state.solution, waiting, context)
         graph = list(before)
-        for child, rows in families.items():
+        for child, rows in waiting.items():
             table = FamilyTable(rows, scores[child] + task.prior.log_prior(child, rows))
             state.tables[child] = table
             graph[child] = family_tuple(rows[int(table.ranking(task.nodes)[0])])
         state.n_sweeps = sweep + 1
         if sweep > 0 and tuple(graph) == before:
             state.settled = True
-            _note(task, state, 0, families)
+            _note(task, state, 0, waiting)
             break
-        changed = sum(a != b for a, b in zip(before, graph))
+        changed = [c for c, (a, b) in enumerate(zip(before, graph)) if a != b]
         task.progress.start(1, "solving the whole graph")
         state.solution = task.scorer.solve(
             tuple(graph), state.solution, n_jobs=task.settings.n_jobs
         )
         task.progress.finish()
         state.unconverged = int(not state.solution.converged)
-        _note(task, state, changed, families)
-        families = {c: _survivors(state.tables[c], _HOPELESS) for c in families}
+        _note(task, state, len(changed), waiting)
+        touched = _touched(changed, before, state.solution.parents)
+        waiting = {
+            c: _survivors(state.tables[c], _HOPELESS)
+            for c in families
+            if c in touched or not touched.isdisjoint(candidates[c].tolist())
+        }
     return _settle_close_calls(task, state)
 
 
@@ -127,6 +133,23 @@ def _merged(local_table: FamilyTable, coupled: FamilyTable) -> FamilyTable:
     for row, score in zip(coupled.parents, coupled.scores):
         scores[place[family_tuple(row)]] = score
     return FamilyTable(local_table.parents, scores)
+
+
+def _touched(changed: list[int], before: Parents, after: Parents) -> set[int]:
+    """Nodes whose families changed, and those linked to them by an edge, before or after.
+
+    The courses of all others are as good as unchanged, and so are scores that depend on these only.
+    """
+    touched = set(changed)
+    is_changed = np.zeros(len(before), dtype=bool)
+    is_changed[changed] = True
+    for parents in (before, after):
+        for child, family in enumerate(parents):
+            if is_changed[child]:
+                touched.update(family)
+            elif any(is_changed[p] for p in family):
+                touched.add(child)
+    return touched
 
 
 def _note(
