@@ -73,7 +73,7 @@ def screened_search(task: SearchTask) -> SearchState:
             state.tables[child] = table
             graph[child] = family_tuple(rows[int(table.ranking(task.nodes)[0])])
         state.n_sweeps = sweep + 1
-        if sweep > 0 and tuple(graph) == before:
+        if tuple(graph) == before:
             state.settled = True
             _note(task, state, 0, waiting)
             break

@@ -1,0 +1,92 @@
+"""Large solves, extrapolated, against the kernel that iterates in one; compiling ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import asterism as am
+from asterism.learning import warm
+from asterism.learning.progress import Silent
+from asterism.learning.search import prepare
+from asterism.learning.settings import StructureSettings
+
+
+@pytest.fixture(scope="module")
+def seen() -> tuple[am.Observations, am.Gaussian]:
+    network = am.glauber("tree:5", a=1.0, b=0.6)
+    noise = am.Gaussian((-1, 1), 0.3)
+    paths = am.simulate(network, 8, duration=6.0, seed=0)
+    return am.observe(paths, noise, n_observations=8, seed=1), noise
+
+
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+@pytest.mark.parametrize("digamma", [False, True])
+def test_both_ways_to_solve_a_graph_agree(
+    seen: tuple[am.Observations, am.Gaussian], method: str, digamma: bool
+) -> None:
+    settings = StructureSettings(emission=seen[1], method=method, digamma=digamma)
+    scorer = prepare(settings, seen[0], Silent()).scorer
+    graph = ((4,), (0,), (0,), (1, 2), (1,))
+    in_one = scorer.solve(graph)
+    in_threads = scorer.solve(graph, n_jobs=2, precise=True)
+    assert in_one.converged
+    assert in_threads.converged
+    assert in_threads.score == pytest.approx(in_one.score, abs=2e-3)
+    np.testing.assert_allclose(in_threads.rates, in_one.rates, rtol=1e-3, atol=1e-6)
+
+
+def test_extrapolation_saves_iterations(
+    seen: tuple[am.Observations, am.Gaussian], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asterism.learning import large
+
+    scorer = prepare(StructureSettings(emission=seen[1]), seen[0], Silent()).scorer
+    graph = ((4,), (0,), (0,), (1,), (1,))
+    with_it = scorer.solve(graph, n_jobs=1, precise=True)
+    monkeypatch.setattr(large.Extrapolation, "improve", lambda *_: None)
+    without = scorer.solve(graph, n_jobs=1, precise=True)
+    assert with_it.n_iterations < without.n_iterations
+    assert with_it.score == pytest.approx(without.score, abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_close_calls_are_settled_as_by_the_exhaustive_search(seed: int) -> None:
+    network = am.glauber("cycle:4", a=1.0, b=0.6)
+    noise = am.Gaussian((-1, 1), 0.8)
+    paths = am.simulate(network, 8, duration=5.0, seed=seed)
+    seen = am.observe(paths, noise, n_observations=8, seed=seed + 50)
+    found = [
+        am.StructureLearner(noise, search=search).fit(seen) for search in ("exhaustive", "screened")
+    ]
+    assert set(found[0].graph_.edges) == set(found[1].graph_.edges)
+    np.testing.assert_allclose(
+        found[0].edge_probabilities_, found[1].edge_probabilities_, atol=0.02
+    )
+
+
+def test_the_toy_problem_that_compiles_kernels_runs() -> None:
+    warm.compile_kernels()
+
+
+def test_nothing_is_compiled_ahead_where_all_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    warm.compile_kernels()
+    monkeypatch.setattr(warm.subprocess, "Popen", lambda *a, **k: pytest.fail("a process started"))
+    with warm.compiling_ahead(screened=True):
+        pass
+
+
+def test_what_compiles_ahead_ends_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    real = warm.subprocess.Popen
+
+    def remember(command: list[str], **options: object) -> object:
+        started.append(real([command[0], "-c", "import time; time.sleep(60)"]))
+        return started[-1]
+
+    monkeypatch.setattr(warm, "_is_compiled", lambda: False)
+    monkeypatch.setattr(warm.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(warm.subprocess, "Popen", remember)
+    with warm.compiling_ahead(screened=True):
+        assert started[0].poll() is None
+    assert started[0].poll() is not None
