@@ -84,7 +84,9 @@ def flat_marginals(
     within = step < len(width)
     inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
     found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
-    if not marginals_at(batch.problem, messages, width, step, inside, found):
+    if not marginals_at(
+        batch.problem, messages, width, grid.is_breakpoint(index), step, inside, found
+    ):
         raise _too_extreme(batch, index)
     return found
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.kernels.placing import place_steps
@@ -69,6 +70,12 @@ class Grid:
             self.point_of_breakpoint[mine],
             np.searchsorted(trajectories, self.breakpoint_trajectory[mine]),
         )
+
+    def is_breakpoint(self, trajectory: int) -> NDArray[np.bool_]:
+        """At which grid points of one trajectory something is known."""
+        found = np.zeros(int(np.diff(self.step_start)[trajectory]) + 1, dtype=np.bool_)
+        found[self.point_of_breakpoint[self.breakpoint_trajectory == trajectory]] = True
+        return found
 
     def times(self, trajectory: int) -> FloatArray:
         """Grid points of one trajectory."""

@@ -37,11 +37,11 @@ class Extrapolation:
     def _logarithms(self, rates: FloatArray) -> FloatArray:
         return np.log(np.where(rates > 0.0, rates, 1.0))
 
-    def improve(self, rates: FloatArray, table: FloatArray) -> None:
-        """Called after every update of ``rates``; changes them in place every third time."""
+    def improve(self, rates: FloatArray, table: FloatArray) -> bool:
+        """Called after every update of ``rates``; whether it changed them, every third time."""
         self._logs.append(self._logarithms(rates))
         if len(self._logs) <= _PERIOD:
-            return
+            return False
         before, last, now = self._logs[-3:]
         step, last_step = now - last, last - before
         change = step - last_step
@@ -59,3 +59,4 @@ class Extrapolation:
             table[is_rate] = logs[is_rate]
             table[self._is_diagonal] = rates[self._is_diagonal]
         self._logs = [self._logarithms(rates)]
+        return True

@@ -93,6 +93,9 @@ def solve_in_threads(
         return counts
 
     extrapolation = Extrapolation(problem, unknowns.rates)
+    # with the exact stationary point exit rates are not sums of rates
+    extrapolating = not exact_point
+    extrapolated = False
     status = marginal.ITERATION_LIMIT
     iteration = 0
     while iteration < max_iterations:
@@ -140,13 +143,12 @@ def solve_in_threads(
         ):
             status = marginal.CONVERGED
             break
+        # an extrapolation may raise the residual of the iteration after it
         if residual < 0.95 * best:
             best, stalled = residual, 0
-        else:
-            stalled += 1
+        elif not extrapolated:
+            stalled += 1 if residual < 2.0 * best else 2
         if stalled >= 6:
-            damping, stalled, best = max(0.1, 0.6 * damping), 0, residual
-        if not exact_point:
-            # (with the exact stationary point exit rates are not sums)
-            extrapolation.improve(unknowns.rates, unknowns.table)
+            damping, stalled, best = max(0.1, 0.7 * damping), 0, residual
+        extrapolated = extrapolating and extrapolation.improve(unknowns.rates, unknowns.table)
     return Ending(dwell, transitions, summary, iteration, status, bad)

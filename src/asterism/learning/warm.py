@@ -88,7 +88,15 @@ def compile_kernels() -> None:
         np.full((2, steps), -1, dtype=np.int32),
         np.full((2, steps + 1), -1, dtype=np.int32),
     )
-    marginals_at(problem, messages, problem.width, np.array([0]), np.zeros(1), np.zeros((1, 4)))
+    marginals_at(
+        problem,
+        messages,
+        problem.width,
+        np.ones(steps + 1, dtype=np.bool_),
+        np.array([0]),
+        np.zeros(1),
+        np.zeros((1, 4)),
+    )
 
 
 if __name__ == "__main__":
