@@ -99,11 +99,21 @@ def test_a_hidden_parent_of_a_continuously_seen_child_is_exact() -> None:
 def test_marginals_integrate_to_the_expected_dwell_times(
     method: str, exogenous: tuple[int, ...]
 ) -> None:
-    """Whatever the evidence: the time integral of m on the grid is the dwell time of the sweep."""
+    """Whatever the evidence: ∫ m dt is the dwell time of the sweep, up to the order of the scheme.
+
+    Moments hold for a constant generator on every step, marginals between grid points for one with
+    a slope: the difference is of second order and far below the error of either.
+    """
+    coarse, fine = (gap_to_dwell_times(method, exogenous, step) for step in (0.05, 0.025))
+    assert fine < 2e-5
+    assert fine < 0.35 * coarse
+
+
+def gap_to_dwell_times(method: str, exogenous: tuple[int, ...], step: float) -> float:
     rng = np.random.default_rng(5)
     network = random_network(rng, [2, 3, 2], exogenous=exogenous)
     evidence = random_evidence(rng, network, EVERYTHING, n_trajectories=1)
-    batch, parameters = solved(network, evidence, method)
+    batch, parameters = solved(network, evidence, method, step=step)
     dwell, _ = expected_statistics(batch, parameters)
     node, weight = np.polynomial.legendre.leggauss(10)
     points = batch.grid.times(0)
@@ -114,14 +124,16 @@ def test_marginals_integrate_to_the_expected_dwell_times(
     integral = (0.5 * width[:, None] * weight).ravel() @ found
     graph = network.compiled.graph
     begin = 0
+    gap = 0.0
     for n in range(3):
         count = int(graph.n_configurations[n] * graph.n_states[n])
         total = dwell[begin : begin + count].reshape(-1, graph.n_states[n]).sum(axis=0)
         begin += count
         own = integral[graph.state_start[n] : graph.state_start[n + 1]]
         if n not in exogenous:
-            np.testing.assert_allclose(own, total, atol=1e-7)
+            gap = max(gap, float(np.abs(own - total).max()))
         assert own.sum() == pytest.approx(evidence.end[0] - evidence.start[0], abs=1e-10)
+    return gap
 
 
 def test_known_states_hold_and_jumps_take_effect_at_once() -> None:
@@ -249,3 +261,19 @@ def test_impossible_new_likelihoods_are_refused(value: float) -> None:
     with pytest.raises(DataError, match="shape"):
         set_log_likelihoods(batch, np.zeros(3))
     np.testing.assert_array_equal(batch.problem.likelihood, [1.0, np.exp(-1.0)])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_marginals_between_grid_points_are_as_accurate_as_at_them(method: str) -> None:
+    rng = np.random.default_rng(8)
+    network = random_network(rng, [2, 2, 3, 2])
+    evidence = random_evidence(rng, network, ("points",), n_trajectories=1)
+    fine, parameters = solved(network, evidence, method, step=0.004)
+    coarse, _ = solved(network, evidence, method, step=0.1)
+    points = coarse.grid.times(0)
+    worst = []
+    for times in (points, 0.5 * (points[1:] + points[:-1])):
+        found, expected = (flat_marginals(b, 0, parameters, times) for b in (coarse, fine))
+        worst.append(float(np.abs(found - expected).max()))
+    assert worst[0] < 1e-3
+    assert worst[1] < 2.0 * worst[0]
