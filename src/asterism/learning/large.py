@@ -22,6 +22,7 @@ from asterism.kernels.solve import BAD_NODE, EVIDENCE, IMPOSSIBLE, RESIDUAL, STA
 from asterism.learning.extrapolation import Extrapolation
 
 _CHUNKS = 16
+_QUIET = 3e-7  # change of the score, per measurement, that no longer matters
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ def solve_in_threads(
     summary = np.zeros(marginal.N_SUMMARY)
     bad = np.full(2, -1, dtype=np.int64)
     damping, best, stalled, previous = 1.0, np.inf, 0, np.inf
+    n_quiet = 0
+    # what much data say may move by more; the score itself depends on the unit of time
+    scale = max(1.0, float(len(problem.mark)))
     dwell = transitions = np.zeros(0)
 
     def sweep_and_count(first: int, last: int) -> Counts:
@@ -135,11 +139,11 @@ def solve_in_threads(
         moved = abs(score - previous)
         previous = score
         change = max(residual, float(summary[marginal.RATE_CHANGE]))
-        # scores of large networks are large: a relative measure of their settling
-        if (
-            iteration >= min_iterations
-            and change <= tolerance
-            and moved <= tolerance * max(1.0, abs(score))
+        n_quiet = n_quiet + 1 if moved <= _QUIET * scale else 0
+        if iteration >= min_iterations and (
+            (change <= tolerance and moved <= tolerance * scale)
+            # one node of thousands may go on for long without any effect on the rest
+            or (n_quiet >= 3 and tolerance > _QUIET)
         ):
             status = marginal.CONVERGED
             break
