@@ -54,7 +54,7 @@ UNSPECIFIED = (
     ("what was averaged", "edges, over the family posteriors of one data set (seed 0)"),
     (
         "search beyond 14 nodes",
-        "screened candidates; the exhaustive search is run beside it on 14 nodes",
+        "screened candidates; exhaustive beside it on 14 nodes",
     ),
     ("sign of the Glauber rates", "spins follow their parents"),
 )
