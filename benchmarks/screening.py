@@ -26,6 +26,7 @@ import numba
 import numpy as np
 
 import asterism as am
+from asterism.inference.threads import n_threads
 from asterism.learning import search as search_module
 from asterism.learning.progress import Silent
 from asterism.learning.result import FamilyTable
@@ -105,10 +106,12 @@ def against_all_families(n_nodes: int, n_sampled: int, n_trajectories: int) -> l
 
     sample = np.random.default_rng(0).choice(n_nodes, n_sampled, replace=False)
     families = {int(c): task.prior.families(int(c)) for c in sorted(sample)}
-    task = replace(task, progress=Silent())
+    task = replace(task, progress=Silent(), settings=replace(task.settings, n_jobs=1))
     begin = time.perf_counter()
     scores = local_scores(task, state.solution, families, "all families")
     all_seconds = (time.perf_counter() - begin) * n_nodes / n_sampled
+    # the screened search had all cores
+    processor_seconds = screened_seconds * n_threads(-1)
     everything = {
         c: FamilyTable(rows, scores[c] + task.prior.log_prior(c, rows))
         for c, rows in families.items()
@@ -124,15 +127,15 @@ def against_all_families(n_nodes: int, n_sampled: int, n_trajectories: int) -> l
         ("nodes in the sample", n_sampled, ""),
         ("families scored of the sample", n_families, ""),
         ("seconds of the screened search", screened_seconds, ""),
-        ("seconds for all families (scaled up)", all_seconds, ""),
-        ("share of the time", screened_seconds / all_seconds, "at most 0.1"),
+        ("seconds for all families (scaled up) on one thread", all_seconds, ""),
+        ("share of the processor time", processor_seconds / all_seconds, "at most 0.1"),
         ("AUROC screened", screened[0], ""),
         ("AUROC of all families", exhaustive[0], ""),
         ("AUROC lost by screening", exhaustive[0] - screened[0], "at most 0.01"),
         ("AUPR screened", screened[1], ""),
         ("AUPR of all families", exhaustive[1], ""),
-        ("milliseconds per local solve on two threads", 1e3 * per_family, ""),
-        ("hours per million families on two threads", 1e6 * per_family / 3600.0, ""),
+        ("milliseconds per local solve on one thread", 1e3 * per_family, ""),
+        ("hours per million families on one thread", 1e6 * per_family / 3600.0, ""),
         ("gigabytes while scoring", peak, ""),
     ]
 

@@ -36,7 +36,7 @@ METHODS = {
 }
 #: (emission, states, most parents): the protocol, and what else is tried beside it
 PROTOCOL = ("gaussian", 2, 2)
-OTHERS = [("gaussian", 2, 1), ("gaussian", 3, 1), ("gaussian", 3, 2), ("threshold", 2, 2)]
+OTHERS = [("gaussian", 2, 1), ("gaussian", 3, 1), ("threshold", 2, 2)]
 SHAPE = 5.0
 STANDARD_ERRORS = 2.0
 
