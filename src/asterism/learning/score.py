@@ -39,6 +39,7 @@ Parents = tuple[tuple[int, ...], ...]
 _FIRST_RATE_SPREAD = 0.05
 _MIN_ITERATIONS = 4
 _LARGE_TOLERANCE = 1e-3
+_PRECISE_TOLERANCE = 1e-5
 _MIXING_BYTES = 32 << 20  # moments up to which the iteration is accelerated
 
 
@@ -180,7 +181,7 @@ class Scorer:
             restart=restart,
             min_iterations=_MIN_ITERATIONS,
             max_iterations=self.max_iterations,
-            tolerance=self.tolerance if precise else max(self.tolerance, _LARGE_TOLERANCE),
+            tolerance=max(self.tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE),
             n_jobs=n_jobs,
         )
 
