@@ -56,7 +56,9 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except AsterismError as error:
-            raise type(error)(in_flags(str(error), ctx.invoked_subcommand)) from error
+            # in place: not every error can be made anew from a sentence
+            error.args = (in_flags(str(error), ctx.invoked_subcommand),)
+            raise
 
 
 def exit_code(command: Callable[[], Any]) -> int:
