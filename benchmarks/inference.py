@@ -26,9 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.star_ode import StarODE
 
 import asterism as am
-from asterism.inference.batch import Parameters, make_batch, run
+from asterism.inference.batch import make_batch, run
 from asterism.inference.evidence import Evidence
 from asterism.inference.evidence_builder import build_evidence
+from asterism.inference.parameters import Parameters
 from asterism.inference.variational import solve
 
 NOISY = am.Gaussian(means=(-1, 1), scale=0.6)
@@ -129,7 +130,7 @@ def per_step() -> list[Row]:
     network, evidence = two_parents_each(10, 64, 10.0, 10)
     parameters = Parameters.of(network.compiled, "star")
     batch = make_batch(evidence, network.compiled.graph, 1.0, 1.0, 1, 0.025)
-    outcome = run(batch, parameters)
+    outcome, _ = run(batch, parameters)
     updates = 10 * int((np.diff(batch.grid.step_start) * outcome.n_sweeps).sum())
     ours = best(lambda: run(batch, parameters), 20) / updates
     x = np.random.default_rng(0).normal(size=1_000_000)

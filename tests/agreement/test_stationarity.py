@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asterism.inference.batch import Parameters
+from asterism.inference.parameters import Parameters
 from asterism.inference.refine import solve_on_grids
 from asterism.model.generators import random_rates
 from tests.reference.random_evidence import make_evidence

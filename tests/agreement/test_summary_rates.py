@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.inference.batch import Parameters
+from asterism.inference.parameters import Parameters
 from asterism.inference.refine import solve_on_grids
 from asterism.inference.variational import solve
 from tests.reference.random_evidence import make_evidence

@@ -16,35 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import DataError
-from asterism.inference import mean_field, star
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.evidence_subset import subset
-from asterism.inference.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
-from asterism.inference.layout import build_problem
+from asterism.inference.grid import Grid, build_even_grid, build_grid
+from asterism.inference.layout import Layout, lay_out_evidence
 from asterism.inference.memory import require_memory
+from asterism.inference.parameters import Parameters
 from asterism.inference.sweeps import Counts, make_counts, make_progress, sweep
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import solve as kernels
+from asterism.kernels import sweep as columns
 from asterism.kernels.arrays import MARGINAL, MEMBER_NODE, MEMBERS, STATES, Problem
-from asterism.model.compiled import CompiledGraph, CompiledNetwork
+from asterism.model.compiled import CompiledGraph
 
 _CHUNKS = 16
 
-
-@dataclass(frozen=True)
-class Parameters:
-    """Rates and initial distribution, and the table that the method averages."""
-
-    rates: FloatArray
-    table: FloatArray
-    initial: FloatArray
-    geometric: bool
-
-    @classmethod
-    def of(cls, network: CompiledNetwork, method: str) -> Parameters:
-        geometric = method == "mean_field"
-        table = (mean_field if geometric else star).averaged_table(network)
-        return cls(network.rates, table, network.initial, geometric)
+Statistics = tuple[FloatArray, FloatArray]
+"""Flat expected dwell times and transitions."""
 
 
 @dataclass
@@ -52,7 +40,7 @@ class Batch:
     """One grid, and the state of the iteration on it."""
 
     evidence: Evidence
-    breakpoints: Breakpoints
+    layout: Layout
     grid: Grid
     graph: CompiledGraph
     problem: Problem
@@ -62,16 +50,16 @@ class Batch:
     def select(self, index: IntArray) -> Batch:
         """A batch of the trajectories ``index`` with their moments, in double precision."""
         evidence = subset(self.evidence, index)
-        breakpoints = find_breakpoints(evidence)
+        layout = lay_out_evidence(evidence, self.graph)
         grid = self.grid.select(index)
-        problem = build_problem(evidence, self.graph, breakpoints, grid)
+        problem = layout.on_grid(grid)
         squares = int((self.graph.n_states**2).sum())
         start = self.grid.step_start * squares
         moments = np.empty(squares * int(grid.step_start[-1]))
         for i, d in enumerate(index):
             own = slice(int(grid.step_start[i]) * squares, int(grid.step_start[i + 1]) * squares)
             moments[own] = self.moments[start[d] : start[d + 1]]
-        chosen = Batch(evidence, breakpoints, grid, self.graph, problem, moments)
+        chosen = Batch(evidence, layout, grid, self.graph, problem, moments)
         copy_links(self, chosen, index)
         return chosen
 
@@ -118,24 +106,28 @@ def make_batch(
     step: float,
     refinement: IntArray | int = 1,
     time_step: float | None = None,
-    breakpoints: Breakpoints | None = None,
+    layout: Layout | None = None,
+    copies: int = 1,
 ) -> Batch:
-    """Lay evidence out on a new grid (see :mod:`asterism.inference.grid`)."""
-    if breakpoints is None:
-        breakpoints = find_breakpoints(evidence)
+    """Lay evidence out on a new grid (see :mod:`asterism.inference.grid`).
+
+    ``copies``: how often its messages will be in memory at a time.
+    """
+    if layout is None:
+        layout = lay_out_evidence(evidence, graph)
+    breakpoints = layout.breakpoints
     if time_step is not None:
         grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step)
     else:
         grid = build_grid(breakpoints, evidence.n_trajectories, rate, step, refinement)
     squares = int((graph.n_states**2).sum())
     require_memory(
-        8.0 * squares * int(grid.step_start[-1]),
+        8.0 * copies * squares * int(grid.step_start[-1]),
         f"messages of {evidence.n_trajectories} trajectories with {int(grid.step_start[-1])} steps",
         "a larger time_step, a larger tolerance, or fewer trajectories at a time",
     )
-    problem = build_problem(evidence, graph, breakpoints, grid)
     moments = np.empty(squares * int(grid.step_start[-1]))
-    return Batch(evidence, breakpoints, grid, graph, problem, moments)
+    return Batch(evidence, layout, grid, graph, layout.on_grid(grid), moments)
 
 
 def run(
@@ -147,18 +139,19 @@ def run(
     tolerance: float = 1e-7,
     damping: float = 1.0,
     n_jobs: int = 1,
-) -> Outcome:
-    """Iterate every trajectory to its fixed point; ``restart=False`` starts from the moments."""
+) -> tuple[Outcome, Statistics]:
+    """Iterate every trajectory to its fixed point, and count; how it ended, what is expected.
+
+    ``restart=False`` starts from the moments that the batch holds.
+    """
     n = batch.n_trajectories
     progress = make_progress(n, max_sweeps)
 
-    def solve_chunk(first: int, last: int) -> None:
+    def solve_chunk(first: int, last: int) -> Counts:
+        counts = make_counts(batch.problem)
         sweep(
             batch.problem,
-            parameters.rates,
-            parameters.table,
-            parameters.initial,
-            parameters.geometric,
+            parameters,
             batch.moments,
             first,
             last,
@@ -166,21 +159,24 @@ def run(
             restart=restart,
             tolerance=tolerance,
             damping=damping,
+            counts=counts,
         )
+        return counts
 
-    map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
+    parts = map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
     totals, integers, history = progress
     require_possible(batch, integers)
-    return Outcome(
-        evidence=totals[:, kernels.EVIDENCE],
-        data=totals[:, kernels.DATA],
-        initial=totals[:, kernels.START],
-        jumps=totals[:, kernels.JUMPS],
-        residual=totals[:, kernels.RESIDUAL],
+    outcome = Outcome(
+        evidence=totals[:, columns.EVIDENCE],
+        data=totals[:, columns.DATA],
+        initial=totals[:, columns.START],
+        jumps=totals[:, columns.JUMPS],
+        residual=totals[:, columns.RESIDUAL],
         n_sweeps=integers[:, kernels.SWEEPS],
         status=integers[:, kernels.STATUS],
         history=history,
     )
+    return outcome, _summed(parts)
 
 
 def require_possible(batch: Batch, integers: IntArray) -> None:
@@ -230,29 +226,19 @@ class ImpossibleEvidence(DataError):
         return ImpossibleEvidence(self.trajectory, self.label, self.node, self.time, name, under)
 
 
-def expected_statistics(
-    batch: Batch, parameters: Parameters, n_jobs: int = 1
-) -> tuple[FloatArray, FloatArray]:
-    """Flat expected dwell times and transitions, summed over the batch."""
+def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Statistics:
+    """Flat expected dwell times and transitions, summed over a solved batch."""
     no_sweep = make_progress(batch.n_trajectories, 0)
 
     def add_chunk(first: int, last: int) -> Counts:
         counts = make_counts(batch.problem)
-        sweep(
-            batch.problem,
-            parameters.rates,
-            parameters.table,
-            parameters.initial,
-            parameters.geometric,
-            batch.moments,
-            first,
-            last,
-            no_sweep,
-            counts=counts,
-        )
+        sweep(batch.problem, parameters, batch.moments, first, last, no_sweep, counts=counts)
         return counts
 
-    parts = map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs)
+    return _summed(map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs))
+
+
+def _summed(parts: list[Counts]) -> Statistics:
     return sum_in_order([p.dwell for p in parts]), sum_in_order([p.transitions for p in parts])
 
 

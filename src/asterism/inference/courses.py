@@ -17,9 +17,10 @@ import numpy as np
 
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
-from asterism.inference.batch import Batch, Parameters
+from asterism.inference.batch import Batch
 from asterism.inference.evidence import Evidence, FloatArray, IntArray, Jumps, Points, Spans
 from asterism.inference.memory import require_memory
+from asterism.inference.parameters import Parameters
 from asterism.inference.path_sampling import PathCollector, draw
 from asterism.inference.refine import solve_on_grids
 from asterism.inference.sweeps import make_progress, sweep
@@ -54,10 +55,7 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
     progress = make_progress(batch.n_trajectories, 1)
     sweep(
         batch.problem,
-        parameters.rates,
-        parameters.table,
-        parameters.initial,
-        parameters.geometric,
+        parameters,
         batch.moments,
         index,
         index + 1,

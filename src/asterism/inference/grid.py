@@ -11,15 +11,14 @@ same layout, so that solutions on two levels can be compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
-from asterism.kernels.placing import place_steps
+from asterism.kernels.placing import SHARP_DENSITY, lay_out
 
-_LONG_GAP = 30.0  # relaxation times after which the middle of a gap is at rest
-_SHARP_DENSITY = 2.0  # extra density of steps next to decisive evidence
 _DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
 
 
@@ -103,17 +102,20 @@ def find_breakpoints(evidence: Evidence) -> Breakpoints:
     time = np.concatenate([p[1] for p in pieces])
     order = np.lexsort((time, trajectory))
     t_sorted, d_sorted = time[order], trajectory[order]
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (d_sorted[1:] != d_sorted[:-1]) | (t_sorted[1:] != t_sorted[:-1])
+    is_new = np.empty(len(order), dtype=np.bool_)
+    is_new[:1] = True
+    np.not_equal(d_sorted[1:], d_sorted[:-1], out=is_new[1:])
+    is_new[1:] |= t_sorted[1:] != t_sorted[:-1]
+    running = is_new.cumsum()
     position = np.empty(len(order), dtype=np.int64)
-    position[order] = np.cumsum(is_new) - 1
-    bounds = np.cumsum([0, *(len(p[0]) for p in pieces)])
-    of = [position[bounds[i] : bounds[i + 1]] for i in range(len(pieces))]
-    sharpness = np.zeros(int(is_new.sum()))
+    position[order] = running - 1
+    bounds = list(accumulate((len(p[0]) for p in pieces), initial=0))
+    of = [position[a:b] for a, b in pairwise(bounds)]
+    sharpness = np.zeros(int(running[-1]) if len(running) else 0)
     if len(points.time):
         highest = np.maximum.reduceat(points.log_likelihood, points.offset)
         lowest = np.minimum.reduceat(points.log_likelihood, points.offset)
-        of_point = np.minimum(1.0, (highest - lowest) / _DECISIVE)
+        of_point = np.minimum((highest - lowest) / _DECISIVE, 1.0)
         np.maximum.at(sharpness, of[2], of_point)
     for known in (of[3], of[4], of[5]):
         sharpness[known] = 1.0
@@ -139,36 +141,8 @@ def most_steps(
     if time_step is not None:
         return duration / time_step + n_moments
     # next to decisive evidence on both sides the density is higher, for a relaxation time
-    in_relaxation_times = duration * relaxation_rate + 2.0 * _SHARP_DENSITY * n_moments
+    in_relaxation_times = duration * relaxation_rate + 2.0 * SHARP_DENSITY * n_moments
     return in_relaxation_times / step + n_moments
-
-
-def _density_profile(
-    length: FloatArray, left: FloatArray, right: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Base density, decay length and the densities added at both ends of each gap.
-
-    ``length`` is in relaxation times; ``left`` and ``right`` are the sharpness at the ends.
-    """
-    is_long = length > _LONG_GAP
-    base = np.where(is_long, _LONG_GAP / np.maximum(length, _LONG_GAP), 1.0)
-    decay = np.where(is_long, 8.0, 1.0)
-    at_rest = np.where(is_long, 1.0 - base, 0.0)
-    return base, decay, at_rest + _SHARP_DENSITY * left, at_rest + _SHARP_DENSITY * right
-
-
-def _cumulative(
-    tau: FloatArray,
-    length: FloatArray,
-    base: FloatArray,
-    decay: FloatArray,
-    left: FloatArray,
-    right: FloatArray,
-) -> FloatArray:
-    """Integral of the step density from the start of the gap to ``tau``."""
-    from_left = left * decay * -np.expm1(-tau / decay)
-    from_right = right * decay * (np.exp((tau - length) / decay) - np.exp(-length / decay))
-    return np.asarray(base * tau + from_left + from_right, dtype=np.float64)
 
 
 def build_grid(
@@ -182,97 +156,28 @@ def build_grid(
 
     ``relaxation_rate`` zero means that nothing couples: one step per gap is exact then.
     """
-    same = breakpoints.trajectory[1:] == breakpoints.trajectory[:-1]
-    gap_start = breakpoints.time[:-1][same]
-    gap_width = np.diff(breakpoints.time)[same]
-    gap_trajectory = breakpoints.trajectory[:-1][same]
-    left = breakpoints.sharpness[:-1][same]
-    right = breakpoints.sharpness[1:][same]
-    length = gap_width * relaxation_rate
-    base, decay, at_left, at_right = _density_profile(length, left, right)
-    total = _cumulative(length, length, base, decay, at_left, at_right)
-    n_steps = np.maximum(1, np.ceil(total / step - 1e-9)).astype(np.int64)
-    factor = np.broadcast_to(np.asarray(refinement, dtype=np.int64), (n_trajectories,))
-    if relaxation_rate > 0.0:
-        n_steps = n_steps * factor[gap_trajectory]
-    return _lay_out(
-        breakpoints,
-        n_trajectories,
-        gap_start,
-        gap_width,
-        n_steps,
-        (length, base, decay, at_left, at_right, total),
-    )
+    factors = np.empty(n_trajectories, dtype=np.int64)
+    factors[:] = refinement
+    return _lay_out(breakpoints, factors, relaxation_rate, step, is_even=False)
 
 
 def build_even_grid(breakpoints: Breakpoints, n_trajectories: int, time_step: float) -> Grid:
     """Equal steps of at most ``time_step`` (in the user's unit) in every gap."""
-    same = breakpoints.trajectory[1:] == breakpoints.trajectory[:-1]
-    gap_width = np.diff(breakpoints.time)[same]
-    n_steps = np.maximum(1, np.ceil(gap_width / time_step - 1e-9)).astype(np.int64)
-    return _lay_out(
-        breakpoints, n_trajectories, breakpoints.time[:-1][same], gap_width, n_steps, None
-    )
+    factors = np.ones(n_trajectories, dtype=np.int64)
+    return _lay_out(breakpoints, factors, 0.0, time_step, is_even=True)
 
 
 def _lay_out(
-    breakpoints: Breakpoints,
-    n_trajectories: int,
-    gap_start: FloatArray,
-    gap_width: FloatArray,
-    n_steps: IntArray,
-    profile: tuple[FloatArray, ...] | None,
+    breakpoints: Breakpoints, factors: IntArray, rate: float, step: float, *, is_even: bool
 ) -> Grid:
-    n_gaps = len(n_steps)
-    gap = np.repeat(np.arange(n_gaps), n_steps)
-    index = np.arange(len(gap)) - np.repeat(np.cumsum(n_steps) - n_steps, n_steps)
-    share = index / n_steps[gap]  # where each step begins, as a share of the gap's steps
-    if profile is not None:
-        share = _invert(share, gap, n_steps, profile)
-    begin = gap_start[gap] + share * gap_width[gap]
-    end = np.append(begin[1:], 0.0)
-    last_of_gap = np.cumsum(n_steps) - 1
-    end[last_of_gap] = gap_start + gap_width
-    # widths from shares, so that tiny steps at late times do not suffer from cancellation
-    next_share = np.append(share[1:], 0.0)
-    next_share[last_of_gap] = 1.0
-    width = (next_share - share) * gap_width[gap]
-
-    is_first = np.ones(len(breakpoints.trajectory), dtype=bool)
-    is_first[1:] = breakpoints.trajectory[1:] != breakpoints.trajectory[:-1]
-    steps_before = np.zeros(len(is_first), dtype=np.int64)
-    steps_before[1:][~is_first[1:]] = n_steps
-    running = np.cumsum(steps_before)
-    first_of = running[is_first]
-    point = running - np.repeat(
-        first_of, np.diff(np.append(np.flatnonzero(is_first), len(running)))
+    trajectory = breakpoints.trajectory
+    step_start, width, point_time, point = lay_out(
+        trajectory,
+        breakpoints.time,
+        breakpoints.sharpness,
+        factors,
+        float(rate),
+        float(step),
+        is_even,
     )
-    step_start = np.zeros(n_trajectories + 1, dtype=np.int64)
-    gap_trajectory = breakpoints.trajectory[~is_first]
-    np.cumsum(
-        np.bincount(gap_trajectory, weights=n_steps, minlength=n_trajectories).astype(np.int64),
-        out=step_start[1:],
-    )
-    step_trajectory = gap_trajectory[gap]
-    point_time = np.empty(len(gap) + n_trajectories)
-    point_time[np.arange(len(gap)) + step_trajectory] = begin
-    point_time[step_start[1:] + np.arange(n_trajectories)] = breakpoints.time[
-        np.append(np.flatnonzero(is_first)[1:], len(is_first)) - 1
-    ]
-    return Grid(step_start, width, point_time, point, breakpoints.trajectory)
-
-
-def _invert(
-    share: FloatArray, gap: IntArray, n_steps: IntArray, profile: tuple[FloatArray, ...]
-) -> FloatArray:
-    """Places within each gap at which the cumulative density reaches the given shares."""
-    length, base, decay, at_left, at_right, total = profile
-    uneven = (at_left > 0) | (at_right > 0)
-    chosen = np.flatnonzero(uneven[gap] & (share > 0))
-    if not len(chosen):
-        return share
-    g = gap[chosen]
-    args = (length[g], base[g], decay[g], at_left[g], at_right[g])
-    placed = share.copy()
-    placed[chosen] = place_steps(share[chosen] * total[g], *args) / length[g]
-    return placed
+    return Grid(step_start, width, point_time, point, trajectory)

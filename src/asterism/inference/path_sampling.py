@@ -19,8 +19,9 @@ import numpy as np
 
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, TooLargeError
-from asterism.inference.batch import Batch, Parameters
+from asterism.inference.batch import Batch
 from asterism.inference.evidence import FloatArray, IntArray
+from asterism.inference.parameters import Parameters
 from asterism.kernels import path_sampling as kernels
 from asterism.kernels.readings import Messages
 from asterism.model.network import Network

@@ -11,8 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from asterism.errors import AsterismError, DataError
-from asterism.inference.batch import Batch, Parameters
+from asterism.inference.batch import Batch
 from asterism.inference.evidence import Evidence, FloatArray
+from asterism.inference.layout import scaled_likelihoods
+from asterism.inference.parameters import Parameters
 from asterism.inference.sweeps import make_progress, sweep
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels.arrays import KIND, LIKELIHOOD, VALUES
@@ -32,10 +34,7 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
     def read_chunk(first: int, last: int) -> None:
         sweep(
             batch.problem,
-            parameters.rates,
-            parameters.table,
-            parameters.initial,
-            parameters.geometric,
+            parameters,
             batch.moments,
             first,
             last,
@@ -69,11 +68,9 @@ def set_log_likelihoods(batch: Batch, log_likelihood: FloatArray) -> None:
     if not len(points.offset):
         return
     values = np.array(log_likelihood, dtype=np.float64)
-    largest = np.maximum.reduceat(values, points.offset)
-    _require_possible(batch.evidence, largest)
-    lengths = np.diff(np.append(points.offset, len(values)))
+    _require_possible(batch.evidence, np.maximum.reduceat(values, points.offset))
     problem = batch.problem
-    problem.likelihood[:] = np.exp(values - np.repeat(largest, lengths))
+    problem.likelihood[:], largest = scaled_likelihoods(values, points.offset)
     # marks are sorted otherwise than points; where a mark's values begin tells which point it is
     own = np.flatnonzero(problem.mark[:, KIND] == LIKELIHOOD)
     problem.mark_scale[own] = largest[np.searchsorted(points.offset, problem.mark[own, VALUES])]

@@ -19,7 +19,7 @@ from asterism.errors import TooLargeError
 from asterism.inference.batch import (
     Batch,
     Outcome,
-    Parameters,
+    Statistics,
     copy_links,
     expected_statistics,
     make_batch,
@@ -29,6 +29,7 @@ from asterism.inference.batch import (
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.evidence_subset import subset
 from asterism.inference.grid import build_even_grid, build_grid, find_breakpoints, most_steps
+from asterism.inference.parameters import Parameters
 from asterism.kernels import refinement
 from asterism.model.compiled import CompiledNetwork
 
@@ -63,9 +64,11 @@ class _Level:
     factors: IntArray
     batch: Batch
     outcome: Outcome
+    statistics: Statistics
 
 
 _SolveLevel = Callable[[IntArray, IntArray, "_Level | None"], _Level]
+_KeepPart = Callable[[_Level, NDArray[np.bool_]], _Level]
 
 
 def solve_on_grids(
@@ -85,7 +88,7 @@ def solve_on_grids(
     def solve_level(chosen: IntArray, factors: IntArray, coarse: _Level | None) -> _Level:
         known = None
         if coarse is not None and len(chosen) == len(coarse.trajectories):
-            part, known = coarse.batch.evidence, coarse.batch.breakpoints
+            part, known = coarse.batch.evidence, coarse.batch.layout
         else:
             part = evidence if len(chosen) == evidence.n_trajectories else subset(evidence, chosen)
         batch = make_batch(part, network.graph, rate, step, factors, time_step, known)
@@ -100,7 +103,7 @@ def solve_on_grids(
                 factors // coarse.factors[of_fine],
             )
             copy_links(coarse.batch, batch, of_fine)
-        outcome = run(
+        outcome, statistics = run(
             batch,
             parameters,
             restart=coarse is None,
@@ -108,17 +111,27 @@ def solve_on_grids(
             tolerance=settled,
             n_jobs=n_jobs,
         )
-        return _Level(chosen, factors, batch, outcome)
+        return _Level(chosen, factors, batch, outcome, statistics)
+
+    def keep_part(level: _Level, chosen: NDArray[np.bool_]) -> _Level:
+        """The chosen trajectories of a level; the level itself where that is all of them."""
+        if chosen.all():
+            return level
+        index = np.flatnonzero(chosen)
+        outcome = Outcome(**{k: v[index] for k, v in vars(level.outcome).items()})
+        batch = level.batch.select(index)
+        statistics = expected_statistics(batch, parameters, n_jobs)
+        return _Level(level.trajectories[index], level.factors[index], batch, outcome, statistics)
 
     done: list[_Level] = []
     worst = 0.0
     all_finished = True
-    coarse: list[tuple[FloatArray, FloatArray]] = []
-    fine: list[tuple[FloatArray, FloatArray]] = []
+    coarse: list[Statistics] = []
+    fine: list[Statistics] = []
 
     def keep(levels: list[_Level]) -> list[_Level]:
-        """Count what the levels expect, then keep them in the space there is."""
-        fine.extend(expected_statistics(level.batch, parameters, n_jobs) for level in levels)
+        """Note what the levels expect, then keep them in the space there is."""
+        fine.extend(level.statistics for level in levels)
         is_much = sum(level.batch.moments.nbytes for level in [*done, *levels]) > _FEW_BYTES
         return [_in_single_precision(level) for level in levels] if is_much else levels
 
@@ -127,8 +140,8 @@ def solve_on_grids(
         if time_step is not None or rate == 0.0:
             done += keep([level])
             continue
-        coarse.append(expected_statistics(level.batch, parameters, n_jobs))
-        found, error, finished = _refine(level, solve_level, tolerance)
+        coarse.append(level.statistics)
+        found, error, finished = _refine(level, solve_level, keep_part, tolerance)
         done += keep(found)
         worst = max(worst, error)
         all_finished = all_finished and finished
@@ -187,7 +200,7 @@ def _groups(
 
 
 def _refine(
-    level: _Level, solve_level: _SolveLevel, tolerance: float
+    level: _Level, solve_level: _SolveLevel, keep_part: _KeepPart, tolerance: float
 ) -> tuple[list[_Level], float, bool]:
     """Halve the steps of a level's trajectories until each is fine enough.
 
@@ -206,7 +219,7 @@ def _refine(
             if not len(done) and level.factors.max() == 1:
                 raise
             rest = np.array([not finished[d] for d in level.trajectories.tolist()])
-            done.append(_keep(level, rest))
+            done.append(keep_part(level, rest))
             break
         error = _grid_error(level, fine)
         passed = (error <= tolerance) | (2 * fine.factors > _FINEST)
@@ -214,7 +227,7 @@ def _refine(
             finished[d] = True
         worst = max(worst, float(error[passed].max(initial=0.0)))
         if passed.any():
-            done.append(_keep(fine, passed))
+            done.append(keep_part(fine, passed))
         if passed.all():
             break
         failing = fine.trajectories[~passed]
@@ -245,9 +258,7 @@ def _grid_error(coarse: _Level, fine: _Level) -> FloatArray:
     return np.asarray(np.maximum(change, moved) / (ratios.astype(np.float64) ** 2 - 1.0))
 
 
-def _relative_change(
-    before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray]
-) -> float:
+def _relative_change(before: Statistics, after: Statistics) -> float:
     """Largest change of a statistic, relative to itself or to a hundredth of the largest one."""
     worst = 0.0
     for old, new in zip(before, after):
@@ -257,7 +268,7 @@ def _relative_change(
     return worst
 
 
-def _total(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+def _total(parts: list[Statistics]) -> Statistics:
     return sum_in_order([p[0] for p in parts]), sum_in_order([p[1] for p in parts])
 
 
@@ -272,16 +283,6 @@ def _in_double_precision(level: _Level) -> _Level:
     return replace(level, batch=batch)
 
 
-def _keep(level: _Level, chosen: NDArray[np.bool_]) -> _Level:
-    """The chosen trajectories of a level; the level itself where that is all of them."""
-    if chosen.all():
-        return level
-    index = np.flatnonzero(chosen)
-    outcome = Outcome(**{k: v[index] for k, v in vars(level.outcome).items()})
-    batch = level.batch.select(index)
-    return _Level(level.trajectories[index], level.factors[index], batch, outcome)
-
-
 def _assemble(
     levels: list[_Level],
     evidence: Evidence,
@@ -290,6 +291,10 @@ def _assemble(
     error: float,
     is_small: bool,
 ) -> Solution:
+    if len(levels) == 1:
+        only = levels[0]
+        place = [(0, i) for i in range(evidence.n_trajectories)]
+        return Solution([only.batch], place, only.outcome, dwell, transitions, error, is_small)
     place = [(-1, -1)] * evidence.n_trajectories
     for b, level in enumerate(levels):
         for i, d in enumerate(level.trajectories):

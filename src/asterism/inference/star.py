@@ -14,7 +14,7 @@ Around it stand its parents, seen through their marginals. One update of node n,
 
 Sweeping over the nodes until nothing changes gives a stationary point of the star's variational
 energy F, which approximates ln P(Y); it is not a bound. F = Σ_n (ln Z_n − ∫ Σ_x m_n ψ_n dt) there.
-The loops are in ``kernels/messages.py`` and ``kernels/solve.py``, mean field in ``mean_field.py``
+The loops are in ``kernels/node_steps.py`` and ``kernels/passes.py``; mean field, ``mean_field.py``,
 differs only in what is averaged in steps 1 and 2.
 """
 

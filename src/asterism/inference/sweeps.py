@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from asterism.inference.evidence import FloatArray, IntArray
+from asterism.inference.parameters import Parameters
 from asterism.kernels import solve as kernels
 from asterism.kernels.arrays import DWELL, INITIAL, TABLE, Problem
 from asterism.kernels.readings import NOTHING, Messages
+from asterism.kernels.sweep import N_TOTALS
 
 
 class Progress(NamedTuple):
@@ -40,7 +42,7 @@ _NO_COUNTS = Counts(_NO_POINTS, _NO_POINTS, _NO_POINTS)
 
 def make_progress(n_trajectories: int, max_sweeps: int) -> Progress:
     return Progress(
-        np.zeros((n_trajectories, kernels.N_TOTALS)),
+        np.zeros((n_trajectories, N_TOTALS)),
         np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
         np.full((n_trajectories, 2, max_sweeps), np.nan),
     )
@@ -55,10 +57,7 @@ def make_counts(problem: Problem) -> Counts:
 
 def sweep(
     problem: Problem,
-    rates: FloatArray,
-    table: FloatArray,
-    initial: FloatArray,
-    geometric: bool,
+    parameters: Parameters,
     moments: FloatArray,
     first: int,
     last: int,
@@ -75,10 +74,7 @@ def sweep(
     """Sweep trajectories first … last−1 as often as ``progress`` has room for; see the kernel."""
     kernels.iterate(
         problem,
-        rates,
-        table,
-        initial,
-        geometric,
+        *parameters,
         moments,
         np.arange(first, last, dtype=np.int64),
         restart,

@@ -12,8 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
-import numpy as np
-
 from asterism.errors import AsterismError
 
 Result = TypeVar("Result")
@@ -31,8 +29,7 @@ def n_threads(n_jobs: int) -> int:
 def chunks(n_items: int, at_most: int = 16, at_least_each: int = 1) -> list[tuple[int, int]]:
     """Cut ``range(n_items)`` into neighbouring pieces of about equal size."""
     count = max(1, min(at_most, n_items // max(1, at_least_each)))
-    edges = np.linspace(0, n_items, count + 1).astype(int)
-    return [(int(a), int(b)) for a, b in pairwise(edges)]
+    return list(pairwise(n_items * i // count for i in range(count + 1)))
 
 
 def map_chunks(

@@ -8,9 +8,10 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.errors import AsterismError
-from asterism.inference.batch import ImpossibleEvidence, Parameters
+from asterism.inference.batch import ImpossibleEvidence
 from asterism.inference.courses import VariationalCourses
 from asterism.inference.evidence import Evidence, FloatArray
+from asterism.inference.parameters import Parameters
 from asterism.inference.posterior import Posterior
 from asterism.inference.refine import Solution, solve_on_grids
 from asterism.kernels.solve import CONVERGED, GUARD, NOT_FINITE, SWEEP_LIMIT
@@ -116,7 +117,7 @@ def _verdict(
     """Whether everything settled, and a sentence that says why it stopped and what would help."""
     status = solution.outcome.status
     n = len(status)
-    unsettled = int(np.sum(status == SWEEP_LIMIT))
+    unsettled = int((status == SWEEP_LIMIT).sum())
     if unsettled:
         largest = float(solution.outcome.residual[status == SWEEP_LIMIT].max())
         return False, (

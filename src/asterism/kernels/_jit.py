@@ -66,6 +66,15 @@ def inner(
     return kernel(function, **settings)
 
 
+def inlined(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Like :func:`inner`, for what a sweep calls per node: always a part of its callers' code.
+
+    Passing bundles of arrays from function to function takes longer than updating a node that has
+    few steps.
+    """
+    return inner(function, forceinline=True, **options)
+
+
 def view(function: Callable[..., Any]) -> Any:
     """For small functions that return a view of an array: compiled as part of their callers."""
     return kernel(function, inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)

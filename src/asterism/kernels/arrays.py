@@ -98,7 +98,8 @@ class Problem(NamedTuple):
     pair: IntArray
     mark: IntArray
     likelihood: FloatArray
-    """Values of likelihood marks, scaled so that the largest of each mark is one."""
+    """Values of likelihood marks, scaled so that the largest of each mark is one, and in a second
+    column their logarithms (zero for a value of zero, whose state has no probability)."""
     mark_scale: FloatArray
     """Logarithm of what the scaling took out, per mark."""
     span: IntArray

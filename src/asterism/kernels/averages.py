@@ -11,17 +11,17 @@ zero is what lets the compiler use vector instructions.
 
 from __future__ import annotations
 
-from asterism.kernels._jit import inner
+from asterism.kernels._jit import inlined
 from asterism.kernels.arrays import (
     CONFIGURATIONS,
     IS_SUMMARY,
     PARENT,
     PARENTS,
-    SQUARES,
     STATES,
     TABLE,
     WEIGHT,
 )
+from asterism.kernels.moments import moments_begin
 from asterism.kernels.two_state_averages import (
     add_pull_of_two_state_child,
     average_two_state_table,
@@ -30,16 +30,7 @@ from asterism.kernels.two_state_averages import (
 )
 
 
-@inner
-def moments_begin(problem, trajectory, node):
-    """Where a node's moments begin: S² rows, one after the other, each K steps long."""
-    first = problem.step_start[trajectory]
-    steps = problem.step_start[trajectory + 1] - first
-    n_nodes = problem.node.shape[0] - 1
-    return first * problem.node[n_nodes, SQUARES] + problem.node[node, SQUARES] * steps
-
-
-@inner
+@inlined
 def multiply_in_parent(
     weights, n_weights, moments, begin, steps, size, first, count, inverse_width, skipped
 ):
@@ -63,7 +54,7 @@ def multiply_in_parent(
                     new[k] = old[k] * (time[k] * inverse[k])
 
 
-@inner
+@inlined
 def _convolve_in_parent(
     weights, reach, moments, begin, steps, size, shifts, first, count, inverse_width, scratch
 ):
@@ -89,7 +80,7 @@ def _convolve_in_parent(
     return top
 
 
-@inner
+@inlined
 def configuration_weights(
     problem, moments, trajectory, node, skip, first, count, inverse_width, weights, scratch
 ):
@@ -147,7 +138,7 @@ def configuration_weights(
         n_weights *= size
 
 
-@inner
+@inlined
 def average_table(table, size, n_weights, weights, count, out):
     """out(x,y) = Σ_u weights(u) table(u,x,y) for each step of the block."""
     rows = size * size
@@ -163,7 +154,7 @@ def average_table(table, size, n_weights, weights, count, out):
                 out[row, k] += weights[u, k] * value
 
 
-@inner
+@inlined
 def _probability_of_parent(
     problem, moments, trajectory, node, slot, first, count, inverse_width, out
 ):
@@ -178,7 +169,7 @@ def _probability_of_parent(
             out[k] = 0.0
 
 
-@inner
+@inlined
 def average_over_parents(
     problem, moments, table, trajectory, node, first, count, inverse_width, weights, scratch, out
 ):
@@ -212,7 +203,7 @@ def average_over_parents(
     )
 
 
-@inner
+@inlined
 def _contract(moments, row, steps, table, block, rows, count, out):
     """out = Σ_{x,y} W(x,y) table(x,y) for each step; W's first row begins at ``row``."""
     value = table[block]
@@ -226,7 +217,7 @@ def _contract(moments, row, steps, table, block, rows, count, out):
             out[k] += here[k] * value
 
 
-@inner
+@inlined
 def add_pull_of_child(
     problem,
     moments,

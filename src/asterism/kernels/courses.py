@@ -15,7 +15,7 @@ import numpy as np
 
 from asterism.kernels._jit import inner, kernel
 from asterism.kernels.arrays import INITIAL, STATES
-from asterism.kernels.messages import BLOCK
+from asterism.kernels.buffers import BLOCK, STRIDE
 from asterism.kernels.propagate import general_propagator
 from asterism.kernels.readings import at_grid_points, generator_of
 
@@ -47,14 +47,14 @@ def marginals_at(problem, messages, width, is_kink, step, inside, out):
     for node in range(n_nodes):
         largest_size = max(largest_size, problem.node[node, STATES])
     rows = largest_size * largest_size
-    generator = np.zeros((rows, BLOCK))
-    later_generator = np.zeros((rows, BLOCK))
-    to_start = np.zeros(BLOCK)
-    to_end = np.zeros(BLOCK)
-    before = np.zeros((rows, BLOCK))
-    behind = np.zeros((rows, BLOCK))
-    log_scale = np.zeros(BLOCK)
-    scratch = np.zeros((6, rows, BLOCK))
+    generator = np.zeros((rows, STRIDE))
+    later_generator = np.zeros((rows, STRIDE))
+    to_start = np.zeros(STRIDE)
+    to_end = np.zeros(STRIDE)
+    before = np.zeros((rows, STRIDE))
+    behind = np.zeros((rows, STRIDE))
+    log_scale = np.zeros(STRIDE)
+    scratch = np.zeros((6, rows, STRIDE))
     for node in range(n_nodes):
         size = problem.node[node, STATES]
         at = problem.node[node, INITIAL]

@@ -1,10 +1,9 @@
-"""Scores of one node's candidate families with every other node frozen, and screening counts.
+"""Scores of one node's candidate families with every other node frozen.
 
 With the neighbours' moments fixed, the configuration weights of a family and the pull ψ of the
 node's children do not change: only the node's own messages and rates are iterated, at a cost that
-does not depend on the size of the network. Rates approach their solution geometrically: every other
-update is extrapolated. The score of a family is ln Z − E + Gamma terms; terms that all families of
-the node share are left out.
+does not depend on the size of the network. The score of a family is ln Z − E + Gamma terms; terms
+that all families of the node share are left out.
 """
 
 from __future__ import annotations
@@ -15,28 +14,19 @@ import numpy as np
 
 from asterism.kernels._jit import inner, kernel
 from asterism.kernels.arrays import CHILD, CHILDREN, SLOT, STATES
-from asterism.kernels.averages import (
-    add_pull_of_child,
-    average_table,
-    moments_begin,
-    multiply_in_parent,
+from asterism.kernels.averages import add_pull_of_child, average_table, multiply_in_parent
+from asterism.kernels.buffers import BLOCK, STRIDE, make_work, prepare_trajectory
+from asterism.kernels.family_rates import (
+    LOG_OF_ZERO_RATE,
+    extrapolate,
+    start_extrapolation,
+    update_family_rates,
 )
-from asterism.kernels.marginal import digamma
-from asterism.kernels.messages import (
-    BLOCK,
-    apply_spans,
-    backward_pass,
-    evaluate_marks,
-    forward_pass,
-    make_work,
-    prepare_trajectory,
-    propagate_block,
-    step_moments,
-)
+from asterism.kernels.moments import moments_begin
+from asterism.kernels.node_steps import apply_spans, propagate_block, step_moments
+from asterism.kernels.passes import backward_pass, evaluate_marks, forward_pass
 
 _REORDER = {"contract", "reassoc", "nsz"}
-LOG_OF_ZERO_RATE = -1e12
-_FARTHEST = 8.0  # times the last step that an extrapolation may go
 
 # outcome of a family's iteration
 CONVERGED = 0
@@ -139,102 +129,6 @@ def _add_statistics(weights, fresh, size, n_configurations, count, dwell, transi
                 transitions[u * rows + row] += total
 
 
-@inner
-def _energy_gamma_update(
-    size,
-    n_configurations,
-    rates,
-    table,
-    allowed,
-    shape,
-    rate,
-    exact_point,
-    geometric,
-    dwell,
-    transitions,
-):
-    """E and Gamma terms at the current rates, which then become posterior means; (E, Γ)."""
-    rows = size * size
-    energy = 0.0
-    gamma_terms = 0.0
-    constant = shape * math.log(rate) - math.lgamma(shape)
-    for u in range(n_configurations):
-        for x in range(size):
-            time = dwell[u * size + x]
-            energy += time * rates[u * rows + x * size + x]
-            leave = 0.0
-            for y in range(size):
-                if x == y:
-                    continue
-                entry = u * rows + x * size + y
-                if not allowed[x * size + y]:
-                    rates[entry] = 0.0
-                    table[entry] = LOG_OF_ZERO_RATE if geometric else 0.0
-                    continue
-                count = transitions[entry]
-                if not geometric:
-                    count *= rates[entry]
-                if count > 0.0:
-                    energy += count * math.log(rates[entry])
-                count += shape
-                gamma_terms += constant + math.lgamma(count) - count * math.log(time + rate)
-                value = count / (time + rate)
-                leave += value
-                if exact_point:
-                    value = math.exp(digamma(count)) / (time + rate)
-                rates[entry] = value
-                table[entry] = math.log(value) if geometric else value
-            diagonal = u * rows + x * size + x
-            rates[diagonal] = -leave
-            table[diagonal] = -leave
-    return energy, gamma_terms
-
-
-@inner
-def _start_extrapolation(n_entries, rates, logs):
-    """Remember where the rates begin; zero stands for entries that are no rates."""
-    for i in range(n_entries):
-        logs[i] = math.log(rates[i]) if rates[i] > 0.0 else 0.0
-
-
-@inner
-def _extrapolate(size, n_configurations, geometric, n_plain, rates, table, logs, steps):
-    """Put the rates where two updates in a row point (Aitken); the updates since then.
-
-    ``logs`` and ``steps`` hold the logarithms after the last update and what it changed.
-    """
-    rows = size * size
-    n_entries = n_configurations * rows
-    along = 0.0
-    squared = 0.0
-    for i in range(n_entries):
-        if rates[i] > 0.0:
-            now = math.log(rates[i])
-            step = now - logs[i]
-            change = step - steps[i]
-            along += change * step
-            squared += change * change
-            steps[i] = step
-            logs[i] = now
-    if n_plain == 0 or not squared > 0.0:
-        return 1
-    ahead = min(max(-along / squared, 0.0), _FARTHEST)
-    for u in range(n_configurations):
-        for x in range(size):
-            leave = 0.0
-            for y in range(size):
-                entry = u * rows + x * size + y
-                if x != y and rates[entry] > 0.0:
-                    logs[entry] += min(max(ahead * steps[entry], -1.0), 1.0)
-                    rates[entry] = math.exp(logs[entry])
-                    table[entry] = logs[entry] if geometric else rates[entry]
-                    leave += rates[entry]
-            diagonal = u * rows + x * size + x
-            rates[diagonal] = -leave
-            table[diagonal] = -leave
-    return 0
-
-
 @inner(inline="always")
 def _solve_family(
     problem,
@@ -266,7 +160,7 @@ def _solve_family(
     previous = math.inf
     score = -math.inf
     n_plain = 0
-    _start_extrapolation(n_configurations * rows, family_rates, logs)
+    start_extrapolation(n_configurations * rows, family_rates, logs)
     for iteration in range(max_iterations):
         for i in range(n_configurations * size):
             dwell[i] = 0.0
@@ -326,7 +220,7 @@ def _solve_family(
                     dwell,
                     transitions,
                 )
-        energy, gamma_terms = _energy_gamma_update(
+        energy, gamma_terms = update_family_rates(
             size,
             n_configurations,
             family_rates,
@@ -347,7 +241,7 @@ def _solve_family(
             return score, iteration + 1, CONVERGED
         if not exact_point:
             # (with the exact stationary point exit rates are not sums)
-            n_plain = _extrapolate(
+            n_plain = extrapolate(
                 size, n_configurations, geometric, n_plain, family_rates, table, logs, last_steps
             )
     return score, max_iterations, ITERATION_LIMIT
@@ -399,8 +293,8 @@ def score_families(
                 n_configurations *= problem.node[parent, STATES]
         most = max(most, n_configurations)
     rows = largest_size * largest_size
-    pull = np.zeros((n_blocks, largest_size, BLOCK))
-    weights = np.zeros((n_blocks, most, BLOCK))
+    pull = np.zeros((n_blocks, largest_size, STRIDE))
+    weights = np.zeros((n_blocks, most, STRIDE))
     rates = np.zeros(most * rows)
     table = np.zeros(most * rows)
     dwell = np.zeros(most * largest_size)
@@ -455,36 +349,3 @@ def score_families(
                 logs,
                 last_steps,
             )
-
-
-@kernel
-def single_parent_gains(
-    dwell, transitions, own_dwell, own_transitions, size, parent_size, allowed, shape, rate, gains
-):
-    """Gain in Gamma terms of each (child, parent) pair from frozen statistics.
-
-    ``dwell`` (parent states, children·S, parents) and ``transitions`` (parent states,
-    children·S², parents) are products of child moments with parent marginals; ``own_…`` are the
-    totals of the children. Children share ``size``, parents ``parent_size``.
-    """
-    constant = shape * math.log(rate) - math.lgamma(shape)
-    squares = size * size
-    for child in range(gains.shape[0]):
-        base = 0.0
-        for x in range(size):
-            time = own_dwell[child * size + x] + rate
-            for y in range(size):
-                if x != y and allowed[child, x * size + y]:
-                    count = own_transitions[child * squares + x * size + y] + shape
-                    base += constant + math.lgamma(count) - count * math.log(time)
-        for parent in range(gains.shape[1]):
-            total = -base
-            for u in range(parent_size):
-                for x in range(size):
-                    log_time = math.log(max(dwell[u, child * size + x, parent], 0.0) + rate)
-                    for y in range(size):
-                        if x != y and allowed[child, x * size + y]:
-                            count = transitions[u, child * squares + x * size + y, parent]
-                            count = max(count, 0.0) + shape
-                            total += constant + math.lgamma(count) - count * log_time
-            gains[child, parent] = total

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from asterism.kernels._jit import inner, kernel
+from asterism.kernels.anderson import DEPTH, begin_sweep, make_history, remember
 from asterism.kernels.arrays import (
     CONFIGURATIONS,
     DWELL,
@@ -21,20 +22,12 @@ from asterism.kernels.arrays import (
     STATES,
     TABLE,
 )
-from asterism.kernels.messages import make_work, prepare_trajectory
-from asterism.kernels.mixing import (
-    DEPTH,
-    begin_sweep,
-    logarithms,
-    make_history,
-    mix,
-    remember,
-    scale_moments,
-    set_rates,
-)
+from asterism.kernels.buffers import make_work, prepare_trajectory
+from asterism.kernels.mixing import logarithms, mix, set_rates
+from asterism.kernels.moments import moments_range, scale_of_moments, start_moments
 from asterism.kernels.readings import NOTHING, Messages
-from asterism.kernels.solve import EVIDENCE, RESIDUAL, start_moments, sweep_trajectory
 from asterism.kernels.statistics import add_statistics
+from asterism.kernels.sweep import EVIDENCE, RESIDUAL, sweep_trajectory
 
 LOG_OF_ZERO_RATE = -1e12
 
@@ -198,7 +191,9 @@ def solve_marginal(
     moment_history = make_history(moments.shape[0] if accelerate else 0)
     rate_history = make_history(rates.shape[0] if accelerate else 0)
     if accelerate:
-        scale_moments(problem, geometric, moment_history.scale)
+        for d in range(n_trajectories):
+            first, last = moments_range(problem, d)
+            scale_of_moments(problem, geometric, d, moment_history.scale[first:last])
     logs = np.zeros(rates.shape[0] if accelerate else 0)
     gram = np.zeros((DEPTH, DEPTH))
     n_differences = -1  # the first sweep that counts has no predecessor to differ from

@@ -1,132 +1,20 @@
 """Anderson mixing of moments and rates together: marginal dynamics in fewer sweeps.
 
-The state of that iteration is every moment and the logarithm of every rate. From the last few
-differences of its residual (what a sweep changed) and of its image (what a sweep gave) the next
-state is image − Σ γ_i Δimage_i, with γ the least-squares fit of the residual by its differences.
-The differences are kept in single precision: only the way to the fixed point depends on them.
+The state of that iteration is every moment and the logarithm of every rate.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.kernels._jit import inner
-from asterism.kernels.arrays import CONFIGURATIONS, SQUARES, STATES, TABLE
-from asterism.kernels.solve import project_moments, solve_small
+from asterism.kernels.anderson import DEPTH, add_products, fit, remember, step_back
+from asterism.kernels.arrays import CONFIGURATIONS, STATES, TABLE
+from asterism.kernels.moments import project_moments
 
-DEPTH = 4
-_REORDER = {"contract", "reassoc", "nsz"}
 _LARGEST_STEP = 2.0  # no mixed rate is further from its image than this factor's logarithm
-
-
-class History(NamedTuple):
-    """What is remembered of one part of the state."""
-
-    before: NDArray[np.float64]
-    """The state that the last sweep began with."""
-    image: NDArray[np.float64]
-    scale: NDArray[np.float32]
-    """What makes a change dimensionless, so that the unit of time does not matter."""
-    residual: NDArray[np.float32]
-    image_steps: NDArray[np.float32]
-    residual_steps: NDArray[np.float32]
-
-
-@inner(allocates=True)
-def make_history(size):
-    """Room for a part of ``size`` numbers."""
-    return History(
-        np.zeros(size),
-        np.zeros(size),
-        np.ones(size, dtype=np.float32),
-        np.zeros(size, dtype=np.float32),
-        np.zeros((DEPTH, size), dtype=np.float32),
-        np.zeros((DEPTH, size), dtype=np.float32),
-    )
-
-
-@inner
-def scale_moments(problem, geometric, scale):
-    """Times are measured in steps; mean field's off-diagonal moments are numbers already."""
-    n_nodes = problem.node.shape[0] - 1
-    squares = problem.node[n_nodes, SQUARES]
-    for d in range(problem.step_start.shape[0] - 1):
-        first = problem.step_start[d]
-        steps = problem.step_start[d + 1] - first
-        for node in range(n_nodes):
-            size = problem.node[node, STATES]
-            for row in range(size * size):
-                if geometric and row // size != row % size:
-                    continue
-                begin = first * squares + (problem.node[node, SQUARES] + row) * steps
-                for k in range(steps):
-                    scale[begin + k] = 1.0 / problem.width[first + k]
-
-
-@inner
-def begin_sweep(history, state):
-    """Keep the state that a sweep begins with."""
-    for i in range(state.shape[0]):
-        history.before[i] = state[i]
-
-
-@inner(fastmath=_REORDER)
-def remember(history, image, slot):
-    """Store the newest differences in ``slot``; image and residual become the present ones."""
-    image_step = history.image_steps[slot]
-    residual_step = history.residual_steps[slot]
-    for i in range(image.shape[0]):
-        residual = (image[i] - history.before[i]) * history.scale[i]
-        residual_step[i] = residual - history.residual[i]
-        image_step[i] = image[i] - history.image[i]
-        history.residual[i] = residual
-        history.image[i] = image[i]
-
-
-@inner(fastmath=_REORDER)
-def add_products(history, slot, n_kept, gram, right):
-    """Add the inner products that are new: those of the newest difference and of the residual."""
-    newest = history.residual_steps[slot]
-    for j in range(n_kept):
-        step = history.residual_steps[j]
-        with_newest = 0.0
-        with_residual = 0.0
-        for i in range(newest.shape[0]):
-            with_newest += step[i] * newest[i]
-            with_residual += step[i] * history.residual[i]
-        gram[slot, j] += with_newest
-        right[j] += with_residual
-
-
-@inner(fastmath=_REORDER)
-def step_back(history, state, n_kept, gamma):
-    """state = image − Σ γ_i Δimage_i."""
-    for j in range(n_kept):
-        step = history.image_steps[j]
-        for i in range(state.shape[0]):
-            state[i] -= gamma[j] * step[i]
-
-
-@inner(allocates=True)
-def fit(gram, right, n_kept, gamma):
-    """Least squares by the normal equations, slightly damped; False where nothing moved."""
-    matrix = np.empty((n_kept, n_kept))
-    trace = 0.0
-    for i in range(n_kept):
-        trace += gram[i, i]
-        gamma[i] = right[i]
-        for j in range(n_kept):
-            matrix[i, j] = gram[i, j]
-    if not trace > 0.0:
-        return False
-    for i in range(n_kept):
-        matrix[i, i] += 1e-12 * trace
-    solve_small(matrix, gamma, n_kept)
-    return True
 
 
 @inner

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 from asterism.kernels._jit import inner, kernel
+from asterism.kernels.vectors import largest_of
 
 _SMALL_NORM = 0.5
 _TAYLOR_TERMS = 16
@@ -28,13 +29,12 @@ def two_state_series(generator, width, count, coefficients, propagator, log_scal
     With μ = tr A / 2, B = A − μ and δ² = −det B: exp(A h) = e^{μh} (c + s B), where c = cosh δh and
     s = sinh(δh)/δ. ``coefficients`` receives c, s and g = (h c − s)/δ².
     """
-    largest = 0.0
     for k in range(count):
         half = 0.5 * (generator[0, k] - generator[3, k])
         q = (half * half + generator[1, k] * generator[2, k]) * width[k] * width[k]
         coefficients[0, k] = q
-        largest = max(largest, q)
-    if not largest <= _SERIES_LIMIT:
+        coefficients[1, k] = q
+    if not largest_of(coefficients[1], count) <= _SERIES_LIMIT:
         return False
     for k in range(count):
         h = width[k]

@@ -30,7 +30,7 @@ from asterism.kernels.arrays import (
     TO,
     VALUES,
 )
-from asterism.kernels.messages import BLOCK
+from asterism.kernels.buffers import BLOCK
 
 FloatArray = NDArray[np.float64]
 SmallIntArray = NDArray[np.int32]

@@ -1,13 +1,10 @@
 """Sweeps over all nodes until the messages of a trajectory agree, with acceleration.
 
-Plain Gauss–Seidel sweeps come first: at weak and moderate coupling they are done in a few. If
-they are not, Anderson mixing extrapolates from the last differences of the sweep map. When the
-residual stops falling, the history is dropped and the updates are damped. Whatever is mixed is
-projected back to what moments can be: non-negative, diagonals summing to the step. Differences are
-kept in single precision: only the way to the fixed point depends on them.
-
-Few functions contain the whole sweep, on purpose: numba optimises a kernel together with
-everything it calls, so each further level would cost its compilation again.
+Plain Gauss–Seidel sweeps come first: at weak and moderate coupling they are done in a few. Where
+each sweep removes too little of the residual, Anderson mixing extrapolates from the last
+differences of the sweep map. When the residual stops falling, the history is dropped and the
+updates are damped. Whatever is mixed is projected back to what moments can be: non-negative,
+diagonals summing to the step.
 """
 
 from __future__ import annotations
@@ -17,39 +14,18 @@ import math
 import numpy as np
 
 from asterism.kernels._jit import inner, kernel
-from asterism.kernels.arrays import (
-    FIRST,
-    IS_EXOGENOUS,
-    IS_JUMP,
-    LAST,
-    MARGINAL,
-    MEMBER_NODE,
-    MEMBERS,
-    SPAN,
-    SQUARES,
-    STATE,
-    STATES,
+from asterism.kernels.anderson import DEPTH, begin_sweep, make_history, mix_alone
+from asterism.kernels.arrays import MARGINAL, MEMBERS
+from asterism.kernels.buffers import make_work, prepare_trajectory
+from asterism.kernels.moments import (
+    moments_range,
+    project_moments,
+    scale_of_moments,
+    start_moments,
 )
-from asterism.kernels.averages import moments_begin
-from asterism.kernels.links import link_expectation
-from asterism.kernels.messages import (
-    apply_spans,
-    backward_pass,
-    evaluate_marks,
-    forward_pass,
-    make_work,
-    node_generator,
-    prepare_trajectory,
-    store_moments,
-)
-from asterism.kernels.readings import (
-    MESSAGES,
-    NOTHING,
-    keep_first_backward,
-    read_known_node,
-    read_node,
-)
+from asterism.kernels.readings import NOTHING
 from asterism.kernels.statistics import add_statistics
+from asterism.kernels.sweep import DATA, EVIDENCE, JUMPS, RESIDUAL, START, sweep_trajectory
 
 # how an iteration ended
 CONVERGED = 0
@@ -58,13 +34,7 @@ IMPOSSIBLE = 2
 GUARD = 3
 NOT_FINITE = 4
 
-# columns of the totals and integers that iterations fill per trajectory
-EVIDENCE = 0
-DATA = 1
-START = 2
-JUMPS = 3
-RESIDUAL = 4
-N_TOTALS = 5
+# columns of the integers that an iteration fills per trajectory (totals: see ``sweep``)
 SWEEPS = 0
 STATUS = 1
 BAD_NODE = 2
@@ -75,198 +45,7 @@ _PLAIN_SWEEPS = 5
 # mixing needs eight more copies of the moments: where they are many it is the last resort
 _MANY_MOMENTS = 4_000_000
 _MORE_PLAIN_SWEEPS = 20
-_DEPTH = 4
-_REORDER = {"contract", "reassoc", "nsz"}
-
-
-@inner
-def start_moments(problem, trajectory, moments):
-    """Uninformed moments: uniform marginals; known states where they are known throughout."""
-    n_nodes = problem.node.shape[0] - 1
-    first_step = problem.step_start[trajectory]
-    steps = problem.step_start[trajectory + 1] - first_step
-    for node in range(n_nodes):
-        size = problem.node[node, STATES]
-        begin = moments_begin(problem, trajectory, node)
-        for row in range(size * size):
-            for k in range(steps):
-                moments[begin + row * steps + k] = problem.width[first_step + k] / size
-        pair = trajectory * n_nodes + node
-        for i in range(problem.pair[pair, SPAN], problem.pair[pair + 1, SPAN]):
-            state = problem.span[i, STATE]
-            for k in range(problem.span[i, FIRST], problem.span[i, LAST]):
-                for row in range(size * size):
-                    moments[begin + row * steps + k] = 0.0
-                known = begin + (state * size + state) * steps
-                moments[known + k] = problem.width[first_step + k]
-
-
-@inner
-def project_moments(problem, trajectory, moments):
-    """Make mixed moments legal: no negative entry, each step's diagonal sums to its width."""
-    first_step = problem.step_start[trajectory]
-    steps = problem.step_start[trajectory + 1] - first_step
-    for node in range(problem.node.shape[0] - 1):
-        size = problem.node[node, STATES]
-        begin = moments_begin(problem, trajectory, node)
-        for i in range(begin, begin + size * size * steps):
-            moments[i] = max(moments[i], 0.0)
-        for k in range(steps):
-            total = 0.0
-            for x in range(size):
-                total += moments[begin + (x * size + x) * steps + k]
-            width = problem.width[first_step + k]
-            for x in range(size):
-                diagonal = begin + (x * size + x) * steps + k
-                if total > 0.0:
-                    moments[diagonal] *= width / total
-                else:
-                    moments[diagonal] = width / size
-
-
-@inner(fastmath=_REORDER)
-def _dot(a, b):
-    total = 0.0
-    for i in range(a.shape[0]):
-        total += a[i] * b[i]
-    return total
-
-
-@inner
-def solve_small(matrix, right, n):
-    """Gaussian elimination in place for a small, positive definite system."""
-    for i in range(n):
-        for j in range(i + 1, n):
-            factor = matrix[j, i] / matrix[i, i]
-            for k in range(i, n):
-                matrix[j, k] -= factor * matrix[i, k]
-            right[j] -= factor * right[i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            right[i] -= matrix[i, k] * right[k]
-        right[i] /= matrix[i, i]
-
-
-@inner(allocates=True)
-def _anderson_step(current, residual_steps, image_steps, residual, depth):
-    """current −= image_steps γ, with γ the least-squares fit of the residual by its differences."""
-    gram = np.empty((depth, depth))
-    gamma = np.empty(depth)
-    trace = 0.0
-    for i in range(depth):
-        gamma[i] = _dot(residual_steps[i], residual)
-        for j in range(i + 1):
-            gram[i, j] = _dot(residual_steps[i], residual_steps[j])
-            gram[j, i] = gram[i, j]
-        trace += gram[i, i]
-    if not trace > 0.0:
-        return
-    for i in range(depth):
-        gram[i, i] += 1e-12 * trace
-    solve_small(gram, gamma, depth)
-    for i in range(depth):
-        column = image_steps[i]
-        for k in range(current.shape[0]):
-            current[k] -= gamma[i] * column[k]
-
-
-@inner
-def _make_dimensionless(problem, trajectory, change):
-    """Divide the diagonal rows of a change of moments by the width of their steps.
-
-    Mean field keeps times on the diagonal and numbers of transitions off it: without this the
-    least-squares fit would weigh them by the unit of time.
-    """
-    first_step = problem.step_start[trajectory]
-    steps = problem.step_start[trajectory + 1] - first_step
-    for node in range(problem.node.shape[0] - 1):
-        size = problem.node[node, STATES]
-        for x in range(size):
-            begin = (problem.node[node, SQUARES] + x * size + x) * steps
-            for k in range(steps):
-                change[begin + k] /= problem.width[first_step + k]
-
-
-@inner
-def _link_totals(problem, rates, trajectory):
-    """(correction of F, E[ln L] of joint measurements, Σ G_e of jumps) of one trajectory."""
-    correction = 0.0
-    joint = 0.0
-    jumps = 0.0
-    for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
-        expectation = link_expectation(problem, rates, link)
-        # every member beyond the first that received a factor counted the evidence once more
-        for member in range(problem.link[link, MEMBERS] + 1, problem.link[link + 1, MEMBERS]):
-            if problem.node[problem.member[member, MEMBER_NODE], IS_EXOGENOUS] == 0:
-                correction -= expectation
-        if problem.link[link, IS_JUMP] == 1:
-            jumps += expectation
-        else:
-            joint += expectation
-    return correction, joint, jumps
-
-
-@inner(inline="always")
-def sweep_trajectory(
-    problem,
-    rates,
-    table,
-    initial,
-    geometric,
-    with_pull,
-    damping,
-    moments,
-    trajectory,
-    work,
-    totals,
-    reading,
-    messages,
-    at_points,
-):
-    """Update every node of one trajectory once, in order (Gauss–Seidel).
-
-    ``totals[trajectory]`` receives F by the fixed-point identity Σ_n (ln Z_n − ∫ Σ m ψ), with the
-    corrections of linked evidence, its data and initial terms and the residual. ``reading`` says
-    what goes to ``messages`` or ``at_points``; with ``damping`` zero the moments stay as they are.
-    Returns node and grid point of impossible evidence, or −1 and −1.
-    """
-    evidence = 0.0
-    data = 0.0
-    start = 0.0
-    residual = 0.0
-    for node in range(problem.node.shape[0] - 1):
-        if problem.node[node, IS_EXOGENOUS] == 1:
-            read_known_node(problem, trajectory, node, reading, messages, at_points)
-            continue
-        node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work)
-        clamped = apply_spans(problem, trajectory, node, work)
-        evaluate_marks(problem, rates, trajectory, node, work)
-        log_z, bad_point = backward_pass(problem, initial, trajectory, node, work)
-        if bad_point >= 0:
-            totals[trajectory, EVIDENCE] = -math.inf
-            return node, bad_point
-        if reading == MESSAGES:
-            keep_first_backward(problem, node, messages, work)
-        node_data, node_start = forward_pass(problem, initial, trajectory, node, work)
-        if reading != NOTHING and not read_node(
-            problem, trajectory, node, clamped, reading, messages, at_points, work
-        ):
-            totals[trajectory, EVIDENCE] = -math.inf
-            return node, 0
-        change, pull_mass = store_moments(
-            problem, moments, geometric, damping, clamped, trajectory, node, work
-        )
-        evidence += log_z - pull_mass
-        data += node_data
-        start += node_start
-        residual = max(residual, change)
-    correction, joint, jumps = _link_totals(problem, rates, trajectory)
-    totals[trajectory, EVIDENCE] = evidence + correction
-    totals[trajectory, DATA] = data + joint
-    totals[trajectory, START] = start
-    totals[trajectory, JUMPS] = jumps
-    totals[trajectory, RESIDUAL] = residual
-    return -1, -1
+_SLOW = 0.3  # share of the residual that a sweep may leave before mixing pays
 
 
 @inner
@@ -316,23 +95,16 @@ def iterate(
     than that. ``reading`` (see ``readings``) asks for what the last sweep's messages say: with
     ``damping_at_start`` zero and one sweep that is all that happens.
     """
-    n_nodes = problem.node.shape[0] - 1
-    squares = problem.node[n_nodes, SQUARES]
     longest = 1
     for trajectory in chosen:
         steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
         longest = max(longest, steps)
     work = make_work(problem, longest)
-    before = np.empty(0)
-    residual_now = np.empty(0)
-    residual_last = np.empty(0)
-    image_last = np.empty(0)
-    residual_steps = np.empty((0, 0), dtype=np.float32)
-    image_steps = np.empty((0, 0), dtype=np.float32)
+    memory = make_history(0)
+    gram = np.zeros((DEPTH, DEPTH))
     for trajectory in chosen:
-        current = moments[
-            problem.step_start[trajectory] * squares : problem.step_start[trajectory + 1] * squares
-        ]
+        first_moment, last_moment = moments_range(problem, trajectory)
+        current = moments[first_moment:last_moment]
         prepare_trajectory(problem, trajectory, work)
         if restart:
             start_moments(problem, trajectory, moments)
@@ -345,27 +117,19 @@ def iterate(
         plain_sweeps = _PLAIN_SWEEPS
         if current.shape[0] > _MANY_MOMENTS:
             plain_sweeps = _MORE_PLAIN_SWEEPS
-        n_kept = 0
-        has_last = False
+        accelerating = False
+        n_differences = -1
         best = math.inf
         stalled = 0
         previous = math.inf
+        last = math.inf
         status = SWEEP_LIMIT
         bad_node = -1
         bad_point = -1
         sweep = 0
         while sweep < max_sweeps and status == SWEEP_LIMIT:
-            accelerate = sweep >= plain_sweeps and damping == 1.0
-            if accelerate:
-                if before.shape[0] != current.shape[0]:
-                    before = np.empty(current.shape[0])
-                    residual_now = np.empty(current.shape[0])
-                    residual_last = np.empty(current.shape[0])
-                    image_last = np.empty(current.shape[0])
-                    residual_steps = np.empty((_DEPTH, current.shape[0]), dtype=np.float32)
-                    image_steps = np.empty((_DEPTH, current.shape[0]), dtype=np.float32)
-                for i in range(current.shape[0]):
-                    before[i] = current[i]
+            if accelerating:
+                begin_sweep(memory, current)
             bad_node, bad_point = sweep_trajectory(
                 problem,
                 rates,
@@ -415,30 +179,19 @@ def iterate(
                 damping = max(0.1, 0.6 * damping)
                 stalled = 0
                 best = residual
-                n_kept = 0
-                has_last = False
+                accelerating = False
                 continue
-            if not accelerate or sweep >= max_sweeps:
-                continue
-            for i in range(current.shape[0]):
-                residual_now[i] = current[i] - before[i]
-            if geometric:
-                _make_dimensionless(problem, trajectory, residual_now)
-            if has_last:
-                slot = n_kept % _DEPTH
-                for i in range(current.shape[0]):
-                    residual_steps[slot, i] = residual_now[i] - residual_last[i]
-                    image_steps[slot, i] = current[i] - image_last[i]
-                n_kept += 1
-            for i in range(current.shape[0]):
-                residual_last[i] = residual_now[i]
-                image_last[i] = current[i]
-            has_last = True
-            if n_kept > 0:
-                _anderson_step(
-                    current, residual_steps, image_steps, residual_now, min(n_kept, _DEPTH)
-                )
-                project_moments(problem, trajectory, moments)
+            if accelerating and sweep < max_sweeps:
+                if mix_alone(memory, current, n_differences, gram):
+                    project_moments(problem, trajectory, moments)
+                n_differences += 1
+            elif sweep >= plain_sweeps and damping == damping_at_start and residual > _SLOW * last:
+                accelerating = True
+                n_differences = -1
+                if memory.before.shape[0] != current.shape[0]:
+                    memory = make_history(current.shape[0])
+                scale_of_moments(problem, geometric, trajectory, memory.scale)
+            last = residual
         if counting:
             add_statistics(problem, rates, geometric, moments, trajectory, dwell, transitions, work)
             if sweep > 0:

@@ -12,9 +12,10 @@ from asterism.kernels.arrays import (
     STATES,
     TABLE,
 )
-from asterism.kernels.averages import configuration_weights, moments_begin
+from asterism.kernels.averages import configuration_weights
+from asterism.kernels.buffers import BLOCK
 from asterism.kernels.links import add_jump_statistics
-from asterism.kernels.messages import BLOCK
+from asterism.kernels.moments import moments_begin
 
 _REORDER = {"contract", "reassoc", "nsz"}
 

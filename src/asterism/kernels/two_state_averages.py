@@ -7,11 +7,11 @@ four products. A parent that is missing counts as always being in state 0.
 
 from __future__ import annotations
 
-from asterism.kernels._jit import inner
+from asterism.kernels._jit import inlined
 from asterism.kernels.arrays import CONFIGURATIONS, IS_SUMMARY, PARENTS, STATES, TABLE
 
 
-@inner
+@inlined
 def is_two_state_family(problem, node):
     """Whether the node and its parents, two at most, all have two states."""
     n_parents = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
@@ -23,7 +23,7 @@ def is_two_state_family(problem, node):
     )
 
 
-@inner
+@inlined
 def _strides(problem, node, first_parent):
     """Offsets, in the node's table, of state 1 of the parent in that slot and of the other parent.
 
@@ -35,7 +35,7 @@ def _strides(problem, node, first_parent):
     return (4 * n_parents, 0)
 
 
-@inner
+@inlined
 def probability_of_state_one(time, inverse_width, first, count, out):
     """m(1) of each step from the time that a parent spends in state 1."""
     inverse = inverse_width[first : first + count]
@@ -43,7 +43,7 @@ def probability_of_state_one(time, inverse_width, first, count, out):
         out[k] = min(time[k] * inverse[k], 1.0)
 
 
-@inner
+@inlined
 def average_two_state_table(problem, table, node, p, q, count, out):
     """out(x,y) = Σ_u m^u table(u,x,y); ``p`` and ``q``: the parents' probabilities of state 1."""
     begin = problem.node[node, TABLE]
@@ -60,7 +60,7 @@ def average_two_state_table(problem, table, node, p, q, count, out):
             here[k] = (1.0 - p[k]) * low + p[k] * high
 
 
-@inner
+@inlined
 def add_pull_of_two_state_child(problem, table, child, slot, moments, row, steps, count, q, pull):
     """Add h ψ(x') of one child, whose moments on these steps begin at ``row``.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.kernels._jit import kernel
+from asterism.kernels._jit import inlined, kernel
 
 
 @kernel
@@ -67,3 +67,18 @@ def doubled(array):
     for i in range(len(array)):
         result[i] = array[i]
     return result
+
+
+@inlined
+def largest_of(values, count):
+    """The largest of some numbers ≥ 0, or NaN if there is one; ``values[0]`` is overwritten.
+
+    Such numbers are ordered like the integers with the same bits, and the largest of integers can
+    be found with vector instructions.
+    """
+    bits = values.view(np.int64)
+    largest = np.int64(0)
+    for k in range(count):
+        largest = max(largest, bits[k])
+    bits[0] = largest
+    return values[0]

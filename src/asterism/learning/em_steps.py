@@ -18,6 +18,7 @@ from asterism.inference.evidence import Evidence, FloatArray, IntArray, Points
 from asterism.inference.exact import exact_expectations, prepare
 from asterism.inference.exact_posterior import diagonal_index
 from asterism.inference.joint_pattern import JOINT_LIMIT
+from asterism.inference.parameters import Parameters
 from asterism.inference.point_values import point_marginals, set_log_likelihoods
 from asterism.inference.refine import solve_on_grids
 from asterism.kernels.solve import CONVERGED
@@ -111,7 +112,7 @@ class VariationalStep:
         solution = solve_on_grids(
             watched,
             network,
-            variational.Parameters.of(network, method),
+            Parameters.of(network, method),
             tolerance,
             time_step,
             MAX_SWEEPS,
@@ -127,9 +128,7 @@ class VariationalStep:
         self, rates: FloatArray, initial: FloatArray, log_likelihood: FloatArray
     ) -> Expected:
         flat = self._spread(log_likelihood)
-        parameters = variational.Parameters.of(
-            CompiledNetwork(self._graph, rates, initial), self._method
-        )
+        parameters = Parameters.of(CompiledNetwork(self._graph, rates, initial), self._method)
         n_trajectories = sum(len(part.trajectories) for part in self._parts)
         log_evidence = np.zeros(n_trajectories)
         points = np.zeros(self._n_values)
@@ -137,7 +136,7 @@ class VariationalStep:
         settled = True
         for part in self._parts:
             set_log_likelihoods(part.batch, flat[part.values])
-            outcome = variational.run(
+            outcome, found = variational.run(
                 part.batch,
                 parameters,
                 restart=False,
@@ -148,7 +147,6 @@ class VariationalStep:
             log_evidence[part.trajectories] = outcome.evidence
             if self._with_points:
                 points[part.values] = point_marginals(part.batch, parameters, self._n_jobs)
-            found = variational.expected_statistics(part.batch, parameters, self._n_jobs)
             dwell = dwell + found[0] if len(dwell) else found[0]
             transitions = transitions + found[1] if len(transitions) else found[1]
             settled = settled and bool((outcome.status == CONVERGED).all())

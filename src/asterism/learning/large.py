@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from asterism.inference.batch import sum_in_order
 from asterism.inference.evidence import FloatArray
+from asterism.inference.parameters import Parameters
 from asterism.inference.sweeps import Counts, make_counts, make_progress, sweep
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import marginal
 from asterism.kernels.arrays import Problem
-from asterism.kernels.solve import BAD_NODE, EVIDENCE, IMPOSSIBLE, RESIDUAL, STATUS
+from asterism.kernels.solve import BAD_NODE, IMPOSSIBLE, STATUS
+from asterism.kernels.sweep import EVIDENCE, RESIDUAL
 from asterism.learning.extrapolation import Extrapolation
 
 _CHUNKS = 16
@@ -82,10 +84,7 @@ def solve_in_threads(
         counts = make_counts(problem)
         sweep(
             problem,
-            unknowns.rates,
-            unknowns.table,
-            unknowns.initial,
-            geometric,
+            Parameters(unknowns.rates, unknowns.table, unknowns.initial, geometric),
             unknowns.moments,
             first,
             last,

@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
-from asterism.inference.batch import Batch, ImpossibleEvidence
+from asterism.inference.batch import Batch, ImpossibleEvidence, make_batch
 from asterism.inference.evidence import Evidence, FloatArray
-from asterism.inference.grid import build_even_grid, build_grid, find_breakpoints
-from asterism.inference.layout import build_problem, edge_array, geometric_table, node_array
-from asterism.inference.memory import require_memory
+from asterism.inference.layout import edge_array, geometric_table, lay_out_evidence, node_array
 from asterism.kernels import marginal
 from asterism.kernels.arrays import DWELL, TABLE, Problem
-from asterism.kernels.solve import N_TOTALS
+from asterism.kernels.sweep import N_TOTALS
 from asterism.learning.large import Ending, Unknowns, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.model.priors import GammaPrior
@@ -222,7 +220,8 @@ class Scorer:
     def _problem(self, graph: CompiledGraph) -> Problem:
         """The evidence with another graph; rebuilt where exactly timed jumps link families."""
         if len(self.base.problem.link) > 1:
-            return build_problem(self.evidence, graph, self.base.breakpoints, self.base.grid)
+            layout = lay_out_evidence(self.evidence, graph, self.base.layout.breakpoints)
+            return layout.on_grid(self.base.grid)
         return self.base.problem._replace(
             node=node_array(graph, self.evidence.exogenous), edge=edge_array(graph)
         )
@@ -278,18 +277,7 @@ def make_scorer(
 ) -> Scorer:
     """Lay the evidence out on a grid once; ``step`` is in relaxation times."""
     graph = compile_graph(list(n_states), [[] for _ in n_states])
-    breakpoints = find_breakpoints(evidence)
-    if time_step is not None:
-        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step)
-    else:
-        grid = build_grid(breakpoints, evidence.n_trajectories, relaxation_rate, step)
-    squares = int((graph.n_states**2).sum())
-    n_bytes = 8.0 * squares * int(grid.step_start[-1])
-    require_memory(3.0 * n_bytes, "the messages of all trajectories", "a larger time_step")
-    problem = build_problem(evidence, graph, breakpoints, grid)
-    base = Batch(
-        evidence, breakpoints, grid, graph, problem, np.empty(squares * int(grid.step_start[-1]))
-    )
+    base = make_batch(evidence, graph, relaxation_rate, step, time_step=time_step, copies=3)
     return Scorer(
         evidence=evidence,
         n_states=tuple(int(s) for s in n_states),

@@ -27,6 +27,7 @@ from asterism.inference.evidence import FloatArray, IntArray
 from asterism.inference.memory import require_memory
 from asterism.inference.threads import chunks
 from asterism.kernels import local
+from asterism.kernels.screening_gains import single_parent_gains
 from asterism.learning.families import family_tuple
 from asterism.learning.journal import context_of
 from asterism.learning.parallel import SharedInput, map_tasks
@@ -260,7 +261,7 @@ def _gains(
             # the states of a parent exclude each other and one of them holds
             products[-1] = total[:, None] - products[:-1].sum(axis=0)
             found = np.empty((len(block), len(some)))
-            local.single_parent_gains(
+            single_parent_gains(
                 np.ascontiguousarray(products[:, diagonal]),
                 products,
                 total[diagonal],

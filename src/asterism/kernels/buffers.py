@@ -1,0 +1,76 @@
+"""The buffers in which one thread updates a node, block of steps by block of steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.kernels._jit import inlined, inner
+from asterism.kernels.arrays import CONFIGURATIONS, INITIAL, MARK, STATES
+
+BLOCK = 256
+# rows that begin at multiples of a large power of two would compete for the same lines of the cache
+STRIDE = BLOCK + 8
+
+FloatArray = NDArray[np.float64]
+
+
+class Work(NamedTuple):
+    """Buffers of one thread."""
+
+    steps: FloatArray
+    """(blocks, rows, BLOCK): what is kept of every step of the node at hand. With S states the
+    rows are: generator (S²), propagator (S²), coefficients (3), log scale (1), ψ (S), forward
+    message at the start of the step (S), backward message at its end (S)."""
+    is_closed: NDArray[np.bool_]
+    """Per block, whether the closed form of two states applied."""
+    inverse_width: FloatArray
+    clamp: NDArray[np.int64]
+    """Known state on each step, or −1; valid only while a node with spans is at hand."""
+    configurations: FloatArray
+    """(2, configurations, BLOCK): weights, and room to compute them."""
+    matrices: FloatArray
+    """(9, S², BLOCK): room for matrix functions; the last holds fresh moments."""
+    marks: FloatArray
+    """(marks, 2S + 1): values of the node's marks, the logarithm of their scale, and for fixed
+    marks the logarithms of the values."""
+    message: FloatArray
+    """(2, S): the running message and one more vector."""
+    starts: FloatArray
+    """Marginals at the start of the trajectory at hand, one entry per node and state."""
+
+
+@inner(allocates=True)
+def make_work(problem, max_steps):
+    """Allocate the buffers for trajectories of up to ``max_steps`` steps."""
+    size = 0
+    n_configurations = 1
+    for n in range(problem.node.shape[0] - 1):
+        size = max(size, problem.node[n, STATES])
+        n_configurations = max(n_configurations, problem.node[n, CONFIGURATIONS])
+    n_marks = 1
+    for i in range(problem.pair.shape[0] - 1):
+        n_marks = max(n_marks, problem.pair[i + 1, MARK] - problem.pair[i, MARK])
+    blocks = (max_steps + BLOCK - 1) // BLOCK
+    rows = size * size
+    return Work(
+        np.zeros((blocks, 2 * rows + 4 + 3 * size, STRIDE)),
+        np.zeros(blocks, dtype=np.bool_),
+        np.zeros(max_steps),
+        np.zeros(max_steps, dtype=np.int64),
+        np.zeros((2, n_configurations + 1, STRIDE)),
+        np.zeros((9, rows, STRIDE)),
+        np.zeros((n_marks, 2 * size + 1)),
+        np.zeros((2, size)),
+        np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
+    )
+
+
+@inlined
+def prepare_trajectory(problem, trajectory, work):
+    """Fill the reciprocal step widths of this trajectory."""
+    first = problem.step_start[trajectory]
+    for k in range(problem.step_start[trajectory + 1] - first):
+        work.inverse_width[k] = 1.0 / problem.width[first + k]

@@ -1,0 +1,218 @@
+"""The steps of one node: generators and propagators before the messages pass, moments after.
+
+Updating a node: average its generator over its parents and collect ψ from its children
+(``averages``), propagate every step (``propagate``), run the messages (``passes``), and store the
+moments W of every step. For mean field the off-diagonal moments are multiplied by the averaged
+rates, i.e. they hold the expected transitions of the step.
+"""
+
+from __future__ import annotations
+
+import math
+
+from asterism.kernels._jit import inlined, inner
+from asterism.kernels.arrays import CHILD, CHILDREN, FIRST, LAST, SLOT, SPAN, STATE, STATES
+from asterism.kernels.averages import add_pull_of_child, average_over_parents
+from asterism.kernels.buffers import BLOCK
+from asterism.kernels.moments import moments_begin
+from asterism.kernels.propagate import (
+    general_moments,
+    general_propagator,
+    two_state_moments,
+    two_state_series,
+)
+from asterism.kernels.vectors import largest_of
+
+# sums over time may be reordered, so that they vectorise
+_REORDER = {"contract", "reassoc", "nsz"}
+
+
+@inner(inline="always")
+def propagate_block(size, width, block, count, work):
+    """Propagators of a block of steps from its generators, both in ``work.steps``."""
+    rows = size * size
+    here = work.steps[block]
+    generator = here[:rows]
+    propagator = here[rows : 2 * rows]
+    log_scale = here[2 * rows + 3]
+    closed = False
+    if size == 2:
+        coefficients = here[2 * rows : 2 * rows + 3]
+        closed = two_state_series(generator, width, count, coefficients, propagator, log_scale)
+    work.is_closed[block] = closed
+    if not closed:
+        general_propagator(generator, width, size, count, propagator, log_scale, work.matrices)
+
+
+@inner(inline="always")
+def step_moments(size, width, first, count, clamped, work):
+    """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[8]``."""
+    rows = size * size
+    here = work.steps[first // BLOCK]
+    generator = here[:rows]
+    forward = here[2 * rows + 4 + size : 2 * rows + 4 + 2 * size]
+    backward = here[2 * rows + 4 + 2 * size : 2 * rows + 4 + 3 * size]
+    fresh = work.matrices[8]
+    if work.is_closed[first // BLOCK]:
+        coefficients = here[2 * rows : 2 * rows + 3]
+        two_state_moments(generator, width, count, coefficients, forward, backward, fresh)
+    else:
+        general_moments(generator, width, size, count, forward, backward, fresh, work.matrices)
+    if clamped:
+        for k in range(count):
+            state = work.clamp[first + k]
+            if state >= 0:
+                for row in range(rows):
+                    fresh[row, k] = 0.0
+                fresh[state * size + state, k] = width[k]
+
+
+@inlined
+def node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work):
+    """Averaged generator (off-diagonal) with exit rates and ψ on the diagonal, and its propagator.
+
+    The equations: A(x,y) = E[R(x,y)] (star) or exp E[ln R(x,y)] (mean field, ``geometric``),
+    A(x,x) = E[R(x,x)] + ψ(x). ψ itself is kept too.
+    """
+    size = problem.node[node, STATES]
+    rows = size * size
+    first_step = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first_step
+    for block in range((steps + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        count = min(BLOCK, steps - first)
+        steps_here = work.steps[block]
+        generator = steps_here[:rows]
+        pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
+        average_over_parents(
+            problem,
+            moments,
+            table,
+            trajectory,
+            node,
+            first,
+            count,
+            work.inverse_width,
+            work.configurations[0],
+            work.configurations[1],
+            generator,
+        )
+        if geometric:
+            for x in range(size):
+                for y in range(size):
+                    if x != y:
+                        for k in range(count):
+                            generator[x * size + y, k] = math.exp(generator[x * size + y, k])
+        for x in range(size):
+            for k in range(count):
+                pull[x, k] = 0.0
+        if with_pull:
+            for edge in range(problem.node[node, CHILDREN], problem.node[node + 1, CHILDREN]):
+                add_pull_of_child(
+                    problem,
+                    moments,
+                    table,
+                    trajectory,
+                    problem.edge[edge, CHILD],
+                    problem.edge[edge, SLOT],
+                    first,
+                    count,
+                    work.inverse_width,
+                    work.configurations[0],
+                    work.configurations[1],
+                    pull,
+                )
+            inverse = work.inverse_width[first : first + count]
+            for x in range(size):
+                for k in range(count):
+                    pull[x, k] *= inverse[k]
+                    generator[x * size + x, k] += pull[x, k]
+        width = problem.width[first_step + first : first_step + first + count]
+        propagate_block(size, width, block, count, work)
+
+
+@inlined
+def apply_spans(problem, trajectory, node, work):
+    """On steps where the state is known, keep only that state alive; True if there are any."""
+    n_nodes = problem.node.shape[0] - 1
+    pair = trajectory * n_nodes + node
+    begin = problem.pair[pair, SPAN]
+    end = problem.pair[pair + 1, SPAN]
+    if begin == end:
+        return False
+    size = problem.node[node, STATES]
+    rows = size * size
+    first_step = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first_step
+    for k in range(steps):
+        work.clamp[k] = -1
+    for i in range(begin, end):
+        state = problem.span[i, STATE]
+        diagonal = state * size + state
+        for k in range(problem.span[i, FIRST], problem.span[i, LAST]):
+            work.clamp[k] = state
+            block = k // BLOCK
+            j = k % BLOCK
+            for row in range(size * size):
+                work.steps[block, rows + row, j] = 0.0
+            work.steps[block, rows + diagonal, j] = 1.0
+            work.steps[block, 2 * rows + 3, j] = (
+                work.steps[block, diagonal, j] * problem.width[first_step + k]
+            )
+    return True
+
+
+@inlined(fastmath=_REORDER)
+def store_moments(problem, moments, geometric, damping, clamped, trajectory, node, work):
+    """W of each step, mixed into ``moments`` with weight ``damping``; (residual, ∫ Σ m ψ).
+
+    The residual is the largest change of an averaged marginal or of a step's expected transitions.
+    """
+    size = problem.node[node, STATES]
+    rows = size * size
+    begin = moments_begin(problem, trajectory, node)
+    first_step = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first_step
+    residual = 0.0
+    pull_mass = 0.0
+    fresh = work.matrices[8]
+    keep = 1.0 - damping
+    for block in range((steps + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        count = min(BLOCK, steps - first)
+        width = problem.width[first_step + first : first_step + first + count]
+        steps_here = work.steps[block]
+        generator = steps_here[:rows]
+        pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
+        step_moments(size, width, first, count, clamped, work)
+        inverse = work.inverse_width[first : first + count]
+        change = work.matrices[7, 0]  # the largest of each step, over pairs of states
+        for k in range(count):
+            change[k] = 0.0
+        for x in range(size):
+            for y in range(size):
+                row = x * size + y
+                new = fresh[row]
+                place = begin + row * steps + first
+                old = moments[place : place + count]
+                if x == y:
+                    here = pull[x]
+                    for k in range(count):
+                        change[k] = max(change[k], abs(new[k] - old[k]) * inverse[k])
+                    for k in range(count):
+                        pull_mass += new[k] * here[k]
+                elif geometric:
+                    for k in range(count):
+                        new[k] *= generator[row, k]
+                        change[k] = max(change[k], abs(new[k] - old[k]))
+                else:
+                    for k in range(count):
+                        change[k] = max(change[k], abs(new[k] - old[k]) * generator[row, k])
+                if damping == 1.0:
+                    for k in range(count):
+                        old[k] = new[k]
+                elif damping > 0.0:
+                    for k in range(count):
+                        old[k] = keep * old[k] + damping * new[k]
+        residual = max(residual, largest_of(change, count))
+    return residual, pull_mass
