@@ -12,18 +12,19 @@
 
 from __future__ import annotations
 
-import argparse
-import csv
-import resource
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
+from common import (
+    Row,
+    best_of,
+    gain_of_independent_loops,
+    option_parser,
+    peak_gigabytes,
+    show_and_write,
+)
 
 import asterism as am
 from asterism.inference.threads import n_threads
@@ -34,7 +35,6 @@ from asterism.learning.screened import local_scores
 from asterism.learning.search import SearchState, SearchTask
 from asterism.model.graphs import random_parents
 
-Row = tuple[str, float, str]
 TABLE_ROWS = [
     (k_max, n_trajectories, sigma)
     for k_max in (1, 2)
@@ -120,7 +120,6 @@ def against_all_families(n_nodes: int, n_sampled: int, n_trajectories: int) -> l
     exhaustive = accuracy(network, edge_probabilities(task, everything))
     n_families = sum(len(rows) for rows in families.values())
     per_family = all_seconds / n_nodes * n_sampled / n_families
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return [
         ("nodes", n_nodes, ""),
         ("trajectories", n_trajectories, ""),
@@ -136,7 +135,7 @@ def against_all_families(n_nodes: int, n_sampled: int, n_trajectories: int) -> l
         ("AUPR of all families", exhaustive[1], ""),
         ("milliseconds per local solve on one thread", 1e3 * per_family, ""),
         ("hours per million families on one thread", 1e6 * per_family / 3600.0, ""),
-        ("gigabytes while scoring", peak, ""),
+        ("gigabytes while scoring", peak_gigabytes(), ""),
     ]
 
 
@@ -161,23 +160,6 @@ def same_graphs(n_seeds: int) -> list[Row]:
     ]
 
 
-@numba.njit(nogil=True)
-def sum_of_exponentials(x: np.ndarray) -> float:
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += np.exp(x[i])
-    return total
-
-
-def best(work: Callable[[], object], repeats: int) -> float:
-    shortest = np.inf
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        shortest = min(shortest, time.perf_counter() - begin)
-    return shortest
-
-
 def two_workers() -> list[Row]:
     """Part 3."""
     _, seen, noise = observed(40, 2, 40, 0.2, 10.0, seed=2)
@@ -189,19 +171,8 @@ def two_workers() -> list[Row]:
         alone = replace(task, settings=replace(task.settings, n_jobs=n_jobs))
         local_scores(alone, state.solution, families, "timing")
 
-    halves = np.array_split(np.random.default_rng(0).normal(size=16_000_000), 2)
-    sum_of_exponentials(halves[0][:10])
-
-    def one_after_the_other() -> None:
-        for half in halves:
-            sum_of_exponentials(half)
-
-    def side_by_side() -> None:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(sum_of_exponentials, halves))
-
-    ideal = best(one_after_the_other, 10) / best(side_by_side, 10)
-    ours = best(lambda: local_stage(1), 3) / best(lambda: local_stage(2), 3)
+    ideal = gain_of_independent_loops(np.random.default_rng(0).normal(size=16_000_000), 10)
+    ours = best_of(lambda: local_stage(1), 3) / best_of(lambda: local_stage(2), 3)
     return [
         ("speed-up of local solves by two threads", ours, ""),
         ("the same of independent loops", ideal, ""),
@@ -210,8 +181,7 @@ def two_workers() -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("."))
+    parser = option_parser(__doc__, ".")
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--sampled", type=int, default=20)
     parser.add_argument("--trajectories", type=int, default=80)
@@ -220,13 +190,7 @@ def main() -> None:
     rows = two_workers()
     rows += same_graphs(options.seeds)
     rows += against_all_families(options.nodes, options.sampled, options.trajectories)
-    for name, value, wanted in rows:
-        print(f"{name:<55} {value:>12.4g}  {wanted}")
-    options.output.mkdir(parents=True, exist_ok=True)
-    with open(options.output / "screening.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["measured", "value", "wanted"])
-        writer.writerows(rows)
+    show_and_write(rows, options.output / "screening.csv")
 
 
 if __name__ == "__main__":
