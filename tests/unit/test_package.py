@@ -18,10 +18,9 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import asterism
-from asterism.cli import main
+from tests.command_line import invoke
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "asterism"
@@ -85,7 +84,7 @@ def test_one_version_everywhere() -> None:
 
 
 def test_command_line_prints_the_version() -> None:
-    result = CliRunner().invoke(main, ["--version"])
+    result = invoke("--version")
     assert result.exit_code == 0
     assert asterism.__version__ in result.output
 
