@@ -20,6 +20,8 @@ VALID = (
     "1,0,on,0.1,x\n1,1,off,0.3,y\n1,2.5,on,,x\n1,3,on,0.2,x\n"
     "2,0,off,0.9,y\n2,1,on,1.1,x\n2,2,off,0.7,x\n2,4,off,0.8,y\n"
 )
+#: a line cut and doubled: C is x and y at one time, which only inference finds out
+CONTRADICTION = VALID.replace("2,1,on,", "2,1,on,,y\n2,1,on,")
 ODD = st.sampled_from(
     [",", ";", "\t", '"', "'", "\n", "\r", "\r\n", "\0", "\ufeff", " ", "-", "1e999", "nan", "inf",
      "NA", "time", "trajectory", "node", "value", "state", "p_0", "é", "基", "\U0001f9ec", "\u2028",
@@ -106,5 +108,6 @@ def test_check_never_breaks(text: str) -> None:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(mangled(), plausible()))
+@example(CONTRADICTION)
 def test_learn_never_breaks(text: str) -> None:
     outcome(["learn", "--max-parents", "1", "--max-sweeps", "2"], text, {0, 2, 3, 4})
