@@ -9,11 +9,11 @@ Run: python benchmarks/complete_data.py [--graphs 40]
 
 from __future__ import annotations
 
-import argparse
-import time
+from functools import partial
 from itertools import combinations
 
 import numpy as np
+from common import best_of, option_parser
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
@@ -86,7 +86,7 @@ def f1(net: am.Network, learner: am.StructureLearner) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = option_parser(__doc__)
     parser.add_argument("--graphs", type=int, default=10, help="random graphs for the F1")
     options = parser.parse_args()
 
@@ -94,21 +94,16 @@ def main() -> None:
     learner = am.StructureLearner(max_parents=MAX_PARENTS, n_jobs=1).fit(paths)  # compiles
     families = learner.family_scores_
     print(f"{paths.n_jumps:,} jumps, {len(families):,} families")
-    slow = float("inf")
-    for _ in range(3):
-        begin = time.perf_counter()
-        reference = numpy_scores(paths, learner.prior_.shape, learner.prior_.rate_value)
-        slow = min(slow, time.perf_counter() - begin)
+    prior = learner.prior_
+    reference = numpy_scores(paths, prior.shape, prior.rate_value)
+    slow = best_of(lambda: numpy_scores(paths, prior.shape, prior.rate_value), 3)
     apart = max(abs(row.score - reference[row.node, row.parents]) for row in families.itertuples())
     assert len(reference) == len(families)
     assert apart < 1e-9, apart
     print(f"numpy:             {1e3 * slow:7.1f} ms, scores differ by at most {apart:.1e}")
     for n_jobs in (1, 2):
-        best = float("inf")
-        for _ in range(REPEATS):
-            begin = time.perf_counter()
-            am.StructureLearner(max_parents=MAX_PARENTS, n_jobs=n_jobs).fit(paths)
-            best = min(best, time.perf_counter() - begin)
+        ours = am.StructureLearner(max_parents=MAX_PARENTS, n_jobs=n_jobs)
+        best = best_of(partial(ours.fit, paths), REPEATS)
         print(f"fit, {n_jobs} thread(s):  {1e3 * best:7.1f} ms, {slow / best:.1f} times faster")
 
     for shape in (0.5, 5.0):

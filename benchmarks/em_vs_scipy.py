@@ -5,13 +5,11 @@ handed to scipy.optimize.minimize in ln R, from the same crude start. Both must 
 Prints and writes em_vs_scipy.csv: python benchmarks/em_vs_scipy.py [path to msm_cav.csv] -o out/
 """
 
-import argparse
-import csv
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import Row, option_parser, show_and_write, timed
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
@@ -60,17 +58,15 @@ def by_em(obs: am.Observations) -> am.ParameterLearner:
     ).fit(obs)
 
 
-def compare(table: pd.DataFrame) -> list[tuple[str, float, str]]:
-    """What was measured, how much, and what was wanted."""
+def compare(table: pd.DataFrame) -> list[Row]:
+    """Both ways, one after the other."""
     obs = am.Observations.from_frame(table, labels=["disease"])
     by_em(obs.select(obs.trajectories[:20]))  # compiles, or reads the cache: not timed
-    began = time.perf_counter()
-    learner = by_em(obs)
-    em_time = time.perf_counter() - began
+    learner, em_time = timed(lambda: by_em(obs))
     seen = gaps(table)
-    began = time.perf_counter()
-    result = minimize(minus_two_log, crude_rates(seen), args=(seen,), method="L-BFGS-B")
-    scipy_time = time.perf_counter() - began
+    result, scipy_time = timed(
+        lambda: minimize(minus_two_log, crude_rates(seen), args=(seen,), method="L-BFGS-B")
+    )
     return [
         ("patients", obs.n_trajectories, ""),
         ("asterism, seconds", em_time, ""),
@@ -85,18 +81,11 @@ def compare(table: pd.DataFrame) -> list[tuple[str, float, str]]:
 
 def main() -> None:
     default = Path(__file__).resolve().parents[2] / "shared" / "data" / "msm_cav.csv"
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = option_parser(__doc__, "benchmark-em-vs-scipy")
     parser.add_argument("data", type=Path, nargs="?", default=default)
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmark-em-vs-scipy"))
     arguments = parser.parse_args()
     rows = compare(read(arguments.data))
-    for name, value, wanted in rows:
-        print(f"{name:<35} {value:>12.7g}  {wanted}")
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    with open(arguments.output / "em_vs_scipy.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["measured", "value", "wanted"])
-        writer.writerows(rows)
+    show_and_write(rows, arguments.output / "em_vs_scipy.csv", digits=7)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ python benchmarks/hidden_recovery.py -o out/
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import option_parser, write_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -24,11 +24,9 @@ FIRST_SEED = 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmark-hidden-recovery"))
+    parser = option_parser(__doc__, "benchmark-hidden-recovery")
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
     lines = []
     for name, (setting, shuffles) in SETTINGS.items():
         for shuffled in shuffles:
@@ -49,9 +47,7 @@ def main() -> None:
                 }
             )
             print(lines[-1], flush=True)
-            table = pd.DataFrame(lines)
-            path = arguments.output / "hidden_recovery.csv"
-            table.to_csv(path, index=False, float_format="%.4g")
+            write_table(lines, arguments.output / "hidden_recovery.csv", digits=4)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,24 @@ little; only the two-thread comparison needs a quiet one.
 from __future__ import annotations
 
 import argparse
-import csv
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import numba
 import numpy as np
+from common import (
+    Row,
+    best_of,
+    gain_of_independent_loops,
+    option_parser,
+    peak_gigabytes,
+    show_and_write,
+    sum_of_exponentials,
+    timed,
+)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -33,7 +39,8 @@ from asterism.inference.parameters import Parameters
 from asterism.inference.variational import solve
 
 NOISY = am.Gaussian(means=(-1, 1), scale=0.6)
-Row = tuple[str, float, str]
+#: processor time: a busy machine disturbs it little
+best = partial(best_of, clock=time.process_time)
 
 
 def two_parents_each(
@@ -45,26 +52,6 @@ def two_parents_each(
     paths = am.simulate(network, n_trajectories, duration=duration, seed=0)
     values = am.observe(paths, NOISY, n_observations=n_observations, seed=1)
     return network, build_evidence(network, values, NOISY)
-
-
-def best(
-    work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.process_time
-) -> float:
-    """Shortest of several runs, in seconds."""
-    shortest = float("inf")
-    for _ in range(repeats):
-        begin = clock()
-        work()
-        shortest = min(shortest, clock() - begin)
-    return shortest
-
-
-@numba.njit(nogil=True)
-def sum_of_exponentials(x: np.ndarray) -> float:
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += np.exp(x[i])
-    return total
 
 
 def against_the_ode_solver() -> list[Row]:
@@ -137,19 +124,8 @@ def per_step() -> list[Row]:
     sum_of_exponentials(x)
     exponential = best(lambda: sum_of_exponentials(x), 20) / len(x)
 
-    halves = np.array_split(np.tile(x, 8), 2)
-
-    def one_after_the_other() -> None:
-        for half in halves:
-            sum_of_exponentials(half)
-
-    def side_by_side() -> None:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(sum_of_exponentials, halves))
-
-    wall = time.perf_counter
-    ideal = best(one_after_the_other, 20, wall) / best(side_by_side, 20, wall)
-    one, two = (best(lambda n=n: run(batch, parameters, n_jobs=n), 20, wall) for n in (1, 2))
+    ideal = gain_of_independent_loops(np.tile(x, 8), 20)
+    one, two = (best_of(partial(run, batch, parameters, n_jobs=n), 20) for n in (1, 2))
     return [
         ("nanoseconds per node, step and sweep", 1e9 * ours, ""),
         ("nanoseconds per exponential", 1e9 * exponential, ""),
@@ -163,11 +139,8 @@ def per_step() -> list[Row]:
 def solve_a_large_network() -> None:
     """Run in a process of its own: prints seconds, peak gigabytes and whether it converged."""
     network, evidence = two_parents_each(5000, 20, 10.0, 10)
-    begin = time.perf_counter()
-    posterior = solve(network, evidence)
-    seconds = time.perf_counter() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(seconds, peak, int(posterior.converged))
+    posterior, seconds = timed(lambda: solve(network, evidence))
+    print(seconds, peak_gigabytes(), int(posterior.converged))
 
 
 def large_network() -> list[Row]:
@@ -197,22 +170,15 @@ def draw(figure: dict[str, tuple[list[int], list[float]]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmark-inference"))
+    parser = option_parser(__doc__, "benchmark-inference")
     parser.add_argument("--large-network", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.large_network:
         solve_a_large_network()
         return
-    arguments.output.mkdir(parents=True, exist_ok=True)
     figure: dict[str, tuple[list[int], list[float]]] = {}
     rows = [*against_the_ode_solver(), *scaling(figure), *per_step(), *large_network()]
-    for name, value, wanted in rows:
-        print(f"{name:<55} {value:>12.4g}  {wanted}")
-    with open(arguments.output / "inference.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["measured", "value", "wanted"])
-        writer.writerows(rows)
+    show_and_write(rows, arguments.output / "inference.csv")
     draw(figure, arguments.output / "inference.png")
 
 

@@ -7,15 +7,14 @@ writes them to rate_recovery.csv: python benchmarks/rate_recovery.py -o out/
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from common import option_parser, timed, write_table
 from sklearn.exceptions import ConvergenceWarning
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -45,11 +44,10 @@ def recover(case: Case, way: str) -> dict[str, Any]:
     """Fit one network; how far its rates are from those that made the data."""
     method, prior = WAYS[way]
     network, emission, obs = simulated(case)
-    began = time.perf_counter()
+    learner = am.ParameterLearner(network, emission, prior, method, n_jobs=-1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        learner = am.ParameterLearner(network, emission, prior, method, n_jobs=-1).fit(obs)
-    seconds = time.perf_counter() - began
+        _, seconds = timed(lambda: learner.fit(obs))
     errors = standardised_errors(learner, network)
     ratio = learner.rate_intervals_.rate.to_numpy() / true_rates(learner, network)
     return {
@@ -87,20 +85,16 @@ def pooled(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmark-rate-recovery"))
+    parser = option_parser(__doc__, "benchmark-rate-recovery")
     parser.add_argument("--quick", action="store_true", help="two networks only")
     arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
     rows = []
     for way in WAYS:
         for case in REDUCED_CASES if arguments.quick else CASES:
             rows.append(recover(case, way))
             print(rows[-1], flush=True)
-    table = pd.DataFrame(rows)
-    table.to_csv(arguments.output / "rate_recovery.csv", index=False, float_format="%.6g")
-    summary = pooled(table)
-    summary.to_csv(arguments.output / "rate_recovery_pooled.csv", index=False, float_format="%.6g")
+    table = write_table(rows, arguments.output / "rate_recovery.csv", digits=6)
+    summary = write_table(pooled(table), arguments.output / "rate_recovery_pooled.csv", digits=6)
     print(summary.to_string(index=False))
 
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
+from common import option_parser, peak_gigabytes, timed, write_table
 
 import asterism as am
 from asterism.report.metrics import edge_scores
@@ -35,9 +34,7 @@ def one_size(n_nodes: int, n_trajectories: int, scale: float, jobs: int) -> dict
         learner = am.StructureLearner(
             emission=emission, max_parents=1, search="screened", n_jobs=jobs
         )
-        began = time.perf_counter()
-        learner.fit(obs)
-        return learner, time.perf_counter() - began
+        return timed(lambda: learner.fit(obs))
 
     learn(am.glauber("tree:14"), 5, 100)
     net = am.glauber(f"tree:{n_nodes}", a=1.0, b=0.6)
@@ -50,7 +47,7 @@ def one_size(n_nodes: int, n_trajectories: int, scale: float, jobs: int) -> dict
         "trajectories": n_trajectories,
         "seconds": round(seconds, 2),
         "seconds_per_node": seconds / n_nodes,
-        "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "peak_memory_gb": peak_gigabytes(),
         "parents_right": right,
         "auroc": scores.get("auroc", float("nan")),
         "sweeps": learner.n_sweeps_,
@@ -59,8 +56,7 @@ def one_size(n_nodes: int, n_trajectories: int, scale: float, jobs: int) -> dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("."))
+    parser = option_parser(__doc__, ".")
     parser.add_argument("--sizes", type=int, nargs="+", default=[14, 100, 1000])
     parser.add_argument("--trajectories", type=int, default=80)
     parser.add_argument("--noise", type=float, default=0.2)
@@ -79,9 +75,7 @@ def main() -> None:
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         rows.append(json.loads(out.strip().splitlines()[-1]))
         print(rows[-1], flush=True)
-    table = pd.DataFrame(rows)
-    options.output.mkdir(parents=True, exist_ok=True)
-    table.to_csv(options.output / "scaling.csv", index=False)
+    table = write_table(rows, options.output / "scaling.csv")
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
     print(table.to_string(index=False))
     plot(table, options.output / "scaling.png")

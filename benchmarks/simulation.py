@@ -6,7 +6,9 @@ much per jump. Run: python benchmarks/simulation.py
 
 from __future__ import annotations
 
-import time
+from itertools import count
+
+from common import best_of, option_parser
 
 import asterism as am
 
@@ -19,16 +21,17 @@ def nanoseconds_per_jump(n_nodes: int) -> float:
     tree = {n: [(n - 1) // 2] if n else [] for n in range(n_nodes)}
     network = am.glauber(tree, a=1.0, b=0.6)
     am.simulate(network, n_transitions=1000, seed=0)
-    best = float("inf")
-    for repeat in range(REPEATS):
-        begin = time.perf_counter()
-        paths = am.simulate(network, n_transitions=JUMPS, seed=repeat)
-        best = min(best, time.perf_counter() - begin)
+    seeds = count()
+
+    def simulate() -> None:
+        paths = am.simulate(network, n_transitions=JUMPS, seed=next(seeds))
         assert paths.n_jumps == JUMPS
-    return best / JUMPS * 1e9
+
+    return best_of(simulate, REPEATS) / JUMPS * 1e9
 
 
 def main() -> None:
+    option_parser(__doc__).parse_args()
     small, large = nanoseconds_per_jump(10), nanoseconds_per_jump(1000)
     print(f"   10 nodes: {small:6.0f} ns per jump")
     print(f"1,000 nodes: {large:6.0f} ns per jump")

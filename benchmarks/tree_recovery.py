@@ -7,13 +7,12 @@ tree_recovery.csv: python benchmarks/tree_recovery.py -o out/ [--searches screen
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from common import option_parser, write_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -44,21 +43,18 @@ def learn(search: str, n_trajectories: int, sigma: float, n_seeds: int) -> dict[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmark-tree-recovery"))
+    parser = option_parser(__doc__, "benchmark-tree-recovery")
     parser.add_argument("--searches", nargs="+", choices=list(PLAN), default=list(PLAN))
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
     rows = []
     for search in arguments.searches:
         for n_trajectories in PLAN[search]:
             for sigma in SIGMAS:
                 rows.append(learn(search, n_trajectories, sigma, arguments.seeds))
                 print(rows[-1], flush=True)
-                table = pd.DataFrame(rows)  # after every line: the exhaustive search takes long
-                path = arguments.output / "tree_recovery.csv"
-                table.to_csv(path, index=False, float_format="%.5g")
+                # after every line: the exhaustive search takes long
+                write_table(rows, arguments.output / "tree_recovery.csv", digits=5)
 
 
 if __name__ == "__main__":

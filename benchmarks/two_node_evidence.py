@@ -8,7 +8,6 @@ python benchmarks/two_node_evidence.py -o out/
 
 from __future__ import annotations
 
-import argparse
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from common import option_parser, write_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -78,8 +78,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmark-two-node-evidence"))
+    parser = option_parser(__doc__, "benchmark-two-node-evidence")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--samples", type=int, default=2000)
     arguments = parser.parse_args()
@@ -88,12 +87,10 @@ def main() -> None:
         for truth in GRAPHS:
             for seed in range(arguments.seeds):
                 rows += compare(truth, seed, n_trajectories, arguments.samples)
-    table = pd.DataFrame(rows)
-    summary = summarise(table)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    for name, frame in (("", table), ("_summary", summary)):
-        path = arguments.output / f"two_node_evidence{name}.csv"
-        frame.to_csv(path, index=False, float_format="%.5g")
+    table = write_table(rows, arguments.output / "two_node_evidence.csv", digits=5)
+    summary = write_table(
+        summarise(table), arguments.output / "two_node_evidence_summary.csv", digits=5
+    )
     print(summary.to_string(index=False))
 
 

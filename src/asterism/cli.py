@@ -13,6 +13,7 @@ import click
 
 from asterism import __version__
 from asterism.commands import options as o
+from asterism.commands import values
 from asterism.commands.exits import CommandGroup
 
 EXIT_CODES = """\b
@@ -35,9 +36,7 @@ def main() -> None:
 @main.command(short_help="Learn a network from bundled data, beside the truth.")
 @o.run_option
 @o.jobs_option
-@o.force_option
-@o.json_option
-@o.quiet_option
+@o.result_options
 def demo(**options: Any) -> int:
     """Learn a network of eight genes from bundled data and compare it with the truth.
 
@@ -52,13 +51,7 @@ def demo(**options: Any) -> int:
 
 @main.command(short_help="Name everything that is wrong with a table.")
 @o.table_options
-@click.option(
-    "--max-parents",
-    type=click.IntRange(min=0),
-    default=2,
-    show_default=True,
-    help="Parents that are to be learned: are there enough measurements for them?",
-)
+@o.max_parents_option("Parents that are to be learned: are there enough measurements for them?")
 @o.config_option
 @o.json_option
 def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) -> int:
@@ -77,85 +70,31 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
 @main.command(short_help="Learn a network with a probability on every edge.")
 @o.table_options
 @o.run_option
-@click.option(
-    "--max-parents",
-    type=click.IntRange(min=0),
-    default=2,
-    show_default=True,
-    help="The most parents a node may have.",
-)
+@o.max_parents_option("The most parents a node may have.")
 @o.emission_option
-@click.option(
-    "--states",
-    type=click.IntRange(min=2),
-    default=2,
-    show_default=True,
-    help="Hidden states of measured numbers.",
-)
-@click.option(
-    "--prior",
-    default="5,auto",
-    callback=o.prior,
-    show_default=True,
-    metavar="SHAPE[,RATE]",
-    help="Gamma prior of the rates; auto takes the time scale from the data.",
-)
-@click.option(
-    "--method",
-    type=click.Choice(["star", "mean_field"]),
-    default="star",
-    show_default=True,
-    help="How hidden courses are approximated.",
-)
-@click.option(
-    "--search",
-    type=click.Choice(["auto", "exhaustive", "screened"]),
-    default="auto",
-    show_default=True,
+@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
+@o.prior_option
+@o.choice("--method", "star", "mean_field", help="How hidden courses are approximated.")
+@o.choice(
+    *("--search", "auto", "exhaustive", "screened"),
     help="Score every set of parents, or only those of the best candidates.",
 )
-@click.option(
-    "--candidates",
-    type=o.COUNT,
-    default=10,
-    show_default=True,
-    help="Parents kept by a screened search.",
-)
-@click.option(
-    "--initial",
-    type=click.Choice(["learn", "uniform"]),
-    default="learn",
-    show_default=True,
+@o.whole("--candidates", 10, "Parents kept by a screened search.")
+@o.choice(
+    *("--initial", "learn", "uniform"),
     help="Probabilities of the states in which trajectories start.",
 )
-@click.option(
-    "--exogenous",
-    multiple=True,
-    callback=o.names,
-    metavar="A,B,…",
-    help="Nodes whose course is given, such as a treatment: they get no parents.",
+@o.several_names(
+    "--exogenous", "Nodes whose course is given, such as a treatment: they get no parents."
 )
-@click.option(
-    "--required", multiple=True, callback=o.edges, metavar="A->B", help="Edge that must be there."
-)
-@click.option(
-    "--forbidden", multiple=True, callback=o.edges, metavar="A->B", help="Edge that must not."
-)
-@click.option("--n-init", type=o.COUNT, default=1, show_default=True, help="Graphs to start from.")
-@click.option(
-    "--tolerance",
-    type=o.POSITIVE,
-    default=1e-3,
-    show_default=True,
-    help="Accuracy of inference.",
-)
-@click.option("--time-step", type=o.POSITIVE, help="Step of inference; chosen if not given.")
-@click.option(
-    "--max-sweeps",
-    type=o.COUNT,
-    default=20,
-    show_default=True,
-    help="The most sweeps of the search.",
+@o.several_edges("--required", "Edge that must be there.")
+@o.several_edges("--forbidden", "Edge that must not.")
+@o.whole("--n-init", 1, "Graphs to start from.")
+@o.accuracy_options(
+    tolerance="Accuracy of inference.",
+    time_step="Step of inference; chosen if not given.",
+    max_sweeps="The most sweeps of the search.",
+    n_sweeps=20,
 )
 @o.jobs_option
 @click.option(
@@ -164,13 +103,11 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
     help="Score on the workers of this dask scheduler, such as tcp://host:8786.",
 )
 @o.seed_option
-@click.option("--truth", type=o.READABLE, help="True edges: parent,child or source,target.")
-@click.option("--resume", is_flag=True, help="Go on with an interrupted run.")
+@o.truth_option
+@o.switch("--resume", help="Go on with an interrupted run.")
 @click.option("--title", help="Title of the report.")
 @o.config_option
-@o.force_option
-@o.json_option
-@o.quiet_option
+@o.result_options
 def learn(**options: Any) -> int:
     """Learn a network, with a probability for every edge, from a table of measurements.
 
@@ -189,30 +126,22 @@ def learn(**options: Any) -> int:
 
 @main.command(short_help="Infer what a given network did in between.")
 @o.table_options
-@click.option("--network", type=o.READABLE, required=True, help="The network, a JSON file.")
+@o.file("--network", "The network, a JSON file.", required=True)
 @o.run_option
 @o.emission_option
-@click.option(
-    "--method",
-    type=click.Choice(["star", "mean_field", "exact"]),
-    default="star",
-    show_default=True,
+@o.choice(
+    *("--method", "star", "mean_field", "exact"),
     help="Approximations for any size, or exact for small networks.",
 )
-@click.option("--tolerance", type=o.POSITIVE, default=1e-3, show_default=True, help="Accuracy.")
-@click.option("--time-step", type=o.POSITIVE, help="Step; chosen if not given.")
-@click.option(
-    "--max-sweeps",
-    type=o.COUNT,
-    default=200,
-    show_default=True,
-    help="The most sweeps over the messages of a trajectory.",
+@o.accuracy_options(
+    tolerance="Accuracy.",
+    time_step="Step; chosen if not given.",
+    max_sweeps="The most sweeps over the messages of a trajectory.",
+    n_sweeps=200,
 )
 @o.jobs_option
 @o.config_option
-@o.force_option
-@o.json_option
-@o.quiet_option
+@o.result_options
 def infer(**options: Any) -> int:
     """Infer what the nodes of a given network did between the measurements.
 
@@ -228,7 +157,7 @@ def infer(**options: Any) -> int:
 
 
 @main.command(short_help="Simulate measurements of a network.")
-@click.argument("network", type=o.FILE, required=False)
+@click.argument("network", type=values.FILE, required=False)
 @click.option(
     "--glauber",
     metavar="GRAPH",
@@ -236,63 +165,39 @@ def infer(**options: Any) -> int:
     "empty:N, full:N or random:N.",
 )
 @click.option("--random", type=click.IntRange(min=1), metavar="N", help="Random graph and rates.")
-@click.option(
-    "-o",
-    "--output",
-    type=o.FILE,
-    default=Path("DATA.csv"),
-    show_default=True,
-    help="The table to write.",
+@o.setting(
+    *("-o", "--output"), type=values.FILE, default=Path("DATA.csv"), help="The table to write."
 )
+@o.whole("--trajectories", 20, "How many courses.")
 @click.option(
-    "--trajectories", type=o.COUNT, default=20, show_default=True, help="How many courses."
+    "--duration", type=values.AMOUNT, help="Length of a trajectory (10 if nothing is given)."
 )
-@click.option("--duration", type=o.AMOUNT, help="Length of a trajectory (10 if nothing is given).")
 @click.option(
     "--transitions", type=click.IntRange(min=0), help="Jumps of a trajectory, not --duration."
 )
+@o.whole("--observations", 10, "Measurements of each trajectory.", at_least=0)
 @click.option(
-    "--observations",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Measurements of each trajectory.",
+    "--interval", type=values.POSITIVE, help="Measure regularly instead of at random times."
 )
-@click.option("--interval", type=o.POSITIVE, help="Measure regularly instead of at random times.")
-@click.option(
+@o.setting(
     "--missing",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
-    show_default=True,
     help="Share of the values left out.",
 )
 @o.emission_option
-@click.option("--paths", is_flag=True, help="Write complete paths instead of measurements.")
-@click.option("-a", type=o.POSITIVE, default=1.0, show_default=True, help="Glauber rate.")
-@click.option("-b", type=float, default=0.6, show_default=True, help="Glauber coupling.")
-@click.option("--anti-align", is_flag=True, help="The sign printed in the paper.")
-@click.option(
-    "--max-parents",
-    type=click.IntRange(min=0),
-    default=2,
-    show_default=True,
-    help="Of random graphs.",
-)
-@click.option(
-    "--n-states",
-    type=click.IntRange(min=2),
-    default=2,
-    show_default=True,
-    help="Of each node, with --random.",
-)
-@click.option("--save-network", type=o.FILE, help="Also write the network.")
-@click.option("--save-truth", type=o.FILE, help="Also write its edges.")
+@o.switch("--paths", help="Write complete paths instead of measurements.")
+@o.setting("-a", type=values.POSITIVE, default=1.0, help="Glauber rate.")
+@o.setting("-b", type=float, default=0.6, help="Glauber coupling.")
+@o.switch("--anti-align", help="The sign printed in the paper.")
+@o.max_parents_option("Of random graphs.")
+@o.whole("--n-states", 2, "Of each node, with --random.", at_least=2)
+@o.new_file("--save-network", "Also write the network.")
+@o.new_file("--save-truth", "Also write its edges.")
 @o.jobs_option
 @o.seed_option
 @o.config_option
-@o.force_option
-@o.json_option
-@o.quiet_option
+@o.result_options
 def simulate(**options: Any) -> int:
     """Simulate measurements of a network.
 
@@ -308,9 +213,9 @@ def simulate(**options: Any) -> int:
 
 
 @main.command(short_help="Write the report page of a run, and figures.")
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("-o", "--output", type=o.FILE, help="The page; RUN/report.html if not given.")
-@click.option("--figures", is_flag=True, help="Also write figures (PNG, SVG, PDF).")
+@click.argument("run", type=values.OLD_FOLDER)
+@click.option("-o", "--output", type=values.FILE, help="The page; RUN/report.html if not given.")
+@o.switch("--figures", help="Also write figures (PNG, SVG, PDF).")
 @click.option(
     "--format",
     "formats",
@@ -318,10 +223,8 @@ def simulate(**options: Any) -> int:
     type=click.Choice(["png", "svg", "pdf"]),
     help="Only these figures.",
 )
-@click.option("--truth", type=o.READABLE, help="True edges: parent,child or source,target.")
-@o.force_option
-@o.json_option
-@o.quiet_option
+@o.truth_option
+@o.result_options
 def report(**options: Any) -> int:
     """Write the report page of a results folder, and figures for papers.
 
@@ -336,16 +239,14 @@ def report(**options: Any) -> int:
 
 @main.command(short_help="Make a figure or table of the paper again.")
 @click.argument("name", metavar="fig2|fig3|table1|fig4|irma|dream4")
-@click.option("-o", "--output", type=o.FOLDER, required=True, help="Folder for the results.")
-@click.option("--quick", is_flag=True, help="A small version, in minutes.")
+@click.option("-o", "--output", type=values.FOLDER, required=True, help="Folder for the results.")
+@o.switch("--quick", help="A small version, in minutes.")
 @click.option(
     "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=values.OLD_FOLDER,
     help="Folder with the published measurements (irma, dream4).",
 )
-@o.force_option
-@o.json_option
-@o.quiet_option
+@o.result_options
 def reproduce(**options: Any) -> int:
     """Make a figure or table of the paper again, beside its printed numbers.
 
@@ -359,40 +260,14 @@ def reproduce(**options: Any) -> int:
 
 
 @main.command(short_help="Convert other tools' files.")
-@click.argument("source", type=o.READABLE)
-@click.argument("target", type=o.FILE)
-@click.option(
-    "--from",
-    "from_format",
-    type=click.Choice(o.FORMATS),
-    metavar="FORMAT",
-    help="Form of SOURCE; known by its content.",
-)
-@click.option(
-    "--to",
-    "to_format",
-    type=click.Choice(o.FORMATS),
-    metavar="FORMAT",
-    help="Form of TARGET; known by its ending.",
-)
-@click.option(
-    "--nodes",
-    multiple=True,
-    callback=o.names,
-    metavar="A,B,…",
-    help="Names for a .mat file.",
-)
-@click.option(
-    "--index",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Entry of a PyCTBN file.",
-)
-@click.option("--network", type=o.READABLE, help="Network to write with paths for PyCTBN.")
-@o.force_option
-@o.json_option
-@o.quiet_option
+@click.argument("source", type=values.READABLE)
+@click.argument("target", type=values.FILE)
+@o.file_format("--from", "from_format", "Form of SOURCE; known by its content.")
+@o.file_format("--to", "to_format", "Form of TARGET; known by its ending.")
+@o.several_names("--nodes", "Names for a .mat file.")
+@o.whole("--index", 0, "Entry of a PyCTBN file.", at_least=0)
+@o.file("--network", "Network to write with paths for PyCTBN.")
+@o.result_options
 def convert(**options: Any) -> int:
     """Convert other tools' files.
 

@@ -4,18 +4,14 @@ Three models: death seen at a visit; death times exact; misclassified visits wit
 exact. −2 ln P is conditional on each patient's first visit, as msm's is.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import asterism as am
+from tests.shared_data import DATA, needs
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-pytestmark = pytest.mark.skipif(
-    not (DATA / "msm_cav.csv").exists(), reason="needs msm_cav.csv beside the repository"
-)
+pytestmark = needs("msm_cav.csv")
 
 FORTH_AND_BACK = np.array([[0, 1, 0, 1], [1, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0]], dtype=bool)
 FORTH_ONLY = np.triu(FORTH_AND_BACK)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import asterism as am
-
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+from tests.shared_data import DATA, needs
 
 TREE = {0: [], 1: [0], 2: [0], 3: [1], 4: [1], 5: [2], 6: [2], 7: [3]}
 RING = {n: [(n - 1) % 8, (n + 1) % 8] for n in range(8)}
 
 
 def transplant_table() -> pd.DataFrame:
-    path = DATA / "msm_cav.csv"
-    if not path.exists():
-        pytest.skip("the msm data are not in ../shared/data")
-    table = pd.read_csv(path)[["PTNUM", "years", "state"]]
+    table = pd.read_csv(DATA / "msm_cav.csv")[["PTNUM", "years", "state"]]
     return table.set_axis(["trajectory", "time", "condition"], axis=1)
 
 
@@ -33,6 +27,7 @@ def transplant_network() -> am.Network:
     return am.Network({"condition": []}, {"condition": q}, {"condition": [1, 2, 3, 4]})
 
 
+@needs("msm_cav.csv")
 def test_heart_transplants_at_the_manuals_initial_rates() -> None:
     observations = am.Observations.from_frame(transplant_table())
     posterior = am.infer(transplant_network(), observations, am.Exact(), method="exact")
@@ -42,6 +37,7 @@ def test_heart_transplants_at_the_manuals_initial_rates() -> None:
     assert alone == pytest.approx(-622 * np.log(4), abs=1e-9)
 
 
+@needs("msm_cav.csv")
 def test_heart_transplants_with_exact_death_times() -> None:
     """One factor exp(Qh)[x,y] per visit; at death Σ_z exp(Qh)[x,z] Q[z,4]."""
     from scipy.linalg import expm

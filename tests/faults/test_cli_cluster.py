@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from asterism.cli import main
+from tests.command_line import invoke
 
 pytest.importorskip("distributed", reason="needs the dask extra")
-
-
-def invoke(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +33,6 @@ def start(program: str, *options: str) -> subprocess.Popen[bytes]:
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[str]:
     """The address of a scheduler without workers."""
-    import json
-
     file = tmp_path / "scheduler.json"
     process = start("scheduler", "--port", "0", "--scheduler-file", str(file))
     try:
@@ -72,23 +65,26 @@ def test_a_cluster_gives_the_same_edges(data: Path, scheduler: str, tmp_path: Pa
             process.wait()
 
 
-@pytest.mark.slow
-def test_a_scheduler_without_workers_is_refused(
-    data: Path, scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("asterism.commands.running.PATIENCE", 1)
-    result = invoke("learn", data, "-o", tmp_path / "RUN", "--scheduler", scheduler)
-    assert result.exit_code == 2, result.output
-    assert "has no workers" in result.stderr
-    assert not (tmp_path / "RUN").exists()
-
-
-@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:9"])
-def test_no_scheduler_is_a_usage_error(
-    address: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asterism.commands.running.PATIENCE", 0.5)
-    result = invoke("learn", data, "-o", tmp_path / "RUN", "--scheduler", address)
+
+
+def assert_unusable(address: str, data: Path, folder: Path, why: str) -> None:
+    """A usage error that says why, before anything is written."""
+    result = invoke("learn", data, "-o", folder, "--scheduler", address)
     assert result.exit_code == 2, result.output
-    assert "No scheduler answers at" in result.stderr
-    assert not (tmp_path / "RUN").exists()
+    assert why in result.stderr
+    assert not folder.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+def test_a_scheduler_without_workers_is_refused(data: Path, scheduler: str, tmp_path: Path) -> None:
+    assert_unusable(scheduler, data, tmp_path / "RUN", "has no workers")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:9"])
+def test_no_scheduler_is_a_usage_error(address: str, data: Path, tmp_path: Path) -> None:
+    assert_unusable(address, data, tmp_path / "RUN", "No scheduler answers at")

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 
 import asterism as am
-from asterism.cli import main
 from asterism.commands.tables import TableOptions, read_table
+from tests.command_line import assert_refused, invoke
 
 TABLE = """trajectory,time,A,B
 1,0,0.5,on
@@ -23,21 +22,6 @@ TABLE = """trajectory,time,A,B
 2,0,0.1,on
 2,3,0.9,on
 """
-
-
-def invoke(*arguments: Any) -> Result:
-    result = CliRunner().invoke(main, [str(a) for a in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def assert_refused(result: Result, code: int, *words: str) -> None:
-    """One paragraph on stderr, and nothing like a traceback."""
-    assert result.exit_code == code, result.output
-    assert result.stderr.startswith(("Error: ", "Usage: ")), result.stderr
-    assert "Traceback" not in result.stderr
-    for word in words:
-        assert word in result.stderr, result.stderr
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:

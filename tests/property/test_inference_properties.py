@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import asterism as am
 from asterism.inference.exact_posterior import solve
 from tests.reference.random_evidence import random_evidence, random_network
+from tests.soundness import assert_same_in_another_unit, assert_sound
 
 networks = st.tuples(
     st.integers(0, 10_000), st.lists(st.integers(2, 3), min_size=1, max_size=3)
@@ -33,18 +34,8 @@ def test_marginals_sum_to_one_and_dwell_times_to_the_duration(case: tuple[int, l
     network = random_network(rng, sizes)
     evidence = random_evidence(rng, network)
     posterior = solve(network, evidence)
-    total = float((evidence.end - evidence.start).sum())
-    for node in network.nodes:
-        dwell, moves = (
-            posterior.statistics.dwell_times[node],
-            posterior.statistics.transitions[node],
-        )
-        assert np.all(dwell >= 0)
-        assert np.all(moves >= 0)
-        np.testing.assert_allclose(dwell.sum(), total, rtol=1e-10)
-    marginals = posterior.marginals(np.linspace(evidence.start.min(), evidence.end.max() + 1, 9))
-    assert np.all(np.isfinite(marginals.values))
-    np.testing.assert_allclose(marginals.sum("state").values, 1.0, atol=1e-10)
+    assert list(posterior.statistics.dwell_times) == list(network.nodes)
+    assert_sound(posterior, evidence)
 
 
 @settings(max_examples=20, deadline=None)
@@ -54,21 +45,10 @@ def test_the_unit_of_time_does_not_matter(case: tuple[int, list[int]], unit: flo
     seed, sizes = case
     network = random_network(np.random.default_rng(seed), sizes)
     paths = am.simulate(network, 3, duration=2.0, seed=seed)
-    observations = am.observe(paths, am.Categorical(_confusion(2)) if set(sizes) == {2} else
-                              am.Exact(), n_observations=4, seed=seed)  # fmt: skip
-    emission = am.Categorical(_confusion(2)) if set(sizes) == {2} else am.Exact()
+    emission = am.Categorical([[0.9, 0.1], [0.1, 0.9]]) if set(sizes) == {2} else am.Exact()
+    observations = am.observe(paths, emission, n_observations=4, seed=seed)
     slow = network.with_rates({n: np.asarray(r) / unit for n, r in network.rates.items()})
     one = am.infer(network, observations, emission, method="exact")
     other = am.infer(slow, observations.scale_time(unit), emission, method="exact")
     np.testing.assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-8, atol=1e-8)
-    for node in network.nodes:
-        np.testing.assert_allclose(
-            one.statistics.transitions[node],
-            other.statistics.transitions[node],
-            rtol=1e-6,
-            atol=1e-9,
-        )
-
-
-def _confusion(size: int) -> list[list[float]]:
-    return [[0.9 if i == j else 0.1 / (size - 1) for j in range(size)] for i in range(size)]
+    assert_same_in_another_unit(one, other, unit, rtol=1e-6)

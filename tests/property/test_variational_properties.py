@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import asterism as am
@@ -15,6 +15,7 @@ from asterism.inference.evidence_subset import subset
 from asterism.inference.variational import solve
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import random_points
+from tests.soundness import assert_same_in_another_unit, assert_sound
 
 METHODS = ["star", "mean_field"]
 cases = st.tuples(
@@ -38,17 +39,8 @@ def test_marginals_sum_to_one_and_dwell_times_to_the_duration(
 ) -> None:
     network, evidence, method = make(case)
     posterior = solve(network, evidence, method=method)
-    assert np.isfinite(posterior.log_evidence)
-    total = float((evidence.end - evidence.start).sum())
-    for node in network.nodes:
-        dwell = posterior.statistics.dwell_times[node]
-        moves = posterior.statistics.transitions[node]
-        assert np.all(dwell >= 0)
-        assert np.all(moves >= 0)
-        np.testing.assert_allclose(dwell.sum(), total, rtol=1e-10)
-    marginals = posterior.marginals(np.linspace(evidence.start.min(), evidence.end.max() + 1, 9))
-    assert np.all(marginals.values >= 0)
-    np.testing.assert_allclose(marginals.sum("state").values, 1.0, atol=1e-10)
+    assert list(posterior.statistics.dwell_times) == list(network.nodes)
+    assert_sound(posterior, evidence)
 
 
 @settings(max_examples=20, deadline=None)
@@ -64,19 +56,7 @@ def test_the_unit_of_time_does_not_matter(case: tuple[int, list[int], str], unit
     other = solve(slow, make_evidence(sizes, [0.0], [2.0 * unit], scaled), method=method)
     assert one.log_evidence == pytest.approx(other.log_evidence, rel=1e-7)
     assert one.n_sweeps == other.n_sweeps
-    for node in network.nodes:
-        np.testing.assert_allclose(
-            one.statistics.transitions[node],
-            other.statistics.transitions[node],
-            rtol=1e-5,
-            atol=1e-9,
-        )
-        np.testing.assert_allclose(
-            one.statistics.dwell_times[node] * unit,
-            other.statistics.dwell_times[node],
-            rtol=1e-5,
-            atol=1e-9 * unit,
-        )
+    assert_same_in_another_unit(one, other, unit, rtol=1e-5)
 
 
 @settings(max_examples=15, deadline=None)
@@ -135,8 +115,13 @@ def test_the_order_of_trajectories_does_not_matter(case: tuple[int, list[int], s
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(METHODS))
+@example(522, "mean_field")
 def test_names_and_order_of_nodes_do_not_matter(seed: int, method: str) -> None:
-    """Sweeps go through the nodes in order; the fixed point does not depend on it."""
+    """Sweeps go through the nodes in order; the fixed point does not depend on it.
+
+    Mean field may have several fixed points and crawl between them (the example does): then it
+    says that it has not settled. The star always settles here.
+    """
     rng = np.random.default_rng(seed)
     sizes = [2, 3, 2]
     network = random_network(rng, sizes)
@@ -155,4 +140,7 @@ def test_names_and_order_of_nodes_do_not_matter(seed: int, method: str) -> None:
     other = solve(
         turned, make_evidence([sizes[i] for i in order], [0.0], [1.5], moved), **settings_
     )
-    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
+    settled = one.converged and other.converged
+    assert settled or method == "mean_field"
+    if settled:
+        assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,14 +11,12 @@ import pytest
 import asterism as am
 from asterism.inference.exact_posterior import solve
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
+from tests.shared_data import DATA, needs
 
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
 
 
 def drug_network() -> am.Network:
-    if not (DATA / "drug_network_cims.csv").exists():
-        pytest.skip("the drug network is not in ../shared/data")
     rates = pd.read_csv(DATA / "drug_network_cims.csv", keep_default_na=False)
     start = pd.read_csv(DATA / "drug_network_initial.csv")
     initial = {n: g["probability"].to_numpy() for n, g in start.groupby("node", sort=False)}
@@ -47,6 +44,7 @@ def assert_agrees(batches: np.ndarray, expected: np.ndarray, n_paths: int) -> No
     assert np.all(np.abs(batches.mean(axis=0) - expected) <= 4 * error + 1e-12)
 
 
+@needs("drug_network_cims.csv")
 @pytest.mark.slow
 def test_drug_network_paths_have_the_exact_expectations() -> None:
     network = drug_network()

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
 import asterism as am
 from asterism.cli import main
@@ -20,11 +19,7 @@ from asterism.commands.running import scored_in
 from asterism.commands.tables import TableOptions, read_header, read_table
 from asterism.errors import DataError
 from asterism.report.demo import demo_files
-
-
-def invoke(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
-
+from tests.command_line import invoke
 
 # ---- settings -------------------------------------------------------------------------------
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from asterism.cli import main
 from asterism.report.demo import demo_files
+from tests.command_line import invoke
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "make_demo_data.py"
 
@@ -24,7 +23,7 @@ def test_bundled_data_are_what_the_script_makes(tmp_path: Path) -> None:
 
 
 def test_demo_finds_most_edges_and_says_where_the_report_is(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["demo", "-o", str(tmp_path / "deep" / "RUN")])
+    result = invoke("demo", "-o", tmp_path / "deep" / "RUN")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["edge", "probability", "in", "graph", "true"]
@@ -43,7 +42,7 @@ def test_existing_folder_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "RUN"
     folder.mkdir()
     (folder / "precious.txt").write_text("mine")
-    refused = CliRunner().invoke(main, ["demo", "-o", str(folder)])
+    refused = invoke("demo", "-o", folder)
     assert refused.exit_code == 2
     assert "--force" in refused.stderr
     assert [p.name for p in folder.iterdir()] == ["precious.txt"]
@@ -54,7 +53,7 @@ def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
         raise KeyboardInterrupt
 
     monkeypatch.setattr("asterism.learning.structure.StructureLearner.fit", fail)
-    result = CliRunner().invoke(main, ["demo", "-o", str(tmp_path / "RUN")])
+    result = invoke("demo", "-o", tmp_path / "RUN")
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr
     assert not (tmp_path / "RUN" / "run.json").exists()

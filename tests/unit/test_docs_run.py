@@ -6,8 +6,10 @@ with ``python notest`` is shown but not run; blocks of other languages are not r
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
+import warnings
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,29 @@ def run_blocks(blocks: list[tuple[int, str]], filename: str) -> dict[str, object
     return namespace
 
 
+def names_given(blocks: list[tuple[int, str]]) -> set[str]:
+    """What the blocks import, define and assign, inside functions apart."""
+    names: set[str] = set()
+    for _, code in blocks:
+        scopes: list[ast.AST] = [ast.parse(code)]
+        while scopes:
+            for node in ast.iter_child_nodes(scopes.pop()):
+                match node:
+                    case ast.FunctionDef() | ast.ClassDef():
+                        names.add(node.name)
+                        continue
+                    case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp():
+                        continue
+                    case ast.GeneratorExp():
+                        continue
+                    case ast.alias():
+                        names.add((node.asname or node.name).partition(".")[0])
+                    case ast.Name(ctx=ast.Store()):
+                        names.add(node.id)
+                scopes.append(node)
+    return names
+
+
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DOCUMENTS_WITH_CODE = [d for d in DOCUMENTS if python_blocks(d.read_text(encoding="utf-8"))]
 
@@ -57,7 +82,15 @@ def test_examples_run(document: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
-    run_blocks(python_blocks(document.read_text(encoding="utf-8")), str(document))
+    blocks = python_blocks(document.read_text(encoding="utf-8"))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        left = run_blocks(blocks, str(document))
+    given = names_given(blocks)
+    assert given
+    assert given <= left.keys()  # every block ran to its end
+    own = [w for w in warned if "asterism" in w.filename or w.filename == str(document)]
+    assert [str(w.message) for w in own] == []
 
 
 def test_readme_has_an_example_that_runs() -> None:
@@ -86,6 +119,12 @@ def test_only_runnable_python_is_found() -> None:
     blocks = python_blocks(text)
     assert [line for line, _ in blocks] == [1, 11]
     assert run_blocks(blocks, "example")["a"] == 2
+
+
+def test_names_that_examples_leave_behind() -> None:
+    text = "import a.b\nfrom c import d as e\nf, g = [h for h in range(2)]\ndef i(j):\n    k = j\n"
+    loop = "for m in (lambda n: [n, n])(1):\n    o = m\n"
+    assert names_given([(1, text), (9, loop)]) == {"a", "e", "f", "g", "i", "m", "o"}
 
 
 def test_failure_names_the_line_of_the_document() -> None:

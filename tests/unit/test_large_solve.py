@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -65,15 +70,53 @@ def test_close_calls_are_settled_as_by_the_exhaustive_search(seed: int) -> None:
     )
 
 
-def test_the_toy_problem_that_compiles_kernels_runs() -> None:
-    warm.compile_kernels()
+TOY_AND_SEARCH = """
+import json
+import asterism as am
+from asterism.kernels.courses import marginals_at
+from asterism.kernels.local import score_families
+from asterism.learning import warm
+
+def compiled():
+    return [[str(s) for s in k.signatures] for k in (score_families, marginals_at)]
+
+warm.compile_kernels()
+toy = compiled()
+net, noise = am.glauber("cycle:3"), am.Gaussian((-1, 1), 0.3)
+obs = am.observe(am.simulate(net, 2, duration=2.0, seed=0), noise, n_observations=3, seed=1)
+learner = am.StructureLearner(noise, search="screened", n_jobs=1).fit(obs)
+am.infer(learner.network_, obs, noise).marginals()
+print(json.dumps([toy, compiled()]))
+"""
 
 
-def test_nothing_is_compiled_ahead_where_all_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    warm.compile_kernels()
-    monkeypatch.setattr(warm.subprocess, "Popen", lambda *a, **k: pytest.fail("a process started"))
-    with warm.compiling_ahead(screened=True):
-        pass
+def test_the_toy_problem_compiles_what_a_search_needs_and_nothing_else() -> None:
+    # a process of its own: other tests have compiled these kernels here already
+    command = [sys.executable, "-c", TOY_AND_SEARCH]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    toy, after_a_search = json.loads(answer.splitlines()[-1])
+    assert [len(kernel) for kernel in toy] == [1, 1]
+    assert after_a_search == toy
+
+
+@pytest.mark.parametrize(
+    ("screened", "cores", "is_compiled"),
+    [(True, 2, True), (True, 1, False), (False, 2, False)],
+    ids=["all is compiled", "one core", "another search"],
+)
+def test_nothing_is_compiled_ahead_in_vain(
+    screened: bool, cores: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    if is_compiled:
+        warm.compile_kernels()
+        assert warm._is_compiled()
+    else:
+        monkeypatch.setattr(warm, "_is_compiled", lambda: False)
+    monkeypatch.setattr(warm.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(warm.subprocess, "Popen", lambda *a, **k: started.append(a) or Mock())
+    with warm.compiling_ahead(screened):
+        assert started == []
 
 
 def test_what_compiles_ahead_ends_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ What is imported is asked of a fresh interpreter, since this one has imported ev
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.metadata
 import importlib.util
@@ -18,10 +19,9 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import asterism
-from asterism.cli import main
+from tests.command_line import invoke
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "asterism"
@@ -85,7 +85,7 @@ def test_one_version_everywhere() -> None:
 
 
 def test_command_line_prints_the_version() -> None:
-    result = CliRunner().invoke(main, ["--version"])
+    result = invoke("--version")
     assert result.exit_code == 0
     assert asterism.__version__ in result.output
 
@@ -147,13 +147,40 @@ def test_no_paths_of_a_particular_machine() -> None:
     assert offenders == []
 
 
-def test_stored_json_holds_no_nan() -> None:
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not a number a user should meet")
+NO_NUMBER = re.compile(r"^[+-]?(nan|inf|infinity)$", re.IGNORECASE)
 
-    for path in text_files():
-        if path.suffix == ".json":
-            json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+def cells_without_a_number(path: Path) -> list[str]:
+    """Where a table or a JSON file says NaN or infinity; an empty cell is honest."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        found: list[str] = []
+        json.loads(text, parse_constant=found.append)
+        return [f"{path.name}: {constant}" for constant in found]
+    return [
+        f"{path.name}, row {number}: {cell}"
+        for number, row in enumerate(csv.reader(io.StringIO(text)), start=1)
+        for cell in row
+        if NO_NUMBER.match(cell.strip())
+    ]
+
+
+def test_stored_tables_hold_no_nan() -> None:
+    stored = [p for p in text_files() if p.suffix in {".json", ".csv"}]
+    assert len(stored) > 20
+    assert [cell for path in stored for cell in cells_without_a_number(path)] == []
+
+
+def test_a_nan_in_a_stored_file_would_be_found(tmp_path: Path) -> None:
+    table, record = tmp_path / "t.csv", tmp_path / "t.json"
+    table.write_text("name,score,-inf\nnano,NaN,\ninfer,0.5,inf\n", encoding="utf-8")
+    record.write_text('{"a": [1, NaN], "b": -Infinity}', encoding="utf-8")
+    assert cells_without_a_number(table) == [
+        "t.csv, row 1: -inf",
+        "t.csv, row 2: NaN",
+        "t.csv, row 3: inf",
+    ]
+    assert cells_without_a_number(record) == ["t.json: NaN", "t.json: -Infinity"]
 
 
 def test_package_announces_its_types() -> None:

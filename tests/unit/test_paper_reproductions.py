@@ -11,11 +11,9 @@ import pytest
 from asterism.commands.reproduce import available
 from asterism.errors import DataError
 from asterism.paper import dream4, fig2, fig3, fig4, irma, irma_data, rankings, table1
+from tests.shared_data import DATA, needs
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-needs_data = pytest.mark.skipif(
-    not (DATA / "irma_replicates_dct.csv").is_file(), reason="the shared data folder is absent"
-)
+needs_data = needs("irma_replicates_dct.csv")
 
 
 def assert_complete(folder: Path, name: str) -> None:

@@ -17,9 +17,9 @@ import pandas as pd
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.options import FORMATS
 from asterism.commands.outputs import print_json, read_edges, require_file
 from asterism.commands.tables import read_header
+from asterism.commands.values import FORMATS
 from asterism.data.convert_graphml import read_graphml, write_graphml
 from asterism.data.convert_mat import read_mat, write_mat
 from asterism.data.convert_pyagrum import COLUMNS as PYAGRUM_COLUMNS

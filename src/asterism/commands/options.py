@@ -1,36 +1,37 @@
-"""Flags that several commands share, and the TOML file that can stand in for them.
+"""Flags: the shapes that they come in, and those that several commands share.
 
-A file given with ``--config`` holds one key per flag (``max-parents = 3``), at the top or in a
-table named after the command; flags on the command line win. Only click is imported here.
+What a value may be is in ``values.py``, the file behind ``--config`` in ``config_file.py``. Only
+click is imported here, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from asterism.commands.exits import Refused
+from asterism.commands.config_file import read_config
+from asterism.commands.values import (
+    FILE,
+    FOLDER,
+    FORMATS,
+    POSITIVE,
+    READABLE,
+    edges,
+    jobs,
+    names,
+    prior,
+)
 
 Decorated = Callable[..., Any]
+Decorator = Callable[[Decorated], Decorated]
 
-READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(path_type=Path)
-
-#: what ``convert`` reads and writes
-FORMATS = ("paths", "pyagrum", "pyctbn", "likelihoods", "mat", "network", "edges", "graphml")
-
-#: numbers that must be at least one, at least zero, or above zero
-COUNT = click.IntRange(min=1)
-AMOUNT = click.FloatRange(min=0)
-POSITIVE = click.FloatRange(min=0, min_open=True)
+# --- shapes -----------------------------------------------------------------------------------
 
 
-def several(*decorators: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
+def several(*decorators: Decorator) -> Decorator:
     """Decorators as one, in the order in which help should list them."""
 
     def decorate(function: Decorated) -> Decorated:
@@ -41,117 +42,77 @@ def several(*decorators: Callable[[Decorated], Decorated]) -> Callable[[Decorate
     return decorate
 
 
-def names(_: click.Context, __: click.Parameter, value: Any) -> tuple[str, ...]:
-    """``A,B`` and repeated flags alike."""
-    given = [value] if isinstance(value, str) else list(value or ())
-    return tuple(part.strip() for text in given for part in str(text).split(",") if part.strip())
+def setting(*flags: str, default: Any, help: str, **rest: Any) -> Decorator:
+    """A value with a default that help shows."""
+    return click.option(*flags, default=default, show_default=True, help=help, **rest)
 
 
-def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tuple[str, str], ...]:
-    """``A->B``; ``A→B`` is understood too."""
-    given = [value] if isinstance(value, str) else list(value or ())
-    found = []
-    for text in given:
-        parent, arrow, child = str(text).replace("→", "->").partition("->")
-        if not arrow or not parent.strip() or not child.strip():
-            raise click.BadParameter(f"{text!r} is no edge; write PARENT->CHILD.", param=parameter)
-        found.append((parent.strip(), child.strip()))
-    return tuple(found)
+def whole(flag: str, default: int, help: str, at_least: int = 1) -> Decorator:
+    """A whole number."""
+    return setting(flag, default=default, help=help, type=click.IntRange(min=at_least))
 
 
-def prior(_: click.Context, parameter: click.Parameter, value: str) -> tuple[float, float | str]:
-    """``SHAPE`` or ``SHAPE,RATE``; the rate may be ``auto``."""
-    shape, _comma, rate = str(value).partition(",")
-    try:
-        found = float(shape), None if rate.strip() in ("", "auto") else float(rate)
-    except ValueError:
-        found = math.nan, None
-    if not all(number is None or 0.0 < number < math.inf for number in found):
-        raise click.BadParameter(
-            f"{value!r} is no prior; write SHAPE or SHAPE,RATE with positive numbers, such as 5 "
-            "or 5,10.",
-            param=parameter,
-        )
-    return found[0], "auto" if found[1] is None else found[1]
+def choice(flag: str, first: str, *others: str, help: str) -> Decorator:
+    """One of a few words, the first of them unless another is given."""
+    return setting(flag, default=first, help=help, type=click.Choice([first, *others]))
 
 
-def jobs(_: click.Context, parameter: click.Parameter, value: int) -> int:
-    """1, 2, … or -1."""
-    if value < 1 and value != -1:
-        raise click.BadParameter(f"{value} is not 1, 2, … or -1 for all cores.", param=parameter)
-    return value
+def file(flag: str, help: str, **rest: Any) -> Decorator:
+    """A file that is there."""
+    return click.option(flag, type=READABLE, help=help, **rest)
 
 
-def read_config(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
-    """Make the values of a TOML file the defaults of this command."""
-    if path is None:
-        return None
-    import tomllib
-
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"{str(path)!r} is not a TOML file: {error}.") from None
-    group = context.parent.command if context.parent is not None else None
-    commands = group.commands if isinstance(group, click.Group) else {}
-    own = content.get(context.info_name or "", {})
-    shared = {key: value for key, value in content.items() if key not in commands}
-    if not isinstance(own, dict):
-        raise Refused(f"{str(path)!r}: [{context.info_name}] must be a table of settings.")
-    known = {
-        parameter.name
-        for parameter in context.command.params
-        if isinstance(parameter, click.Option) and parameter.name not in ("config", "help")
-    }
-    values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
-    # the file may say --output and --parents-style names as the flags do
-    flags = {
-        flag.lstrip("-").replace("-", "_"): parameter.name
-        for parameter in context.command.params
-        for flag in parameter.opts
-    }
-    values = {flags.get(key) or key: value for key, value in values.items()}
-    unknown = sorted(set(values) - known - {"data"})
-    if unknown:
-        valid = ", ".join(sorted(str(name).replace("_", "-") for name in known))
-        raise Refused(
-            f"{str(path)!r} sets {', '.join(unknown)}, unknown to asterism {context.info_name}; "
-            f"it may set {valid}."
-        )
-    context.default_map = {**(context.default_map or {}), **values}
-    return path
+def new_file(flag: str, help: str) -> Decorator:
+    """A file to write."""
+    return click.option(flag, type=FILE, help=help)
 
 
-config_option = click.option(
+def switch(*flags: str, help: str) -> Decorator:
+    """On if given."""
+    return click.option(*flags, is_flag=True, help=help)
+
+
+def several_names(flag: str, help: str) -> Decorator:
+    """Names with commas between them, or the flag several times."""
+    return click.option(flag, multiple=True, callback=names, metavar="A,B,…", help=help)
+
+
+def several_edges(flag: str, help: str) -> Decorator:
+    """An edge each time the flag is given."""
+    return click.option(flag, multiple=True, callback=edges, metavar="A->B", help=help)
+
+
+def file_format(flag: str, name: str, help: str) -> Decorator:
+    """A form of file that ``convert`` knows."""
+    return click.option(flag, name, type=click.Choice(FORMATS), metavar="FORMAT", help=help)
+
+
+# --- flags of several commands ----------------------------------------------------------------
+
+config_option = file(
     "--config",
-    type=READABLE,
+    "TOML file with any of these settings; flags win.",
     is_eager=True,
     callback=read_config,
-    help="TOML file with any of these settings; flags win.",
 )
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print a summary as JSON to stdout."
-)
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing but warnings.")
-force_option = click.option("--force", is_flag=True, help="Overwrite what is there.")
-run_option = click.option(
-    "-o",
-    "--output",
-    type=FOLDER,
-    default=Path("RUN"),
-    show_default=True,
-    help="Folder for the results.",
+json_option = switch("--json", "as_json", help="Print a summary as JSON to stdout.")
+quiet_option = switch("-q", "--quiet", help="Say nothing but warnings.")
+force_option = switch("--force", help="Overwrite what is there.")
+#: of every command that writes results
+result_options = several(force_option, json_option, quiet_option)
+truth_option = file("--truth", "True edges: parent,child or source,target.")
+run_option = setting(
+    *("-o", "--output"), type=FOLDER, default=Path("RUN"), help="Folder for the results."
 )
 jobs_option = click.option(
-    "-j",
-    "--jobs",
+    *("-j", "--jobs"),
     type=int,
     default=-1,
     callback=jobs,
     show_default="all cores",
     help="Threads to use.",
 )
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+seed_option = setting("--seed", type=int, default=0, help="Random seed.")
 emission_option = click.option(
     "--emission",
     multiple=True,
@@ -160,20 +121,37 @@ emission_option = click.option(
     "likelihood, for all nodes or for one; parameters after a colon, such as "
     "gaussian:-1,1:0.2 (means:scale).",
 )
+prior_option = setting(
+    "--prior",
+    default="5,auto",
+    callback=prior,
+    metavar="SHAPE[,RATE]",
+    help="Gamma prior of the rates; auto takes the time scale from the data.",
+)
+
+
+def max_parents_option(help: str) -> Decorator:
+    """How many parents a node may have, in the words of the command."""
+    return whole("--max-parents", 2, help, at_least=0)
+
+
+def accuracy_options(tolerance: str, time_step: str, max_sweeps: str, n_sweeps: int) -> Decorator:
+    """How accurate inference is to be, in the words of the command."""
+    return several(
+        setting("--tolerance", type=POSITIVE, default=1e-3, help=tolerance),
+        click.option("--time-step", type=POSITIVE, help=time_step),
+        whole("--max-sweeps", n_sweeps, max_sweeps),
+    )
+
 
 #: how a table of measurements is to be read
 table_options = several(
     click.argument("data", type=READABLE),
     click.option("--trajectory", metavar="COLUMN", help="Column that names the trajectory."),
     click.option("--time", metavar="COLUMN", help="Column with the time."),
-    click.option(
-        "--nodes", multiple=True, callback=names, metavar="A,B,…", help="Columns that are nodes."
-    ),
-    click.option(
-        "--kind",
-        type=click.Choice(["auto", "wide", "long", "paths"]),
-        default="auto",
-        show_default=True,
+    several_names("--nodes", "Columns that are nodes."),
+    choice(
+        *("--kind", "auto", "wide", "long", "paths"),
         help="One column per node, one row per measurement, or complete paths.",
     ),
     click.option(
@@ -184,19 +162,12 @@ table_options = several(
     click.option(
         "--end", type=float, help="End of every trajectory; its last measurement if not given."
     ),
-    click.option("--sort", is_flag=True, help="Sort the rows by time first."),
-    click.option(
-        "--labels",
-        multiple=True,
-        callback=names,
-        metavar="A,B,…",
-        help="Nodes whose values are names of states, even where they look like numbers.",
+    switch("--sort", help="Sort the rows by time first."),
+    several_names(
+        "--labels", "Nodes whose values are names of states, even where they look like numbers."
     ),
-    click.option(
-        "--ties",
-        type=click.Choice(["error", "order"]),
-        default="error",
-        show_default=True,
+    choice(
+        *("--ties", "error", "order"),
         help="When nodes jump at one time: refuse, or take the order of the rows.",
     ),
     click.option(

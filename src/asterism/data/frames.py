@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.given_likelihoods import LIKELIHOOD_PREFIX
 from asterism.data.measurements import NodeMeasurements, objects
-from asterism.data.tables import LIKELIHOOD_PREFIX
 from asterism.errors import DataError
 
 if TYPE_CHECKING:

@@ -1,21 +1,76 @@
-"""Owns measurements that arrive as likelihoods: arrays of P(y | state) instead of values."""
+"""Owns measurements that arrive as likelihoods P(y | state) instead of values.
+
+They come as arrays, one per trajectory and node, or as columns ``p_<state>`` of a long table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asterism.data.measurements import NodeMeasurements, objects
-from asterism.data.tables import check_likelihoods
+from asterism.data import columns
+from asterism.data.measurements import (
+    NodeMeasurements,
+    Reading,
+    no_events,
+    no_intervals,
+    objects,
+)
+from asterism.data.spans_of_time import TimeLimit, check_inside, time_limits
 from asterism.data.validate import Problems
 from asterism.errors import DataError
 
+IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+LIKELIHOOD_PREFIX = "p_"
 
 
-def likelihood_record(
+def read_likelihoods(
+    times: Sequence[ArrayLike],
+    likelihoods: Sequence[Mapping[str, ArrayLike]],
+    limits_given: tuple[TimeLimit, TimeLimit],
+    trajectories: Sequence[object] | None,
+    states: Mapping[str, Sequence[object]] | None,
+) -> Reading:
+    """One (I, S) array per trajectory and node; raises on the first things that are wrong."""
+    if len(times) != len(likelihoods):
+        raise DataError(
+            f"there are {len(times)} arrays of times but {len(likelihoods)} of likelihoods; "
+            "give one of each per trajectory"
+        )
+    if len(times) == 0:
+        raise DataError("there is nothing to read: no trajectories")
+    names = list(range(len(times))) if trajectories is None else list(trajectories)
+    if len(names) != len(times) or len(set(names)) != len(names):
+        raise DataError(f"trajectories= must hold {len(times)} different names")
+    problems = Problems()
+    clock = [np.atleast_1d(np.asarray(t, dtype=np.float64)) for t in times]
+    for name, t in zip(names, clock):
+        if not np.isfinite(t).all():
+            problems.add("a time is missing or not finite", trajectory=name)
+        elif (np.diff(t) < 0).any():
+            problems.add("the times are not sorted", trajectory=name)
+    problems.raise_errors()
+    nodes = list(dict.fromkeys(str(n) for table in likelihoods for n in table))
+    measurements = {
+        node: _node_record(node, names, clock, likelihoods, (states or {}).get(node), problems)
+        for node in nodes
+    }
+    problems.raise_errors()
+    first = np.array([t.min(initial=np.inf) for t in clock])
+    last = np.array([t.max(initial=-np.inf) for t in clock])
+    limits = time_limits(names, (first, last), no_events(), no_intervals(), limits_given, problems)
+    check_inside(names, limits, measurements, no_events(), no_intervals(), problems)
+    problems.raise_errors()
+    return Reading(tuple(names), *limits, measurements, no_events(), no_intervals())
+
+
+def _node_record(
     node: str,
     names: Sequence[object],
     clock: Sequence[FloatArray],
@@ -44,7 +99,7 @@ def likelihood_record(
             f"node {node!r}: the likelihoods have {sorted(width)} states; make them agree"
         )
     number, matrix = np.concatenate(trajectory), np.concatenate(blocks)
-    check_likelihoods(
+    _check(
         node,
         matrix,
         np.arange(len(number), dtype=np.int64),
@@ -59,4 +114,59 @@ def likelihood_record(
         np.arange(len(number), dtype=np.int64),
         likelihood=matrix,
         states=None if states is None else tuple(states),
+    )
+
+
+def likelihoods_of_columns(
+    node: str,
+    rows: NodeMeasurements,
+    table: dict[str, NDArray[Any]],
+    name: NDArray[Any],
+    problems: Problems,
+) -> NodeMeasurements:
+    """The same from columns ``p_<state>`` of a long table; ``rows`` says whose and when."""
+    matrix = np.empty((len(rows), len(table)))
+    for k, (column, cells) in enumerate(table.items()):
+        matrix[:, k], is_text = columns.numbers(cells)
+        problems.add_rows(
+            is_text,
+            "{value} is not a probability",
+            rows=rows.row,
+            trajectory=name,
+            value=cells,
+            column=column,
+        )
+    keep = ~np.isnan(matrix).all(axis=1)
+    _check(node, matrix[keep], rows.row[keep], name[keep], problems)
+    record = NodeMeasurements(
+        rows.trajectory,
+        rows.time,
+        rows.value,
+        rows.exact,
+        rows.row,
+        likelihood=matrix,
+        states=tuple(c.removeprefix(LIKELIHOOD_PREFIX) for c in table),
+    )
+    return record.take(np.flatnonzero(keep))
+
+
+def _check(
+    node: str,
+    matrix: NDArray[np.float64],
+    rows: IntArray,
+    trajectory: NDArray[Any],
+    problems: Problems,
+) -> None:
+    """A likelihood is finite, not negative, and positive for at least one state."""
+    finite = np.isfinite(matrix).all(axis=1)
+    lowest = np.where(np.isfinite(matrix), matrix, 0.0).min(axis=1, initial=0.0)
+    usable: BoolArray = finite & (lowest >= 0)
+    where: dict[str, Any] = {"rows": rows, "trajectory": trajectory, "column": node}
+    problems.add_rows(
+        ~usable, "a likelihood is missing, negative or not finite for some of the states", **where
+    )
+    problems.add_rows(
+        usable & (matrix.max(axis=1, initial=0.0) == 0),
+        "the likelihood is zero under every state",
+        **where,
     )

@@ -87,6 +87,18 @@ class Intervals:
         return len(self.start)
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What was read, from tables or arrays: all of an ``Observations`` but the user's choices."""
+
+    trajectories: tuple[object, ...]
+    start: FloatArray
+    end: FloatArray
+    measurements: dict[str, NodeMeasurements]
+    events: Events
+    intervals: Intervals
+
+
 def objects(values: Iterable[Any]) -> ObjectArray:
     """A one-dimensional object array, whatever the elements are."""
     items = list(values)

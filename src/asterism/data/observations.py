@@ -16,25 +16,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from asterism.data.given_likelihoods import likelihood_record
-from asterism.data.known_paths import (
-    check_consistency,
-    parse_events,
-    parse_intervals,
-    resolve_trajectory,
-)
-from asterism.data.measurements import (
-    Events,
-    Intervals,
-    NodeMeasurements,
-    no_events,
-    no_intervals,
-    objects,
-)
-from asterism.data.spans_of_time import TimeLimit, check_inside, time_limits
-from asterism.data.tables import ParsedTable, TableFormat, parse_table
+from asterism.data.given_likelihoods import read_likelihoods
+from asterism.data.measurements import Events, Intervals, NodeMeasurements, Reading, objects
+from asterism.data.read_frames import read_frames
+from asterism.data.spans_of_time import TimeLimit
+from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
-from asterism.data.validate import Problem, Problems
+from asterism.data.validate import Problem
 from asterism.errors import DataError
 
 FloatArray = NDArray[np.float64]
@@ -85,11 +73,11 @@ class Observations:
         ``labels`` lists columns whose cells are names even if they look like numbers.
         """
         form = TableFormat(kind, trajectory, time, node, value, nodes, labels, exact, sort)
-        observations, problems = cls._read(frame, form, start, end, events, intervals, ties)
+        reading, problems = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
-        assert observations is not None
-        return observations
+        assert reading is not None
+        return cls._of(reading, ties)
 
     @classmethod
     def check_frame(
@@ -104,68 +92,19 @@ class Observations:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
-        observations, problems = cls._read(frame, form, start, end, events, intervals, ties)
-        return observations, problems.found
+        reading, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        return None if reading is None else cls._of(reading, ties), problems.found
 
     @classmethod
-    def _read(
-        cls,
-        frame: pd.DataFrame | None,
-        form: TableFormat,
-        start: TimeLimit,
-        end: TimeLimit,
-        events: pd.DataFrame | None,
-        intervals: pd.DataFrame | None,
-        ties: str,
-    ) -> tuple[Observations | None, Problems]:
-        problems = Problems()
-        if ties not in ("error", "order"):
-            problems.add(f"ties={ties!r} is unknown; use 'error' or 'order'")
-        if form.kind not in ("auto", "wide", "long"):
-            problems.add(f"kind={form.kind!r} is unknown; use 'auto', 'wide' or 'long'")
-        table = ParsedTable([], np.empty(0), np.empty(0), {})
-        if frame is not None and (len(frame) or (events is None and intervals is None)):
-            table = parse_table(frame, form, problems)
-        elif frame is None and events is None and intervals is None:
-            problems.add("there is nothing to read: no table, no events, no intervals")
-        numbering: dict[object, int] = {name: i for i, name in enumerate(table.trajectories)}
-        known_events = parse_events(events, numbering, problems)
-        known_intervals = parse_intervals(intervals, numbering, problems)
-        for limit in (start, end):
-            if isinstance(limit, Mapping):
-                for name in limit:
-                    resolve_trajectory(name, numbering)
-        trajectories = list(numbering)
-        starts, ends = time_limits(
-            trajectories,
-            (table.first, table.last),
-            known_events,
-            known_intervals,
-            (start, end),
-            problems,
-        )
-        check_inside(
-            trajectories,
-            (starts, ends),
-            table.measurements,
-            known_events,
-            known_intervals,
-            problems,
-        )
-        check_consistency(known_events, known_intervals, trajectories, problems)
-        if problems.errors:
-            return None, problems
-        return (
-            cls(
-                tuple(trajectories),
-                starts,
-                ends,
-                table.measurements,
-                known_events,
-                known_intervals,
-                ties,
-            ),
-            problems,
+    def _of(cls, reading: Reading, ties: str = "error") -> Observations:
+        return cls(
+            reading.trajectories,
+            reading.start,
+            reading.end,
+            reading.measurements,
+            reading.events,
+            reading.intervals,
+            ties,
         )
 
     @classmethod
@@ -184,40 +123,7 @@ class Observations:
         ``times[d]`` holds the I times of trajectory d. A row of nan is not measured. Columns
         follow the order of the network's states unless ``states`` names them.
         """
-        if len(times) != len(likelihoods):
-            raise DataError(
-                f"there are {len(times)} arrays of times but {len(likelihoods)} of likelihoods; "
-                "give one of each per trajectory"
-            )
-        if len(times) == 0:
-            raise DataError("there is nothing to read: no trajectories")
-        names = list(range(len(times))) if trajectories is None else list(trajectories)
-        if len(names) != len(times) or len(set(names)) != len(names):
-            raise DataError(f"trajectories= must hold {len(times)} different names")
-        problems = Problems()
-        clock = [np.atleast_1d(np.asarray(t, dtype=np.float64)) for t in times]
-        for name, t in zip(names, clock):
-            if not np.isfinite(t).all():
-                problems.add("a time is missing or not finite", trajectory=name)
-            elif (np.diff(t) < 0).any():
-                problems.add("the times are not sorted", trajectory=name)
-        problems.raise_errors()
-        nodes = list(dict.fromkeys(str(n) for table in likelihoods for n in table))
-        measurements = {
-            node: likelihood_record(
-                node, names, clock, likelihoods, (states or {}).get(node), problems
-            )
-            for node in nodes
-        }
-        problems.raise_errors()
-        first = np.array([t.min(initial=np.inf) for t in clock])
-        last = np.array([t.max(initial=-np.inf) for t in clock])
-        limits = time_limits(
-            names, (first, last), no_events(), no_intervals(), (start, end), problems
-        )
-        check_inside(names, limits, measurements, no_events(), no_intervals(), problems)
-        problems.raise_errors()
-        return cls(tuple(names), *limits, measurements, no_events(), no_intervals())
+        return cls._of(read_likelihoods(times, likelihoods, (start, end), trajectories, states))
 
     @classmethod
     def from_trajectories(

@@ -7,7 +7,7 @@ probability of the measurement under that state.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,38 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
+from asterism.data.given_likelihoods import LIKELIHOOD_PREFIX, likelihoods_of_columns
 from asterism.data.measurements import NodeMeasurements, no_measurements
-from asterism.data.validate import FIRST_ROW, Problems
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
-LIKELIHOOD_PREFIX = "p_"
-
-
-@dataclass(frozen=True)
-class TableFormat:
-    """How to read a table: its columns and the user's choices."""
-
-    kind: str = "auto"
-    trajectory: str = "trajectory"
-    time: str = "time"
-    node: str = "node"
-    value: str = "value"
-    nodes: Sequence[str] | None = None
-    labels: Collection[str] | bool = ()
-    exact: Any = None
-    sort: bool = False
-
-    def as_labels(self, node: str) -> bool:
-        return self.labels if isinstance(self.labels, bool) else node in self.labels
-
-    def is_long(self, frame: pd.DataFrame) -> bool:
-        if self.kind in ("wide", "long"):
-            return self.kind == "long"
-        found = [str(c) for c in frame.columns]
-        has_value = self.value in found or any(c.startswith(LIKELIHOOD_PREFIX) for c in found)
-        return self.node in found and has_value
+from asterism.data.table_rows import Rows, TableFormat, read_rows
+from asterism.data.validate import Problems
 
 
 @dataclass(frozen=True)
@@ -60,18 +32,6 @@ class ParsedTable:
     last: NDArray[np.float64]
     """(D,) first and last time of each trajectory's rows."""
     measurements: dict[str, NodeMeasurements]
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The columns that every row has, sorted by (trajectory, time); invalid rows left out."""
-
-    order: IntArray
-    name: NDArray[Any]
-    trajectory: IntArray
-    time: NDArray[np.float64]
-    exact: BoolArray
-    number: IntArray
 
 
 def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> ParsedTable:
@@ -91,7 +51,7 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
         problems.add("the table is empty: it has no rows")
         return nothing
     long = form.is_long(frame)
-    rows = _read_rows(frame, form, problems, long)
+    rows = read_rows(frame, form, problems, long)
     n_trajectories = int(rows.trajectory.max()) + 1 if len(rows.trajectory) else 0
     trajectories: list[object] = [None] * n_trajectories
     first = np.full(n_trajectories, np.inf)
@@ -115,115 +75,8 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
     return ParsedTable(trajectories, first, last, measurements)
 
 
-def _read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> _Rows:
-    n_rows = len(frame)
-    number = np.arange(n_rows, dtype=np.int64) + FIRST_ROW
-    if form.trajectory in frame.columns:
-        raw = columns.cells(frame[form.trajectory])
-        unnamed = columns.missing(raw)
-        name = columns.names(raw)
-        problems.add_rows(unnamed, "the trajectory is missing", rows=number, column=form.trajectory)
-    else:
-        unnamed = np.zeros(n_rows, dtype=np.bool_)
-        name = np.zeros(n_rows, dtype=np.int64).astype(object)
-    time = columns.times(
-        columns.cells(frame[form.time]), form.time, problems=problems, rows=number, trajectory=name
-    )
-    trajectory = pd.factorize(name)[0].astype(np.int64)
-    usable = np.flatnonzero(~unnamed & np.isfinite(time))
-    if not form.sort:
-        _check_sorted(frame, form, problems, long, usable, trajectory, time, name, number)
-    order = usable[np.lexsort((time[usable], trajectory[usable]))]
-    trajectory, time, name = trajectory[order], time[order], name[order]
-    exact = _read_exact(frame, form, problems, order, trajectory, time, number)
-    # Where the leading rows were unusable a trajectory may have lost all its rows.
-    trajectory = _renumber(trajectory, order)
-    by_trajectory = np.lexsort((time, trajectory))
-    return _Rows(
-        order[by_trajectory],
-        name[by_trajectory],
-        trajectory[by_trajectory],
-        time[by_trajectory],
-        exact[by_trajectory],
-        number[order][by_trajectory],
-    )
-
-
-def _renumber(trajectory: IntArray, order: IntArray) -> IntArray:
-    """Number trajectories 0, 1, … by the position of their first usable row."""
-    uniques, inverse = np.unique(trajectory, return_inverse=True)
-    first = np.full(len(uniques), np.iinfo(np.int64).max)
-    np.minimum.at(first, inverse, order)
-    rank = np.empty(len(uniques), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(uniques))
-    return rank[inverse]
-
-
-def _check_sorted(
-    frame: pd.DataFrame,
-    form: TableFormat,
-    problems: Problems,
-    long: bool,
-    usable: IntArray,
-    trajectory: IntArray,
-    time: NDArray[np.float64],
-    name: NDArray[Any],
-    number: IntArray,
-) -> None:
-    group = trajectory
-    if long and form.node in frame.columns:
-        codes, uniques = pd.factorize(frame[form.node].to_numpy(dtype=object))
-        group = trajectory * (len(uniques) + 1) + codes
-    by_group = usable[np.argsort(group[usable], kind="stable")]
-    back = (np.diff(time[by_group]) < 0) & (np.diff(group[by_group]) == 0)
-    for i in np.flatnonzero(back):
-        row, before = by_group[i + 1], by_group[i]
-        problems.add(
-            f"time {time[row]:g} comes after time {time[before]:g} of row {number[before]}; "
-            "sort the table or pass sort=True",
-            trajectory=name[row],
-            row=int(number[row]),
-            column=form.time,
-            value=float(time[row]),
-        )
-
-
-def _read_exact(
-    frame: pd.DataFrame,
-    form: TableFormat,
-    problems: Problems,
-    order: IntArray,
-    trajectory: IntArray,
-    time: NDArray[np.float64],
-    number: IntArray,
-) -> BoolArray:
-    """Which of the sorted rows report the state itself."""
-    exact = form.exact
-    if exact is None:
-        return np.zeros(len(order), dtype=np.bool_)
-    if isinstance(exact, str) and exact == "first":
-        first = np.full(int(trajectory.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(first, trajectory, time)
-        return np.asarray(time == first[trajectory], dtype=np.bool_)
-    if isinstance(exact, str):
-        if exact not in frame.columns:
-            problems.add(
-                f"exact={exact!r} names no column; give a column, a boolean mask or 'first'"
-            )
-            return np.zeros(len(order), dtype=np.bool_)
-        return columns.flags(columns.cells(frame[exact]), exact, problems, number)[order]
-    mask = np.asarray(exact)
-    if mask.dtype != np.bool_ or mask.shape != (len(frame),):
-        problems.add(
-            f"exact= must be a boolean mask with one entry for each of the {len(frame)} rows, the "
-            "name of a column, or 'first'"
-        )
-        return np.zeros(len(order), dtype=np.bool_)
-    return mask[order]
-
-
 def _read_wide(
-    frame: pd.DataFrame, form: TableFormat, rows: _Rows, problems: Problems
+    frame: pd.DataFrame, form: TableFormat, rows: Rows, problems: Problems
 ) -> dict[str, NodeMeasurements]:
     taken = {form.trajectory, form.time}
     if isinstance(form.exact, str) and form.exact != "first":
@@ -256,7 +109,7 @@ def _read_wide(
 
 
 def _read_long(
-    frame: pd.DataFrame, form: TableFormat, rows: _Rows, problems: Problems
+    frame: pd.DataFrame, form: TableFormat, rows: Rows, problems: Problems
 ) -> dict[str, NodeMeasurements]:
     if form.node not in frame.columns:
         problems.add(f"a long table needs a column {form.node!r}")
@@ -299,7 +152,7 @@ def _read_long(
         given = [c for c in states if not columns.missing(tables[c][index]).all()]
         if given:
             table = {c: tables[c][index] for c in given}
-            result[node] = _likelihoods(node, mine, table, rows.name[index], problems)
+            result[node] = likelihoods_of_columns(node, mine, table, rows.name[index], problems)
             continue
         if values is None:
             result[node] = no_measurements()
@@ -316,60 +169,6 @@ def _read_long(
         record = NodeMeasurements(mine.trajectory, mine.time, column, mine.exact, mine.row)
         result[node] = record.take(np.flatnonzero(~columns.missing(column)))
     return result
-
-
-def _likelihoods(
-    node: str,
-    rows: NodeMeasurements,
-    table: dict[str, NDArray[Any]],
-    name: NDArray[Any],
-    problems: Problems,
-) -> NodeMeasurements:
-    matrix = np.empty((len(rows), len(table)))
-    for k, (column, cells) in enumerate(table.items()):
-        matrix[:, k], is_text = columns.numbers(cells)
-        problems.add_rows(
-            is_text,
-            "{value} is not a probability",
-            rows=rows.row,
-            trajectory=name,
-            value=cells,
-            column=column,
-        )
-    keep = ~np.isnan(matrix).all(axis=1)
-    check_likelihoods(node, matrix[keep], rows.row[keep], name[keep], problems)
-    record = NodeMeasurements(
-        rows.trajectory,
-        rows.time,
-        rows.value,
-        rows.exact,
-        rows.row,
-        likelihood=matrix,
-        states=tuple(c.removeprefix(LIKELIHOOD_PREFIX) for c in table),
-    )
-    return record.take(np.flatnonzero(keep))
-
-
-def check_likelihoods(
-    node: str,
-    matrix: NDArray[np.float64],
-    rows: IntArray,
-    trajectory: NDArray[Any],
-    problems: Problems,
-) -> None:
-    """A likelihood is finite, not negative, and positive for at least one state."""
-    finite = np.isfinite(matrix).all(axis=1)
-    lowest = np.where(np.isfinite(matrix), matrix, 0.0).min(axis=1, initial=0.0)
-    usable: BoolArray = finite & (lowest >= 0)
-    where: dict[str, Any] = {"rows": rows, "trajectory": trajectory, "column": node}
-    problems.add_rows(
-        ~usable, "a likelihood is missing, negative or not finite for some of the states", **where
-    )
-    problems.add_rows(
-        usable & (matrix.max(axis=1, initial=0.0) == 0),
-        "the likelihood is zero under every state",
-        **where,
-    )
 
 
 def _listed(names: Collection[Any], shown: int = 12) -> str:

@@ -7,24 +7,28 @@ order of the partition, so that the result does not depend on the number of thre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asterism.inference.batch import sum_in_order
-from asterism.inference.evidence import FloatArray
+from asterism.inference.evidence import FloatArray, IntArray
 from asterism.inference.parameters import Parameters
 from asterism.inference.sweeps import Counts, make_counts, make_progress, sweep
 from asterism.inference.threads import chunks, map_chunks
 from asterism.kernels import marginal
-from asterism.kernels.arrays import Problem
+from asterism.kernels.arrays import TABLE, Problem
 from asterism.kernels.solve import BAD_NODE, IMPOSSIBLE, STATUS
 from asterism.kernels.sweep import EVIDENCE, RESIDUAL
 from asterism.learning.extrapolation import Extrapolation
 
 _CHUNKS = 16
 _QUIET = 3e-7  # change of the score, per measurement, that no longer matters
+_LEAST_DAMPING = 0.1
+_FAR = 0.01  # change per iteration that is far from a solution
+_PATIENCE = 40  # iterations far from it, and without coming closer, that end it
+_RESTLESS = 0.02  # change of the logarithm of a rate that matters
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Ending:
     status: int
     bad: NDArray[np.int64]
     """Node and trajectory of impossible evidence."""
+    restless: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Nodes whose rates went on changing, if the iteration did not converge."""
 
 
 def solve_in_threads(
@@ -99,6 +105,8 @@ def solve_in_threads(
     # with the exact stationary point exit rates are not sums of rates
     extrapolating = not exact_point
     extrapolated = False
+    closest, n_farther = np.inf, 0
+    rates_when_closest = unknowns.rates.copy()
     status = marginal.ITERATION_LIMIT
     iteration = 0
     while iteration < max_iterations:
@@ -146,12 +154,33 @@ def solve_in_threads(
         ):
             status = marginal.CONVERGED
             break
+        if change < closest:
+            closest, n_farther = change, 0
+            rates_when_closest[:] = unknowns.rates
+        elif change > _FAR:
+            n_farther += 1
+            if n_farther > _PATIENCE:
+                break
         # an extrapolation may raise the residual of the iteration after it
         if residual < 0.95 * best:
             best, stalled = residual, 0
         elif not extrapolated:
             stalled += 1 if residual < 2.0 * best else 2
         if stalled >= 6:
-            damping, stalled, best = max(0.1, 0.7 * damping), 0, residual
+            if damping > _LEAST_DAMPING:
+                n_farther = 0
+            damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
         extrapolated = extrapolating and extrapolation.improve(unknowns.rates, unknowns.table)
-    return Ending(dwell, transitions, summary, iteration, status, bad)
+    restless = np.zeros(0, dtype=np.int64)
+    if status == marginal.ITERATION_LIMIT:
+        restless = _restless_nodes(problem, rates_when_closest, unknowns.rates)
+    return Ending(dwell, transitions, summary, iteration, status, bad, restless)
+
+
+def _restless_nodes(problem: Problem, before: FloatArray, now: FloatArray) -> IntArray:
+    """Nodes whose rates moved most, if they moved by an amount that matters at all."""
+    is_rate = (before > 0.0) & (now > 0.0)
+    moved = np.zeros(len(now))
+    moved[is_rate] = np.abs(np.log(now[is_rate] / before[is_rate]))
+    per_node = np.maximum.reduceat(moved, problem.node[:-1, TABLE])
+    return np.flatnonzero(per_node >= max(_RESTLESS, 0.3 * float(per_node.max(initial=0.0))))

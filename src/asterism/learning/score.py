@@ -58,6 +58,8 @@ class GraphSolution:
     initial: FloatArray
     n_iterations: int
     converged: bool
+    restless: tuple[int, ...] = ()
+    """Nodes whose rates kept changing where a large solve did not converge."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ class Scorer:
             initial=initial,
             n_iterations=end.n_iterations,
             converged=end.status == marginal.CONVERGED,
+            restless=tuple(int(n) for n in end.restless),
         )
 
     def _solve_in_one(

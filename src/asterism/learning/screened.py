@@ -6,8 +6,9 @@
    ``n_candidates`` or search exhaustively if that is to be feared.
 2. *Local solves.* Each family of up to ``max_parents`` among the candidates is scored by iterating
    only that node's messages and rates, the others frozen.
-3. *Coupling.* The graph of the best families is solved once as a whole; families are scored again
-   around that solution, until the graph stops changing.
+3. *Coupling.* The graph of the best families is solved once as a whole, which decides whether they
+   are adopted (``adoption.py``); families are scored again around that solution, until the graph
+   stops changing.
 4. *Close calls.* Where the network is small enough, families that come close to a node's best are
    scored once more as the exhaustive search does it, with the whole graph solved for each.
 
@@ -16,7 +17,6 @@ Memory grows linearly with the number of nodes; nothing of size N² is ever stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -24,19 +24,17 @@ import numpy as np
 
 from asterism.errors import ModelError
 from asterism.inference.evidence import FloatArray, IntArray
-from asterism.inference.memory import require_memory
 from asterism.inference.threads import chunks
 from asterism.kernels import local
-from asterism.kernels.screening_gains import single_parent_gains
-from asterism.learning.families import family_tuple
+from asterism.learning.adoption import Refusals, adopt, propose
+from asterism.learning.families import NO_PARENT, family_tuple
 from asterism.learning.journal import context_of
 from asterism.learning.parallel import SharedInput, map_tasks
 from asterism.learning.result import FamilyTable
 from asterism.learning.score import GraphSolution, Parents
+from asterism.learning.screening import screen
 from asterism.learning.search import SearchState, SearchTask, improve, total_score
 
-_BLOCK_OF_CHILDREN = 64
-_PARENTS_AT_ONCE = 4096
 _NODES_PER_TASK = 16
 _LOCAL_TOLERANCE = 1e-4
 _LOCAL_ITERATIONS = 60
@@ -63,32 +61,31 @@ def screened_search(task: SearchTask) -> SearchState:
         child: task.prior.families(child, among=candidates[child]) for child in task.prior.children
     }
     state = SearchState(solution=solution)
+    refusals = Refusals()
     waiting = families
     for sweep in range(task.settings.max_sweeps):
         before = state.solution.parents
         context = "lone" if sweep == 0 else f"sweep {sweep}"
         scores = local_scores(task, state.solution, waiting, context)
-        graph = list(before)
         for child, rows in waiting.items():
             table = FamilyTable(rows, scores[child] + task.prior.log_prior(child, rows))
-            state.tables[child] = table
-            graph[child] = family_tuple(rows[int(table.ranking(task.nodes)[0])])
+            state.tables[child] = refusals.applied_to(child, table, before[child])
+        proposals = propose(task, state.tables, before)
         state.n_sweeps = sweep + 1
-        if tuple(graph) == before:
+        if not proposals:
             state.settled = True
             _note(task, state, 0, waiting)
             break
-        changed = [c for c, (a, b) in enumerate(zip(before, graph)) if a != b]
-        task.progress.start(1, "solving the whole graph")
-        state.solution = task.scorer.solve(
-            tuple(graph), state.solution, n_jobs=task.settings.n_jobs
-        )
-        task.progress.finish()
+        state.solution = adopt(task, state.solution, state.tables, proposals, refusals)
+        after = state.solution.parents
+        for child in proposals:
+            state.tables[child] = refusals.applied_to(child, state.tables[child], after[child])
         state.unconverged = int(not state.solution.converged)
+        changed = [c for c, (a, b) in enumerate(zip(before, after)) if a != b]
         _note(task, state, len(changed), waiting)
-        touched = _touched(changed, before, state.solution.parents)
+        touched = _touched(changed, before, after)
         waiting = {
-            c: _survivors(state.tables[c], _HOPELESS)
+            c: _survivors(state.tables[c], _HOPELESS, after[c])
             for c in families
             if c in touched or not touched.isdisjoint(candidates[c].tolist())
         }
@@ -166,124 +163,24 @@ def _note(
     )
 
 
-def _survivors(table: FamilyTable, distance: float) -> IntArray:
-    """Families whose score is at most so far below the best."""
-    alive: IntArray = table.parents[table.scores >= table.scores.max() - distance]
+def _survivors(
+    table: FamilyTable, distance: float, current: tuple[int, ...] | None = None
+) -> IntArray:
+    """Families whose score is at most so far below the best, and the current one."""
+    keep = table.scores >= table.scores.max() - distance
+    if current is not None:
+        padded = [*current, *[NO_PARENT] * (table.parents.shape[1] - len(current))]
+        keep |= (table.parents == padded).all(axis=1)
+    alive: IntArray = table.parents[keep]
     return alive
-
-
-# ---- screening ------------------------------------------------------------------------------
-
-
-def screen(task: SearchTask, solution: GraphSolution) -> dict[int, IntArray]:
-    """For each node, the candidates with the largest gain as its only parent."""
-    keep = task.settings.n_candidates
-    scorer, prior = task.scorer, task.prior
-    n_nodes = len(task.nodes)
-    few = max((len(prior.candidates(c)) for c in prior.children), default=0) <= keep
-    if few:
-        return {c: prior.candidates(c) for c in prior.children}
-    sizes = np.array(scorer.n_states)
-    averages = _Averages.of(scorer.base.grid.step_start, solution.moments, sizes)
-    chosen: dict[int, IntArray] = {}
-    children = np.array(prior.children)
-    task.progress.start(len(children), "screening all pairs")
-    for size in np.unique(sizes[children]):
-        group = children[sizes[children] == size]
-        for first in range(0, len(group), _BLOCK_OF_CHILDREN):
-            block = group[first : first + _BLOCK_OF_CHILDREN]
-            gains = _gains(task, solution, averages, block, int(size))
-            for row, child in enumerate(block):
-                possible = prior.candidates(int(child))
-                mine = gains[row, possible] + _single_prior(task, int(child), possible)
-                required = np.array(sorted(prior.required.get(int(child), ())), dtype=np.int64)
-                # ties are broken by the number of the node, i.e. by its name
-                best = possible[np.argsort(-mine, kind="stable")[:keep]]
-                chosen[int(child)] = np.union1d(best, required)
-            task.progress.advance(len(block))
-    task.progress.finish()
-    assert n_nodes >= len(chosen)
-    return chosen
-
-
-def _single_prior(task: SearchTask, child: int, possible: IntArray) -> FloatArray:
-    return np.asarray(task.prior.log_prior(child, possible[:, None]), dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class _Averages:
-    """Moments regrouped for matrix products over all steps of all trajectories."""
-
-    moments: FloatArray
-    """(Σ S², steps): ∫ f(x) ρ(y) of every node and step."""
-    row_start: IntArray
-
-    @classmethod
-    def of(cls, step_start: IntArray, moments: FloatArray, sizes: IntArray) -> _Averages:
-        squares = int((sizes**2).sum())
-        n_steps = int(step_start[-1])
-        require_memory(8.0 * squares * n_steps, "screening", "a larger time_step")
-        grouped = np.empty((squares, n_steps))
-        for first, last in pairwise(step_start):
-            piece = moments[first * squares : last * squares]
-            grouped[:, first:last] = piece.reshape(squares, last - first)
-        return cls(grouped, np.concatenate([[0], np.cumsum(sizes**2)]))
-
-
-def _gains(
-    task: SearchTask, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
-) -> FloatArray:
-    """(children of the block, all nodes) gains of every possible single parent."""
-    scorer = task.scorer
-    sizes = np.array(scorer.n_states)
-    squares = size * size
-    width = scorer.base.grid.width
-    rows = (averages.row_start[block][:, None] + np.arange(squares)).ravel()
-    own = averages.moments[rows]
-    start = np.concatenate([[0], np.cumsum(sizes**2)])
-    rates = solution.rates[(start[block][:, None] + np.arange(squares)).ravel()]
-    factor = np.ones_like(rates) if scorer.geometric else rates
-    diagonal = np.tile(np.eye(size, dtype=bool).ravel(), len(block))
-    factor = np.where(diagonal, 1.0, factor)
-    own = own * factor[:, None]
-    total = own.sum(axis=1)
-    allowed = np.array([scorer.allowed[n].ravel() for n in block])
-    gains = np.full((len(block), len(sizes)), -np.inf)
-    inverse = 1.0 / width
-    for parent_size in np.unique(sizes):
-        parents = np.flatnonzero(sizes == parent_size)
-        for first in range(0, len(parents), _PARENTS_AT_ONCE):
-            some = parents[first : first + _PARENTS_AT_ONCE]
-            products = np.empty((int(parent_size), len(rows), len(some)))
-            for u in range(int(parent_size) - 1):
-                of_state = averages.moments[averages.row_start[some] + u * int(parent_size) + u]
-                np.matmul(own * inverse, of_state.T, out=products[u])
-            # the states of a parent exclude each other and one of them holds
-            products[-1] = total[:, None] - products[:-1].sum(axis=0)
-            found = np.empty((len(block), len(some)))
-            single_parent_gains(
-                np.ascontiguousarray(products[:, diagonal]),
-                products,
-                total[diagonal],
-                total,
-                size,
-                int(parent_size),
-                allowed,
-                scorer.shape,
-                scorer.rate,
-                found,
-            )
-            gains[:, some] = found
-    return gains
-
-
-# ---- local solves ---------------------------------------------------------------------------
 
 
 def local_scores(
     task: SearchTask, solution: GraphSolution, families: dict[int, IntArray], context: str
 ) -> dict[int, FloatArray]:
     """Scores of the listed families of every node around one solution."""
+    if not families:
+        return {}
     scorer = task.scorer
     children = sorted(families)
     shared = SharedInput(

@@ -37,10 +37,9 @@ SMALL = (STUDER_SIZE, PAPER_SIZE)
 Plan = list[tuple[str, int, int, float, int]]
 FULL: Plan = [
     *[("screened", n, 40, s, 5) for n in SMALL for s in (0.2, 0.6, 1.0)],
-    *[("screened", 50, d, s, 2) for d in (40, 80) for s in (0.2, 0.6)],
-    *[("screened", 200, 40, s, 2) for s in (0.2, 0.6)],
-    *[("screened", n, 80, 0.2, 1) for n in (200, 1000)],
-    ("exhaustive", PAPER_SIZE, 40, 0.6, 1),
+    *[("screened", n, d, s, 2) for n in (50, 200) for d in (40, 80) for s in (0.2, 0.6)],
+    *[("screened", 1000, 80, s, 1) for s in (0.2, 0.6)],
+    ("exhaustive", PAPER_SIZE, 40, 0.6, 5),
 ]
 QUICK: Plan = [
     *[("screened", n, 40, s, 2) for n in SMALL for s in (0.2, 0.6)],

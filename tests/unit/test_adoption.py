@@ -1,0 +1,158 @@
+"""Which proposed families join the graph, and that runaway pairs of nodes do not stop a search."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asterism as am
+from asterism.learning.adoption import Refusals, adopt, propose
+from asterism.learning.progress import Silent
+from asterism.learning.result import FamilyTable
+from asterism.learning.score import GraphSolution, Parents
+from asterism.learning.search import prepare
+from asterism.learning.settings import StructureSettings
+from asterism.learning.structure_prior import structure_prior
+
+NODES = ("a", "b", "c", "d")
+EMPTY: Parents = ((), (), (), ())
+
+
+def solution(parents: Parents, score: float, restless: tuple[int, ...] = ()) -> GraphSolution:
+    none = np.zeros(0)
+    return GraphSolution(
+        parents, score, score, none, none, none, none, none, none, 1, not restless, restless
+    )
+
+
+class ScoresByGraph:
+    """Stands for the coupled solve: the score is a sum over families, or nodes are restless."""
+
+    def __init__(self, worth: dict[tuple[int, tuple[int, ...]], float]) -> None:
+        self.worth = worth
+        self.asked: list[Parents] = []
+
+    def solve(self, parents: Parents, warm: GraphSolution, n_jobs: int) -> GraphSolution:
+        self.asked.append(parents)
+        restless = tuple(n for n in range(4) if any(n in parents[m] for m in parents[n]))
+        return solution(parents, sum(self.worth.get(f, 0.0) for f in enumerate(parents)), restless)
+
+
+def task_with(worth: dict[tuple[int, tuple[int, ...]], float]) -> Any:
+    prior = structure_prior(NODES, 1, (), (), (), None)
+    settings = SimpleNamespace(n_jobs=1)
+    scorer = ScoresByGraph(worth)
+    return SimpleNamespace(
+        nodes=NODES, prior=prior, settings=settings, scorer=scorer, progress=Silent()
+    )
+
+
+def table(**scores: float) -> FamilyTable:
+    """Single parents by name, ``none`` for the family without."""
+    pairs = [((), s) if n == "none" else ((NODES.index(n),), s) for n, s in scores.items()]
+    return FamilyTable.from_pairs(pairs)
+
+
+def test_of_two_new_opposite_edges_the_surer_comes_first() -> None:
+    tables = {0: table(none=0.0, b=9.0, c=8.5), 1: table(none=0.0, a=9.0, d=1.0)}
+    assert propose(task_with({}), tables, EMPTY) == {0: (2,), 1: (0,)}
+
+
+def test_an_edge_opposite_to_one_in_the_graph_may_be_proposed() -> None:
+    tables = {0: table(none=0.0, b=9.0)}
+    assert propose(task_with({}), tables, ((), (0,), (), ())) == {0: (1,)}
+
+
+def test_differences_that_do_not_matter_are_not_proposed() -> None:
+    assert propose(task_with({}), {0: table(none=0.0, b=1e-3)}, EMPTY) == {}
+
+
+def test_all_is_adopted_at_once_where_the_score_rises() -> None:
+    task = task_with({(0, (1,)): 5.0, (2, (3,)): 1.0})
+    tables = {0: table(none=0.0, b=4.0), 2: table(none=0.0, d=2.0)}
+    found = adopt(task, solution(EMPTY, 0.0), tables, {0: (1,), 2: (3,)}, Refusals())
+    assert found.parents == ((1,), (), (3,), ())
+    assert len(task.scorer.asked) == 1
+
+
+def test_a_family_that_lowers_the_coupled_score_is_refused_and_stays_behind() -> None:
+    task = task_with({(0, (1,)): -3.0})
+    tables, refusals = {0: table(none=0.0, b=4.0)}, Refusals()
+    found = adopt(task, solution(EMPTY, 0.0), tables, {0: (1,)}, refusals)
+    assert found.parents == EMPTY
+    after = refusals.applied_to(0, tables[0], ())
+    np.testing.assert_allclose(after.scores, [0.0, -3.0])
+    assert propose(task, {0: after}, EMPTY) == {}
+
+
+def test_the_weaker_half_waits_where_together_they_lower_the_score() -> None:
+    task = task_with({(0, (1,)): 5.0, (2, (3,)): -9.0})
+    tables, refusals = {0: table(none=0.0, b=4.0), 2: table(none=0.0, d=2.0)}, Refusals()
+    found = adopt(task, solution(EMPTY, 0.0), tables, {0: (1,), 2: (3,)}, refusals)
+    assert found.parents == ((1,), (), (), ())
+    assert not refusals.behind
+
+
+def test_families_under_which_rates_run_away_are_dropped() -> None:
+    task = task_with({(0, (1,)): 99.0, (1, (0,)): 5.0, (2, (3,)): 1.0})
+    tables = {0: table(none=0.0, b=4.0), 2: table(none=0.0, d=2.0)}
+    begin, refusals = solution(((), (0,), (), ()), 5.0), Refusals()
+    found = adopt(task, begin, tables, {0: (1,), 2: (3,)}, refusals)
+    assert found.parents == ((), (0,), (3,), ())
+    assert refusals.dropped == {(0, (1,))}
+    assert len(refusals.applied_to(0, tables[0], ()).scores) == 1
+
+
+def test_no_graph_comes_back() -> None:
+    task = task_with({(0, (1,)): 1e-3})
+    tables, refusals = {0: table(none=0.0, b=4.0)}, Refusals(left={((1,), (), (), ())})
+    assert adopt(task, solution(EMPTY, 0.0), tables, {0: (1,)}, refusals).parents == EMPTY
+
+
+def test_required_parents_are_adopted_whatever_the_score() -> None:
+    task = task_with({(0, (1,)): -3.0})
+    found = adopt(task, solution(EMPTY, 0.0), {0: table(b=4.0)}, {0: (1,)}, Refusals())
+    assert found.parents[0] == (1,)
+
+
+@pytest.fixture(scope="module")
+def much_data() -> tuple[am.Observations, am.Gaussian]:
+    network = am.glauber({"a": [], "b": ["a"], "c": ["b"]}, a=1.0, b=0.6)
+    noise = am.Gaussian((-1, 1), 0.6)
+    paths = am.simulate(network, 100, duration=10.0, seed=0)
+    return am.observe(paths, noise, n_observations=10, seed=1), noise
+
+
+def test_a_solve_that_runs_away_is_given_up_and_names_the_nodes(
+    much_data: tuple[am.Observations, am.Gaussian],
+) -> None:
+    settings = StructureSettings(
+        emission=much_data[1], prior=am.GammaPrior(5, 10), time_step=0.9, n_jobs=1
+    )
+    scorer = prepare(settings, much_data[0], Silent()).scorer
+    lone = scorer.solve(((), (), ()), n_jobs=1)
+    apart = scorer.solve(((), (0,), (1,)), lone, n_jobs=1)
+    assert apart.converged
+    assert apart.restless == ()
+    opposite = scorer.solve(((1,), (0,), (1,)), lone, n_jobs=1)
+    assert not opposite.converged
+    assert {0, 1} <= set(opposite.restless)
+    assert opposite.n_iterations < scorer.max_iterations
+
+
+def test_a_search_settles_where_opposite_edges_would_run_away(
+    much_data: tuple[am.Observations, am.Gaussian],
+) -> None:
+    learner = am.StructureLearner(
+        much_data[1],
+        max_parents=1,
+        prior=am.GammaPrior(5, 10),
+        search="screened",
+        time_step=0.9,
+        n_jobs=1,
+    ).fit(much_data[0])
+    assert learner.converged_
+    assert set(learner.graph_.edges) == {("a", "b"), ("b", "c")}
