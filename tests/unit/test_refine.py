@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.optimize import brentq
+from scipy.integrate import cumulative_simpson
 
 import asterism as am
 from asterism.inference import refine
-from asterism.kernels.placing import place_steps
+from asterism.kernels.placing import lay_out
 
 
 @pytest.fixture(scope="module")
@@ -58,30 +57,33 @@ def test_halving_for_the_statistics_goes_on_from_single_precision(
     assert found.log_evidence == pytest.approx(fine.log_evidence, rel=1e-4)
 
 
-def test_steps_stand_where_the_density_says() -> None:
+def test_steps_lie_where_the_density_says() -> None:
+    """Every grid point of a gap is where the integral of the density of steps reaches its share."""
     rng = np.random.default_rng(0)
     n = 40
-    length = rng.choice([1e-3, 0.5, 3.0, 200.0], n)
-    base, decay = rng.uniform(0.1, 1.0, n), rng.choice([1.0, 8.0], n)
-    left, right = rng.uniform(0.0, 3.0, n), rng.uniform(0.0, 3.0, n)
-
-    def reached(i: int, tau: float) -> float:
-        return float(
-            quad(
-                lambda t: (
-                    base[i]
-                    + left[i] * np.exp(-t / decay[i])
-                    + right[i] * np.exp((t - length[i]) / decay[i])
-                ),
-                0.0,
-                tau,
-                points=[min(tau, 3 * decay[i]), max(0.0, tau - 3 * decay[i])],
-                limit=200,
-            )[0]
-        )
-
-    target = np.array([rng.uniform(0.01, 0.99) * reached(i, length[i]) for i in range(n)])
-    placed = place_steps(target, length, base, decay, left, right)
+    gap = np.exp(rng.uniform(-3, 6, n))
+    time = np.concatenate([[0.0], np.cumsum(gap)])
+    sharpness = rng.uniform(size=n + 1) * rng.integers(0, 2, n + 1)
+    rate, step = 1.7, 0.3
+    trajectory = np.zeros(n + 1, dtype=np.int64)
+    factors = np.ones(1, dtype=np.int64)
+    start, width, point_time, point = lay_out(
+        trajectory, time, sharpness, factors, rate, step, False
+    )
+    assert start[-1] == point[-1] == len(width)
+    np.testing.assert_array_equal(point_time[point], time)
+    np.testing.assert_allclose(np.diff(point_time), width, rtol=1e-6)
     for i in range(n):
-        expected = brentq(lambda t, i=i: reached(i, t) - target[i], 0.0, length[i], xtol=1e-12)
-        assert placed[i] == pytest.approx(expected, rel=1e-6, abs=1e-9 * length[i])
+        length = rate * gap[i]
+        # long gaps: 30 relaxation times' worth of steps, most of them within 8 of either end
+        base, decay = (30.0 / length, 8.0) if length > 30.0 else (1.0, 1.0)
+        left = 1.0 - base + 2.0 * sharpness[i]
+        right = 1.0 - base + 2.0 * sharpness[i + 1]
+        t = np.linspace(0.0, length, 20_001)
+        density = base + left * np.exp(-t / decay) + right * np.exp((t - length) / decay)
+        reached = cumulative_simpson(density, x=t, initial=0.0)
+        cuts = int(point[i + 1] - point[i])
+        assert cuts == max(1, int(np.ceil(reached[-1] / step - 1e-9)))
+        found = rate * (point_time[point[i] : point[i + 1] + 1] - time[i])
+        shares = np.linspace(0.0, 1.0, cuts + 1)
+        np.testing.assert_allclose(np.interp(found, t, reached) / reached[-1], shares, atol=1e-6)
