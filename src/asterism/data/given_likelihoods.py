@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from asterism.data import columns
 from asterism.data.measurements import (
     NodeMeasurements,
-    Reading,
+    Parts,
     no_events,
     no_intervals,
     objects,
@@ -36,7 +36,7 @@ def read_likelihoods(
     limits_given: tuple[TimeLimit, TimeLimit],
     trajectories: Sequence[object] | None,
     states: Mapping[str, Sequence[object]] | None,
-) -> Reading:
+) -> Parts:
     """One (I, S) array per trajectory and node; raises on the first things that are wrong."""
     if len(times) != len(likelihoods):
         raise DataError(
@@ -67,7 +67,7 @@ def read_likelihoods(
     limits = time_limits(names, (first, last), no_events(), no_intervals(), limits_given, problems)
     check_inside(names, limits, measurements, no_events(), no_intervals(), problems)
     problems.raise_errors()
-    return Reading(tuple(names), *limits, measurements, no_events(), no_intervals())
+    return tuple(names), *limits, measurements, no_events(), no_intervals()
 
 
 def _node_record(

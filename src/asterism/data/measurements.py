@@ -87,16 +87,10 @@ class Intervals:
         return len(self.start)
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """What was read, from tables or arrays: all of an ``Observations`` but the user's choices."""
-
-    trajectories: tuple[object, ...]
-    start: FloatArray
-    end: FloatArray
-    measurements: dict[str, NodeMeasurements]
-    events: Events
-    intervals: Intervals
+#: what was read, from tables or arrays: the fields of ``Observations`` in their order
+Parts = tuple[
+    tuple[object, ...], FloatArray, FloatArray, dict[str, NodeMeasurements], Events, Intervals
+]
 
 
 def objects(values: Iterable[Any]) -> ObjectArray:

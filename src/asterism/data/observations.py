@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data.given_likelihoods import read_likelihoods
-from asterism.data.measurements import Events, Intervals, NodeMeasurements, Reading, objects
+from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
 from asterism.data.read_frames import read_frames
 from asterism.data.spans_of_time import TimeLimit
 from asterism.data.table_rows import TableFormat
@@ -73,11 +73,11 @@ class Observations:
         ``labels`` lists columns whose cells are names even if they look like numbers.
         """
         form = TableFormat(kind, trajectory, time, node, value, nodes, labels, exact, sort)
-        reading, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
-        assert reading is not None
-        return cls._of(reading, ties)
+        assert parts is not None
+        return cls(*parts, ties)
 
     @classmethod
     def check_frame(
@@ -92,20 +92,8 @@ class Observations:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
-        reading, problems = read_frames(frame, form, (start, end), events, intervals, ties)
-        return None if reading is None else cls._of(reading, ties), problems.found
-
-    @classmethod
-    def _of(cls, reading: Reading, ties: str = "error") -> Observations:
-        return cls(
-            reading.trajectories,
-            reading.start,
-            reading.end,
-            reading.measurements,
-            reading.events,
-            reading.intervals,
-            ties,
-        )
+        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        return None if parts is None else cls(*parts, ties), problems.found
 
     @classmethod
     def from_likelihoods(
@@ -123,7 +111,7 @@ class Observations:
         ``times[d]`` holds the I times of trajectory d. A row of nan is not measured. Columns
         follow the order of the network's states unless ``states`` names them.
         """
-        return cls._of(read_likelihoods(times, likelihoods, (start, end), trajectories, states))
+        return cls(*read_likelihoods(times, likelihoods, (start, end), trajectories, states))
 
     @classmethod
     def from_trajectories(

@@ -17,7 +17,7 @@ from asterism.data.known_paths import (
     parse_intervals,
     resolve_trajectory,
 )
-from asterism.data.measurements import Reading
+from asterism.data.measurements import Parts
 from asterism.data.spans_of_time import TimeLimit, check_inside, time_limits
 from asterism.data.table_rows import TableFormat
 from asterism.data.tables import ParsedTable, parse_table
@@ -31,7 +31,7 @@ def read_frames(
     events: pd.DataFrame | None,
     intervals: pd.DataFrame | None,
     ties: str,
-) -> tuple[Reading | None, Problems]:
+) -> tuple[Parts | None, Problems]:
     """Everything that the tables say, or None where an error keeps it from being used."""
     problems = Problems()
     if ties not in ("error", "order"):
@@ -57,7 +57,7 @@ def read_frames(
     check_consistency(known_events, known_intervals, trajectories, problems)
     if problems.errors:
         return None, problems
-    reading = Reading(
-        tuple(trajectories), *limits, table.measurements, known_events, known_intervals
+    return (
+        (tuple(trajectories), *limits, table.measurements, known_events, known_intervals),
+        problems,
     )
-    return reading, problems
