@@ -192,3 +192,23 @@ def test_columns_without_information_are_left_out_and_said(tmp_path: Path) -> No
     assert "never changes: 'same'" in result.stdout
     assert "nothing was measured: 'empty'" in result.stdout
     assert "seen without error (--emission categorical allows errors): 'A', 'B'" in result.stdout
+
+
+def test_trajectories_of_a_single_time_teach_nothing(tmp_path: Path) -> None:
+    rows = "".join(f"{d},0,{d % 2},{d % 3}\n" for d in range(6))
+    table = write(tmp_path / "table.csv", "trajectory,time,A,B\n" + rows)
+    checked = invoke("check", table)
+    assert "single time" in checked.output
+    refused = invoke("learn", table, "-o", tmp_path / "run")
+    assert refused.exit_code == 3
+    assert "Error: Every trajectory has measurements at a single time only" in refused.stderr
+
+
+def test_two_states_at_one_time_are_pointed_out(tmp_path: Path) -> None:
+    table = write(
+        tmp_path / "table.csv",
+        "trajectory,time,node,value\n1,0,A,on\n1,1,A,off\n1,1,A,on\n1,0,B,on\n1,1,B,off\n",
+    )
+    assert "rows 3 and 4" in invoke("check", table).output
+    good = table.read_text(encoding="utf-8").replace("1,1,A,on\n", "")
+    assert "two different states" not in invoke("check", write(table, good)).output

@@ -156,9 +156,35 @@ def _warnings(data: Observations, max_parents: int) -> list[str]:
             f"{points}, and its largest family would have {n_rates} rates (at least "
             f"{POINTS_PER_RATE} measurements each are advisable); more replicates help{smaller}."
         )
+    if data.n_trajectories and not np.any(data.end > data.start):
+        found.append(
+            "Every trajectory has measurements at a single time only: nothing can be learned from "
+            "them about what changes (do the rows of one trajectory share its name?)."
+        )
+    found += [line for node, record in data.measurements.items() if (line := _clash(node, record))]
     if data.n_measurements and len(data.measurements) < 2:
         found.append("There is only one node, so there are no edges to learn.")
     return found
+
+
+def _clash(node: str, record: NodeMeasurements) -> str | None:
+    """Two exact states of one node at one time, which no path can explain."""
+    if record.likelihood is not None or len(record) < 2:
+        return None
+    exact = np.flatnonzero(record.exact | record.holds_labels)
+    if len(exact) < 2:
+        return None
+    state = label_codes(record.value[exact])
+    together = (np.diff(record.trajectory[exact]) == 0) & (np.diff(record.time[exact]) == 0)
+    clash = np.flatnonzero(together & (np.diff(state) != 0))
+    if not len(clash):
+        return None
+    first, second = exact[clash[0]], exact[clash[0] + 1]
+    return (
+        f"Node {node!r} has two different states at time {record.time[first]:g} of one trajectory "
+        f"(rows {record.row[first]} and {record.row[second]}): no path explains both if states "
+        "are seen without error; correct one, or allow errors with --emission categorical."
+    )
 
 
 def changes_of(record: NodeMeasurements) -> Changes | None:

@@ -21,7 +21,7 @@ from asterism.learning.em import Outcome, Task, maximise
 from asterism.learning.em_estimate import Coordinates, Estimate
 from asterism.learning.em_model import Template
 from asterism.learning.em_relabel import in_order_of_means
-from asterism.learning.em_start import crude_start, other_start
+from asterism.learning.em_start import crude_start, other_start, require_time
 from asterism.learning.em_steps import ExactStep, Step, VariationalStep
 from asterism.learning.rates_update import (
     RateUpdate,
@@ -78,6 +78,7 @@ def fit_parameters(
     single, joint = split_emissions(emission, observations)
     emissions = emission_fit.started_emissions(template.network, observations, single)
     evidence = build_evidence(template.network, observations, {**emissions, **joint})
+    require_time(evidence)
     nodes = emission_fit.learned_nodes(template.network, observations, emissions, evidence)
     prior = settings.prior
     if prior is not None and prior.is_auto:

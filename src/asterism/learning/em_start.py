@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from asterism.errors import DataError
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.learning.em_estimate import Coordinates, Estimate
 from asterism.learning.emission_fit import jittered
@@ -17,6 +18,16 @@ from asterism.model.compiled import CompiledGraph
 
 _BORROWED = 0.5
 """Imagined changes per transition, at the pooled rate, so that no allowed rate starts at zero."""
+
+
+def require_time(evidence: Evidence) -> None:
+    """Rates can be learned only from trajectories that last."""
+    if not np.any(evidence.end > evidence.start):
+        raise DataError(
+            "Every trajectory has measurements at a single time only, and says nothing about what "
+            "changes: give at least one trajectory two times (do the rows of one trajectory share "
+            "its name in the trajectory column?), or say with start and end when each was watched."
+        )
 
 
 def crude_start(

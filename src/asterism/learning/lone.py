@@ -19,6 +19,7 @@ from asterism.inference.evidence_builder import build_evidence
 from asterism.learning.em_fit import Settings as EmSettings
 from asterism.learning.em_fit import fit_parameters
 from asterism.learning.em_model import Template, build_template
+from asterism.learning.em_start import require_time
 from asterism.learning.score import BoolArray, make_scorer
 from asterism.learning.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
@@ -60,6 +61,7 @@ def fit_lone_nodes(
     network = template.network
     emission = _fit_emissions(settings, template, observations, emission)
     evidence = build_evidence(network, observations, emission)
+    require_time(evidence)
     sizes = [len(network.states[n]) for n in nodes]
     compiled = network.compiled
     allowed = tuple(
