@@ -22,7 +22,9 @@ from asterism.errors import AsterismError, TooLargeError
 from asterism.inference.batch import Batch
 from asterism.inference.evidence import FloatArray, IntArray
 from asterism.inference.parameters import Parameters
-from asterism.kernels import path_sampling as kernels
+from asterism.kernels.independent_paths import draw_independent, virtual_events
+from asterism.kernels.network_paths import draw_network
+from asterism.kernels.path_pieces import DRAW, ENTERED, NODE
 from asterism.kernels.readings import Messages
 from asterism.model.network import Network
 
@@ -53,7 +55,7 @@ def draw(
     grid = batch.grid
     times = grid.times(index)
     width = grid.width[grid.step_start[index] : grid.step_start[index + 1]]
-    summed, busiest = kernels.virtual_events(batch.problem, messages, width)
+    summed, busiest = virtual_events(batch.problem, messages, width)
     events = n * (summed if kind == "marginal" else busiest * batch.evidence.n_nodes)
     if events > _MOST_EVENTS:
         raise TooLargeError(
@@ -61,11 +63,9 @@ def draw(
             f"{_MOST_EVENTS:.2g}, because rates are large for the duration: ask for fewer paths."
         )
     if kind == "marginal":
-        found = kernels.draw_independent(
-            batch.problem, messages, parameters.initial, times, width, n, key
-        )
+        found = draw_independent(batch.problem, messages, parameters.initial, times, width, n, key)
     elif kind == "network":
-        found = kernels.draw_network(
+        found = draw_network(
             batch.problem, parameters.rates, messages, parameters.initial, times, width, n, key
         )
     else:
@@ -94,7 +94,7 @@ class PathCollector:
         """All paths, labelled (trajectory, draw)."""
         counts = np.array([len(p.start) for p in self.parts])
         before = np.cumsum(counts) - counts
-        path = np.concatenate([b + p.record[:, kernels.DRAW] for b, p in zip(before, self.parts)])
+        path = np.concatenate([b + p.record[:, DRAW] for b, p in zip(before, self.parts)])
         time = np.concatenate([p.time for p in self.parts])
         record = np.concatenate([p.record for p in self.parts])
         # stable: jumps of one node stay in their order even where rounding makes times equal
@@ -110,6 +110,6 @@ class PathCollector:
             initial=np.concatenate([p.start for p in self.parts]),
             jump_offset=np.searchsorted(path[order], np.arange(counts.sum() + 1)),
             jump_time=time[order],
-            jump_node=np.ascontiguousarray(record[order, kernels.NODE]),
-            jump_state=np.ascontiguousarray(record[order, kernels.ENTERED]),
+            jump_node=np.ascontiguousarray(record[order, NODE]),
+            jump_state=np.ascontiguousarray(record[order, ENTERED]),
         )
