@@ -14,13 +14,13 @@ import numpy as np
 
 from asterism.kernels._jit import kernel
 from asterism.kernels.joint_chain import (
-    count_recorded_jumps,
-    evidence_backward,
-    evidence_forward,
     kind_before,
-    node_marginals,
-    rescale,
     start_vector,
+)
+from asterism.kernels.joint_evidence import (
+    evidence_backward,
+    pass_moment,
+    rescale,
 )
 from asterism.kernels.vectors import add, copy, fill, largest, scale, total
 
@@ -199,9 +199,7 @@ def dense_pass(
     """
     n = pattern.state_of.shape[0]
     forward = np.empty(n)
-    work = np.empty(n)
-    later = np.empty(n)
-    before = np.empty(n)
+    room = np.empty((3, n))
     for d in range(first, last):
         begin = schedule.first[d]
         end = schedule.first[d + 1]
@@ -210,7 +208,7 @@ def dense_pass(
             incoming = right[k - 1]
             copy(after[k - begin], incoming)
             shift = generators.shift[kind_before(schedule, k, False)]
-            evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, incoming, work)
+            evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, incoming, room[0])
             p = power[kind[k - 1]]
             target = after[k - 1 - begin]
             for x in range(n):
@@ -223,29 +221,24 @@ def dense_pass(
         doubtful = -1
         start_vector(pattern, initial, forward)
         for k in range(begin, end):
-            shift = generators.shift[kind_before(schedule, k, k == begin)]
-            copy(forward, before)
-            log_evidence[d] += evidence_forward(
-                pattern, schedule, shift, rates, log_likelihood, k, forward, work
+            gained, norm = pass_moment(
+                pattern,
+                schedule,
+                generators.shift[kind_before(schedule, k, k == begin)],
+                rates,
+                log_likelihood,
+                k,
+                forward,
+                after[k - begin],
+                marginals[k],
+                table,
+                room,
             )
-            norm = node_marginals(pattern, forward, after[k - begin], marginals[k])
+            log_evidence[d] += gained
             if log_evidence[d] == -np.inf:
                 return d, k
             if doubtful < 0 and not norm > 0.0:
                 doubtful = k  # go on forward, to find where the contradiction shows
-            count_recorded_jumps(
-                pattern,
-                schedule,
-                shift,
-                rates,
-                log_likelihood,
-                k,
-                before,
-                after[k - begin],
-                table,
-                work,
-                later,
-            )
             if k + 1 == end:
                 log_evidence[d] += math.log(total(forward))
                 break

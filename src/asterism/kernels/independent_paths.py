@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from asterism.kernels._jit import inner, kernel
+from asterism.kernels._jit import kernel
 from asterism.kernels.arrays import IS_EXOGENOUS, STATES
 from asterism.kernels.path_pieces import (
     DRAW,
@@ -28,18 +28,7 @@ from asterism.kernels.path_pieces import (
 )
 from asterism.kernels.random_stream import choose, new_stream, uniform
 from asterism.kernels.readings import at_grid_points, generator_of
-from asterism.kernels.vectors import doubled, total
-
-
-@inner
-def _sort(values, count):
-    for i in range(1, count):
-        value = values[i]
-        j = i
-        while j > 0 and values[j - 1] > value:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = value
+from asterism.kernels.vectors import doubled, sort_first, total
 
 
 @kernel
@@ -129,7 +118,7 @@ def draw_independent(problem, messages, initial, times, width, n_draws, key):
                     events = choose(stream, terms[:count, x], norm)
                     for j in range(events):
                         moments[j] = uniform(stream)
-                    _sort(moments, events)
+                    sort_first(moments, events)
                     for j in range(events):
                         for y in range(size):
                             weights[y] = base[x * size + y] * terms[events - 1 - j, y]

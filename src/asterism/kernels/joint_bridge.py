@@ -12,10 +12,12 @@ import numpy as np
 
 from asterism.kernels._jit import kernel
 from asterism.kernels.joint_chain import (
-    evidence_backward,
-    jump_target,
     kind_before,
     start_vector,
+)
+from asterism.kernels.joint_evidence import (
+    evidence_backward,
+    jump_target,
 )
 from asterism.kernels.random_stream import choose, new_stream, uniform
 from asterism.kernels.sparse_chain import (
@@ -24,7 +26,7 @@ from asterism.kernels.sparse_chain import (
     most_terms,
     sparse_backward,
 )
-from asterism.kernels.vectors import copy, doubled, multiply, total
+from asterism.kernels.vectors import copy, doubled, multiply, sort_first, total
 
 
 @kernel
@@ -48,18 +50,6 @@ def _next_state(pattern, generators, g, x, later, stream):
     if last < 0:
         return x, -1
     return pattern.column[last], last
-
-
-@kernel
-def _sort(values, count):
-    """Sort the first few values in place; there are only some tens of them."""
-    for i in range(1, count):
-        value = values[i]
-        j = i
-        while j > 0 and values[j - 1] > value:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = value
 
 
 @kernel
@@ -132,7 +122,7 @@ def draw_paths(
                 events = choose(stream, weights, total(weights))
                 for j in range(events):
                     moments[j] = uniform(stream)
-                _sort(moments, events)
+                sort_first(moments, events)
                 for j in range(events):
                     x, entry = _next_state(pattern, generators, g, x, terms[events - 1 - j], stream)
                     if entry >= 0:

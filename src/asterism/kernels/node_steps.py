@@ -197,8 +197,9 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
                 old = moments[place : place + count]
                 if x == y:
                     here = pull[x]
-                    for k in range(count):
-                        change[k] = max(change[k], abs(new[k] - old[k]) * inverse[k])
+                    if size != 2 or x == 0:  # of two states, one changes as much as the other
+                        for k in range(count):
+                            change[k] = max(change[k], abs(new[k] - old[k]) * inverse[k])
                     for k in range(count):
                         pull_mass += new[k] * here[k]
                 elif geometric:

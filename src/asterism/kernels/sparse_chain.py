@@ -14,13 +14,13 @@ import numpy as np
 
 from asterism.kernels._jit import kernel
 from asterism.kernels.joint_chain import (
-    count_recorded_jumps,
-    evidence_backward,
-    evidence_forward,
     kind_before,
-    node_marginals,
-    rescale,
     start_vector,
+)
+from asterism.kernels.joint_evidence import (
+    evidence_backward,
+    pass_moment,
+    rescale,
 )
 from asterism.kernels.vectors import add, copy, fill, scale, total
 
@@ -256,9 +256,7 @@ def sparse_pass(
     """
     n = pattern.state_of.shape[0]
     forward = np.empty(n)
-    work = np.empty(n)
-    later = np.empty(n)
-    before = np.empty(n)
+    room = np.empty((3, n))
     incoming = np.empty(n)
     for d in range(first, last):
         begin = schedule.first[d]
@@ -269,36 +267,31 @@ def sparse_pass(
         doubtful = -1
         start_vector(pattern, initial, forward)
         for k in range(begin, end):
-            shift = generators.shift[kind_before(schedule, k, k == begin)]
-            copy(forward, before)
-            log_evidence[d] += evidence_forward(
-                pattern, schedule, shift, rates, log_likelihood, k, forward, work
+            gained, norm = pass_moment(
+                pattern,
+                schedule,
+                generators.shift[kind_before(schedule, k, k == begin)],
+                rates,
+                log_likelihood,
+                k,
+                forward,
+                after[k - begin],
+                marginals[k],
+                table,
+                room,
             )
-            norm = node_marginals(pattern, forward, after[k - begin], marginals[k])
+            log_evidence[d] += gained
             if log_evidence[d] == -np.inf:
                 return d, k
             if doubtful < 0 and not norm > 0.0:
                 doubtful = k  # go on forward, to find where the contradiction shows
-            count_recorded_jumps(
-                pattern,
-                schedule,
-                shift,
-                rates,
-                log_likelihood,
-                k,
-                before,
-                after[k - begin],
-                table,
-                work,
-                later,
-            )
             if k + 1 == end:
                 log_evidence[d] += math.log(total(forward))
                 break
             copy(after[k + 1 - begin], incoming)
             next_shift = generators.shift[kind_before(schedule, k + 1, False)]
             evidence_backward(
-                pattern, schedule, next_shift, rates, log_likelihood, k + 1, incoming, work
+                pattern, schedule, next_shift, rates, log_likelihood, k + 1, incoming, room[0]
             )
             log_evidence[d] += _forward_stretch(
                 pattern,

@@ -82,3 +82,15 @@ def largest_of(values, count):
         largest = max(largest, bits[k])
     bits[0] = largest
     return values[0]
+
+
+@kernel
+def sort_first(values, count):
+    """Sort the first few values in place; there are only some tens of them."""
+    for i in range(1, count):
+        value = values[i]
+        j = i
+        while j > 0 and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
