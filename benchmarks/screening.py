@@ -1,9 +1,10 @@
 """What screening costs in accuracy and saves in time, and how well its local stage uses two cores.
 
-1. Random graphs of 200 nodes with one or two parents each, 20 or 80 trajectories: the screened
-   search beside exhaustive scoring. Exhaustive means every family of up to two parents (19,901 per
-   node) by local solves around the same solution, for a random sample of the nodes. Accuracies of
-   both are those of the sampled nodes; times are processor time per node.
+1. Random graphs of 200 nodes with one or two parents each, 20 to 80 trajectories: the screened
+   search, with 10 or more candidates, beside exhaustive scoring. Exhaustive means every family of
+   up to two parents (19,901 per node) by local solves around the same solution, for a random sample
+   of the nodes. Accuracies of both are those of the sampled nodes; times are processor time per
+   node.
 2. The set-ups of the paper's table (5 nodes): how often the screened and the exhaustive search
    choose the same graph.
 3. Local solves in two threads beside independent loops in two threads, in the same run.
@@ -38,6 +39,8 @@ from asterism.learning.screened import local_scores
 from asterism.learning.search import SearchState, SearchTask
 from asterism.model.graphs import random_parents
 
+#: trajectories and candidates; the last line also gives the cost of local solves
+PLAN = ["20:10", "20:25", "40:10", "80:10"]
 TABLE_ROWS = [
     (k_max, n_trajectories, sigma)
     for k_max in (1, 2)
@@ -97,10 +100,14 @@ def accuracy(network: am.Network, probability: dict[Any, float]) -> tuple[float,
     return float(roc_auc_score(true, scores)), float(average_precision_score(true, scores))
 
 
-def against_all_families(n_nodes: int, n_sampled: int, n_trajectories: int) -> dict[str, Any]:
-    """Part 1, for one number of trajectories."""
+def against_all_families(
+    n_nodes: int, n_sampled: int, n_trajectories: int, n_candidates: int
+) -> dict[str, Any]:
+    """Part 1, for one number of trajectories and of candidates."""
     network, seen, noise = observed(n_nodes, 2, n_trajectories, 0.2, 10.0, seed=0)
-    learner = am.StructureLearner(noise, max_parents=2, search="screened", n_jobs=2)
+    learner = am.StructureLearner(
+        noise, max_parents=2, search="screened", n_candidates=n_candidates, n_jobs=2
+    )
     begin = time.process_time()
     task, state = learn_and_keep(learner, seen)
     screened_seconds = (time.process_time() - begin) / n_nodes
@@ -120,6 +127,7 @@ def against_all_families(n_nodes: int, n_sampled: int, n_trajectories: int) -> d
     return {
         "nodes": n_nodes,
         "trajectories": n_trajectories,
+        "candidates": n_candidates,
         "sampled_nodes": n_sampled,
         "true_edges": sum(len(network.parents[task.nodes[c]]) for c in everything),
         "families": sum(len(rows) for rows in families.values()),
@@ -153,7 +161,7 @@ def _score_all(
 
 
 def cost_of_local_solves(of_all: dict[str, Any]) -> list[Row]:
-    """What one local solve costs, from the run with the most trajectories."""
+    """What one local solve costs, from the last comparison."""
     per_family = of_all["seconds_all"] * of_all["sampled_nodes"] / of_all["families"]
     return [
         ("trajectories", of_all["trajectories"], ""),
@@ -208,14 +216,17 @@ def main() -> None:
     parser = option_parser(__doc__, ".")
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--sampled", type=int, default=20)
-    parser.add_argument("--trajectories", type=int, nargs="+", default=[20, 80])
+    parser.add_argument(
+        "--plan", nargs="+", default=PLAN, help="trajectories:candidates, as often as wanted"
+    )
     parser.add_argument("--seeds", type=int, default=10)
     options = parser.parse_args()
     rows = two_workers()
     rows += same_graphs(options.seeds)
     compared: list[dict[str, Any]] = []
-    for n_trajectories in sorted(options.trajectories):
-        compared.append(against_all_families(options.nodes, options.sampled, n_trajectories))
+    for entry in options.plan:
+        amounts = [int(part) for part in entry.split(":")]
+        compared.append(against_all_families(options.nodes, options.sampled, *amounts))
         print(compared[-1], flush=True)
         write_table(compared, options.output / "screening_random.csv", digits=6)
     rows += cost_of_local_solves(compared[-1])
