@@ -105,31 +105,57 @@ def test_a_full_disk_is_said_and_leaves_the_journal_intact(tmp_path):
     kept.close()
 
 
+def long_search(search: str, path: Path) -> am.StructureLearner:
+    """A search of some seconds: long enough to be killed in the middle."""
+    net = am.glauber("tree:10", a=1.0, b=0.6)
+    many = {"exhaustive": (12, 1), "screened": (60, 2)}
+    n_trajectories, max_parents = many[search]
+    paths = am.simulate(net, n_trajectories, duration=10.0, seed=0)
+    obs = am.observe(paths, EMISSION, n_observations=10, seed=1)
+    return learner(search=search, max_parents=max_parents, journal=path, resume=True).fit(obs)
+
+
 SCRIPT = """
-import sys
-import asterism as am
-from tests.faults.test_journal import data, learner
-found = learner(search={search!r}, n_candidates=3, journal={path!r}, resume=True).fit(data())
-found.edges_.to_csv({out!r}, index=False)
+from pathlib import Path
+from tests.faults.test_journal import long_search
+long_search({search!r}, Path({path!r})).edges_.to_csv({out!r}, index=False)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("search", ["exhaustive", "screened"])
 def test_killed_searches_resume_to_identical_edges(search, tmp_path):
-    """kill −9 at random moments of a search, then resume."""
+    """kill −9 at random moments of a search, then resume; now and then kill that as well."""
     root = Path(__file__).resolve().parents[2]
-    expected = learner(search=search, n_candidates=3).fit(data()).edges_
-    expected.to_csv(tmp_path / "expected.csv", index=False)
+
+    def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
+        """A search in a process of its own, which has opened its journal."""
+        path, out = tmp_path / f"{name}.sqlite", tmp_path / f"{name}.csv"
+        code = SCRIPT.format(search=search, path=str(path), out=str(out))
+        process = subprocess.Popen([sys.executable, "-c", code], cwd=root)
+        while not path.exists() and process.poll() is None:
+            time.sleep(0.01)
+        return process, out
+
+    def finish(name: str) -> str:
+        process, out = start(name)
+        assert process.wait() == 0
+        return out.read_text()
+
+    finish("compiles")
+    process, out = start("uninterrupted")
+    begin = time.monotonic()
+    assert process.wait() == 0
+    seconds = time.monotonic() - begin
+    expected = out.read_text()
     moments = 3 if os.environ.get("ASTERISM_REDUCED") else 10
     rng = random.Random(3)
+    n_killed = 0
     for trial in range(moments):
-        path, out = tmp_path / f"{trial}.sqlite", tmp_path / f"{trial}.csv"
-        code = SCRIPT.format(search=search, path=str(path), out=str(out))
-        while not out.exists():
-            process = subprocess.Popen([sys.executable, "-c", code], cwd=root)
-            if rng.random() < 0.7:
-                time.sleep(rng.uniform(1.0, 6.0))
-                process.send_signal(signal.SIGKILL)
-            process.wait()
-        assert out.read_text() == (tmp_path / "expected.csv").read_text()
+        for _ in range(rng.choice([1, 1, 2])):
+            process, _ = start(f"killed {trial}")
+            time.sleep(rng.uniform(0.0, 0.8) * seconds)
+            process.send_signal(signal.SIGKILL)
+            n_killed += process.wait() == -signal.SIGKILL
+        assert finish(f"killed {trial}") == expected
+    assert n_killed >= moments // 2
