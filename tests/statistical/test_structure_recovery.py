@@ -28,12 +28,19 @@ HARD_SEEDS = range(10, 12 if REDUCED else 15)
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="40 trajectories: 13 families or more in 3 of 5 seeds only")
 def test_tree_from_forty_trajectories() -> None:
-    """The goal: 13 of 14 families in 4 of 5 seeds. Not reached; see the test below for why."""
-    search = "screened" if REDUCED else "auto"
-    right = [learn_tree(40, seed, SIGMA, search).right for seed in range(5)]
+    """The goal: 13 of 14 families in 4 of 5 seeds."""
+    right = [learn_tree(40, seed, SIGMA, "screened").right for seed in range(5)]
     print(f"families right: {right}")
+    assert sum(r >= N_TREE - 1 for r in right) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(REDUCED, reason="takes minutes")
+@pytest.mark.xfail(strict=True, reason="13 families or more in 3 of 5 seeds only")
+def test_tree_from_forty_trajectories_by_the_exhaustive_search() -> None:
+    """The same goal. Not reached: it adopts pairs of nodes that are each other's parents."""
+    right = [learn_tree(40, seed, SIGMA, "exhaustive").right for seed in range(5)]
     assert sum(r >= N_TREE - 1 for r in right) >= 4
 
 
