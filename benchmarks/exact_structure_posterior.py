@@ -4,7 +4,7 @@ Rows of table 1 (random graphs of five spins) and the tree of 14 spins, same dat
 both. The exact posterior comes from Markov chains over paths, rates and graphs that start from the
 true, the empty and two random graphs (tests/reference/structure_posterior.py). Writes
 exact_structure_posterior.csv and, seed by seed, exact_structure_posterior_tree.csv:
-python benchmarks/exact_structure_posterior.py -o out/ [--graphs 200] [--sweeps 3000] [--trees 5]
+python benchmarks/exact_structure_posterior.py -o out/ [--graphs 100] [--sweeps 3000] [--trees 5]
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def one_tree(seed: int, sweeps: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = option_parser(__doc__, "benchmark-exact-structure-posterior")
-    parser.add_argument("--graphs", type=int, default=200, help="of the first row; a quarter else")
+    parser.add_argument("--graphs", type=int, default=100, help="of the first row; a quarter else")
     parser.add_argument("--sweeps", type=int, default=3000, help=f"per chain, {BURN_IN} left out")
     parser.add_argument("--trees", type=int, default=5, help="seeds of the tree")
     arguments = parser.parse_args()
