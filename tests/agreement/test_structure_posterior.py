@@ -40,6 +40,7 @@ def test_paths_at_fixed_rates_have_the_statistics_of_the_exact_chain() -> None:
 
 
 @pytest.mark.parametrize(("truth", "seed"), [("A to B", 0), ("both", 3)])
+@pytest.mark.slow
 def test_edge_probabilities_are_those_of_the_integrated_evidence(truth: str, seed: int) -> None:
     obs = data(truth, seed, n_trajectories=5)
     nodes = TwoNodes.of(obs)
