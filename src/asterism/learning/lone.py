@@ -26,6 +26,7 @@ from asterism.model.emissions import Exact, emission_for
 
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
+_RUNAWAY = 10.0  # times the usual rate beyond which a lone node has run away
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def fit_lone_nodes(
     initial = compiled.initial
     if settings.prior.is_auto:
         likely = solve(0.0, 0.0, first, initial)
-        rate = shape * float(likely.dwell.sum()) / max(1.0, float(likely.transitions.sum()))
+        rate = shape * usual_waiting_time(sizes, likely.dwell, likely.transitions)
         initial = likely.initial
     else:
         rate = float(settings.prior.rate_value)
@@ -118,6 +119,22 @@ def fit_lone_nodes(
         initial=found.initial,
         relaxation_rate=_relaxation_rate(rates),
     )
+
+
+def usual_waiting_time(sizes: list[int], dwell: FloatArray, transitions: FloatArray) -> float:
+    """Time per transition of all lone nodes together, leaving out those that run away.
+
+    A lone node whose measurements look drawn anew each time is fitted by rates as fast as one
+    likes: it says nothing about the time scale, and would outweigh all others.
+    """
+    time = np.add.reduceat(dwell, np.cumsum([0, *sizes[:-1]]))
+    count = np.add.reduceat(transitions, np.cumsum([0, *(s * s for s in sizes[:-1])]))
+    lasts = time > 0.0  # known inputs are not fitted
+    if not lasts.any():
+        return 0.0
+    usual = float(np.median(count[lasts] / time[lasts]))
+    counts = (count <= _RUNAWAY * usual * time) | (usual == 0.0)
+    return float(time[counts].sum()) / max(1.0, float(count[counts].sum()))
 
 
 def _crude_rate(evidence: Evidence) -> float:
