@@ -384,3 +384,12 @@ def test_impossible_rows_are_named() -> None:
     require_possible(logs[:1], str)
     with pytest.raises(DataError, match="row 1 is impossible under every state"):
         require_possible(logs, lambda row: f"row {row}")
+
+
+def test_an_entry_that_rounds_to_one_is_fitted_with_its_row() -> None:
+    rows = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [1e-18, 3e-18, 1.0]]
+    values = np.array(["0", "1", "2"], dtype=object)
+    weights = np.array([[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.6, 0.4, 0.0]])
+    fitted = Categorical(rows, learn=True).m_step(values, weights, ("0", "1", "2"))
+    np.testing.assert_allclose(np.sum(fitted.confusion, axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(fitted.confusion[2], [0.5, 0.5, 0.0])

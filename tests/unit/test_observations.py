@@ -277,3 +277,19 @@ def test_paths_as_evidence():
         ["B", 0.0, 2.5, "u"],
         ["B", 2.5, 4.0, "v"],
     ]
+
+
+def test_missing_integers_stay_missing() -> None:
+    network = am.glauber("chain:3")
+    paths = am.simulate(network, 4, duration=5.0, seed=1)
+    seen = am.observe(paths, am.Exact(), n_observations=6, missing=0.4, seed=2)
+    table = seen.to_frame()
+    n_cells = int(table[list(network.nodes)].notna().sum().sum())
+    assert n_cells == seen.n_measurements < table[list(network.nodes)].size
+    assert set(table[list(network.nodes)].stack().dropna()) == {-1, 1}
+
+
+def test_times_that_start_again_hint_at_several_trajectories() -> None:
+    frame = pd.DataFrame({"time": [0.0, 1.0, 0.0], "donor": [1, 1, 2], "A": [0.1, 0.2, 0.3]})
+    with pytest.raises(am.errors.DataError, match="name their column with trajectory="):
+        am.Observations.from_frame(frame)

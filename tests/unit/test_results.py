@@ -174,7 +174,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: str, messag
 def test_not_a_results_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no network\.json"):
         load(tmp_path)
-    with pytest.raises(DataError, match="not a folder"):
+    with pytest.raises(DataError, match="does not exist"):
         load(tmp_path / "absent")
 
 

@@ -162,7 +162,7 @@ def _warnings(data: Observations, max_parents: int) -> list[str]:
             "them about what changes (do the rows of one trajectory share its name?)."
         )
     found += [line for node, record in data.measurements.items() if (line := _clash(node, record))]
-    if data.n_measurements and len(data.measurements) < 2:
+    if data.n_measurements and len(data.nodes) < 2:
         found.append("There is only one node, so there are no edges to learn.")
     return found
 

@@ -112,7 +112,7 @@ jobs_option = click.option(
     show_default="all cores",
     help="Threads to use.",
 )
-seed_option = setting("--seed", type=int, default=0, help="Random seed.")
+seed_option = setting("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
 emission_option = click.option(
     "--emission",
     multiple=True,

@@ -35,6 +35,7 @@ PLAIN_WORDS = (
 #: whole phrases, before single keywords are looked for; each is tried in this order
 PHRASES: Sequence[tuple[str, str]] = (
     (r"pass sort=True", "use --sort"),
+    (r"name their column with trajectory=", "name their column with --trajectory"),
     (r"pass ties='order'", "use --ties order"),
     (r"list the column in labels=", "name the column with --labels"),
     (r"give both in start= and end=", "give both with --start and --end"),

@@ -63,8 +63,14 @@ def wide_frame(observations: Observations) -> pd.DataFrame:
         "time": time[fresh],
     }
     for node, record in records.items():
-        column: NDArray[Any] = np.full(int(fresh.sum()), np.nan, dtype=record.value.dtype)
-        column[rows_of[_layout(record)]] = record.value
+        rows = rows_of[_layout(record)]
+        n_rows = int(fresh.sum())
+        # an integer cannot be missing
+        kind = record.value.dtype if len(rows) == n_rows else np.result_type(record.value, float)
+        column: NDArray[Any] = np.empty(n_rows, dtype=kind)
+        if len(rows) < n_rows:
+            column[:] = np.nan
+        column[rows] = record.value
         data[node] = column
     name = exact_column(observations)
     if name is not None:

@@ -120,11 +120,14 @@ def _check_sorted(
         group = trajectory * (len(uniques) + 1) + codes
     by_group = usable[np.argsort(group[usable], kind="stable")]
     back = (np.diff(time[by_group]) < 0) & (np.diff(group[by_group]) == 0)
+    several = ""
+    if form.trajectory not in frame.columns:
+        several = "; if these are several trajectories, name their column with trajectory="
     for i in np.flatnonzero(back):
         row, before = by_group[i + 1], by_group[i]
         problems.add(
             f"time {time[row]:g} comes after time {time[before]:g} of row {number[before]}; "
-            "sort the table or pass sort=True",
+            f"sort the table or pass sort=True{several}",
             trajectory=name[row],
             row=int(number[row]),
             column=form.time,

@@ -87,7 +87,8 @@ class Categorical:
         w = checked_weights(columns, weights, self.n_states)
         counts = np.zeros_like(old)
         np.add.at(counts.T, columns, w)
-        free = (old > 0.0) & (old < 1.0)
+        # a single entry is certain by construction; a large one beside tiny others is not
+        free = (old > 0.0) & ((old > 0.0).sum(axis=1, keepdims=True) > 1)
         counts = np.where(free, counts, 0.0)
         total = counts.sum(axis=1, keepdims=True)
         fitted = np.where(free & (total > 0.0), counts / np.where(total > 0.0, total, 1.0), old)

@@ -85,7 +85,9 @@ def load(folder: str | Path) -> Run:
     """Read a results folder, whether ``asterism learn`` or a learner's ``save`` wrote it."""
     folder = Path(folder)
     if not (folder / "network.json").is_file():
-        what = "holds no network.json" if folder.is_dir() else "is not a folder"
+        what = "does not exist"
+        if folder.exists():
+            what = "holds no network.json" if folder.is_dir() else "is not a folder"
         raise DataError(f"{str(folder)!r} {what}, so it is no results folder.")
     families = _read_table(folder / "families.csv", FAMILY_COLUMNS, ["score", "probability"])
     if families is not None:

@@ -68,7 +68,12 @@ def _evidence(run: Run) -> str:
     value = run.run.get("log_evidence")
     if not isinstance(value, int | float):
         return "Rates and state probabilities are below."
-    return f"The log evidence, by which networks can be compared on the same data, is {value:.6g}."
+    settings = run.run.get("settings")
+    if isinstance(settings, dict) and settings.get("method") == "exact":
+        use = "by which networks can be compared on the same data"
+    else:
+        use = "an approximation, too rough to choose between networks whose edges differ much"
+    return f"The log evidence, {use}, is {value:.6g}."
 
 
 def _described(run: Run, row: pd.Series) -> str:
