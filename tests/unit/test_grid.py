@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asterism.errors import TooLargeError
 from asterism.inference.evidence import Evidence
 from asterism.inference.grid import Grid, build_even_grid, build_grid, find_breakpoints
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
@@ -112,3 +113,9 @@ def test_start_equal_to_end_has_no_steps() -> None:
     assert grid.step_start[1] == 0
     assert grid.times(0).tolist() == [1.0]
     assert grid.times(1)[-1] == 2.0
+
+
+def test_absurdly_many_steps_are_refused_with_their_number() -> None:
+    places = find_breakpoints(make_evidence([2], [0.0], [80.0], []))
+    with pytest.raises(TooLargeError, match=r"8e\+13 time steps .* a larger time_step"):
+        build_even_grid(places, 1, 1e-12)

@@ -490,3 +490,10 @@ def test_fit_reports_every_node(paths: am.Trajectories) -> None:
     assert [s.done for s in stages] == [0, 1, 2, 3, 4, 5, 6, 6]
     assert stages[-1].finished
     assert {s.total for s in stages} == {6}
+
+
+def test_an_exogenous_node_that_is_none_is_named() -> None:
+    network = am.glauber("chain:3")
+    seen = am.observe(am.simulate(network, 3, duration=4.0, seed=1), am.Exact(), 5, seed=2)
+    with pytest.raises(ModelError, match="exogenous names 'Q', which is not a node; the nodes are"):
+        am.StructureLearner(exogenous=["Q"]).fit(seen)

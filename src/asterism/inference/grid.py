@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
+from asterism.inference.memory import require_memory
 from asterism.kernels.placing import SHARP_DENSITY, lay_out
 
 _DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
@@ -163,6 +164,11 @@ def build_grid(
 
 def build_even_grid(breakpoints: Breakpoints, n_trajectories: int, time_step: float) -> Grid:
     """Equal steps of at most ``time_step`` (in the user's unit) in every gap."""
+    last, first = breakpoints.time[1:], breakpoints.time[:-1]
+    lasting = float((last - first)[breakpoints.trajectory[1:] == breakpoints.trajectory[:-1]].sum())
+    require_memory(
+        24.0 * lasting / time_step, f"{lasting / time_step:.2g} time steps", "a larger time_step"
+    )
     factors = np.ones(n_trajectories, dtype=np.int64)
     return _lay_out(breakpoints, factors, 0.0, time_step, is_even=True)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, ModelError
 from asterism.inference.batch import ImpossibleEvidence
 from asterism.inference.evidence import IntArray
 from asterism.learning.families import family_tuple
@@ -66,10 +66,15 @@ class SearchState:
 
 
 def canonical_nodes(settings: StructureSettings, observations: Observations) -> tuple[str, ...]:
-    """All nodes (measured, exogenous, named by ``states`` or ``exogenous``), by name."""
+    """All nodes (measured, of events and intervals, or named by ``states``), by name."""
     names = {str(n) for n in observations.nodes}
     names |= {str(n) for n in (settings.states or {})}
-    names |= {str(n) for n in settings.exogenous}
+    for node in settings.exogenous:
+        if str(node) not in names:
+            raise ModelError(
+                f"exogenous names {str(node)!r}, which is not a node; the nodes are "
+                f"{', '.join(sorted(names))}."
+            )
     if not names:
         raise DataError("The data have no node: a table needs at least one measured column.")
     return tuple(sorted(names))
