@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,33 @@ def test_summary_of_a_given_or_an_empty_network() -> None:
     empty = example_run({"A": [], "B": []}, truth=False, n_weak=0)
     assert "No node was found to influence another" in sentences(empty)[1]
     assert render(empty)
+
+
+def test_only_exact_evidence_invites_to_compare_networks() -> None:
+    network = example_network(TRUE_PARENTS)
+    said = {
+        method: sentences(Run(network, run={"log_evidence": -1.0, "settings": {"method": method}}))
+        for method in ("exact", "star")
+    }
+    assert "networks can be compared" in said["exact"][1]
+    assert "too rough" in said["star"][1]
+
+
+def test_what_rises_is_said_of_words_in_alphabetical_order() -> None:
+    lone, pushed_up = [[0, 1], [1, 0]], [[[0, 1], [2, 0]], [[0, 2], [1, 0]]]
+
+    def surest(*labels: str) -> str:
+        network = Network(
+            {"A": [], "B": ["A"]},
+            {"A": lone, "B": pushed_up},
+            states=dict.fromkeys("AB", labels),
+        )
+        run = example_run({"A": [], "B": ["A"]}, truth=False, n_weak=0)
+        return sentences(replace(run, network=network))[1]
+
+    assert "raises with ill < well)" in surest("ill", "well")
+    assert "raises)" in surest("low", "high")
+    assert "raises)" in surest("0", "1")
 
 
 @pytest.mark.parametrize(

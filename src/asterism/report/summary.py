@@ -79,8 +79,21 @@ def _evidence(run: Run) -> str:
 def _described(run: Run, row: pd.Series) -> str:
     parent, child = row["parent"], row["child"]
     kind = effect(run.network, child, parent) if parent in run.network.parents[child] else ""
-    note = f", {kind}" if kind in (RAISES, LOWERS) else ""
+    note = ""
+    if kind in (RAISES, LOWERS):
+        orders = dict.fromkeys(filter(None, (_order(run, parent), _order(run, child))))
+        note = f", {kind}" + (f" with {' and '.join(orders)}" if orders else "")
     return f"{parent} → {child} ({probability_text(row['probability'])}{note})"
+
+
+def _order(run: Run, node: str) -> str:
+    """Words in the order of the alphabet may not mean what rises: then say what does."""
+    labels = [str(label) for label in run.network.states[node]]
+    try:
+        [float(label) for label in labels]
+    except ValueError:
+        return " < ".join(labels) if labels == sorted(labels) else ""
+    return ""
 
 
 def probability_text(probability: float) -> str:
