@@ -42,6 +42,30 @@ class Work(NamedTuple):
     """Marginals at the start of the trajectory at hand, one entry per node and state."""
 
 
+@inlined
+def scale_row(size):
+    """Row of ``Work.steps`` that holds the logarithm taken out of the propagator."""
+    return 2 * size * size + 3
+
+
+@inlined
+def pull_row(size):
+    """First row of ψ."""
+    return scale_row(size) + 1
+
+
+@inlined
+def forward_row(size):
+    """First row of the forward message."""
+    return pull_row(size) + size
+
+
+@inlined
+def backward_row(size):
+    """First row of the backward message."""
+    return forward_row(size) + size
+
+
 @inner(allocates=True)
 def make_work(problem, max_steps):
     """Allocate the buffers for trajectories of up to ``max_steps`` steps."""
@@ -56,7 +80,7 @@ def make_work(problem, max_steps):
     blocks = (max_steps + BLOCK - 1) // BLOCK
     rows = size * size
     return Work(
-        np.zeros((blocks, 2 * rows + 4 + 3 * size, STRIDE)),
+        np.zeros((blocks, backward_row(size) + size, STRIDE)),
         np.zeros(blocks, dtype=np.bool_),
         np.zeros(max_steps),
         np.zeros(max_steps, dtype=np.int64),

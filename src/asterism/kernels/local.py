@@ -13,9 +13,19 @@ import math
 import numpy as np
 
 from asterism.kernels._jit import inner, kernel
-from asterism.kernels.arrays import CHILD, CHILDREN, SLOT, STATES
-from asterism.kernels.averages import add_pull_of_child, average_table, multiply_in_parent
-from asterism.kernels.buffers import BLOCK, STRIDE, make_work, prepare_trajectory
+from asterism.kernels.arrays import (
+    STATES,
+)
+from asterism.kernels.averages import (
+    average_table,
+    multiply_in_parent,
+)
+from asterism.kernels.buffers import (
+    BLOCK,
+    STRIDE,
+    make_work,
+    prepare_trajectory,
+)
 from asterism.kernels.family_rates import (
     LOG_OF_ZERO_RATE,
     extrapolate,
@@ -23,7 +33,12 @@ from asterism.kernels.family_rates import (
     update_family_rates,
 )
 from asterism.kernels.moments import moments_begin
-from asterism.kernels.node_steps import apply_spans, propagate_block, step_moments
+from asterism.kernels.node_steps import (
+    apply_spans,
+    collect_pull,
+    propagate_block,
+    step_moments,
+)
 from asterism.kernels.passes import backward_pass, evaluate_marks, forward_pass
 
 _REORDER = {"contract", "reassoc", "nsz"}
@@ -48,7 +63,6 @@ def _block_starts(problem):
 @inner
 def _pull_of_children(problem, moments, table, node, block_starts, work, pull):
     """ψ of the node on all steps of all trajectories, from its children in the current graph."""
-    size = problem.node[node, STATES]
     for d in range(block_starts.shape[0] - 1):
         prepare_trajectory(problem, d, work)
         steps = problem.step_start[d + 1] - problem.step_start[d]
@@ -56,27 +70,7 @@ def _pull_of_children(problem, moments, table, node, block_starts, work, pull):
             first = block * BLOCK
             count = min(BLOCK, steps - first)
             here = pull[block_starts[d] + block]
-            for x in range(size):
-                for k in range(count):
-                    here[x, k] = 0.0
-            for edge in range(problem.node[node, CHILDREN], problem.node[node + 1, CHILDREN]):
-                add_pull_of_child(
-                    problem,
-                    moments,
-                    table,
-                    d,
-                    problem.edge[edge, CHILD],
-                    problem.edge[edge, SLOT],
-                    first,
-                    count,
-                    work.inverse_width,
-                    work.configurations[0],
-                    work.configurations[1],
-                    here,
-                )
-            for x in range(size):
-                for k in range(count):
-                    here[x, k] *= work.inverse_width[first + k]
+            collect_pull(problem, moments, table, d, node, first, count, work, here)
 
 
 @inner

@@ -11,9 +11,27 @@ from __future__ import annotations
 import math
 
 from asterism.kernels._jit import inlined, inner
-from asterism.kernels.arrays import CHILD, CHILDREN, FIRST, LAST, SLOT, SPAN, STATE, STATES
-from asterism.kernels.averages import add_pull_of_child, average_over_parents
-from asterism.kernels.buffers import BLOCK
+from asterism.kernels.arrays import (
+    CHILD,
+    CHILDREN,
+    FIRST,
+    LAST,
+    SLOT,
+    SPAN,
+    STATE,
+    STATES,
+)
+from asterism.kernels.averages import (
+    add_pull_of_child,
+    average_over_parents,
+)
+from asterism.kernels.buffers import (
+    BLOCK,
+    backward_row,
+    forward_row,
+    pull_row,
+    scale_row,
+)
 from asterism.kernels.moments import moments_begin
 from asterism.kernels.propagate import (
     general_moments,
@@ -34,7 +52,7 @@ def propagate_block(size, width, block, count, work):
     here = work.steps[block]
     generator = here[:rows]
     propagator = here[rows : 2 * rows]
-    log_scale = here[2 * rows + 3]
+    log_scale = here[scale_row(size)]
     closed = False
     if size == 2:
         coefficients = here[2 * rows : 2 * rows + 3]
@@ -50,8 +68,8 @@ def step_moments(size, width, first, count, clamped, work):
     rows = size * size
     here = work.steps[first // BLOCK]
     generator = here[:rows]
-    forward = here[2 * rows + 4 + size : 2 * rows + 4 + 2 * size]
-    backward = here[2 * rows + 4 + 2 * size : 2 * rows + 4 + 3 * size]
+    forward = here[forward_row(size) : forward_row(size) + size]
+    backward = here[backward_row(size) : backward_row(size) + size]
     fresh = work.matrices[8]
     if work.is_closed[first // BLOCK]:
         coefficients = here[2 * rows : 2 * rows + 3]
@@ -65,6 +83,34 @@ def step_moments(size, width, first, count, clamped, work):
                 for row in range(rows):
                     fresh[row, k] = 0.0
                 fresh[state * size + state, k] = width[k]
+
+
+@inlined
+def collect_pull(problem, moments, table, trajectory, node, first, count, work, pull):
+    """ψ of the node on steps first … first+count−1, from all its children."""
+    size = problem.node[node, STATES]
+    for x in range(size):
+        for k in range(count):
+            pull[x, k] = 0.0
+    for edge in range(problem.node[node, CHILDREN], problem.node[node + 1, CHILDREN]):
+        add_pull_of_child(
+            problem,
+            moments,
+            table,
+            trajectory,
+            problem.edge[edge, CHILD],
+            problem.edge[edge, SLOT],
+            first,
+            count,
+            work.inverse_width,
+            work.configurations[0],
+            work.configurations[1],
+            pull,
+        )
+    inverse = work.inverse_width[first : first + count]
+    for x in range(size):
+        for k in range(count):
+            pull[x, k] *= inverse[k]
 
 
 @inlined
@@ -83,7 +129,7 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
         count = min(BLOCK, steps - first)
         steps_here = work.steps[block]
         generator = steps_here[:rows]
-        pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
+        pull = steps_here[pull_row(size) : pull_row(size) + size]
         average_over_parents(
             problem,
             moments,
@@ -103,30 +149,15 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
                     if x != y:
                         for k in range(count):
                             generator[x * size + y, k] = math.exp(generator[x * size + y, k])
-        for x in range(size):
-            for k in range(count):
-                pull[x, k] = 0.0
         if with_pull:
-            for edge in range(problem.node[node, CHILDREN], problem.node[node + 1, CHILDREN]):
-                add_pull_of_child(
-                    problem,
-                    moments,
-                    table,
-                    trajectory,
-                    problem.edge[edge, CHILD],
-                    problem.edge[edge, SLOT],
-                    first,
-                    count,
-                    work.inverse_width,
-                    work.configurations[0],
-                    work.configurations[1],
-                    pull,
-                )
-            inverse = work.inverse_width[first : first + count]
+            collect_pull(problem, moments, table, trajectory, node, first, count, work, pull)
             for x in range(size):
                 for k in range(count):
-                    pull[x, k] *= inverse[k]
                     generator[x * size + x, k] += pull[x, k]
+        else:
+            for x in range(size):
+                for k in range(count):
+                    pull[x, k] = 0.0
         width = problem.width[first_step + first : first_step + first + count]
         propagate_block(size, width, block, count, work)
 
@@ -156,7 +187,7 @@ def apply_spans(problem, trajectory, node, work):
             for row in range(size * size):
                 work.steps[block, rows + row, j] = 0.0
             work.steps[block, rows + diagonal, j] = 1.0
-            work.steps[block, 2 * rows + 3, j] = (
+            work.steps[block, scale_row(size), j] = (
                 work.steps[block, diagonal, j] * problem.width[first_step + k]
             )
     return True
@@ -183,7 +214,7 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
         width = problem.width[first_step + first : first_step + first + count]
         steps_here = work.steps[block]
         generator = steps_here[:rows]
-        pull = steps_here[2 * rows + 4 : 2 * rows + 4 + size]
+        pull = steps_here[pull_row(size) : pull_row(size) + size]
         step_moments(size, width, first, count, clamped, work)
         inverse = work.inverse_width[first : first + count]
         change = work.matrices[7, 0]  # the largest of each step, over pairs of states

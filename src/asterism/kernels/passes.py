@@ -24,7 +24,12 @@ from asterism.kernels.arrays import (
     TO,
     VALUES,
 )
-from asterism.kernels.buffers import BLOCK
+from asterism.kernels.buffers import (
+    BLOCK,
+    backward_row,
+    forward_row,
+    scale_row,
+)
 from asterism.kernels.links import soft_log_likelihood
 
 _LARGE = 1e30
@@ -82,8 +87,8 @@ def _two_states_backward(here, first, last, message):
 
     Returns the logarithm taken out and the step at which nothing is left (or −1).
     """
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]
-    kept0, kept1 = here[16], here[17]
+    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
+    kept0, kept1 = here[backward_row(2)], here[backward_row(2) + 1]
     r0 = message[0]
     r1 = message[1]
     logarithm = 0.0
@@ -109,8 +114,8 @@ def _two_states_backward(here, first, last, message):
 @inlined
 def _two_states_forward(here, first, last, message):
     """f of two states from the start of step first to the end of step last−1 of one block."""
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]
-    kept0, kept1 = here[14], here[15]
+    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
+    kept0, kept1 = here[forward_row(2)], here[forward_row(2) + 1]
     f0 = message[0]
     f1 = message[1]
     for k in range(first, last):
@@ -136,7 +141,7 @@ def backward_pass(problem, initial, trajectory, node, work):
     """
     size = problem.node[node, STATES]
     rows = size * size
-    backward = 2 * rows + 4 + 2 * size
+    backward = backward_row(size)
     pair = trajectory * (problem.node.shape[0] - 1) + node
     begin = problem.pair[pair, MARK]
     mark = problem.pair[pair + 1, MARK] - 1
@@ -208,7 +213,7 @@ def backward_pass(problem, initial, trajectory, node, work):
                         return log_norm, k
         point = stop
     for block in range((steps + BLOCK - 1) // BLOCK):
-        log_norm += _sum(work.steps[block, 2 * rows + 3], min(BLOCK, steps - block * BLOCK))
+        log_norm += _sum(work.steps[block, scale_row(size)], min(BLOCK, steps - block * BLOCK))
     total = 0.0
     for x in range(size):
         total += initial[problem.node[node, INITIAL] + x] * message[x]
@@ -221,7 +226,7 @@ def backward_pass(problem, initial, trajectory, node, work):
 def _marginal_at_point(size, steps, point, message, work):
     """m at a grid point from the forward message behind the evidence there."""
     rows = size * size
-    backward = 2 * rows + 4 + 2 * size
+    backward = backward_row(size)
     total = 0.0
     for x in range(size):
         after = 1.0
@@ -248,7 +253,7 @@ def forward_pass(problem, initial, trajectory, node, work):
     """
     size = problem.node[node, STATES]
     rows = size * size
-    forward = 2 * rows + 4 + size
+    forward = forward_row(size)
     pair = trajectory * (problem.node.shape[0] - 1) + node
     begin = problem.pair[pair, MARK]
     end = problem.pair[pair + 1, MARK]

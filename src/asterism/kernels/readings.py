@@ -30,7 +30,10 @@ from asterism.kernels.arrays import (
     TO,
     VALUES,
 )
-from asterism.kernels.buffers import BLOCK
+from asterism.kernels.buffers import (
+    BLOCK,
+    forward_row,
+)
 
 FloatArray = NDArray[np.float64]
 SmallIntArray = NDArray[np.int32]
@@ -98,7 +101,7 @@ def _keep_messages(problem, trajectory, node, clamped, messages, work):
     """Copy what the two passes left in the buffers; ρ at the start is already there."""
     size = problem.node[node, STATES]
     rows = size * size
-    begin_forward = 2 * rows + 4 + size
+    begin_forward = forward_row(size)
     begin_backward = begin_forward + size
     steps = messages.clamp.shape[1]
     generator = generator_of(problem, messages, node, steps)
@@ -128,7 +131,7 @@ def _marginals_at_marks(problem, trajectory, node, work, at_points):
     """m at each of the node's measurements; both messages are in the buffers. False if it fails."""
     size = problem.node[node, STATES]
     rows = size * size
-    forward = 2 * rows + 4 + size
+    forward = forward_row(size)
     backward = forward + size
     steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
     pair = trajectory * (problem.node.shape[0] - 1) + node
