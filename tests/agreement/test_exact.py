@@ -22,7 +22,7 @@ def numerics(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return str(request.param)
 
 
-def compare(network: am.Network, evidence: object, posterior: am.Posterior) -> None:
+def assert_as_the_reference(network: am.Network, evidence: object, posterior: am.Posterior) -> None:
     reference = ReferenceChain(network, evidence)
     dwell = [0.0] * len(network.nodes)
     moves = [0.0] * len(network.nodes)
@@ -54,7 +54,7 @@ def test_every_kind_of_evidence(numerics: str, sizes: list[int], seed: int) -> N
     rng = np.random.default_rng(seed)
     network = random_network(rng, sizes)
     evidence = random_evidence(rng, network)
-    compare(network, evidence, solve(network, evidence))
+    assert_as_the_reference(network, evidence, solve(network, evidence))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -62,14 +62,14 @@ def test_known_inputs(numerics: str, seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
     network = random_network(rng, [2, 3, 2], exogenous=(0,))
     evidence = random_evidence(rng, network)
-    compare(network, evidence, solve(network, evidence))
+    assert_as_the_reference(network, evidence, solve(network, evidence))
 
 
 def test_uncoupled_components_multiply() -> None:
     rng = np.random.default_rng(5)
     network = random_network(rng, [2, 3, 2, 2], n_parents=0)
     evidence = random_evidence(rng, network, kinds=("points", "jumps"))
-    compare(network, evidence, solve(network, evidence))
+    assert_as_the_reference(network, evidence, solve(network, evidence))
     # 40 lone nodes have 2^40 joint states, but never meet
     many = am.Network(
         {f"n{i}": [] for i in range(40)}, {f"n{i}": [[-1, 1], [2, -2]] for i in range(40)}

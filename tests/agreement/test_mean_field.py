@@ -10,7 +10,7 @@ import pytest
 import asterism as am
 from asterism.inference.exact_posterior import solve as solve_exactly
 from asterism.inference.variational import solve
-from tests.agreement.test_star import agree_with_plain_sweep
+from tests.agreement.test_star import assert_as_the_plain_sweep
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import RING, TREE, alternating_to_aligned, noisy_spins
 
@@ -19,7 +19,7 @@ from tests.reference.spin_cases import RING, TREE, alternating_to_aligned, noisy
 def test_every_kind_of_evidence_as_in_the_plain_sweep(sizes: list[int]) -> None:
     rng = np.random.default_rng(10 + sum(sizes))
     network = random_network(rng, sizes)
-    agree_with_plain_sweep(network, random_evidence(rng, network), "mean_field")
+    assert_as_the_plain_sweep(network, random_evidence(rng, network), "mean_field")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_distance_to_the_exact_evidence_of_aligning_spins(
     assert found.log_evidence - exact == pytest.approx(excess, abs=2e-4)
 
 
-def never_above_the_exact_evidence(seeds: range) -> None:
+def assert_never_above_the_exact_evidence(seeds: range) -> None:
     """Random networks of 2–5 nodes with 2–3 states, some measurements without noise."""
     for seed in seeds:
         rng = np.random.default_rng(seed)
@@ -58,13 +58,13 @@ def never_above_the_exact_evidence(seeds: range) -> None:
 
 
 def test_a_lower_bound() -> None:
-    never_above_the_exact_evidence(range(60))
+    assert_never_above_the_exact_evidence(range(60))
 
 
 @pytest.mark.slow
 def test_a_lower_bound_on_many_networks() -> None:
     count = 120 if os.environ.get("ASTERISM_REDUCED") else 300
-    never_above_the_exact_evidence(range(60, count))
+    assert_never_above_the_exact_evidence(range(60, count))
 
 
 def test_every_sweep_raises_the_evidence() -> None:

@@ -22,7 +22,7 @@ from tests.reference.star_ode import StarODE
 from tests.reference.star_sweep import ReferenceSweep
 
 
-def agree_with_plain_sweep(network: am.Network, evidence: object, method: str) -> None:
+def assert_as_the_plain_sweep(network: am.Network, evidence: object, method: str) -> None:
     """F, statistics and step marginals equal those of the plain sweep on the same steps."""
     found = solve(network, evidence, method=method, time_step=0.7, tolerance=1e-8, max_sweeps=500)
     assert found.converged
@@ -47,13 +47,13 @@ def agree_with_plain_sweep(network: am.Network, evidence: object, method: str) -
 def test_every_kind_of_evidence_as_in_the_plain_sweep(sizes: list[int]) -> None:
     rng = np.random.default_rng(sum(sizes))
     network = random_network(rng, sizes)
-    agree_with_plain_sweep(network, random_evidence(rng, network), "star")
+    assert_as_the_plain_sweep(network, random_evidence(rng, network), "star")
 
 
 def test_known_inputs_as_in_the_plain_sweep() -> None:
     rng = np.random.default_rng(5)
     network = random_network(rng, [2, 3, 2], exogenous=(0,))
-    agree_with_plain_sweep(network, random_evidence(rng, network), "star")
+    assert_as_the_plain_sweep(network, random_evidence(rng, network), "star")
 
 
 @pytest.mark.parametrize("method", ["star", "mean_field"])

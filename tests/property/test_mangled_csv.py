@@ -83,7 +83,7 @@ def plausible(draw: st.DrawFn) -> str:
     return "\n".join(lines) + "\n"
 
 
-def outcome(command: list[str], text: str, codes: set[int]) -> None:
+def assert_sound_outcome(command: list[str], text: str, codes: set[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.csv"
         path.write_bytes(text.encode("utf-8", errors="surrogatepass"))
@@ -103,11 +103,11 @@ def outcome(command: list[str], text: str, codes: set[int]) -> None:
 @example('time,A\n0,"' + "x" * 200_000 + '"\n')
 @example("time,A\n" + "0," * 5)
 def test_check_never_breaks(text: str) -> None:
-    outcome(["check"], text, {0, 2, 3})
+    assert_sound_outcome(["check"], text, {0, 2, 3})
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(mangled(), plausible()))
 @example(CONTRADICTION)
 def test_learn_never_breaks(text: str) -> None:
-    outcome(["learn", "--max-parents", "1", "--max-sweeps", "2"], text, {0, 2, 3, 4})
+    assert_sound_outcome(["learn", "--max-parents", "1", "--max-sweeps", "2"], text, {0, 2, 3, 4})
