@@ -88,3 +88,20 @@ def test_a_scheduler_without_workers_is_refused(data: Path, scheduler: str, tmp_
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:9"])
 def test_no_scheduler_is_a_usage_error(address: str, data: Path, tmp_path: Path) -> None:
     assert_unusable(address, data, tmp_path / "RUN", "No scheduler answers at")
+
+
+def test_a_lost_cluster_leaves_the_journal(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asterism as am
+
+    def lose_workers(learner: am.StructureLearner, *_: object, **__: object) -> None:
+        Path(learner.journal).write_bytes(b"scores")
+        raise ConnectionError("All Dask workers were lost.")
+
+    monkeypatch.setattr(am.StructureLearner, "fit", lose_workers)
+    result = invoke("learn", data, "-o", tmp_path / "RUN")
+    assert result.exit_code == 2, result.output
+    assert "All Dask workers were lost. What was scored is kept" in result.stderr
+    assert "--resume" in result.stderr
+    assert (tmp_path / "RUN" / "journal.sqlite").exists()

@@ -8,15 +8,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import joblib
+import numpy as np
 import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.learning.parallel import map_tasks
+from asterism.learning.progress import Silent
 
-pytest.importorskip("distributed", reason="needs the dask extra")
+Client = pytest.importorskip("distributed", reason="needs the dask extra").Client
 pytestmark = pytest.mark.slow
 
 EMISSION = am.Gaussian((-1, 1), 0.4)
@@ -38,34 +42,78 @@ def start(program: str, file: Path, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*command, "--no-dashboard", *options], **quiet)
 
 
-def test_a_lost_worker_changes_nothing(tmp_path):
-    from distributed import Client
-
-    expected = learner().fit(data()).edges_
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Called, it starts another worker of a scheduler that the test's client is connected to."""
     file = tmp_path / "scheduler.json"
     processes = [start("dask_scheduler", file, "--host", "127.0.0.1", "--port", "0")]
+
+    def start_worker() -> subprocess.Popen[bytes]:
+        options = ("--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
+        processes.append(start("dask_worker", file, *options))
+        return processes[-1]
+
     try:
         for _ in range(300):
-            if file.exists():
+            if file.exists() and file.read_text().strip().endswith("}"):
                 break
             time.sleep(0.1)
-        workers = [
-            start("dask_worker", file, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
-            for _ in range(2)
-        ]
-        processes += workers
-        with Client(scheduler_file=str(file)) as client:
-            client.wait_for_workers(2, timeout=60)
-            killer = threading.Thread(target=kill_when_busy, args=(client, workers[0]))
-            with joblib.parallel_config(backend="dask"):
-                killer.start()
-                found = learner().fit(data()).edges_
-            killer.join()
-        assert workers[0].wait(timeout=30) == -signal.SIGKILL
-        pd.testing.assert_frame_equal(expected, found, check_exact=True)
+        start_worker.file = str(file)
+        yield start_worker
     finally:
         for process in processes:
             process.kill()
+            process.wait()
+
+
+def test_a_lost_worker_changes_nothing(cluster):
+    expected = learner().fit(data()).edges_
+    workers = [cluster(), cluster()]
+    with Client(scheduler_file=cluster.file) as client:
+        client.wait_for_workers(2, timeout=60)
+        killer = threading.Thread(target=kill_when_busy, args=(client, workers[0]))
+        with joblib.parallel_config(backend="dask"):
+            killer.start()
+            found = learner().fit(data()).edges_
+        killer.join()
+    assert workers[0].wait(timeout=30) == -signal.SIGKILL
+    pd.testing.assert_frame_equal(expected, found, check_exact=True)
+
+
+def test_the_input_is_sent_again_when_nobody_has_it_any_more(cluster):
+    first = cluster()
+
+    def replace_worker() -> None:
+        kill_when_busy(client, first)
+        cluster()
+
+    with Client(scheduler_file=cluster.file) as client:
+        client.wait_for_workers(1, timeout=60)
+        replacer = threading.Thread(target=replace_worker)
+        with joblib.parallel_config(backend="dask"):
+            replacer.start()
+            found = list(map_tasks(slow_sum, np.arange(5), [(i,) for i in range(20)], 1, Silent()))
+        replacer.join()
+    assert first.wait(timeout=30) == -signal.SIGKILL
+    assert found == [10 + i for i in range(20)]
+
+
+def test_no_worker_left_is_said(cluster, monkeypatch):
+    monkeypatch.setattr("asterism.learning.parallel.PATIENCE", 2.0)
+    worker = cluster()
+    with Client(scheduler_file=cluster.file) as client:
+        client.wait_for_workers(1, timeout=60)
+        killer = threading.Thread(target=kill_when_busy, args=(client, worker))
+        with joblib.parallel_config(backend="dask"):
+            killer.start()
+            with pytest.raises(ConnectionError, match="All Dask workers were lost"):
+                list(map_tasks(slow_sum, np.arange(5), [(i,) for i in range(20)], 1, Silent()))
+        killer.join()
+
+
+def slow_sum(shared: np.ndarray, i: int) -> int:
+    time.sleep(0.1)
+    return int(shared.sum()) + i
 
 
 def kill_when_busy(client: object, worker: subprocess.Popen[bytes]) -> None:

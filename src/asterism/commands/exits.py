@@ -84,6 +84,9 @@ def exit_code(command: Callable[[], Any]) -> int:
         return OK
     except MemoryError:
         return _say("There is not enough memory for this much data.", BAD_DATA)
+    except ConnectionError as error:
+        kept = "What was scored is kept: the same command with --resume goes on."
+        return _say(f"{error} {kept}", USAGE)
     except OSError as error:
         return _say(f"{error.strerror or error}: {error.filename or 'a file'}.", USAGE)
     except Exception as error:

@@ -18,7 +18,8 @@ PATIENCE = 20
 def scored_in(folder: Path, console: Console) -> Iterator[None]:
     """The folder in which the search keeps its journal.
 
-    Ctrl-C leaves the journal behind and says how to go on; an error takes away what it made.
+    Ctrl-C leaves the journal behind and says how to go on, and so does a full disk or a lost
+    cluster; any other error takes away what it made.
     """
     existed = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,6 +34,9 @@ def scored_in(folder: Path, console: Console) -> Iterator[None]:
         else:
             console.warn("Interrupted; nothing was written.")
             _remove_if_empty(folder, existed)
+        raise
+    except OSError:
+        _remove_if_empty(folder, existed)
         raise
     except Exception:
         if not existed:

@@ -2,8 +2,9 @@
 
 Threads need no copies of the input and the kernels release the interpreter lock; measured against
 processes they are as fast and start at once. Under ``joblib.parallel_config(backend="dask")`` the
-input is sent to every worker once and the tasks go to the cluster, which repeats those of a lost
-worker. Results come back in the order of the tasks, whoever computed them.
+input is sent to every worker once and the tasks go to the cluster; those of a lost worker are
+repeated, and the input is sent again where nobody is left who has it. Results come back in the
+order of the tasks, whoever computed them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from asterism.kernels.arrays import Problem
 from asterism.learning.progress import Progress
 
 Result = TypeVar("Result")
+
+#: how often in a row all copies of the input may be lost before a search gives up
+MAX_LOSSES = 5
+
+#: seconds to wait for new workers when none is left
+PATIENCE = 300.0
 
 
 @dataclass(frozen=True)
@@ -99,12 +106,58 @@ def _map_on_cluster(
     tasks: Sequence[tuple[Any, ...]],
     progress: Progress,
 ) -> Iterator[Result]:
-    everywhere = client.scatter(shared, broadcast=True, hash=False)
-    futures = [client.submit(work, everywhere, *task, pure=False) for task in tasks]
+    """Dask repeats a lost worker's tasks, but not an input that only lost workers held.
+
+    It calls the tasks that need such an input cancelled; they are sent again with a new copy.
+    """
+    from concurrent.futures import CancelledError
+
+    futures: list[Any] = [None] * len(tasks)
+    done = losses = 0
     try:
-        for task, future in zip(tasks, futures):
-            result = future.result()
-            progress.advance(_size(task))
-            yield result
+        while done < len(tasks):
+            try:
+                _submit_unfinished(client, work, shared, tasks, futures, done)
+                while done < len(tasks):
+                    result = futures[done].result()
+                    losses = 0
+                    progress.advance(_size(tasks[done]))
+                    done += 1
+                    yield result
+            except (CancelledError, OSError) as error:
+                losses += 1
+                _require_cluster(client, losses, error)
     finally:
-        client.cancel(futures)
+        client.cancel([future for future in futures if future is not None])
+
+
+def _submit_unfinished(
+    client: Any,
+    work: Callable[..., Result],
+    shared: Any,
+    tasks: Sequence[tuple[Any, ...]],
+    futures: list[Any],
+    done: int,
+) -> None:
+    """Send the input, and all tasks from ``done`` on that have no result waiting."""
+    everywhere = client.scatter(shared, broadcast=True, hash=False)
+    for i in range(done, len(tasks)):
+        if futures[i] is None or futures[i].status != "finished":
+            futures[i] = client.submit(work, everywhere, *tasks[i], pure=False)
+
+
+def _require_cluster(client: Any, losses: int, error: BaseException) -> None:
+    """Wait until there are workers; give up where there are none or all of them fail."""
+    if client.status != "running":
+        raise ConnectionError("The connection to the Dask scheduler was lost.") from error
+    if losses > MAX_LOSSES:
+        raise ConnectionError(
+            f"The Dask workers were lost {losses} times in a row before they returned a result; "
+            "their logs should say why (often: too little memory)."
+        ) from error
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise ConnectionError(
+            f"All Dask workers were lost, and none came back within {PATIENCE:g} seconds."
+        ) from error
