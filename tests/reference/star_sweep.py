@@ -1,14 +1,16 @@
 """One trajectory's star or mean-field sweep in plain Python, on given time steps.
 
-The same discretisation as the kernels (constant averaged generators on every step, moments by a
-block exponential) written with scipy's ``expm`` and one loop per thing that is summed. Undamped
-Gauss–Seidel sweeps over nodes; all kinds of evidence; any number of states.
+The same discretisation as the kernels (one generator for every step, moments by a block
+exponential) written with scipy's ``expm`` and one loop per thing that is summed. Undamped
+Gauss–Seidel sweeps over nodes; all kinds of evidence; any number of states. Where ``kinks`` are
+given, steps between two of them are corrected to fourth order; every correction is a small matrix.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,14 @@ class ReferenceSweep:
     """Moments W of every node and step, iterated in place."""
 
     def __init__(
-        self, network: Any, evidence: Any, trajectory: int, times: np.ndarray, method: str = "star"
+        self,
+        network: Any,
+        evidence: Any,
+        trajectory: int,
+        times: np.ndarray,
+        method: str = "star",
+        kinks: Sequence[int] = (),
+        longest: float = 0.0,
     ) -> None:
         self.network, self.evidence, self.d = network, evidence, trajectory
         self.times = [float(t) for t in times]
@@ -47,6 +56,10 @@ class ReferenceSweep:
         ]
         self.hidden = [n for n in range(len(self.names)) if n not in evidence.exogenous]
         self.table = [self.averaged_table(n) for n in range(len(self.names))]
+        gaps = itertools.pairwise(kinks)
+        self.stretches = [(a, b) for a, b in gaps if self.is_smooth(a, b, longest)]
+        self.to_middle, self.to_step = self.corrections()
+        self.quadrature = np.linalg.solve(self.to_middle.T, np.ones(len(self.h)))
         self.w = [[np.full((s, s), h / s) for h in self.h] for s in self.sizes]
         self.psi = [[np.zeros(s) for _ in self.h] for s in self.sizes]
         self.links = self.find_links()
@@ -68,6 +81,85 @@ class ReferenceSweep:
                     state = self.known_state(n, max(k - 1, 0))
                     assert state is not None
                     self.seen[i, n] = np.eye(self.sizes[n])[state]
+
+    # ---- corrections of fourth order ------------------------------------------------------------
+
+    def is_smooth(self, first: int, last: int, longest: float) -> bool:
+        h = self.h[first:last]
+        return (
+            len(h) >= 3
+            and h.max() <= longest
+            and max(h[1:] / h[:-1]) <= 2 <= 4 * min(h[1:] / h[:-1])
+        )
+
+    def corrections(self) -> tuple[np.ndarray, np.ndarray]:
+        """What turns integrals over steps into h times middles, and middles into whole steps."""
+        to_middle, to_step = np.eye(len(self.h)), np.eye(len(self.h))
+        for first, last in self.stretches:
+            for k in range(first, last):
+                near = self.nearest(k, first, last)
+                h, d = self.h[near], self.middles()[near] - self.middles()[k]
+                # parabolas a + b τ + c τ² by their means, or by their values, on three steps
+                of_means = np.linalg.inv(np.stack([d**0, d, d**2 + h**2 / 12], axis=1))
+                of_values = np.linalg.inv(np.stack([d**0, d, d**2], axis=1))
+                widening = of_values[1] @ h
+                to_middle[k, near] = of_means[0] * self.h[k] / h
+                to_step[k, near] -= self.h[k] ** 2 / 24 * 2 * of_values[2]
+                to_step[k, near] -= self.h[k] * widening / 6 * of_values[1]
+        return to_middle, to_step
+
+    def middles(self) -> np.ndarray:
+        return 0.5 * (np.array(self.times[1:]) + np.array(self.times[:-1]))
+
+    def nearest(self, k: int, first: int, last: int) -> np.ndarray:
+        return np.arange(3) + min(max(k - 1, first), last - 3)
+
+    def edge(self, middle: np.ndarray, at_start: bool, first: int, last: int) -> np.ndarray:
+        """1 ∓ h²/12 G' at one end of a stretch, G without what all states have in common."""
+        point, outermost, next_one = (
+            (first, first, first + 1) if at_start else (last, last - 1, last - 2)
+        )
+        near = self.nearest(outermost, first, last)
+        offsets = self.middles()[near] - self.times[point]
+        slope = np.linalg.inv(np.stack([offsets**0, offsets, offsets**2], axis=1))[1]
+        h, h_next = self.h[outermost], self.h[next_one]
+        s = (
+            np.einsum("k,kxy->xy", slope, middle[near])
+            * max(1.5 * h**2 - 0.5 * h_next**2, h**2 / 4)
+            / 12
+        )
+        of_rows = s.sum(axis=1)
+        most = 0.25 * h * np.abs(middle[outermost])
+        s = np.clip(s, -most, most)
+        np.fill_diagonal(s, 0.0)
+        diagonal = of_rows - of_rows.mean() - s.sum(axis=1)
+        np.fill_diagonal(s, np.clip(diagonal, -0.5, 0.5))
+        return np.eye(len(s)) + (-s if at_start else s)
+
+    def whole_steps(self, middle: np.ndarray) -> np.ndarray:
+        """Generators that propagate the steps, from those in the middle."""
+        size = middle.shape[1]
+        of_rows = middle.sum(axis=2)
+        common = of_rows.mean(axis=1)
+        off = ~np.eye(size, dtype=bool)
+        out = np.where(off, np.einsum("jk,kxy->jxy", self.to_step, middle), 0.0)
+        out = np.where(off, np.maximum(out, 0.5 * middle), 0.0)
+        diagonal = self.to_step @ (of_rows - common[:, None]) - out.sum(axis=2)
+        return out + np.einsum(
+            "kx,xy->kxy", diagonal + (common * self.quadrature)[:, None], np.eye(size)
+        )
+
+    def in_the_middle(self, moments: np.ndarray) -> np.ndarray:
+        """h times the values in the middle of steps, from integrals over them."""
+        if not self.stretches:
+            return moments
+        out = np.maximum(np.einsum("jk,kxy->jxy", self.to_middle, moments), 0.5 * moments)
+        size = out.shape[1]
+        if size == 2:
+            out[:, 0, 0] = np.minimum(out[:, 0, 0], self.h - 0.5 * moments[:, 1, 1])
+            out[:, 1, 1] = self.h - out[:, 0, 0]
+        scale = self.h / np.einsum("kxx->k", out)
+        return np.where(np.eye(size, dtype=bool), out * scale[:, None, None], out)
 
     # ---- evidence ---------------------------------------------------------------------------
 
@@ -199,14 +291,20 @@ class ReferenceSweep:
     def update(self, node: int, with_pull: bool) -> tuple[float, float]:
         """New moments of a node; (its share of F, the largest change of a step's marginal)."""
         size, n_steps = self.sizes[node], len(self.h)
-        generators = []
+        middle = np.zeros((n_steps, size, size))
         for k in range(n_steps):
             self.psi[node][k] = self.pull(node, k) if with_pull else np.zeros(size)
-            a = self.averaged_rates(node, k) + np.diag(self.psi[node][k])
+            middle[k] = self.averaged_rates(node, k) + np.diag(self.psi[node][k])
+        generators = list(self.whole_steps(middle)) if self.stretches else list(middle)
+        enter = {a: self.edge(middle, True, a, b) for a, b in self.stretches}
+        leave = {b: self.edge(middle, False, a, b) for a, b in self.stretches}
+        for k in range(n_steps):
             state = self.known_state(node, k)
             if state is not None:
-                a = np.diag(np.where(np.arange(size) == state, a[state, state], -np.inf))
-            generators.append(a)
+                value = middle[k][state, state] * self.quadrature[k]
+                generators[k] = np.diag(np.where(np.arange(size) == state, value, -np.inf))
+                enter.pop(k, None)
+                leave.pop(k + 1, None)
         steps = []
         for k, a in enumerate(generators):
             if np.isneginf(np.diag(a)).any():
@@ -219,20 +317,26 @@ class ReferenceSweep:
         after: list[np.ndarray] = [rho] * (n_steps + 1)  # ρ at each point, behind its evidence
         before: list[np.ndarray] = [rho] * (n_steps + 1)  # … in front of it
         for k in range(n_steps, -1, -1):
+            if k in enter:
+                rho = enter[k] @ rho
             after[k] = rho
             for kind, value, i in reversed(factors[k]):
                 rho = value * rho[self.links[i]["to"]] if kind == "jump" else value * rho
             assert rho.sum() > 0.0, "impossible evidence"
             log_norm += math.log(rho.sum())
             rho = rho / rho.sum()
+            if k in leave:
+                rho = leave[k] @ rho
             before[k] = rho
             if k > 0:
                 rho = steps[k - 1] @ rho
         initial = np.asarray(self.network.initial[self.names[node]])
         log_z = log_norm + math.log(initial @ rho)
 
-        f, largest, pulled = initial, 0.0, 0.0
+        f, fresh = initial, np.zeros((n_steps, size, size))
         for k in range(n_steps + 1):
+            if k in leave:
+                f = f @ leave[k]
             for kind, value, i in factors[k]:
                 f = value * f
                 if kind == "jump":
@@ -244,13 +348,15 @@ class ReferenceSweep:
                     self.seen[i, node] = f * after[k] / (f @ after[k])
             if k == n_steps:
                 break
-            fresh = self.integral(f, before[k + 1], generators[k], self.h[k])
-            change = np.abs(np.diag(fresh) - np.diag(self.w[node][k])).max() / self.h[k]
-            largest = max(largest, change)
-            self.w[node][k] = fresh
-            pulled += float(np.diag(fresh) @ self.psi[node][k])
+            if k in enter:
+                f = f @ enter[k]
+            fresh[k] = self.integral(f, before[k + 1], generators[k], self.h[k])
             f = f @ steps[k]
-        return log_z - pulled, largest
+        fresh = self.in_the_middle(fresh)
+        diagonal = np.einsum("kxx->kx", fresh - np.array(self.w[node]))
+        self.w[node] = list(fresh)
+        pulled = np.einsum("k,kxx,kx->", self.quadrature, fresh, np.array(self.psi[node]))
+        return log_z - float(pulled), float((np.abs(diagonal).max(axis=1) / self.h).max())
 
     def integral(self, f: np.ndarray, rho: np.ndarray, a: np.ndarray, h: float) -> np.ndarray:
         """W(x,y) = ∫ f(x) ρ(y) dt / (f P ρ) over one step."""
@@ -289,6 +395,7 @@ class ReferenceSweep:
             weights = self.weights(node, k, None)
             averaged = np.broadcast_to(self.averaged_rates(node, k), self.table[node].shape)
             rates = (self.table[node] if self.is_star else averaged).reshape(moves.shape)
+            weights = weights * self.quadrature[k]
             dwell += np.multiply.outer(weights, np.diag(self.w[node][k]))
             moves += np.multiply.outer(weights, self.w[node][k]) * rates * off
         for i, link in enumerate(self.links):

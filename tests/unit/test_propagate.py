@@ -76,7 +76,7 @@ def test_closed_form_of_two_states(width: float) -> None:
     f, r = rng.uniform(0, 1, (2, STEPS)), rng.uniform(0, 1, (2, STEPS))
     propagator, log_scale = np.zeros((4, STEPS)), np.zeros(STEPS)
     moments, coefficients = np.zeros((4, STEPS)), np.zeros((3, STEPS))
-    assert two_state_series(generator, widths, STEPS, coefficients, propagator, log_scale)
+    assert two_state_series(generator, widths, STEPS, STEPS, coefficients, propagator, log_scale)
     two_state_moments(generator, widths, STEPS, coefficients, f, r, moments)
     for k in range(STEPS):
         a = generator[:, k].reshape(2, 2)
@@ -92,7 +92,7 @@ def test_closed_form_of_two_states(width: float) -> None:
 def test_the_closed_form_declines_stiff_steps() -> None:
     generator = np.tile([[-50.0], [50.0], [50.0], [-50.0]], STEPS)
     room = np.zeros((3, STEPS)), np.zeros((4, STEPS)), np.zeros(STEPS)
-    assert not two_state_series(generator, np.ones(STEPS), STEPS, *room)
+    assert not two_state_series(generator, np.ones(STEPS), STEPS, STEPS, *room)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 6])

@@ -23,7 +23,7 @@ def test_groups_and_single_precision_change_nothing_that_matters(
     problem: tuple[am.Network, am.Observations, am.Gaussian], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = am.infer(*problem)
-    monkeypatch.setattr(refine, "_GROUP_BYTES", 20_000.0)
+    monkeypatch.setattr(refine, "_GROUP_BYTES", 12_000.0)
     monkeypatch.setattr(refine, "_FEW_BYTES", 0.0)
     grouped = am.infer(*problem)
     batches = grouped.courses._batches  # type: ignore[attr-defined]
@@ -68,7 +68,7 @@ def test_steps_lie_where_the_density_says() -> None:
     trajectory = np.zeros(n + 1, dtype=np.int64)
     factors = np.ones(1, dtype=np.int64)
     start, width, point_time, point = lay_out(
-        trajectory, time, sharpness, factors, rate, step, False
+        trajectory, time, sharpness, factors, rate, step, False, 1
     )
     assert start[-1] == point[-1] == len(width)
     np.testing.assert_array_equal(point_time[point], time)

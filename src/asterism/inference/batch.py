@@ -108,18 +108,29 @@ def make_batch(
     time_step: float | None = None,
     layout: Layout | None = None,
     copies: int = 1,
+    *,
+    is_corrected: bool = False,
 ) -> Batch:
     """Lay evidence out on a new grid (see :mod:`asterism.inference.grid`).
 
-    ``copies``: how often its messages will be in memory at a time.
+    ``copies``: how often its messages will be in memory at a time. ``is_corrected``: smooth steps
+    are of fourth order; without it F is stationary on the grid itself, as learning wants it.
     """
     if layout is None:
         layout = lay_out_evidence(evidence, graph)
     breakpoints = layout.breakpoints
     if time_step is not None:
-        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step)
+        corrected_rate = rate if is_corrected else 0.0
+        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step, corrected_rate)
     else:
-        grid = build_grid(breakpoints, evidence.n_trajectories, rate, step, refinement)
+        grid = build_grid(
+            breakpoints,
+            evidence.n_trajectories,
+            rate,
+            step,
+            refinement,
+            is_corrected=is_corrected,
+        )
     squares = int((graph.n_states**2).sum())
     require_memory(
         8.0 * copies * squares * int(grid.step_start[-1]),
@@ -181,10 +192,10 @@ def run(
 
 def require_possible(batch: Batch, integers: IntArray) -> None:
     """Raise, naming the place, if some trajectory's evidence left no state possible."""
-    bad = np.flatnonzero(integers[:, kernels.STATUS] == kernels.IMPOSSIBLE)
-    if not len(bad):
+    is_impossible = integers[:, kernels.STATUS] == kernels.IMPOSSIBLE
+    if not is_impossible.any():
         return
-    d = int(bad[0])
+    d = int(is_impossible.argmax())
     labels = batch.evidence.labels
     label = labels[d] if labels else d
     time = batch.grid.times(d)[int(integers[d, kernels.BAD_POINT])]

@@ -1,7 +1,7 @@
 """Courses of the nodes as star and mean field see them: marginals at any time, forecasts, paths.
 
-Marginals between grid points follow the scheme itself: on a step the averaged generator is
-constant, and both messages are propagated by it to the time asked for. Past the end of a
+Marginals between grid points follow the scheme itself: both messages are propagated to the time
+asked for. Past the end of a
 trajectory nothing is known any more, ρ = 1, and the forecast starts from the marginals at the end,
 taken as independent, and follows the averaged rates: dm/dt = m E[R]. That is the star without data,
 and serves mean field as well: its own solution without data would jump at the end of the trajectory
@@ -83,7 +83,7 @@ def flat_marginals(
     inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
     found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
     if not marginals_at(
-        batch.problem, messages, width, grid.is_breakpoint(index), step, inside, found
+        batch.problem, index, messages, width, grid.is_breakpoint(index), step, inside, found
     ):
         raise _too_extreme(batch, index)
     return found

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.memory import require_memory
 from asterism.kernels.placing import SHARP_DENSITY, lay_out
+from asterism.kernels.stretches import LEAST_STEPS
 
 _DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
+_LONGEST_SMOOTH = 2.0  # relaxation times; the posterior is not smooth on longer steps
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Grid:
     point_of_breakpoint: IntArray
     """Grid point, counted within its trajectory, of each breakpoint."""
     breakpoint_trajectory: IntArray
+    longest_smooth: float
+    """Up to this length steps may be corrected to fourth order; zero: none are."""
 
     def select(self, trajectories: IntArray) -> Grid:
         """The steps of some of the trajectories (ascending)."""
@@ -69,6 +73,7 @@ class Grid:
             self.point_time[take_points + np.arange(len(take_points))],
             self.point_of_breakpoint[mine],
             np.searchsorted(trajectories, self.breakpoint_trajectory[mine]),
+            self.longest_smooth,
         )
 
     def is_breakpoint(self, trajectory: int) -> NDArray[np.bool_]:
@@ -88,8 +93,6 @@ def find_breakpoints(evidence: Evidence) -> Breakpoints:
     """Collect and merge the moments at which something is known."""
     everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
     points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
-    joint_trajectory = np.array([j.trajectory for j in evidence.joint], dtype=np.int64)
-    joint_time = np.array([j.time for j in evidence.joint], dtype=np.float64)
     pieces = [
         (everyone, evidence.start),
         (everyone, evidence.end),
@@ -97,8 +100,12 @@ def find_breakpoints(evidence: Evidence) -> Breakpoints:
         (jumps.trajectory, jumps.time),
         (spans.trajectory, spans.start),
         (spans.trajectory, spans.end),
-        (joint_trajectory, joint_time),
     ]
+    if evidence.joint:
+        joint_trajectory = np.array([j.trajectory for j in evidence.joint], dtype=np.int64)
+        pieces.append((joint_trajectory, np.array([j.time for j in evidence.joint])))
+    else:
+        pieces.append((everyone[:0], evidence.start[:0]))
     trajectory = np.concatenate([p[0] for p in pieces])
     time = np.concatenate([p[1] for p in pieces])
     order = np.lexsort((time, trajectory))
@@ -119,7 +126,8 @@ def find_breakpoints(evidence: Evidence) -> Breakpoints:
         of_point = np.minimum((highest - lowest) / _DECISIVE, 1.0)
         np.maximum.at(sharpness, of[2], of_point)
     for known in (of[3], of[4], of[5]):
-        sharpness[known] = 1.0
+        if len(known):
+            sharpness[known] = 1.0
     return Breakpoints(
         trajectory=d_sorted[is_new],
         time=t_sorted[is_new],
@@ -139,6 +147,7 @@ def most_steps(
     duration = float((evidence.end - evidence.start).sum())
     n_moments = 2 * evidence.n_trajectories + len(evidence.points.time) + len(evidence.joint)
     n_moments += len(evidence.jumps.time) + 2 * len(evidence.spans.start)
+    n_moments *= LEAST_STEPS
     if time_step is not None:
         return duration / time_step + n_moments
     # next to decisive evidence on both sides the density is higher, for a relaxation time
@@ -152,30 +161,48 @@ def build_grid(
     relaxation_rate: float,
     step: float,
     refinement: IntArray | int = 1,
+    *,
+    is_corrected: bool = False,
 ) -> Grid:
     """Cut the gaps. ``step`` is in relaxation times, before each step is cut ``refinement`` times.
 
-    ``relaxation_rate`` zero means that nothing couples: one step per gap is exact then.
+    ``relaxation_rate`` zero means that nothing couples: one step per gap is exact then. With
+    ``is_corrected`` smooth steps are of fourth order (see ``kernels.stretches``).
     """
     factors = np.empty(n_trajectories, dtype=np.int64)
     factors[:] = refinement
-    return _lay_out(breakpoints, factors, relaxation_rate, step, is_even=False)
+    return _lay_out(breakpoints, factors, relaxation_rate, step, is_corrected, is_even=False)
 
 
-def build_even_grid(breakpoints: Breakpoints, n_trajectories: int, time_step: float) -> Grid:
-    """Equal steps of at most ``time_step`` (in the user's unit) in every gap."""
+def build_even_grid(
+    breakpoints: Breakpoints,
+    n_trajectories: int,
+    time_step: float,
+    relaxation_rate: float = 0.0,
+) -> Grid:
+    """Equal steps of at most ``time_step`` (in the user's unit) in every gap.
+
+    If ``relaxation_rate`` is given, smooth steps are of fourth order.
+    """
     last, first = breakpoints.time[1:], breakpoints.time[:-1]
     lasting = float((last - first)[breakpoints.trajectory[1:] == breakpoints.trajectory[:-1]].sum())
     require_memory(
         24.0 * lasting / time_step, f"{lasting / time_step:.2g} time steps", "a larger time_step"
     )
     factors = np.ones(n_trajectories, dtype=np.int64)
-    return _lay_out(breakpoints, factors, 0.0, time_step, is_even=True)
+    return _lay_out(breakpoints, factors, relaxation_rate, time_step, True, is_even=True)
 
 
 def _lay_out(
-    breakpoints: Breakpoints, factors: IntArray, rate: float, step: float, *, is_even: bool
+    breakpoints: Breakpoints,
+    factors: IntArray,
+    rate: float,
+    step: float,
+    is_corrected: bool,
+    *,
+    is_even: bool,
 ) -> Grid:
+    is_corrected = is_corrected and rate > 0.0
     trajectory = breakpoints.trajectory
     step_start, width, point_time, point = lay_out(
         trajectory,
@@ -185,5 +212,7 @@ def _lay_out(
         float(rate),
         float(step),
         is_even,
+        LEAST_STEPS if is_corrected else 1,
     )
-    return Grid(step_start, width, point_time, point, trajectory)
+    longest_smooth = _LONGEST_SMOOTH / rate if is_corrected else 0.0
+    return Grid(step_start, width, point_time, point, trajectory, longest_smooth)

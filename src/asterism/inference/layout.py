@@ -40,7 +40,17 @@ from asterism.kernels.arrays import (
     WEIGHT,
     Problem,
 )
+from asterism.kernels.stretches import find_stretches
 from asterism.model.compiled import CompiledGraph
+
+_STRETCH_FIELDS = (
+    "stretch_start",
+    "stretch",
+    "edge_slope",
+    "to_middle",
+    "to_step",
+    "quadrature",
+)
 
 LOG_OF_ZERO_RATE = -1e12
 """Stands for ln 0 in averages of logarithms: any real weight on it makes a rate vanish."""
@@ -126,7 +136,36 @@ class Layout:
         span[:, FIRST] = at[places.of_span_starts]
         span[:, LAST] = at[places.of_span_ends]
         span[:, STATE] = self.span_state
-        return Problem(step_start=grid.step_start, width=grid.width, span=span, **fields)
+        return Problem(
+            step_start=grid.step_start,
+            width=grid.width,
+            span=span,
+            **_stretch_fields(grid),
+            **fields,
+        )
+
+
+def _stretch_fields(grid: Grid) -> dict[str, Any]:
+    """Which steps are corrected to fourth order, and how; empty arrays where none are."""
+    if grid.longest_smooth > 0.0:
+        found = find_stretches(
+            grid.step_start,
+            grid.width,
+            grid.breakpoint_trajectory,
+            grid.point_of_breakpoint,
+            grid.longest_smooth,
+        )
+        if len(found[1]):
+            return dict(zip(_STRETCH_FIELDS, found))
+    nothing = (
+        np.zeros(len(grid.step_start), dtype=np.int64),
+        np.zeros((0, 2), dtype=np.int64),
+        np.zeros((0, 6)),
+        np.zeros((5, 0)),
+        np.zeros((5, 0)),
+        np.zeros(0),
+    )
+    return dict(zip(_STRETCH_FIELDS, nothing))
 
 
 def lay_out_evidence(

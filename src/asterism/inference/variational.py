@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -47,8 +48,9 @@ def solve(
         )
     except ImpossibleEvidence as problem:
         raise problem.named(network.nodes, method) from None
-    if np.any(solution.outcome.status == NOT_FINITE):
-        d = int(np.flatnonzero(solution.outcome.status == NOT_FINITE)[0])
+    is_lost = solution.outcome.status == NOT_FINITE
+    if is_lost.any():
+        d = int(is_lost.argmax())
         label = evidence.labels[d] if evidence.labels else d
         raise AsterismError(
             f"Trajectory {label}: the iteration left the range of finite numbers; the rates or "
@@ -117,16 +119,18 @@ def _verdict(
     """Whether everything settled, and a sentence that says why it stopped and what would help."""
     status = solution.outcome.status
     n = len(status)
-    unsettled = int((status == SWEEP_LIMIT).sum())
-    if unsettled:
-        largest = float(solution.outcome.residual[status == SWEEP_LIMIT].max())
+    is_unsettled = status == SWEEP_LIMIT
+    if is_unsettled.any():
+        unsettled = int(is_unsettled.sum())
+        largest = float(solution.outcome.residual[is_unsettled].max())
         return False, (
             f"{unsettled} of {n} trajectories had not settled after {max_sweeps} sweeps (largest "
             f"change in the last one {largest:.1e}): raise max_sweeps; if that does not help, the "
             "coupling is too strong for this method: use method='exact' if the network is small."
         )
-    if np.any(status == GUARD):
-        bad = int(np.sum(status == GUARD))
+    is_above = status == GUARD
+    if is_above.any():
+        bad = int(is_above.sum())
         return False, (
             f"{bad} of {n} trajectories settled at an evidence above its own upper limit, which "
             "only an unfinished iteration does: lower the tolerance, or use method='mean_field'."
@@ -137,9 +141,9 @@ def _verdict(
             f"{solution.grid_error:.1e} against a tolerance of {tolerance:.0e}. Raise the "
             "tolerance, or give a smaller time_step."
         )
-    assert np.all(status == CONVERGED)
+    assert (status == CONVERGED).all()
     sweeps = int(solution.outcome.n_sweeps.max(initial=0))
-    if np.isnan(solution.grid_error):
+    if math.isnan(solution.grid_error):
         return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
     return True, (
         f"Settled in at most {sweeps} sweeps; estimated error of the time steps "

@@ -64,7 +64,8 @@ LINK = 3
 MEMBER = 4
 """Which member of the link this node is."""
 
-# columns of Problem.span: steps FIRST ≤ k < LAST are known to be in STATE
+# columns of Problem.span: steps FIRST ≤ k < LAST are known to be in STATE; the first two are
+# columns of Problem.stretch too: these steps are corrected together
 FIRST = 0
 LAST = 1
 STATE = 2
@@ -112,3 +113,17 @@ class Problem(NamedTuple):
     state it left); updated in place."""
     log_table: FloatArray
     """Log-likelihood tables of joint measurements, C order over the members."""
+    stretch_start: IntArray
+    """(D+1,) first stretch of each trajectory (see ``stretches``); all zero if there are none, and
+    then the arrays below are empty."""
+    stretch: IntArray
+    edge_slope: FloatArray
+    """(stretches, 6) weights of the first three and, from the end, the last three generators in
+    h²/12 G' at the two edges."""
+    to_middle: FloatArray
+    """(5, steps and more) weights of steps k−2 … k+2: from moments to h times the value in the
+    middle."""
+    to_step: FloatArray
+    """(5, steps and more) the same from generators in the middle to those that propagate a step."""
+    quadrature: FloatArray
+    """(steps and more,) weights of values in the middle when they are summed over time."""

@@ -1,10 +1,11 @@
 """Marginals at any time from the messages of a solved trajectory.
 
-On a step of length h with generator A, forward message f at its start and backward message ρ at
-its end, the marginal at distance s from the start is m(x) ∝ (f exp(A' s))(x) (exp(A'' (h−s)) ρ)(x).
-The true generator is not constant: A' and A'' are A plus a slope, taken from the neighbouring
-steps, averaged over the two parts of the step. Both are A itself for the whole step, so that
-nothing changes at grid points; between them the error falls to that of the grid points.
+On a step of length h with forward message f at its start and backward message ρ at its end, the
+marginal at distance s from the start is m(x) ∝ (f U)(x) (V ρ)(x), where U and V propagate over the
+two parts of the step. The generator is not constant: its slope, and on a stretch of smooth steps
+its curvature too, are taken from the neighbouring steps, and each part is propagated by the mean of
+the generator over it. On a stretch the propagators are of fourth order, as the sweeps are (see
+``stretches``): (1 − s²/12 G') exp(s A) (1 + s²/12 G').
 """
 
 from __future__ import annotations
@@ -14,27 +15,131 @@ import math
 import numpy as np
 
 from asterism.kernels._jit import inner, kernel
-from asterism.kernels.arrays import INITIAL, STATES
+from asterism.kernels.arrays import FIRST, INITIAL, LAST, STATES
 from asterism.kernels.buffers import BLOCK, STRIDE
 from asterism.kernels.propagate import general_propagator
 from asterism.kernels.readings import at_grid_points, generator_of
+from asterism.kernels.stretches import LEAST_STEPS, derivative_weights
 
 
 @inner
-def _slope(own, row, k, width, smooth_before, smooth_after):
+def _derivatives(own, k, width, first, last):
+    """First to third derivative of a generator's entry in the middle of a step of a stretch.
+
+    The curvature is that of the scheme's own parabola, so that a whole step is propagated as in
+    the sweeps; slope and third derivative are those of a cubic if there are four steps.
+    """
+    begin = min(max(k - 1, first), last - LEAST_STEPS)
+    d0 = _distance(width, k, begin)
+    d1 = _distance(width, k, begin + 1)
+    d2 = _distance(width, k, begin + 2)
+    v0, v1, v2 = own[begin], own[begin + 1], own[begin + 2]
+    slope0, bend0 = derivative_weights(d0, d1, d2)
+    slope1, bend1 = derivative_weights(d1, d0, d2)
+    slope2, bend2 = derivative_weights(d2, d0, d1)
+    slope = slope0 * v0 + slope1 * v1 + slope2 * v2
+    bend = bend0 * v0 + bend1 * v1 + bend2 * v2
+    if last - first == LEAST_STEPS:
+        return slope, bend, 0.0
+    # what the cubic adds to the parabola: third/6 (τ − d0)(τ − d1)(τ − d2)
+    another = begin - 1
+    if another < first:
+        another = begin + LEAST_STEPS
+    d3 = _distance(width, k, another)
+    v3 = own[another]
+    parabola = v0 * (d3 - d1) * (d3 - d2) / ((d0 - d1) * (d0 - d2))
+    parabola += v1 * (d3 - d0) * (d3 - d2) / ((d1 - d0) * (d1 - d2))
+    parabola += v2 * (d3 - d0) * (d3 - d1) / ((d2 - d0) * (d2 - d1))
+    sixth = (v3 - parabola) / ((d3 - d0) * (d3 - d1) * (d3 - d2))
+    return slope + sixth * (d0 * d1 + d0 * d2 + d1 * d2), bend, 6.0 * sixth
+
+
+@inner
+def _distance(width, k, other):
+    """From the middle of step k to that of another one nearby."""
+    distance = 0.0
+    for i in range(min(k, other), max(k, other)):
+        distance += 0.5 * (width[i] + width[i + 1])
+    return distance if other >= k else -distance
+
+
+@inner
+def _mean_of_cubic(value, slope, bend, third, center, length):
+    """Mean, over an interval around ``center``, of a cubic given by its derivatives at 0."""
+    square = length * length
+    return (
+        value
+        + slope * center
+        + 0.5 * bend * (center * center + square / 12.0)
+        + third / 6.0 * center * (center * center + square / 4.0)
+    )
+
+
+@inner
+def _slope(own, k, width, smooth_before, smooth_after):
     """Change of a generator's entry per time around step k; zero where both sides have kinks."""
     if smooth_before and smooth_after:
         distance = 0.5 * (width[k - 1] + width[k + 1]) + width[k]
-        return (own[row, k + 1] - own[row, k - 1]) / distance
+        return (own[k + 1] - own[k - 1]) / distance
     if smooth_after:
-        return (own[row, k + 1] - own[row, k]) / (0.5 * (width[k] + width[k + 1]))
+        return (own[k + 1] - own[k]) / (0.5 * (width[k] + width[k + 1]))
     if smooth_before:
-        return (own[row, k] - own[row, k - 1]) / (0.5 * (width[k - 1] + width[k]))
+        return (own[k] - own[k - 1]) / (0.5 * (width[k - 1] + width[k]))
     return 0.0
 
 
+@inner
+def _fill_edge(slope, generator, q, time, size, sign, out):
+    """1 ± time²/12 G', limited as in ``corrections``."""
+    for x in range(size):
+        for y in range(size):
+            row = x * size + y
+            limit = 0.5
+            if x != y:
+                limit = 0.25 * time * generator[row, q]
+            value = time * time / 12.0 * slope[row, q]
+            out[x, y] = sign * min(max(value, -limit), limit)
+        out[x, x] += 1.0
+
+
+@inner
+def _times(message, matrix, size, spare):
+    """message ← message · matrix."""
+    for y in range(size):
+        spare[y] = 0.0
+        for x in range(size):
+            spare[y] += message[x] * matrix[x, y]
+    for x in range(size):
+        message[x] = spare[x]
+
+
+@inner
+def _carry(
+    message, is_backward, size, q, propagator, generator, slope, time, on_stretch, matrix, spare
+):
+    """message ← message · U over ``time`` or, backward, U · message.
+
+    The latter as the product with the transposed factors.
+    """
+    sign = 1.0 if is_backward else -1.0
+    for part in range(3):
+        if part == 1:
+            for x in range(size):
+                for y in range(size):
+                    matrix[x, y] = propagator[x * size + y, q]
+        elif on_stretch:
+            _fill_edge(slope, generator, q, time, size, sign if part == 0 else -sign, matrix)
+        else:
+            continue
+        if is_backward:
+            for x in range(size):
+                for y in range(x):
+                    matrix[x, y], matrix[y, x] = matrix[y, x], matrix[x, y]
+        _times(message, matrix, size, spare)
+
+
 @kernel
-def marginals_at(problem, messages, width, is_kink, step, inside, out):
+def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, out):
     """m of every node at times ``inside`` (from its start) step ``step``; (queries, Σ S).
 
     Step K stands for the end of the trajectory. ``width`` are the lengths of this trajectory's
@@ -53,7 +158,15 @@ def marginals_at(problem, messages, width, is_kink, step, inside, out):
     to_end = np.zeros(STRIDE)
     before = np.zeros((rows, STRIDE))
     behind = np.zeros((rows, STRIDE))
+    slopes = np.zeros((rows, STRIDE))
     log_scale = np.zeros(STRIDE)
+    edge = np.zeros((largest_size, largest_size))
+    ahead = np.zeros(largest_size)
+    back = np.zeros(largest_size)
+    spare = np.zeros(largest_size)
+    stretch_of = np.full(steps + 1, -1)
+    for i in range(problem.stretch_start[trajectory], problem.stretch_start[trajectory + 1]):
+        stretch_of[problem.stretch[i, FIRST] : problem.stretch[i, LAST]] = i
     scratch = np.zeros((6, rows, STRIDE))
     for node in range(n_nodes):
         size = problem.node[node, STATES]
@@ -77,15 +190,29 @@ def marginals_at(problem, messages, width, is_kink, step, inside, out):
                     and not is_kink[k + 1]
                     and messages.clamp[node, k + 1] < 0
                 )
+                stretch = stretch_of[k] if free else -1
                 for row in range(size * size):
                     value = own[row, k] if free else 0.0
-                    half = 0.0
-                    if free:
-                        half = 0.5 * _slope(own, row, k, width, smooth_before, smooth_after)
-                    if row // size != row % size and width[k] * abs(half) > value:
-                        half = 0.0  # rates stay positive
-                    generator[row, q] = value - half * to_end[q]
-                    later_generator[row, q] = value + half * to_start[q]
+                    slope, bend, third = 0.0, 0.0, 0.0
+                    if stretch >= 0:
+                        slope, bend, third = _derivatives(
+                            own[row],
+                            k,
+                            width,
+                            problem.stretch[stretch, FIRST],
+                            problem.stretch[stretch, LAST],
+                        )
+                    elif free:
+                        slope = _slope(own[row], k, width, smooth_before, smooth_after)
+                    if row // size != row % size and width[k] * abs(slope) > 2.0 * value:
+                        slope, bend, third = 0.0, 0.0, 0.0  # rates stay positive
+                    slopes[row, q] = slope
+                    s, r = to_start[q], to_end[q]
+                    generator[row, q] = _mean_of_cubic(value, slope, bend, third, -0.5 * r, s)
+                    later_generator[row, q] = _mean_of_cubic(value, slope, bend, third, 0.5 * s, r)
+                    if row // size != row % size:
+                        generator[row, q] = max(generator[row, q], 0.0)
+                        later_generator[row, q] = max(later_generator[row, q], 0.0)
             general_propagator(generator, to_start, size, count, before, log_scale, scratch)
             general_propagator(later_generator, to_end, size, count, behind, log_scale, scratch)
             for q in range(count):
@@ -97,18 +224,32 @@ def marginals_at(problem, messages, width, is_kink, step, inside, out):
                     continue
                 # in logarithms: where f is tiny ρ may be huge
                 highest = -math.inf
+                on_stretch = stretch_of[k] >= 0
                 for x in range(size):
-                    f = forward[x, k]
-                    r = 1.0
-                    if k < steps:
-                        f = 0.0
-                        r = 0.0
-                        for y in range(size):
-                            f += forward[y, k] * before[y * size + x, q]
-                            r += behind[x * size + y, q] * backward[y, k + 1]
+                    ahead[x] = forward[x, k]
+                    back[x] = backward[x, k + 1] if k < steps else 1.0
+                if k < steps:
+                    s, r = to_start[q], to_end[q]
+                    _carry(
+                        ahead, False, size, q, before, generator, slopes, s, on_stretch, edge, spare
+                    )
+                    _carry(
+                        back,
+                        True,
+                        size,
+                        q,
+                        behind,
+                        later_generator,
+                        slopes,
+                        r,
+                        on_stretch,
+                        edge,
+                        spare,
+                    )
+                for x in range(size):
                     result[x] = -math.inf
-                    if f > 0.0 and r > 0.0:
-                        result[x] = math.log(f) + math.log(r)
+                    if ahead[x] > 0.0 and back[x] > 0.0:
+                        result[x] = math.log(ahead[x]) + math.log(back[x])
                     highest = max(highest, result[x])
                 if not math.isfinite(highest):
                     return False

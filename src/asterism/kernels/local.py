@@ -185,7 +185,8 @@ def _solve_family(
                     for k in range(count):
                         generator[x * size + x, k] += psi[x, k]
                 begin = first_step + block * BLOCK
-                propagate_block(size, problem.width[begin : begin + count], block, count, work)
+                width = problem.width[begin : begin + count]
+                propagate_block(size, width, block, count, count, work)
             clamped = apply_spans(problem, d, node, work)
             evaluate_marks(problem, family_rates, d, node, work)
             this_log_z, bad_point = backward_pass(problem, initial, d, node, work)
@@ -198,7 +199,7 @@ def _solve_family(
                 count = min(BLOCK, steps - first)
                 begin = first_step + first
                 width = problem.width[begin : begin + count]
-                step_moments(size, width, first, count, clamped, work)
+                step_moments(size, width, first, count, count, clamped, work)
                 fresh = work.matrices[8]
                 if geometric:
                     for row in range(rows):

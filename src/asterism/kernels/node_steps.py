@@ -1,9 +1,11 @@
 """The steps of one node: generators and propagators before the messages pass, moments after.
 
 Updating a node: average its generator over its parents and collect ψ from its children
-(``averages``), propagate every step (``propagate``), run the messages (``passes``), and store the
-moments W of every step. For mean field the off-diagonal moments are multiplied by the averaged
-rates, i.e. they hold the expected transitions of the step.
+(``averages``), correct it where steps are smooth (``corrections``), propagate every step
+(``propagate``), run the messages (``passes``), and store the moments W of every step: integrals
+over it or, where steps are smooth, its length times the value in its middle. For mean field the
+off-diagonal moments are multiplied by the averaged rates, i.e. they hold the expected transitions
+of the step.
 """
 
 from __future__ import annotations
@@ -29,8 +31,16 @@ from asterism.kernels.buffers import (
     BLOCK,
     backward_row,
     forward_row,
+    middle_row,
     pull_row,
     scale_row,
+    whole_vectors,
+)
+from asterism.kernels.corrections import (
+    correct_generator,
+    enter_stretches,
+    fill_edges,
+    moments_to_middle,
 )
 from asterism.kernels.moments import moments_begin
 from asterism.kernels.propagate import (
@@ -46,8 +56,11 @@ _REORDER = {"contract", "reassoc", "nsz"}
 
 
 @inner(inline="always")
-def propagate_block(size, width, block, count, work):
-    """Propagators of a block of steps from its generators, both in ``work.steps``."""
+def propagate_block(size, width, block, count, padded, work):
+    """Propagators of a block of steps from its generators, both in ``work.steps``.
+
+    ``padded`` steps may be computed, though only ``count`` are used.
+    """
     rows = size * size
     here = work.steps[block]
     generator = here[:rows]
@@ -56,14 +69,16 @@ def propagate_block(size, width, block, count, work):
     closed = False
     if size == 2:
         coefficients = here[2 * rows : 2 * rows + 3]
-        closed = two_state_series(generator, width, count, coefficients, propagator, log_scale)
+        closed = two_state_series(
+            generator, width, count, padded, coefficients, propagator, log_scale
+        )
     work.is_closed[block] = closed
     if not closed:
         general_propagator(generator, width, size, count, propagator, log_scale, work.matrices)
 
 
 @inner(inline="always")
-def step_moments(size, width, first, count, clamped, work):
+def step_moments(size, width, first, count, padded, clamped, work):
     """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[8]``."""
     rows = size * size
     here = work.steps[first // BLOCK]
@@ -73,7 +88,7 @@ def step_moments(size, width, first, count, clamped, work):
     fresh = work.matrices[8]
     if work.is_closed[first // BLOCK]:
         coefficients = here[2 * rows : 2 * rows + 3]
-        two_state_moments(generator, width, count, coefficients, forward, backward, fresh)
+        two_state_moments(generator, width, padded, coefficients, forward, backward, fresh)
     else:
         general_moments(generator, width, size, count, forward, backward, fresh, work.matrices)
     if clamped:
@@ -122,13 +137,15 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
     """
     size = problem.node[node, STATES]
     rows = size * size
+    is_corrected = problem.stretch.shape[0] > 0
+    source = middle_row(size) if is_corrected else 0
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
         steps_here = work.steps[block]
-        generator = steps_here[:rows]
+        average = steps_here[source : source + rows]
         pull = steps_here[pull_row(size) : pull_row(size) + size]
         average_over_parents(
             problem,
@@ -141,25 +158,30 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
             work.inverse_width,
             work.configurations[0],
             work.configurations[1],
-            generator,
+            average,
         )
         if geometric:
             for x in range(size):
                 for y in range(size):
                     if x != y:
                         for k in range(count):
-                            generator[x * size + y, k] = math.exp(generator[x * size + y, k])
+                            average[x * size + y, k] = math.exp(average[x * size + y, k])
         if with_pull:
             collect_pull(problem, moments, table, trajectory, node, first, count, work, pull)
             for x in range(size):
                 for k in range(count):
-                    generator[x * size + x, k] += pull[x, k]
+                    average[x * size + x, k] += pull[x, k]
         else:
             for x in range(size):
                 for k in range(count):
                     pull[x, k] = 0.0
-        width = problem.width[first_step + first : first_step + first + count]
-        propagate_block(size, width, block, count, work)
+        if is_corrected:
+            correct_generator(problem, size, trajectory, block, count, work)
+        padded = whole_vectors(count)
+        width = work.width[first : first + padded]
+        propagate_block(size, width, block, count, padded, work)
+    if is_corrected:
+        fill_edges(problem, size, trajectory, work)
 
 
 @inlined
@@ -175,6 +197,7 @@ def apply_spans(problem, trajectory, node, work):
     rows = size * size
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
+    is_corrected = problem.stretch.shape[0] > 0
     for k in range(steps):
         work.clamp[k] = -1
     for i in range(begin, end):
@@ -187,10 +210,19 @@ def apply_spans(problem, trajectory, node, work):
             for row in range(size * size):
                 work.steps[block, rows + row, j] = 0.0
             work.steps[block, rows + diagonal, j] = 1.0
-            work.steps[block, scale_row(size), j] = (
-                work.steps[block, diagonal, j] * problem.width[first_step + k]
-            )
+            exit_rate = work.steps[block, diagonal, j]
+            if is_corrected:
+                # nothing moves: the integral over time is all there is
+                exit_rate = work.steps[block, middle_row(size) + diagonal, j]
+                exit_rate *= problem.quadrature[first_step + k]
+            work.steps[block, scale_row(size), j] = exit_rate * problem.width[first_step + k]
     return True
+
+
+@inlined
+def _larger(a, b):
+    """The larger of two numbers, up to rounding; unlike a maximum it vectorises."""
+    return 0.5 * (a + b + abs(a - b))
 
 
 @inlined(fastmath=_REORDER)
@@ -206,45 +238,58 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
     steps = problem.step_start[trajectory + 1] - first_step
     residual = 0.0
     pull_mass = 0.0
+    is_corrected = problem.stretch.shape[0] > 0
+    source = middle_row(size) if is_corrected else 0
     fresh = work.matrices[8]
+    if is_corrected:
+        fresh = work.matrices[7]
+        enter_stretches(problem, size, trajectory, work)
     keep = 1.0 - damping
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
-        width = problem.width[first_step + first : first_step + first + count]
+        padded = whole_vectors(count)
+        width = work.width[first : first + padded]
         steps_here = work.steps[block]
-        generator = steps_here[:rows]
+        generator = steps_here[source : source + rows]
         pull = steps_here[pull_row(size) : pull_row(size) + size]
-        step_moments(size, width, first, count, clamped, work)
+        step_moments(size, width, first, count, padded, clamped, work)
+        if is_corrected:
+            moments_to_middle(problem, size, trajectory, first, count, work)
+            # ∫ m ψ from values in the middle
+            begin_step = first_step + first
+            quadrature = problem.quadrature[begin_step : begin_step + count]
+            for x in range(size):
+                here = pull[x]
+                for k in range(count):
+                    here[k] *= quadrature[k]
         inverse = work.inverse_width[first : first + count]
-        change = work.matrices[7, 0]  # the largest of each step, over pairs of states
+        change = work.matrices[6, 0]  # the largest of each step, over pairs of states
         for k in range(count):
             change[k] = 0.0
         for x in range(size):
             for y in range(size):
                 row = x * size + y
                 new = fresh[row]
+                rate = generator[row]
                 place = begin + row * steps + first
                 old = moments[place : place + count]
                 if x == y:
                     here = pull[x]
-                    if size != 2 or x == 0:  # of two states, one changes as much as the other
-                        for k in range(count):
-                            change[k] = max(change[k], abs(new[k] - old[k]) * inverse[k])
                     for k in range(count):
                         pull_mass += new[k] * here[k]
+                        moved = abs(new[k] - old[k]) * inverse[k]
+                        change[k] = _larger(change[k], moved)
+                        old[k] = keep * old[k] + damping * new[k]
                 elif geometric:
                     for k in range(count):
-                        new[k] *= generator[row, k]
-                        change[k] = max(change[k], abs(new[k] - old[k]))
+                        value = new[k] * rate[k]
+                        change[k] = _larger(change[k], abs(value - old[k]))
+                        old[k] = keep * old[k] + damping * value
                 else:
                     for k in range(count):
-                        change[k] = max(change[k], abs(new[k] - old[k]) * generator[row, k])
-                if damping == 1.0:
-                    for k in range(count):
-                        old[k] = new[k]
-                elif damping > 0.0:
-                    for k in range(count):
+                        moved = abs(new[k] - old[k]) * rate[k]
+                        change[k] = _larger(change[k], moved)
                         old[k] = keep * old[k] + damping * new[k]
         residual = max(residual, largest_of(change, count))
     return residual, pull_mass

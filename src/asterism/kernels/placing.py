@@ -72,12 +72,12 @@ def _place(target, guess, length, base, decay, left, right):
 
 
 @kernel
-def lay_out(trajectory, time, sharpness, factors, rate, step, is_even):
+def lay_out(trajectory, time, sharpness, factors, rate, step, is_even, least):
     """Cut the gaps between breakpoints; (step_start, width, point_time, point of breakpoint).
 
     ``is_even``: equal steps of at most ``step``, in the unit of ``time``. Otherwise ``step`` is in
     relaxation times 1/``rate``, and every step is then cut into ``factors[d]`` parts. With ``rate``
-    zero one step per gap is enough.
+    zero one step per gap is enough. A gap of half a step or more has at least ``least`` steps.
     """
     n = trajectory.shape[0]
     n_trajectories = factors.shape[0]
@@ -95,6 +95,8 @@ def lay_out(trajectory, time, sharpness, factors, rate, step, is_even):
             base, decay, left, right = _density_profile(length, sharpness[i - 1], sharpness[i])
             total = _cumulative(length, length, base, decay, left, right)
         cuts = max(1, math.ceil(total / step - _ROUNDING))
+        if 2.0 * total > step:
+            cuts = max(cuts, least)
         if not is_even and rate > 0.0:
             cuts *= factors[d]
         n_steps[i] = cuts
@@ -113,7 +115,7 @@ def lay_out(trajectory, time, sharpness, factors, rate, step, is_even):
             continue
         gap = time[i] - time[i - 1]
         first = step_start[d] + point[i - 1]
-        length = gap * rate
+        length = gap * rate if not is_even else 0.0
         base, decay, left, right = _density_profile(length, sharpness[i - 1], sharpness[i])
         uneven = not is_even and rate > 0.0 and (left > 0.0 or right > 0.0)
         total = _cumulative(length, length, base, decay, left, right) if uneven else 0.0

@@ -23,20 +23,22 @@ _SERIES_LIMIT = 1.0
 
 
 @kernel
-def two_state_series(generator, width, count, coefficients, propagator, log_scale):
+def two_state_series(generator, width, count, padded, coefficients, propagator, log_scale):
     """Closed-form exp(A h) of 2×2 steps; False (outputs unusable) if a step is too stiff for it.
+
+    ``padded`` steps, at least ``count``, are computed: whole vectors are faster than parts.
 
     With μ = tr A / 2, B = A − μ and δ² = −det B: exp(A h) = e^{μh} (c + s B), where c = cosh δh and
     s = sinh(δh)/δ. ``coefficients`` receives c, s and g = (h c − s)/δ².
     """
-    for k in range(count):
+    for k in range(padded):
         half = 0.5 * (generator[0, k] - generator[3, k])
         q = (half * half + generator[1, k] * generator[2, k]) * width[k] * width[k]
         coefficients[0, k] = q
         coefficients[1, k] = q
     if not largest_of(coefficients[1], count) <= _SERIES_LIMIT:
         return False
-    for k in range(count):
+    for k in range(padded):
         h = width[k]
         q = coefficients[0, k]
         # Taylor coefficients 1/(2i)!, 1/(2i+1)! and (2i+2)/(2i+3)!

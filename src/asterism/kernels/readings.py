@@ -30,10 +30,7 @@ from asterism.kernels.arrays import (
     TO,
     VALUES,
 )
-from asterism.kernels.buffers import (
-    BLOCK,
-    forward_row,
-)
+from asterism.kernels.buffers import BLOCK, forward_row, middle_row
 
 FloatArray = NDArray[np.float64]
 SmallIntArray = NDArray[np.int32]
@@ -48,7 +45,8 @@ class Messages(NamedTuple):
     """Messages of all nodes along one trajectory of K steps."""
 
     generator: FloatArray
-    """Flat; node n's is the (S², K) block at ``node[n, SQUARES] * K``."""
+    """Flat; node n's is the (S², K) block at ``node[n, SQUARES] * K``: in the middle of the step
+    where steps are smooth, else averaged over it."""
     forward: FloatArray
     """Flat; node n's is the (S, K+1) block at ``node[n, INITIAL] * (K + 1)``: the message at each
     grid point, with the evidence there included."""
@@ -96,11 +94,43 @@ def _keep_known_path(problem, trajectory, node, messages):
     forward[last, steps] = 1.0
 
 
+@inner(allocates=True)
+def _leave_stretches(problem, trajectory, node, generator, forward, backward):
+    """Inside a stretch the buffers hold f (1 − s) and (1 + s) ρ, s = h²/12 G'; take that out."""
+    size = problem.node[node, STATES]
+    first_step = problem.step_start[trajectory]
+    ahead = np.empty(size)
+    behind = np.empty(size)
+    for i in range(problem.stretch_start[trajectory], problem.stretch_start[trajectory + 1]):
+        for point in range(problem.stretch[i, FIRST] + 1, problem.stretch[i, LAST]):
+            h = problem.width[first_step + point - 1]
+            later = problem.width[first_step + point]
+            for x in range(size):
+                ahead[x] = forward[x, point]
+                behind[x] = backward[x, point]
+            for x in range(size):
+                for y in range(size):
+                    row = x * size + y
+                    change = generator[row, point] - generator[row, point - 1]
+                    value = h * later / (6.0 * (h + later)) * change
+                    limit = 0.5
+                    if x != y:
+                        limit = 0.25 * h * generator[row, point]
+                    value = min(max(value, -limit), limit)
+                    forward[y, point] += ahead[x] * value
+                    backward[x, point] -= value * behind[y]
+            for x in range(size):
+                forward[x, point] = max(forward[x, point], 0.0)
+                backward[x, point] = max(backward[x, point], 0.0)
+
+
 @inner
 def _keep_messages(problem, trajectory, node, clamped, messages, work):
     """Copy what the two passes left in the buffers; ρ at the start is already there."""
     size = problem.node[node, STATES]
     rows = size * size
+    is_corrected = problem.stretch.shape[0] > 0
+    source = middle_row(size) if is_corrected else 0
     begin_forward = forward_row(size)
     begin_backward = begin_forward + size
     steps = messages.clamp.shape[1]
@@ -111,12 +141,14 @@ def _keep_messages(problem, trajectory, node, clamped, messages, work):
         block = k // BLOCK
         j = k % BLOCK
         for row in range(rows):
-            generator[row, k] = work.steps[block, row, j]
+            generator[row, k] = work.steps[block, source + row, j]
         for x in range(size):
             forward[x, k] = work.steps[block, begin_forward + x, j]
             backward[x, k + 1] = work.steps[block, begin_backward + x, j]
         if clamped:
             messages.clamp[node, k] = work.clamp[k]
+    if is_corrected:
+        _leave_stretches(problem, trajectory, node, generator, forward, backward)
     for x in range(size):
         forward[x, steps] = work.message[0, x]
     pair = trajectory * (problem.node.shape[0] - 1) + node

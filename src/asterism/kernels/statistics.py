@@ -48,6 +48,12 @@ def _add_node_statistics(
             weights,
             work.configurations[1],
         )
+        if problem.stretch.shape[0] > 0:
+            begin_step = problem.step_start[trajectory] + first
+            quadrature = problem.quadrature[begin_step : begin_step + count]
+            for u in range(problem.node[node, CONFIGURATIONS]):
+                for k in range(count):
+                    weights[u, k] *= quadrature[k]
         for u in range(problem.node[node, CONFIGURATIONS]):
             for row in range(rows):
                 total = 0.0

@@ -90,6 +90,7 @@ def compile_kernels() -> None:
     )
     marginals_at(
         problem,
+        0,
         messages,
         problem.width,
         np.ones(steps + 1, dtype=np.bool_),
