@@ -114,7 +114,9 @@ class ReferenceSweep:
     def nearest(self, k: int, first: int, last: int) -> np.ndarray:
         return np.arange(3) + min(max(k - 1, first), last - 3)
 
-    def edge(self, middle: np.ndarray, at_start: bool, first: int, last: int) -> np.ndarray:
+    def edge(
+        self, middle: np.ndarray, step: np.ndarray, at_start: bool, first: int, last: int
+    ) -> np.ndarray:
         """1 ∓ h²/12 G' at one end of a stretch, G without what all states have in common."""
         point, outermost, next_one = (
             (first, first, first + 1) if at_start else (last, last - 1, last - 2)
@@ -129,7 +131,8 @@ class ReferenceSweep:
             / 12
         )
         of_rows = s.sum(axis=1)
-        most = 0.25 * h * np.abs(middle[outermost])
+        stays = np.diag(step)
+        most = 0.25 * (step / stays[None, :] if at_start else step / stays[:, None])
         s = np.clip(s, -most, most)
         np.fill_diagonal(s, 0.0)
         diagonal = of_rows - of_rows.mean() - s.sum(axis=1)
@@ -144,7 +147,9 @@ class ReferenceSweep:
         off = ~np.eye(size, dtype=bool)
         out = np.where(off, np.einsum("jk,kxy->jxy", self.to_step, middle), 0.0)
         out = np.where(off, np.maximum(out, 0.5 * middle), 0.0)
-        diagonal = self.to_step @ (of_rows - common[:, None]) - out.sum(axis=2)
+        own = of_rows - common[:, None]
+        change = np.clip(self.to_step @ own - own, -0.5 / self.h[:, None], 0.5 / self.h[:, None])
+        diagonal = own + change - out.sum(axis=2)
         return out + np.einsum(
             "kx,xy->kxy", diagonal + (common * self.quadrature)[:, None], np.eye(size)
         )
@@ -296,21 +301,22 @@ class ReferenceSweep:
             self.psi[node][k] = self.pull(node, k) if with_pull else np.zeros(size)
             middle[k] = self.averaged_rates(node, k) + np.diag(self.psi[node][k])
         generators = list(self.whole_steps(middle)) if self.stretches else list(middle)
-        enter = {a: self.edge(middle, True, a, b) for a, b in self.stretches}
-        leave = {b: self.edge(middle, False, a, b) for a, b in self.stretches}
         for k in range(n_steps):
             state = self.known_state(node, k)
             if state is not None:
                 value = middle[k][state, state] * self.quadrature[k]
                 generators[k] = np.diag(np.where(np.arange(size) == state, value, -np.inf))
-                enter.pop(k, None)
-                leave.pop(k + 1, None)
         steps = []
         for k, a in enumerate(generators):
             if np.isneginf(np.diag(a)).any():
                 steps.append(np.diag(np.exp(np.diag(a) * self.h[k])))
             else:
                 steps.append(expm(a * self.h[k]))
+        enter, leave = {}, {}
+        for a, b in self.stretches:
+            if self.known_state(node, a) is None:
+                enter[a] = self.edge(middle, steps[a], True, a, b)
+                leave[b] = self.edge(middle, steps[b - 1], False, a, b)
         factors = [self.factors(node, k) for k in range(n_steps + 1)]
 
         rho, log_norm = np.ones(size), 0.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from asterism.inference.evidence import Evidence, FloatArray, IntArray
 from asterism.inference.grid import Breakpoints, Grid, find_breakpoints
-from asterism.inference.link_layout import link_arrays
+from asterism.inference.link_layout import SoftMarks, link_arrays
 from asterism.kernels.arrays import (
     CHILD,
     CHILDREN,
@@ -51,6 +51,9 @@ _STRETCH_FIELDS = (
     "to_step",
     "quadrature",
 )
+
+#: where an :class:`Evidence` remembers how it is sorted
+_SORTED = "_sorted_marks"
 
 LOG_OF_ZERO_RATE = -1e12
 """Stands for ln 0 in averages of logarithms: any real weight on it makes a rate vanish."""
@@ -168,14 +171,51 @@ def _stretch_fields(grid: Grid) -> dict[str, Any]:
     return dict(zip(_STRETCH_FIELDS, nothing))
 
 
+@dataclass(frozen=True)
+class _Marks:
+    """Evidence sorted by trajectory, node and time."""
+
+    breakpoints: Breakpoints
+    pair: IntArray
+    mark: IntArray
+    likelihood: FloatArray
+    mark_scale: FloatArray
+    breakpoint_of_mark: IntArray
+
+
 def lay_out_evidence(
     evidence: Evidence, graph: CompiledGraph, breakpoints: Breakpoints | None = None
 ) -> Layout:
     """Sort the evidence by trajectory, node and time."""
-    places = find_breakpoints(evidence) if breakpoints is None else breakpoints
-    n_nodes = graph.n_nodes
-    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
+    # without links no graph matters, and whoever iterates asks again with the same evidence
+    known = evidence.__dict__.get(_SORTED) if not has_links else None
+    places = breakpoints or (known.breakpoints if known else find_breakpoints(evidence))
     link_fields, link_of_jump, soft = link_arrays(evidence, graph, places)
+    marks = known or _sort_marks(evidence, graph.n_nodes, places, link_of_jump, soft)
+    if not has_links:
+        evidence.__dict__[_SORTED] = marks
+    fields = {
+        "node": node_array(graph, evidence.exogenous),
+        "edge": edge_array(graph),
+        "weights": graph.weights,
+        "pair": marks.pair,
+        "mark": marks.mark,
+        "likelihood": marks.likelihood,
+        "mark_scale": marks.mark_scale,
+        **link_fields,
+    }
+    return Layout(places, fields, marks.breakpoint_of_mark, evidence.spans.state)
+
+
+def _sort_marks(
+    evidence: Evidence,
+    n_nodes: int,
+    places: Breakpoints,
+    link_of_jump: IntArray,
+    soft: SoftMarks,
+) -> _Marks:
+    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
     likelihood, log_scale = scaled_likelihoods(points.log_likelihood, points.offset)
     n_points, n_jumps, n_soft = len(points.time), len(jumps.time), len(soft.link)
     n_marks = n_points + n_jumps + n_soft
@@ -208,14 +248,4 @@ def lay_out_evidence(
     if len(spans.state):
         span_pair = spans.trajectory * n_nodes + spans.node
         np.cumsum(np.bincount(span_pair, minlength=n_pairs), out=running[1:, SPAN])
-    fields = {
-        "node": node_array(graph, evidence.exogenous),
-        "edge": edge_array(graph),
-        "weights": graph.weights,
-        "pair": running,
-        "mark": mark[order],
-        "likelihood": likelihood,
-        "mark_scale": scale[order],
-        **link_fields,
-    }
-    return Layout(places, fields, place[order], spans.state)
+    return _Marks(places, running, mark[order], likelihood, scale[order], place[order])

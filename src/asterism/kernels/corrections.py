@@ -1,7 +1,7 @@
 """The corrections of fourth order applied to one node (see ``stretches`` for what they are).
 
-Corrections are limited so that rates and moments stay positive wherever a step is too long for
-them: they may halve an entry, and an edge takes no more than a quarter of what a step brings.
+Corrections are limited so that rates, propagators and moments stay positive wherever a step is too
+long for them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from asterism.kernels.buffers import (
 
 START = 0
 END = 1
+
+_MOST_OF_A_STEP = 0.25
+_MOST_OF_ONE = 0.5
 
 
 @inlined
@@ -55,6 +58,15 @@ def apply_band(weights, begin, count, padded, flat, at, is_positive, out):
 
 
 @inlined
+def _limit_change(before, after, inverse_width, count):
+    """Let no entry change by more than half of the inverse step (abs instead of a minimum)."""
+    for k in range(count):
+        change = after[k] - before[k]
+        most = _MOST_OF_ONE * inverse_width[k]
+        after[k] = before[k] + 0.5 * (abs(change + most) - abs(change - most))
+
+
+@inlined
 def correct_generator(problem, size, trajectory, block, count, work):
     """From generators in the middle of a block's steps to those that propagate them.
 
@@ -67,6 +79,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
     padded = whole_vectors(count)
     to_step = problem.to_step
     quadrature = problem.quadrature[begin : begin + padded]
+    inverse = work.inverse_width[block * BLOCK : block * BLOCK + padded]
     here = work.steps[block]
     generator = here[: size * size]
     middle = here[middle_row(size) : middle_row(size) + size * size]
@@ -84,6 +97,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
             own[k] = 0.5 * (m0[k] + m1[k] - m2[k] - m3[k])
         apply_band(to_step, begin, count, padded, flat, STRIDE, False, corrected)
         g0, g1, g2, g3 = generator[0], generator[1], generator[2], generator[3]
+        _limit_change(own, corrected, inverse, padded)
         for k in range(padded):
             common[k] = 0.5 * (m0[k] + m1[k] + m2[k] + m3[k]) * quadrature[k]
         for k in range(padded):
@@ -105,6 +119,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
             for k in range(padded):
                 own[k] += m0[k]
         apply_band(to_step, begin, count, padded, flat, STRIDE, False, corrected)
+        _limit_change(own, corrected, inverse, padded)
         diagonal = generator[x * size + x]
         for k in range(padded):
             diagonal[k] = common[k] * quadrature[k] + corrected[k]
@@ -119,13 +134,101 @@ def correct_generator(problem, size, trajectory, block, count, work):
 
 
 @inlined
+def _within(value, most):
+    """``value``, or the nearest number within ± ``most``."""
+    if value > most:
+        return most
+    if value < -most:
+        return -most
+    return value
+
+
+@inlined
+def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
+    """1 ∓ h²/12 G' at an edge; ``j`` is the outermost step, ``step`` the way inwards.
+
+    The propagator of that step takes it in.
+    """
+    begin = middle_row(2)
+    r00, r01, r10, r11 = here[begin], here[begin + 1], here[begin + 2], here[begin + 3]
+    k = j + step
+    i = k + step
+    s01 = e0 * r01[j] + e1 * r01[k] + e2 * r01[i]
+    s10 = e0 * r10[j] + e1 * r10[k] + e2 * r10[i]
+    row0 = e0 * r00[j] + e1 * r00[k] + e2 * r00[i] + s01
+    row1 = e0 * r11[j] + e1 * r11[k] + e2 * r11[i] + s10
+    p00, p01, p10, p11 = here[4, j], here[5, j], here[6, j], here[7, j]
+    if side == START:
+        s01 = -_within(s01, _MOST_OF_A_STEP * p01 / p11)
+        s10 = -_within(s10, _MOST_OF_A_STEP * p10 / p00)
+        own = -0.5 * (row0 - row1)
+    else:
+        s01 = _within(s01, _MOST_OF_A_STEP * p01 / p00)
+        s10 = _within(s10, _MOST_OF_A_STEP * p10 / p11)
+        own = 0.5 * (row0 - row1)
+    s00 = 1.0 + _within(own - s01, _MOST_OF_ONE)
+    s11 = 1.0 + _within(-own - s10, _MOST_OF_ONE)
+    edge[0, 0] = s00
+    edge[0, 1] = s01
+    edge[1, 0] = s10
+    edge[1, 1] = s11
+    if side == START:
+        here[4, j] = s00 * p00 + s01 * p10
+        here[5, j] = s00 * p01 + s01 * p11
+        here[6, j] = s10 * p00 + s11 * p10
+        here[7, j] = s10 * p01 + s11 * p11
+    else:
+        here[4, j] = p00 * s00 + p01 * s10
+        here[5, j] = p00 * s01 + p01 * s11
+        here[6, j] = p10 * s00 + p11 * s10
+        here[7, j] = p10 * s01 + p11 * s11
+
+
+@inlined
+def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
+    """The same for any number of states."""
+    rows = size * size
+    common = 0.0
+    k = j + step
+    i = k + step
+    sign = -1.0 if side == START else 1.0
+    for x in range(size):
+        row = 0.0
+        edge[x, x] = 0.0
+        for y in range(size):
+            g = here[middle_row(size) + x * size + y]
+            s = sign * (e0 * g[j] + e1 * g[k] + e2 * g[i])
+            row += s
+            if x != y:
+                stays = here[rows + (y * size + y if side == START else x * size + x), j]
+                s = _within(s, _MOST_OF_A_STEP * here[rows + x * size + y, j] / stays)
+                edge[x, y] = s
+                edge[x, x] -= s
+        edge[x, x] += row
+        common += row / size
+    for x in range(size):
+        edge[x, x] = 1.0 + _within(edge[x, x] - common, _MOST_OF_ONE)
+    for x in range(size):
+        for y in range(size):
+            value = 0.0
+            for z in range(size):
+                if side == START:
+                    value += edge[x, z] * here[rows + z * size + y, j]
+                else:
+                    value += here[rows + x * size + z, j] * edge[z, y]
+            spare[x * size + y, 0] = value
+    for row in range(rows):
+        # by way of a third state the sum of the changes can still be too much
+        here[rows + row, j] = max(spare[row, 0], _MOST_OF_A_STEP * here[rows + row, j])
+
+
+@inlined
 def fill_edges(problem, size, trajectory, work):
     """The factors at the edges of all stretches; propagators of the outermost steps take them in.
 
-    They come from the generators in the middle of the three steps next to the edge.
+    They come from the generators in the middle of the three steps next to the edge; the diagonal
+    as in :func:`correct_generator`. No entry of a propagator falls below a quarter of what it was.
     """
-    rows = size * size
-    first_step = problem.step_start[trajectory]
     begin = problem.stretch_start[trajectory]
     for i in range(begin, problem.stretch_start[trajectory + 1]):
         first = problem.stretch[i, FIRST]
@@ -133,62 +236,15 @@ def fill_edges(problem, size, trajectory, work):
         j = first % BLOCK
         k = j + problem.stretch[i, LAST] - 1 - first
         e = problem.edge_slope[i]
-        most_at_start = 0.25 * problem.width[first_step + first]
-        most_at_end = 0.25 * problem.width[first_step + first + k - j]
         at_start = work.edges[i - begin, START]
         at_end = work.edges[i - begin, END]
-        common_left = 0.0
-        common_right = 0.0
-        for x in range(size):
-            row_left = 0.0
-            row_right = 0.0
-            at_start[x, x] = 1.0
-            at_end[x, x] = 1.0
-            for y in range(size):
-                g = here[middle_row(size) + x * size + y]
-                left = e[0] * g[j] + e[1] * g[j + 1] + e[2] * g[j + 2]
-                right = e[3] * g[k] + e[4] * g[k - 1] + e[5] * g[k - 2]
-                row_left += left
-                row_right += right
-                if x != y:
-                    most = most_at_start * g[j]
-                    left = min(max(left, -most), most)
-                    most = most_at_end * g[k]
-                    right = min(max(right, -most), most)
-                    at_start[x, y] = -left
-                    at_end[x, y] = right
-                    at_start[x, x] += left
-                    at_end[x, x] -= right
-            at_start[x, x] -= row_left
-            at_end[x, x] += row_right
-            common_left += row_left / size
-            common_right += row_right / size
-        for x in range(size):
-            at_start[x, x] = min(max(at_start[x, x] + common_left, 0.5), 1.5)
-            at_end[x, x] = min(max(at_end[x, x] - common_right, 0.5), 1.5)
         if size == 2:
-            p00, p01, p10, p11 = here[4, j], here[5, j], here[6, j], here[7, j]
-            here[4, j] = at_start[0, 0] * p00 + at_start[0, 1] * p10
-            here[5, j] = at_start[0, 0] * p01 + at_start[0, 1] * p11
-            here[6, j] = at_start[1, 0] * p00 + at_start[1, 1] * p10
-            here[7, j] = at_start[1, 0] * p01 + at_start[1, 1] * p11
-            p00, p01, p10, p11 = here[4, k], here[5, k], here[6, k], here[7, k]
-            here[4, k] = p00 * at_end[0, 0] + p01 * at_end[1, 0]
-            here[5, k] = p00 * at_end[0, 1] + p01 * at_end[1, 1]
-            here[6, k] = p10 * at_end[0, 0] + p11 * at_end[1, 0]
-            here[7, k] = p10 * at_end[0, 1] + p11 * at_end[1, 1]
-            continue
-        spare = work.matrices[0]
-        for x in range(size):
-            for y in range(size):
-                spare[x * size + y, 0] = 0.0
-                spare[x * size + y, 1] = 0.0
-                for z in range(size):
-                    spare[x * size + y, 0] += at_start[x, z] * here[rows + z * size + y, j]
-                    spare[x * size + y, 1] += here[rows + x * size + z, k] * at_end[z, y]
-        for row in range(rows):
-            here[rows + row, j] = spare[row, 0]
-            here[rows + row, k] = spare[row, 1]
+            _two_state_edge(here, j, 1, e[0], e[1], e[2], START, at_start)
+            _two_state_edge(here, k, -1, e[3], e[4], e[5], END, at_end)
+        else:
+            spare = work.matrices[0]
+            _edge(here, size, j, 1, e[0], e[1], e[2], START, at_start, spare)
+            _edge(here, size, k, -1, e[3], e[4], e[5], END, at_end, spare)
 
 
 @inlined
@@ -205,6 +261,14 @@ def enter_stretches(problem, size, trajectory, work):
         k = j + problem.stretch[i, LAST] - 1 - first
         at_start = work.edges[i - begin, START]
         at_end = work.edges[i - begin, END]
+        if size == 2:
+            f0, f1 = here[forward, j], here[forward + 1, j]
+            here[forward, j] = f0 * at_start[0, 0] + f1 * at_start[1, 0]
+            here[forward + 1, j] = f0 * at_start[0, 1] + f1 * at_start[1, 1]
+            r0, r1 = here[backward, k], here[backward + 1, k]
+            here[backward, k] = at_end[0, 0] * r0 + at_end[0, 1] * r1
+            here[backward + 1, k] = at_end[1, 0] * r0 + at_end[1, 1] * r1
+            continue
         for y in range(size):
             spare[y] = 0.0
             for x in range(size):
