@@ -41,7 +41,7 @@ class InferOptions:
 
 def run(options: InferOptions) -> int:
     """Infer, write, and say how it went."""
-    from asterism.inference.infer import infer
+    from asterism.inference.infer import quiet_infer
     from asterism.report.courses import gather
     from asterism.report.results import save_run
     from asterism.report.run import Run
@@ -55,7 +55,7 @@ def run(options: InferOptions) -> int:
         for line in decisions:
             console.say(line)
         with console.busy(f"Inference ({options.method})"):
-            posterior = infer(
+            posterior = quiet_infer(
                 network,
                 data,
                 emission,

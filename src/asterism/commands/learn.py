@@ -212,10 +212,10 @@ def _make_run(
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.infer import infer
+        from asterism.inference.infer import quiet_infer
 
         with console.busy("State probabilities over time"):
-            found = infer(
+            found = quiet_infer(
                 learner.network_,
                 data,
                 learner.emission_,

@@ -19,13 +19,20 @@ class Search:
 
     n_families: int
     screened: bool
+    keeps_all: bool
 
 
 def choose_search(options: LearnOptions, data: Observations | Trajectories) -> Search:
     """As the learner will choose; also checks what was asked about edges."""
-    n_families, limit = _families(options, data)
-    many = options.search == "auto" and n_families > limit
-    return Search(n_families, options.search == "screened" or many)
+    from asterism.learning import complete, search
+
+    n_families = _count_families(options, data)
+    if isinstance(data, Trajectories):
+        many = options.search == "auto" and n_families > complete.EXHAUSTIVE_LIMIT
+        screened = options.search == "screened" or many
+        return Search(n_families, screened, not screened)
+    has_links = len(data.events) > 0
+    return Search(n_families, *search.choose_search(options.search, n_families, has_links))
 
 
 def model_decisions(
@@ -35,14 +42,16 @@ def model_decisions(
     most = min(options.max_parents, len(data.nodes) - 1)
     n_families = chosen.n_families
     total = f"{n_families:,} sets of parents"
-    if chosen.screened:
+    if chosen.keeps_all:
+        how = ", each with the rest of the network frozen" if chosen.screened else ""
+        flag = " (--search)" if options.search == "auto" else ""
+        search = f"all {total} are scored{how}{flag}"
+    else:
         why = "as asked, " if options.search == "screened" else "too many, so "
         search = (
             f"of {total}, {why}only those of the best {options.candidates} candidates of each "
             "node are scored (--candidates, --search exhaustive)"
         )
-    else:
-        search = f"all {total} are scored{' (--search)' if options.search == 'auto' else ''}"
     parent = "parent" if most == 1 else "parents"
     lines = [
         f"At most {most} {parent} of a node (--max-parents); {search}."
@@ -72,14 +81,12 @@ def time_scale(prior: GammaPrior, asked: tuple[float, float | str]) -> str:
     return f"Time scale of the prior: {expected}."
 
 
-def _families(options: LearnOptions, data: Observations | Trajectories) -> tuple[int, int]:
-    """How many sets of parents there are, and beyond how many the search would screen."""
-    from asterism.learning import complete, search
+def _count_families(options: LearnOptions, data: Observations | Trajectories) -> int:
+    """How many sets of parents there are."""
     from asterism.learning.structure_prior import structure_prior
 
-    limit = complete.EXHAUSTIVE_LIMIT if isinstance(data, Trajectories) else search.EXHAUSTIVE_LIMIT
     nodes: dict[str, Any] = dict.fromkeys([*data.nodes, *options.exogenous])
     prior = structure_prior(
         tuple(nodes), options.max_parents, options.exogenous, options.required, options.forbidden
     )
-    return sum(prior.n_families(child) for child in prior.children), limit
+    return sum(prior.n_families(child) for child in prior.children)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from asterism.data.observations import Observations
@@ -11,6 +12,8 @@ from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 
 METHODS = ("star", "mean_field", "exact")
+_COMMON_OPTIONS = ("tolerance", "time_step", "max_sweeps", "n_jobs")
+_OPTIONS = {"exact": ("joint_limit",)}
 
 
 def infer(
@@ -29,10 +32,43 @@ def infer(
     ``method``: "star" (default), "mean_field" (a lower bound of the evidence) or "exact" (small
     networks). ``tolerance``, ``time_step`` and ``max_sweeps`` concern the first two. ``n_jobs``
     threads share the trajectories, −1 takes all cores; results do not depend on it. ``options``
-    go to the method; "exact" knows ``joint_limit``. Trajectories count as seen throughout.
+    go to the method; "exact" knows ``joint_limit``. Trajectories count as seen throughout. Warns
+    if the iteration did not settle.
     """
+    posterior = quiet_infer(
+        net, obs, emission, method, tolerance, time_step, max_sweeps, n_jobs, **options
+    )
+    if not posterior.converged:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(posterior.stop_reason, ConvergenceWarning, stacklevel=2)
+    return posterior
+
+
+def quiet_infer(
+    net: Network,
+    obs: Observations | Trajectories,
+    emission: Any = None,
+    method: str = "star",
+    tolerance: float = 1e-3,
+    time_step: float | None = None,
+    max_sweeps: int = 200,
+    n_jobs: int = 1,
+    **options: Any,
+) -> Posterior:
+    """:func:`infer` for callers that themselves say whether the iteration settled."""
     if method not in METHODS:
         raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")
+    known = _OPTIONS.get(method, ())
+    for name in options:
+        if name not in known:
+            valid = ", ".join((*_COMMON_OPTIONS, *known))
+            raise AsterismError(f"infer has no option {name!r} for {method!r}; valid are {valid}.")
+    if not isinstance(obs, Observations | Trajectories):
+        raise AsterismError(
+            f"obs is a {type(obs).__name__}; infer needs Observations (a table becomes them by "
+            "am.Observations.from_frame) or Trajectories."
+        )
     from asterism.inference.evidence_builder import build_evidence
 
     if isinstance(obs, Trajectories):
@@ -52,5 +88,4 @@ def infer(
         time_step=time_step,
         max_sweeps=max_sweeps,
         n_jobs=n_jobs,
-        **options,
     )

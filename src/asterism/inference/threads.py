@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from numbers import Integral
 from typing import TypeVar
 
 from asterism.errors import AsterismError
@@ -21,8 +22,9 @@ def n_threads(n_jobs: int) -> int:
     """Threads meant by ``n_jobs``: −1 is one per core."""
     if n_jobs == -1:
         return max(1, os.cpu_count() or 1)
-    if n_jobs < 1:
-        raise AsterismError(f"n_jobs is {n_jobs}; valid are 1, 2, … or -1 for all cores.")
+    given: object = n_jobs
+    if not isinstance(given, Integral) or n_jobs < 1:
+        raise AsterismError(f"n_jobs is {n_jobs!r}; valid are 1, 2, … or -1 for all cores.")
     return int(n_jobs)
 
 

@@ -18,7 +18,7 @@ from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
-from asterism.inference.infer import infer
+from asterism.inference.infer import quiet_infer
 from asterism.inference.joint_pattern import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
 from asterism.learning.em_fit import Fit, Settings, check_settings, fit_parameters
@@ -241,7 +241,7 @@ class ParameterLearner(Estimator):
         else:
             options["tolerance"] = self.grid_tolerance
             options["time_step"] = self.time_step
-        return infer(self.network_, obs, self.emission_, self.method, **options)
+        return quiet_infer(self.network_, obs, self.emission_, self.method, **options)
 
 
 def _observations(obs: Observations | Trajectories) -> Observations:

@@ -24,7 +24,7 @@ _PARENTS_AT_ONCE = 4096
 
 def screen(task: SearchTask, solution: GraphSolution) -> dict[int, IntArray]:
     """For each node, the candidates with the largest gain as its only parent."""
-    keep = task.settings.n_candidates
+    keep = task.n_candidates
     scorer, prior = task.scorer, task.prior
     n_nodes = len(task.nodes)
     few = max((len(prior.candidates(c)) for c in prior.children), default=0) <= keep

@@ -34,8 +34,21 @@ from asterism.model.graphs import as_parents
 # steps in relaxation times, shared by all graphs of a search
 _STEP = 0.25
 _SCREENED_STEP = 0.8
-#: families in one sweep up to which "auto" solves each coupled
-EXHAUSTIVE_LIMIT = 3_000
+#: families in one sweep up to which "auto" solves the whole network for each
+EXHAUSTIVE_LIMIT = 150
+#: … and up to which it scores all of them, if only by local solves, on finer steps
+UNSCREENED_LIMIT = 3_000
+
+
+def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, bool]:
+    """Whether families are scored by local solves, and whether all of them are.
+
+    Exactly timed jumps and joint measurements (``has_links``) need coupled solves.
+    """
+    if asked != "auto":
+        return asked == "screened", asked == "exhaustive"
+    limit = UNSCREENED_LIMIT if has_links else EXHAUSTIVE_LIMIT
+    return n_families > limit, n_families <= UNSCREENED_LIMIT
 
 
 @dataclass
@@ -49,6 +62,7 @@ class SearchTask:
     scorer: Scorer
     progress: Progress
     screened: bool
+    n_candidates: int
     journal: Journal | None = None
 
 
@@ -101,12 +115,12 @@ def prepare(
     except ImpossibleEvidence as problem:
         raise problem.named(names) from None
     n_families = sum(prior.n_families(n) for n in prior.children)
-    screened = settings.search == "screened" or (
-        settings.search == "auto" and n_families > EXHAUSTIVE_LIMIT
-    )
-    step = _SCREENED_STEP if n_families > EXHAUSTIVE_LIMIT else _STEP
+    evidence = lone.evidence
+    has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
+    screened, keeps_all = choose_search(settings.search, n_families, has_links)
+    step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
     scorer = make_scorer(
-        lone.evidence,
+        evidence,
         [len(lone.template.network.states[n]) for n in names],
         lone.allowed,
         settings.prior.shape,
@@ -119,7 +133,8 @@ def prepare(
         time_step=settings.time_step,
         digamma=settings.digamma,
     )
-    return SearchTask(settings, names, lone, prior, scorer, progress, screened)
+    n_candidates = len(names) if keeps_all else settings.n_candidates
+    return SearchTask(settings, names, lone, prior, scorer, progress, screened, n_candidates)
 
 
 def learn_from_observations(

@@ -44,8 +44,9 @@ class StructureLearner(Estimator):
         "star" or "mean_field".
     search
         "exhaustive" scores every family; "screened" only families of the ``n_candidates`` parents
-        that score best alone; "auto" screens when there are very many families. Two parents that
-        act only together can escape screening.
+        that score best alone. "auto" is exhaustive up to 150 families in all; up to 3,000 it scores
+        every family too, but with the rest of the network frozen; beyond, it screens. Two parents
+        that act only together can escape screening.
     initial
         Starting probabilities: "learn", "uniform", or {node: probabilities}.
     allowed_transitions
