@@ -20,7 +20,7 @@ from tests.reference.recovery_graphs import N_TREE, learn_tree
 
 SIGMAS = (0.6, 0.2, 1.0)
 #: search: numbers of trajectories
-PLAN = {"screened": (40, 80), "exhaustive": (40,)}
+PLAN = {"auto": (40, 80), "exhaustive": (40,)}
 
 
 def learn(search: str, n_trajectories: int, sigma: float, n_seeds: int) -> dict[str, Any]:

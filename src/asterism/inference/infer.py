@@ -66,8 +66,8 @@ def quiet_infer(
             raise AsterismError(f"infer has no option {name!r} for {method!r}; valid are {valid}.")
     if not isinstance(obs, Observations | Trajectories):
         raise AsterismError(
-            f"obs is a {type(obs).__name__}; infer needs Observations (a table becomes them by "
-            "am.Observations.from_frame) or Trajectories."
+            f"obs is a {type(obs).__name__}; infer needs Trajectories or Observations, which "
+            "am.Observations.from_frame(table) makes of a table."
         )
     from asterism.inference.evidence_builder import build_evidence
 
