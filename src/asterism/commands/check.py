@@ -10,7 +10,7 @@ import click
 
 from asterism.commands import exits
 from asterism.commands.data_summary import in_words, summarise
-from asterism.commands.emissions import choose_emissions
+from asterism.commands.emissions import NOTHING, choose_emissions, nothing_to_learn_from
 from asterism.commands.tables import Table, TableOptions, read_table
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
@@ -34,11 +34,14 @@ def run(options: CheckOptions) -> int:
     if table.data is not None:
         summary = summarise(table.data, options.max_parents)
         summary["warnings"] += [in_flags(str(p)) for p in table.problems if p.severity != "error"]
-    decisions = [*table.decisions, *_how_learn_would_read(table)]
+    how, is_empty = _how_learn_would_read(table)
+    decisions = [*table.decisions, *how]
+    if is_empty and not errors:
+        summary["warnings"].append(f"{NOTHING} asterism learn will refuse it.")
     if options.as_json:
         content = {
             "data": str(options.table.data),
-            "ok": not errors,
+            "ok": not errors and not is_empty,
             "problems": [
                 {
                     "message": in_flags(str(p)),
@@ -63,17 +66,23 @@ def run(options: CheckOptions) -> int:
             click.echo(f"Error: {in_flags(str(problem))}")
         if len(errors) > SHOWN:
             click.echo(f"… and {len(errors) - SHOWN:,} more; --json lists them all.")
-        click.echo(_verdict(len(errors)))
-    return exits.BAD_DATA if errors else exits.OK
+        click.echo(_verdict(len(errors), is_empty))
+    return exits.BAD_DATA if errors or is_empty else exits.OK
 
 
-def _how_learn_would_read(table: Table) -> list[str]:
-    return choose_emissions(table.data).decisions if isinstance(table.data, Observations) else []
+def _how_learn_would_read(table: Table) -> tuple[list[str], bool]:
+    """What it would decide, and whether it would find nothing to learn from."""
+    if not isinstance(table.data, Observations):
+        return [], False
+    choice = choose_emissions(table.data)
+    return choice.decisions, nothing_to_learn_from(table.data, choice)
 
 
-def _verdict(n_errors: int) -> str:
+def _verdict(n_errors: int, is_empty: bool) -> str:
     if n_errors:
         return f"{n_errors:,} problem{'' if n_errors == 1 else 's'} to correct."
+    if is_empty:
+        return "The table is well-formed, but there is nothing to learn from."
     return "No errors: the table can be used."
 
 
@@ -85,12 +94,14 @@ def _in_words(summary: dict[str, Any]) -> list[str]:
         rows = [(n["node"], str(n["jumps"]), f"{n['states']} states") for n in summary["nodes"]]
         titles = ("node", "jumps", "")
     else:
-        rows = [
-            (n["node"], str(n["points"]), f"{n['missing']:.0%} missing; {n['values']}")
-            for n in summary["nodes"]
-        ]
+        rows = [(n["node"], str(n["points"]), _values(n)) for n in summary["nodes"]]
         titles = ("node", "points", "")
     return lines + _aligned([titles, *rows[:SHOWN]])
+
+
+def _values(node: dict[str, Any]) -> str:
+    share = f"{node['missing']:.0%} missing; " if node["points"] else ""
+    return f"{share}{node['values']}"
 
 
 def _aligned(rows: list[tuple[str, str, str]]) -> list[str]:

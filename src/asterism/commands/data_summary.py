@@ -75,9 +75,10 @@ def summarise(data: Observations | Trajectories, max_parents: int) -> dict[str, 
 def in_words(summary: dict[str, Any]) -> list[str]:
     """How much there is, and over what time."""
     amount = (
-        f"{summary['n_jumps']:,} jumps"
+        _counted(summary["n_jumps"], "jump")
         if "n_jumps" in summary
-        else f"{summary['n_measurements']:,} measurements at {summary['n_times']:,} times"
+        else f"{_counted(summary['n_measurements'], 'measurement')} at "
+        f"{_counted(summary['n_times'], 'time')}"
     )
     lines = [
         f"{_counted(summary['n_nodes'], 'node')}, "

@@ -52,6 +52,15 @@ class Choice:
     decisions: list[str]
 
 
+#: said where a table is well-formed and yet holds nothing
+NOTHING = "No column of the table holds anything to learn from."
+
+
+def nothing_to_learn_from(data: Observations, choice: Choice) -> bool:
+    """Whether no node is left, neither measured nor seen to jump."""
+    return not choice.nodes and not {*data.events.node, *data.intervals.node}
+
+
 def choose_emissions(
     observations: Observations,
     specifications: Sequence[str] = (),
@@ -131,6 +140,21 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
         case "exact":
             return Exact()
     return Likelihood()
+
+
+def as_flag(emission: Any) -> str | None:
+    """What to write behind ``--emission NODE=`` to get this emission; None if nothing does."""
+    match emission:
+        case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
+            scales = scale if isinstance(scale, Sequence) else (scale,)
+            return f"gaussian:{_listed_numbers(means)}:{_listed_numbers(scales)}"
+        case Poisson(means=means) if means is not None:
+            return f"poisson:{_listed_numbers(means)}"
+    return None
+
+
+def _listed_numbers(values: Any) -> str:
+    return ",".join(f"{float(v):.6g}" for v in values)
 
 
 def _asked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,5 +137,24 @@ def _read(
     if unseen:
         decisions.append(f"Never measured: {listed(unseen)}.")
     data = only_nodes(data, ours)
-    choice = choose_emissions(data, options.emission, known_states=network.states)
+    learned = {} if options.emission else learned_emissions(options.network)
+    asked = [f"{node}={flag}" for node, flag in learned.items() if node in data.measurements]
+    if asked:
+        decisions.append(
+            "Measurements are read as they were when the network was learned "
+            f"({options.network.parent / 'run.json'}; --emission says otherwise)."
+        )
+    choice = choose_emissions(data, [*asked, *options.emission], known_states=network.states)
     return data, choice.emission, [*decisions, *choice.decisions]
+
+
+def learned_emissions(network: Path) -> dict[str, str]:
+    """The emissions that ``learn`` wrote beside a network, in the words of the flag."""
+    record = network.parent / "run.json"
+    if network.name != "network.json" or not record.is_file():
+        return {}
+    try:
+        found = json.loads(record.read_text(encoding="utf-8")).get("emission_flags", {})
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {str(node): str(flag) for node, flag in dict(found).items()}

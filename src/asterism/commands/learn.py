@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
-from asterism.commands.emissions import choose_emissions
+from asterism.commands.emissions import (
+    NOTHING,
+    as_flag,
+    choose_emissions,
+    nothing_to_learn_from,
+)
 from asterism.commands.exits import Refused
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.outputs import (
@@ -125,7 +130,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
             learner.fit(data, progress=progress)
         decisions.append(time_scale(learner.prior_, options.prior))
         console.say(decisions[-1])
-        result = _make_run(options, learner, data, truth, decisions, console)
+        result = _make_run(options, learner, data, truth, decisions, summary["warnings"], console)
 
     from asterism.report.results import save_run
 
@@ -151,11 +156,8 @@ def _read(
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
         return data, None, None, decisions
     choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
-    known = {*data.events.node, *data.intervals.node}
-    if not choice.nodes and not known:
-        raise DataError(
-            f"No column of the table holds anything to learn from. {' '.join(choice.decisions)}"
-        )
+    if nothing_to_learn_from(data, choice):
+        raise DataError(f"{NOTHING} {' '.join(choice.decisions)}")
     return (
         only_nodes(data, choice.nodes),
         choice.emission,
@@ -205,6 +207,7 @@ def _make_run(
     data: Observations | Trajectories,
     truth: list[tuple[str, str]] | None,
     decisions: list[str],
+    warnings: list[str],
     console: Console,
 ) -> Run:
     from asterism.report.courses import gather
@@ -235,13 +238,21 @@ def _make_run(
             "stop_reason": in_flags(learner.stop_reason_, "learn"),
             "command": effective("learn", options),
             "decisions": decisions,
+            "warnings": warnings,
             "complete": isinstance(data, Trajectories),
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
             "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},
             "emission": {str(k): repr(v) for k, v in dict(learner.emission_ or {}).items()},
+            "emission_flags": _emission_flags(learner.emission_),
         },
     )
+
+
+def _emission_flags(emission: Any) -> dict[str, str]:
+    """How each node was measured, for ``infer``; nodes whose emission no flag can tell are left."""
+    flags = {str(node): as_flag(one) for node, one in dict(emission or {}).items()}
+    return {node: flag for node, flag in flags.items() if flag is not None}
 
 
 def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[str, Any]:
@@ -258,6 +269,7 @@ def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[s
         "edges": shown.to_dict("records"),
         "scores": result.scores(),
         "decisions": decisions,
+        "warnings": result.run["warnings"],
     }
 
 

@@ -54,6 +54,7 @@ def render(run: Run, title: str = "Asterism report") -> str:
         stop_reason=run.run.get("stop_reason"),
         settings=settings_rows(run),
         decisions=run.run.get("decisions") or [],
+        warnings=run.run.get("warnings") or [],
         learned=run.learned,
         large=len(data["layout"]) > LARGE_DRAWING,
         has_courses=data["courses"] is not None,

@@ -13,7 +13,15 @@ Group = tuple[str, list[tuple[str, str]]]
 HIDDEN = frozenset(
     {
         *("format", "format_version", "notices", "history", "title", "converged"),
-        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete"),
+        *(
+            "stop_reason",
+            "n_nodes",
+            "n_edges",
+            "decisions",
+            "warnings",
+            "complete",
+            "emission_flags",
+        ),
     }
 )
 
