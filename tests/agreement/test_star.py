@@ -56,6 +56,22 @@ def test_every_kind_of_evidence_as_in_the_plain_sweep(sizes: list[int]) -> None:
     assert_as_the_plain_sweep(network, random_evidence(rng, network), "star")
 
 
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+def test_uneven_steps_as_in_the_plain_sweep(method: str) -> None:
+    """Steps are denser next to evidence without noise; the corrections take that into account."""
+    rng = np.random.default_rng(3)
+    network = random_network(rng, [2, 3])
+    points = [(0, 0, 0.4, np.array([0.0, -np.inf])), (0, 1, 1.5, np.log([0.2, 0.5, 0.3]))]
+    evidence = make_evidence([2, 3], [0.0], [2.0], points)
+    found = solve(network, evidence, method=method, tolerance=1e-2, max_sweeps=500)
+    grid = found.courses._batches[0].grid  # type: ignore[attr-defined]
+    assert len(found.courses._batches[0].problem.stretch) >= 2  # type: ignore[attr-defined]
+    assert np.ptp(np.diff(grid.times(0))) > 0.01
+    kinks = np.flatnonzero(grid.is_breakpoint(0))
+    plain = ReferenceSweep(network, evidence, 0, grid.times(0), method, kinks, grid.longest_smooth)
+    assert found.log_evidence == pytest.approx(plain.solve(tolerance=1e-10), rel=1e-6)
+
+
 def test_known_inputs_as_in_the_plain_sweep() -> None:
     rng = np.random.default_rng(5)
     network = random_network(rng, [2, 3, 2], exogenous=(0,))
