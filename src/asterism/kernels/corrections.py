@@ -6,7 +6,7 @@ long for them.
 
 from __future__ import annotations
 
-from asterism.kernels._jit import inlined
+from asterism.kernels._jit import inlined, inner
 from asterism.kernels.arrays import FIRST, LAST
 from asterism.kernels.buffers import (
     BLOCK,
@@ -184,7 +184,7 @@ def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
         here[7, j] = p10 * s01 + p11 * s11
 
 
-@inlined
+@inner
 def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
     """The same for any number of states."""
     rows = size * size
@@ -235,16 +235,17 @@ def fill_edges(problem, size, trajectory, work):
         here = work.steps[first // BLOCK]
         j = first % BLOCK
         k = j + problem.stretch[i, LAST] - 1 - first
-        e = problem.edge_slope[i]
-        at_start = work.edges[i - begin, START]
-        at_end = work.edges[i - begin, END]
-        if size == 2:
-            _two_state_edge(here, j, 1, e[0], e[1], e[2], START, at_start)
-            _two_state_edge(here, k, -1, e[3], e[4], e[5], END, at_end)
-        else:
-            spare = work.matrices[0]
-            _edge(here, size, j, 1, e[0], e[1], e[2], START, at_start, spare)
-            _edge(here, size, k, -1, e[3], e[4], e[5], END, at_end, spare)
+        for side in range(2):
+            e = problem.edge_slope[i, 3 * side : 3 * side + 3]
+            edge = work.edges[i - begin, side]
+            outermost = j if side == START else k
+            inwards = 1 if side == START else -1
+            if size == 2:
+                _two_state_edge(here, outermost, inwards, e[0], e[1], e[2], side, edge)
+            else:
+                _edge(
+                    here, size, outermost, inwards, e[0], e[1], e[2], side, edge, work.matrices[0]
+                )
 
 
 @inlined

@@ -48,7 +48,9 @@ def compile_kernels() -> None:
     import pandas as pd
 
     from asterism.data.observations import Observations
+    from asterism.inference.batch import make_batch
     from asterism.inference.evidence_builder import build_evidence
+    from asterism.kernels import refinement
     from asterism.kernels.courses import marginals_at
     from asterism.kernels.readings import Messages
     from asterism.learning.parallel import SharedInput
@@ -67,6 +69,14 @@ def compile_kernels() -> None:
         relaxation_rate=2.0, step=0.5,
     )  # fmt: skip
     problem = scorer.problem_of(((), ()))
+    # the courses in the end are computed on corrected steps, and compared between two grids
+    coarse, fine = (
+        make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
+    )
+    coarse.moments[:] = 1.0
+    grids = (coarse.problem, coarse.moments, fine.problem, fine.moments, np.array([0]))
+    refinement.prolong(*grids, np.array([2]))
+    refinement.largest_change(*grids, np.array([2]), np.zeros(1))
     steps = len(problem.width)
     shared = SharedInput(
         problem=problem,
