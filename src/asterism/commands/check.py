@@ -36,12 +36,12 @@ def run(options: CheckOptions) -> int:
         summary["warnings"] += [in_flags(str(p)) for p in table.problems if p.severity != "error"]
     how, is_empty = _how_learn_would_read(table)
     decisions = [*table.decisions, *how]
-    if is_empty and not errors:
-        summary["warnings"].append(f"{NOTHING} asterism learn will refuse it.")
+    is_empty = is_empty and not errors
     if options.as_json:
         content = {
             "data": str(options.table.data),
             "ok": not errors and not is_empty,
+            "nothing_to_learn_from": is_empty,
             "problems": [
                 {
                     "message": in_flags(str(p)),
@@ -66,6 +66,8 @@ def run(options: CheckOptions) -> int:
             click.echo(f"Error: {in_flags(str(problem))}")
         if len(errors) > SHOWN:
             click.echo(f"… and {len(errors) - SHOWN:,} more; --json lists them all.")
+        if is_empty:
+            click.echo(f"Error: {NOTHING}")
         click.echo(_verdict(len(errors), is_empty))
     return exits.BAD_DATA if errors or is_empty else exits.OK
 
@@ -82,7 +84,7 @@ def _verdict(n_errors: int, is_empty: bool) -> str:
     if n_errors:
         return f"{n_errors:,} problem{'' if n_errors == 1 else 's'} to correct."
     if is_empty:
-        return "The table is well-formed, but there is nothing to learn from."
+        return "The table is well-formed, but asterism learn will refuse it."
     return "No errors: the table can be used."
 
 
