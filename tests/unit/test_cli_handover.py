@@ -39,7 +39,7 @@ def test_infer_reads_measurements_as_learn_did(run: Path) -> None:
     assert set(flags) == {"0", "1", "2"}
     same = invoke("infer", run / "data.csv", "--network", network, "-o", run / "SAME")
     assert same.exit_code == 0, same.output
-    assert "read as they were when the network was learned" in same.stderr
+    assert "As learned with the network (--emission), gaussian:" in same.stderr
     used = json.loads((run / "SAME" / "run.json").read_text())["emission"]
     assert used == {node: repr(parse_emission(flag, 2)) for node, flag in flags.items()}
     other = invoke(
@@ -47,20 +47,20 @@ def test_infer_reads_measurements_as_learn_did(run: Path) -> None:
         *("--emission", "gaussian:-1,1:0.3"),
     )
     assert other.exit_code == 0, other.output
-    assert "when the network was learned" not in other.stderr
+    assert "As asked, gaussian:-1,1:0.3" in other.stderr
 
 
 def test_a_network_without_a_run_beside_it_is_as_before(run: Path, tmp_path: Path) -> None:
     alone = tmp_path / "network.json"
     alone.write_bytes((run / "RUN" / "network.json").read_bytes())
-    for content in (None, "{not json", "[1, 2]"):
+    for content in (None, "{not json", "[1, 2]", '{"emission_flags": [1]}', '{"a": 1}'):
         if content is not None:
             (tmp_path / "run.json").write_text(content)
         result = invoke(
             *("infer", run / "data.csv", "--network", alone, "-o", tmp_path / "RUN", "--force")
         )
         assert result.exit_code == 0, result.output
-        assert "when the network was learned" not in result.stderr
+        assert "As learned" not in result.stderr
 
 
 def test_flags_give_the_emission_back() -> None:

@@ -67,10 +67,12 @@ def choose_emissions(
     n_states: int = 2,
     keep: Sequence[str] = (),
     known_states: Mapping[str, Sequence[Any]] | None = None,
+    whose_words: str = "As asked",
 ) -> Choice:
     """One emission per node; columns without information are left out unless in ``keep``.
 
     ``known_states`` are those of a given network: values that are among them are states.
+    ``whose_words`` begins the sentence about what the specifications brought about.
     """
     measured = observations.measurements
     everywhere, by_node = _asked(specifications, list(measured))
@@ -91,7 +93,7 @@ def choose_emissions(
         if not isinstance(emission[node], Exact | Categorical | Likelihood):
             states[node] = hidden_names(emission[node].n_states or size)
         flags = "--states, --emission" if known is None else "--emission"
-        words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
+        words = f"{whose_words}, {kind}" if asked else _in_words(emission[node], size, flags)
         groups.setdefault(words, []).append(node)
     decisions = [
         f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()

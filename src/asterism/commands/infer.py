@@ -138,13 +138,15 @@ def _read(
         decisions.append(f"Never measured: {listed(unseen)}.")
     data = only_nodes(data, ours)
     learned = {} if options.emission else learned_emissions(options.network)
-    asked = [f"{node}={flag}" for node, flag in learned.items() if node in data.measurements]
-    if asked:
-        decisions.append(
-            "Measurements are read as they were when the network was learned "
-            f"({options.network.parent / 'run.json'}; --emission says otherwise)."
-        )
-    choice = choose_emissions(data, [*asked, *options.emission], known_states=network.states)
+    specifications = options.emission or [
+        f"{node}={flag}" for node, flag in learned.items() if node in data.measurements
+    ]
+    choice = choose_emissions(
+        data,
+        specifications,
+        known_states=network.states,
+        whose_words="As learned with the network (--emission)" if learned else "As asked",
+    )
     return data, choice.emission, [*decisions, *choice.decisions]
 
 
@@ -154,7 +156,7 @@ def learned_emissions(network: Path) -> dict[str, str]:
     if network.name != "network.json" or not record.is_file():
         return {}
     try:
-        found = json.loads(record.read_text(encoding="utf-8")).get("emission_flags", {})
-    except (OSError, ValueError, AttributeError):
-        return {}
-    return {str(node): str(flag) for node, flag in dict(found).items()}
+        found = json.loads(record.read_text(encoding="utf-8"))["emission_flags"]
+        return {str(node): str(flag) for node, flag in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # another program's, or an older one's

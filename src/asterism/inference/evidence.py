@@ -10,6 +10,7 @@ a span over every moment and no rates: their jumps cost nothing and are not list
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,9 @@ class Evidence:
     exogenous: frozenset[int] = field(default_factory=frozenset)
     labels: tuple[object, ...] = ()
     """Trajectory labels, for messages and output."""
+    memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What has been worked out from this evidence and will be asked for again; a copy made by
+    ``dataclasses.replace`` starts without."""
 
     @property
     def n_trajectories(self) -> int:

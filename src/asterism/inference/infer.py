@@ -11,9 +11,11 @@ from asterism.errors import AsterismError
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 
-METHODS = ("star", "mean_field", "exact")
-_COMMON_OPTIONS = ("tolerance", "time_step", "max_sweeps", "n_jobs")
-_OPTIONS = {"exact": ("joint_limit",)}
+#: method: the options that only it has
+_OPTIONS: dict[str, tuple[str, ...]] = {"star": (), "mean_field": (), "exact": ("joint_limit",)}
+METHODS = tuple(_OPTIONS)
+#: the exact method uses only the last, but whoever compares methods need not know
+_OPTIONS_OF_ALL = ("tolerance", "time_step", "max_sweeps", "n_jobs")
 
 
 def infer(
@@ -36,7 +38,15 @@ def infer(
     if the iteration did not settle.
     """
     posterior = quiet_infer(
-        net, obs, emission, method, tolerance, time_step, max_sweeps, n_jobs, **options
+        net,
+        obs,
+        emission,
+        method,
+        tolerance=tolerance,
+        time_step=time_step,
+        max_sweeps=max_sweeps,
+        n_jobs=n_jobs,
+        **options,
     )
     if not posterior.converged:
         from sklearn.exceptions import ConvergenceWarning
@@ -50,20 +60,17 @@ def quiet_infer(
     obs: Observations | Trajectories,
     emission: Any = None,
     method: str = "star",
-    tolerance: float = 1e-3,
-    time_step: float | None = None,
-    max_sweeps: int = 200,
-    n_jobs: int = 1,
     **options: Any,
 ) -> Posterior:
     """:func:`infer` for callers that themselves say whether the iteration settled."""
     if method not in METHODS:
         raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")
-    known = _OPTIONS.get(method, ())
+    valid = (*_OPTIONS_OF_ALL, *_OPTIONS[method])
     for name in options:
-        if name not in known:
-            valid = ", ".join((*_COMMON_OPTIONS, *known))
-            raise AsterismError(f"infer has no option {name!r} for {method!r}; valid are {valid}.")
+        if name not in valid:
+            raise AsterismError(
+                f"infer has no option {name!r} for {method!r}; valid are {', '.join(valid)}."
+            )
     if not isinstance(obs, Observations | Trajectories):
         raise AsterismError(
             f"obs is a {type(obs).__name__}; infer needs Trajectories or Observations, which "
@@ -77,15 +84,8 @@ def quiet_infer(
     if method == "exact":
         from asterism.inference.exact_posterior import solve as solve_exactly
 
-        return solve_exactly(net, evidence, n_jobs=n_jobs, **options)
+        taken = ("n_jobs", *_OPTIONS[method])
+        return solve_exactly(net, evidence, **{k: v for k, v in options.items() if k in taken})
     from asterism.inference.variational import solve
 
-    return solve(
-        net,
-        evidence,
-        method=method,
-        tolerance=tolerance,
-        time_step=time_step,
-        max_sweeps=max_sweeps,
-        n_jobs=n_jobs,
-    )
+    return solve(net, evidence, method=method, **options)

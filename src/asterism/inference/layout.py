@@ -52,8 +52,8 @@ _STRETCH_FIELDS = (
     "quadrature",
 )
 
-#: where an :class:`Evidence` remembers how it is sorted
-_SORTED = "_sorted_marks"
+#: under which name an :class:`Evidence` remembers how it is sorted
+_SORTED = "sorted marks"
 
 LOG_OF_ZERO_RATE = -1e12
 """Stands for ln 0 in averages of logarithms: any real weight on it makes a rate vanish."""
@@ -189,12 +189,12 @@ def lay_out_evidence(
     """Sort the evidence by trajectory, node and time."""
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
     # without links no graph matters, and whoever iterates asks again with the same evidence
-    known = evidence.__dict__.get(_SORTED) if not has_links else None
+    known: _Marks | None = None if has_links else evidence.memory.get(_SORTED)
     places = breakpoints or (known.breakpoints if known else find_breakpoints(evidence))
     link_fields, link_of_jump, soft = link_arrays(evidence, graph, places)
     marks = known or _sort_marks(evidence, graph.n_nodes, places, link_of_jump, soft)
     if not has_links:
-        evidence.__dict__[_SORTED] = marks
+        evidence.memory[_SORTED] = marks
     fields = {
         "node": node_array(graph, evidence.exogenous),
         "edge": edge_array(graph),

@@ -12,16 +12,8 @@ Group = tuple[str, list[tuple[str, str]]]
 #: shown elsewhere on the page, or of no use to a reader
 HIDDEN = frozenset(
     {
-        *("format", "format_version", "notices", "history", "title", "converged"),
-        *(
-            "stop_reason",
-            "n_nodes",
-            "n_edges",
-            "decisions",
-            "warnings",
-            "complete",
-            "emission_flags",
-        ),
+        *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
+        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emission_flags"),
     }
 )
 
