@@ -84,6 +84,18 @@ def middle_row(size):
     return backward_row(size) + size
 
 
+@inlined
+def is_corrected(problem):
+    """Whether some steps are of fourth order (see ``stretches``)."""
+    return problem.stretch.shape[0] > 0
+
+
+@inlined
+def generator_row(problem, size):
+    """First row of the generator as it is averaged, before any correction."""
+    return middle_row(size) if is_corrected(problem) else 0
+
+
 @inner(allocates=True)
 def make_work(problem, max_steps):
     """Allocate the buffers for trajectories of up to ``max_steps`` steps."""

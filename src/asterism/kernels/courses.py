@@ -17,9 +17,10 @@ import numpy as np
 from asterism.kernels._jit import inner, kernel
 from asterism.kernels.arrays import FIRST, INITIAL, LAST, STATES
 from asterism.kernels.buffers import BLOCK, STRIDE
+from asterism.kernels.corrections import edge_entry
 from asterism.kernels.propagate import general_propagator
 from asterism.kernels.readings import at_grid_points, generator_of
-from asterism.kernels.stretches import LEAST_STEPS, derivative_weights
+from asterism.kernels.stretches import LEAST_STEPS, derivative_weights, distance
 
 
 @inner
@@ -30,9 +31,9 @@ def _derivatives(own, k, width, first, last):
     the sweeps; slope and third derivative are those of a cubic if there are four steps.
     """
     begin = min(max(k - 1, first), last - LEAST_STEPS)
-    d0 = _distance(width, k, begin)
-    d1 = _distance(width, k, begin + 1)
-    d2 = _distance(width, k, begin + 2)
+    d0 = distance(width, k, begin)
+    d1 = distance(width, k, begin + 1)
+    d2 = distance(width, k, begin + 2)
     v0, v1, v2 = own[begin], own[begin + 1], own[begin + 2]
     slope0, bend0 = derivative_weights(d0, d1, d2)
     slope1, bend1 = derivative_weights(d1, d0, d2)
@@ -45,22 +46,13 @@ def _derivatives(own, k, width, first, last):
     another = begin - 1
     if another < first:
         another = begin + LEAST_STEPS
-    d3 = _distance(width, k, another)
+    d3 = distance(width, k, another)
     v3 = own[another]
     parabola = v0 * (d3 - d1) * (d3 - d2) / ((d0 - d1) * (d0 - d2))
     parabola += v1 * (d3 - d0) * (d3 - d2) / ((d1 - d0) * (d1 - d2))
     parabola += v2 * (d3 - d0) * (d3 - d1) / ((d2 - d0) * (d2 - d1))
     sixth = (v3 - parabola) / ((d3 - d0) * (d3 - d1) * (d3 - d2))
     return slope + sixth * (d0 * d1 + d0 * d2 + d1 * d2), bend, 6.0 * sixth
-
-
-@inner
-def _distance(width, k, other):
-    """From the middle of step k to that of another one nearby."""
-    distance = 0.0
-    for i in range(min(k, other), max(k, other)):
-        distance += 0.5 * (width[i] + width[i + 1])
-    return distance if other >= k else -distance
 
 
 @inner
@@ -79,12 +71,11 @@ def _mean_of_cubic(value, slope, bend, third, center, length):
 def _slope(own, k, width, smooth_before, smooth_after):
     """Change of a generator's entry per time around step k; zero where both sides have kinks."""
     if smooth_before and smooth_after:
-        distance = 0.5 * (width[k - 1] + width[k + 1]) + width[k]
-        return (own[k + 1] - own[k - 1]) / distance
+        return (own[k + 1] - own[k - 1]) / (distance(width, k, k + 1) - distance(width, k, k - 1))
     if smooth_after:
-        return (own[k + 1] - own[k]) / (0.5 * (width[k] + width[k + 1]))
+        return (own[k + 1] - own[k]) / distance(width, k, k + 1)
     if smooth_before:
-        return (own[k] - own[k - 1]) / (0.5 * (width[k - 1] + width[k]))
+        return (own[k] - own[k - 1]) / distance(width, k - 1, k)
     return 0.0
 
 
@@ -94,11 +85,8 @@ def _fill_edge(slope, generator, q, time, size, sign, out):
     for x in range(size):
         for y in range(size):
             row = x * size + y
-            limit = 0.5
-            if x != y:
-                limit = 0.25 * time * generator[row, q]
             value = time * time / 12.0 * slope[row, q]
-            out[x, y] = sign * min(max(value, -limit), limit)
+            out[x, y] = sign * edge_entry(value, x, y, time * generator[row, q])
         out[x, x] += 1.0
 
 
@@ -138,6 +126,54 @@ def _carry(
         _times(message, matrix, size, spare)
 
 
+@inner
+def _split_generator(own, row, size, k, q, width, s, r, around, out):
+    """Means of an entry of the generator over both parts of a step, ``s`` and ``r`` long.
+
+    ``around`` is (first, last) of the stretch the step belongs to, or, with first < 0, whether the
+    generator is smooth on the two sides of the step. Kept under ``q`` in ``out``: the means and the
+    slope.
+    """
+    value = own[k]
+    first, last, smooth_before, smooth_after = around
+    if first >= 0:
+        slope, bend, third = _derivatives(own, k, width, first, last)
+    else:
+        slope = _slope(own, k, width, smooth_before, smooth_after)
+        bend, third = 0.0, 0.0
+    before, behind, slopes = out
+    is_rate = row // size != row % size
+    if is_rate and width[k] * abs(slope) > 2.0 * value:
+        slope, bend, third = 0.0, 0.0, 0.0  # rates stay positive
+    slopes[row, q] = slope
+    before[row, q] = _mean_of_cubic(value, slope, bend, third, -0.5 * r, s)
+    behind[row, q] = _mean_of_cubic(value, slope, bend, third, 0.5 * s, r)
+    if is_rate:
+        before[row, q] = max(before[row, q], 0.0)
+        behind[row, q] = max(behind[row, q], 0.0)
+
+
+@inner
+def _normalised_product(ahead, back, result):
+    """result ∝ ahead · back, in logarithms: where f is tiny ρ may be huge. False if it fails."""
+    size = result.shape[0]
+    highest = -math.inf
+    for x in range(size):
+        result[x] = -math.inf
+        if ahead[x] > 0.0 and back[x] > 0.0:
+            result[x] = math.log(ahead[x]) + math.log(back[x])
+        highest = max(highest, result[x])
+    if not math.isfinite(highest):
+        return False
+    total = 0.0
+    for x in range(size):
+        result[x] = math.exp(result[x] - highest)
+        total += result[x]
+    for x in range(size):
+        result[x] /= total
+    return True
+
+
 @kernel
 def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, out):
     """m of every node at times ``inside`` (from its start) step ``step``; (queries, Σ S).
@@ -154,11 +190,11 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
     rows = largest_size * largest_size
     generator = np.zeros((rows, STRIDE))
     later_generator = np.zeros((rows, STRIDE))
+    slopes = np.zeros((rows, STRIDE))
     to_start = np.zeros(STRIDE)
     to_end = np.zeros(STRIDE)
     before = np.zeros((rows, STRIDE))
     behind = np.zeros((rows, STRIDE))
-    slopes = np.zeros((rows, STRIDE))
     log_scale = np.zeros(STRIDE)
     edge = np.zeros((largest_size, largest_size))
     ahead = np.zeros(largest_size)
@@ -174,89 +210,61 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
         own = generator_of(problem, messages, node, steps)
         forward = at_grid_points(problem, messages.forward, node, steps)
         backward = at_grid_points(problem, messages.backward, node, steps)
+        clamp = messages.clamp[node]
         for first in range(0, step.shape[0], BLOCK):
             count = min(BLOCK, step.shape[0] - first)
             for q in range(count):
                 k = step[first + q]
-                free = k < steps and messages.clamp[node, min(k, steps - 1)] < 0
-                to_start[q] = inside[first + q] if free else 0.0
-                to_end[q] = width[k] - inside[first + q] if free else 0.0
-                smooth_before = (
-                    free and k > 0 and not is_kink[k] and messages.clamp[node, k - 1] < 0
-                )
-                smooth_after = (
-                    free
-                    and k + 1 < steps
-                    and not is_kink[k + 1]
-                    and messages.clamp[node, k + 1] < 0
-                )
-                stretch = stretch_of[k] if free else -1
+                if k == steps or clamp[k] >= 0:
+                    to_start[q] = 0.0
+                    to_end[q] = 0.0
+                    for row in range(size * size):
+                        generator[row, q] = 0.0
+                        later_generator[row, q] = 0.0
+                        slopes[row, q] = 0.0
+                    continue
+                to_start[q] = inside[first + q]
+                to_end[q] = width[k] - inside[first + q]
+                smooth_before = k > 0 and not is_kink[k] and clamp[k - 1] < 0
+                smooth_after = k + 1 < steps and not is_kink[k + 1] and clamp[k + 1] < 0
+                around = (-1, -1, smooth_before, smooth_after)
+                if stretch_of[k] >= 0:
+                    on = problem.stretch[stretch_of[k]]
+                    around = (on[FIRST], on[LAST], smooth_before, smooth_after)
                 for row in range(size * size):
-                    value = own[row, k] if free else 0.0
-                    slope, bend, third = 0.0, 0.0, 0.0
-                    if stretch >= 0:
-                        slope, bend, third = _derivatives(
-                            own[row],
-                            k,
-                            width,
-                            problem.stretch[stretch, FIRST],
-                            problem.stretch[stretch, LAST],
-                        )
-                    elif free:
-                        slope = _slope(own[row], k, width, smooth_before, smooth_after)
-                    if row // size != row % size and width[k] * abs(slope) > 2.0 * value:
-                        slope, bend, third = 0.0, 0.0, 0.0  # rates stay positive
-                    slopes[row, q] = slope
-                    s, r = to_start[q], to_end[q]
-                    generator[row, q] = _mean_of_cubic(value, slope, bend, third, -0.5 * r, s)
-                    later_generator[row, q] = _mean_of_cubic(value, slope, bend, third, 0.5 * s, r)
-                    if row // size != row % size:
-                        generator[row, q] = max(generator[row, q], 0.0)
-                        later_generator[row, q] = max(later_generator[row, q], 0.0)
+                    _split_generator(
+                        own[row],
+                        row,
+                        size,
+                        k,
+                        q,
+                        width,
+                        to_start[q],
+                        to_end[q],
+                        around,
+                        (generator, later_generator, slopes),
+                    )
             general_propagator(generator, to_start, size, count, before, log_scale, scratch)
             general_propagator(later_generator, to_end, size, count, behind, log_scale, scratch)
             for q in range(count):
                 k = step[first + q]
                 result = out[first + q, at : at + size]
-                if k < steps and messages.clamp[node, k] >= 0:
+                if k < steps and clamp[k] >= 0:
                     result[:] = 0.0
-                    result[messages.clamp[node, k]] = 1.0
+                    result[clamp[k]] = 1.0
                     continue
-                # in logarithms: where f is tiny ρ may be huge
-                highest = -math.inf
-                on_stretch = stretch_of[k] >= 0
                 for x in range(size):
                     ahead[x] = forward[x, k]
                     back[x] = backward[x, k + 1] if k < steps else 1.0
                 if k < steps:
-                    s, r = to_start[q], to_end[q]
+                    s, r, on_stretch = to_start[q], to_end[q], stretch_of[k] >= 0
                     _carry(
                         ahead, False, size, q, before, generator, slopes, s, on_stretch, edge, spare
                     )
                     _carry(
-                        back,
-                        True,
-                        size,
-                        q,
-                        behind,
-                        later_generator,
-                        slopes,
-                        r,
-                        on_stretch,
-                        edge,
+                        back, True, size, q, behind, later_generator, slopes, r, on_stretch, edge,
                         spare,
-                    )
-                for x in range(size):
-                    result[x] = -math.inf
-                    if ahead[x] > 0.0 and back[x] > 0.0:
-                        result[x] = math.log(ahead[x]) + math.log(back[x])
-                    highest = max(highest, result[x])
-                if not math.isfinite(highest):
+                    )  # fmt: skip
+                if not _normalised_product(ahead, back, result):
                     return False
-                total = 0.0
-                for x in range(size):
-                    result[x] = math.exp(result[x] - highest)
-                    total += result[x]
-                for x in range(size):
-                    result[x] /= total
     return True

@@ -31,6 +31,8 @@ from asterism.kernels.buffers import (
     BLOCK,
     backward_row,
     forward_row,
+    generator_row,
+    is_corrected,
     middle_row,
     pull_row,
     scale_row,
@@ -137,8 +139,8 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
     """
     size = problem.node[node, STATES]
     rows = size * size
-    is_corrected = problem.stretch.shape[0] > 0
-    source = middle_row(size) if is_corrected else 0
+    corrected = is_corrected(problem)
+    source = generator_row(problem, size)
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
     for block in range((steps + BLOCK - 1) // BLOCK):
@@ -175,12 +177,12 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
             for x in range(size):
                 for k in range(count):
                     pull[x, k] = 0.0
-        if is_corrected:
+        if corrected:
             correct_generator(problem, size, trajectory, block, count, work)
         padded = whole_vectors(count)
         width = work.width[first : first + padded]
         propagate_block(size, width, block, count, padded, work)
-    if is_corrected:
+    if corrected:
         fill_edges(problem, size, trajectory, work)
 
 
@@ -197,7 +199,7 @@ def apply_spans(problem, trajectory, node, work):
     rows = size * size
     first_step = problem.step_start[trajectory]
     steps = problem.step_start[trajectory + 1] - first_step
-    is_corrected = problem.stretch.shape[0] > 0
+    corrected = is_corrected(problem)
     for k in range(steps):
         work.clamp[k] = -1
     for i in range(begin, end):
@@ -211,7 +213,7 @@ def apply_spans(problem, trajectory, node, work):
                 work.steps[block, rows + row, j] = 0.0
             work.steps[block, rows + diagonal, j] = 1.0
             exit_rate = work.steps[block, diagonal, j]
-            if is_corrected:
+            if corrected:
                 # nothing moves: the integral over time is all there is
                 exit_rate = work.steps[block, middle_row(size) + diagonal, j]
                 exit_rate *= problem.quadrature[first_step + k]
@@ -238,10 +240,10 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
     steps = problem.step_start[trajectory + 1] - first_step
     residual = 0.0
     pull_mass = 0.0
-    is_corrected = problem.stretch.shape[0] > 0
-    source = middle_row(size) if is_corrected else 0
+    corrected = is_corrected(problem)
+    source = generator_row(problem, size)
     fresh = work.matrices[8]
-    if is_corrected:
+    if corrected:
         fresh = work.matrices[7]
         enter_stretches(problem, size, trajectory, work)
     keep = 1.0 - damping
@@ -254,7 +256,7 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
         generator = steps_here[source : source + rows]
         pull = steps_here[pull_row(size) : pull_row(size) + size]
         step_moments(size, width, first, count, padded, clamped, work)
-        if is_corrected:
+        if corrected:
             moments_to_middle(problem, size, trajectory, first, count, work)
             # ∫ m ψ from values in the middle
             begin_step = first_step + first

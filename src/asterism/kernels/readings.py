@@ -30,7 +30,8 @@ from asterism.kernels.arrays import (
     TO,
     VALUES,
 )
-from asterism.kernels.buffers import BLOCK, forward_row, middle_row
+from asterism.kernels.buffers import BLOCK, forward_row, generator_row, is_corrected
+from asterism.kernels.corrections import edge_entry
 
 FloatArray = NDArray[np.float64]
 SmallIntArray = NDArray[np.int32]
@@ -113,10 +114,7 @@ def _leave_stretches(problem, trajectory, node, generator, forward, backward):
                     row = x * size + y
                     change = generator[row, point] - generator[row, point - 1]
                     value = h * later / (6.0 * (h + later)) * change
-                    limit = 0.5
-                    if x != y:
-                        limit = 0.25 * h * generator[row, point]
-                    value = min(max(value, -limit), limit)
+                    value = edge_entry(value, x, y, h * generator[row, point])
                     forward[y, point] += ahead[x] * value
                     backward[x, point] -= value * behind[y]
             for x in range(size):
@@ -129,8 +127,7 @@ def _keep_messages(problem, trajectory, node, clamped, messages, work):
     """Copy what the two passes left in the buffers; ρ at the start is already there."""
     size = problem.node[node, STATES]
     rows = size * size
-    is_corrected = problem.stretch.shape[0] > 0
-    source = middle_row(size) if is_corrected else 0
+    source = generator_row(problem, size)
     begin_forward = forward_row(size)
     begin_backward = begin_forward + size
     steps = messages.clamp.shape[1]
@@ -147,7 +144,7 @@ def _keep_messages(problem, trajectory, node, clamped, messages, work):
             backward[x, k + 1] = work.steps[block, begin_backward + x, j]
         if clamped:
             messages.clamp[node, k] = work.clamp[k]
-    if is_corrected:
+    if is_corrected(problem):
         _leave_stretches(problem, trajectory, node, generator, forward, backward)
     for x in range(size):
         forward[x, steps] = work.message[0, x]

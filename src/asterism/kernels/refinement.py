@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asterism.kernels._jit import inner, kernel
 from asterism.kernels.arrays import SQUARES, STATES
+from asterism.kernels.buffers import is_corrected
 
 
 @kernel
@@ -30,7 +31,7 @@ def prolong(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios
 def _mean(problem, moments, first, row_begin, steps, k):
     """A moment as the integral over its step, whatever the step keeps (see ``stretches``)."""
     value = moments[row_begin + k]
-    if problem.stretch.shape[0] == 0:
+    if not is_corrected(problem):
         return value
     # the inverse of the correction, to the order of the scheme
     corrected = 0.0

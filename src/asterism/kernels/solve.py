@@ -16,7 +16,7 @@ import numpy as np
 from asterism.kernels._jit import inner, kernel
 from asterism.kernels.anderson import DEPTH, begin_sweep, make_history, mix_alone
 from asterism.kernels.arrays import MARGINAL, MEMBERS
-from asterism.kernels.buffers import make_work, prepare_trajectory
+from asterism.kernels.buffers import is_corrected, make_work, prepare_trajectory
 from asterism.kernels.moments import (
     moments_range,
     project_moments,
@@ -168,7 +168,7 @@ def iterate(
                 )
                 status = CONVERGED
                 slack = _SLACK
-                if problem.stretch.shape[0] > 0:
+                if is_corrected(problem):
                     # the bound holds up to the error of the steps, to which the caller's grid and
                     # the tolerance of the iteration are adapted
                     slack = max(slack, 1e3 * tolerance)

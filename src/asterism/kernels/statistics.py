@@ -13,7 +13,7 @@ from asterism.kernels.arrays import (
     TABLE,
 )
 from asterism.kernels.averages import configuration_weights
-from asterism.kernels.buffers import BLOCK
+from asterism.kernels.buffers import BLOCK, is_corrected
 from asterism.kernels.links import add_jump_statistics
 from asterism.kernels.moments import moments_begin
 
@@ -48,7 +48,7 @@ def _add_node_statistics(
             weights,
             work.configurations[1],
         )
-        if problem.stretch.shape[0] > 0:
+        if is_corrected(problem):
             begin_step = problem.step_start[trajectory] + first
             quadrature = problem.quadrature[begin_step : begin_step + count]
             for u in range(problem.node[node, CONFIGURATIONS]):

@@ -45,6 +45,15 @@ def _is_smooth(width, first, last, longest):
 
 
 @inner
+def distance(width, k, other):
+    """From the middle of step k to that of another one nearby."""
+    total = 0.0
+    for i in range(min(k, other), max(k, other)):
+        total += 0.5 * (width[i] + width[i + 1])
+    return total if other >= k else -total
+
+
+@inner
 def derivative_weights(a, b, c):
     """Weights of a value at ``a`` in first and second derivative at 0, with others at b and c."""
     product = (a - b) * (a - c)
@@ -58,15 +67,9 @@ def _fill_middle(width, first, last, to_middle, to_step):
         h = width[k]
         begin = min(max(k - 1, first), last - LEAST_STEPS)
         h0, h1, h2 = width[begin], width[begin + 1], width[begin + 2]
-        # middles of the three steps, seen from the middle of step k
-        d1 = 0.5 * (h0 + h1)
-        d2 = d1 + 0.5 * (h1 + h2)
-        own = 0.0
-        if k == begin + 1:
-            own = d1
-        elif k == begin + 2:
-            own = d2
-        d0, d1, d2 = -own, d1 - own, d2 - own
+        d0 = distance(width, k, begin)
+        d1 = distance(width, k, begin + 1)
+        d2 = distance(width, k, begin + 2)
         # a parabola's mean over a step is its value in the middle plus h²/24 of its curvature
         q0 = d0 * d0 + h0 * h0 / 12.0
         q1 = d1 * d1 + h1 * h1 / 12.0
