@@ -26,6 +26,7 @@ from tests.reference.structure_posterior import (
     all_families,
     as_families,
     sample_graphs,
+    size_log_prior,
 )
 
 import asterism as am
@@ -39,10 +40,17 @@ from asterism.paper.table1 import (
     RATE,
     SEARCHED_PARENTS,
     SHAPE,
+    STRUCTURE_PRIORS,
 )
 
-#: (k_max, trajectories, noise) of table 1, and the share of the graphs that are learned
-PLAN = {(1, 5, 0.2): 1.0, (1, 10, 0.2): 0.25, (1, 10, 1.0): 0.25, (2, 10, 0.2): 0.25}
+#: (k_max, trajectories, noise, structure prior) of table 1, and the share of the graphs learned
+PLAN = {
+    (1, 5, 0.2, "as drawn"): 1.0,
+    (1, 5, 0.2, "uniform"): 1.0,
+    (1, 10, 0.2, "uniform"): 0.25,
+    (1, 10, 1.0, "uniform"): 0.25,
+    (2, 10, 0.2, "uniform"): 0.25,
+}
 BURN_IN = 1000
 TREE_TRAJECTORIES, TREE_SIGMA = 40, 0.6
 WAYS = ("learner", "exact")
@@ -55,6 +63,7 @@ def chains(
     prior: tuple[float, float],
     sweeps: int,
     seed: int,
+    log_prior: np.ndarray[Any, Any] | None = None,
 ) -> list[Chain]:
     """Chains from the true graph, from the empty one and from two random ones."""
     rng = np.random.default_rng(seed)
@@ -65,7 +74,11 @@ def chains(
         drawn = rng.integers(families.shape[1], size=network.n_nodes)
         starts.append(families[np.arange(network.n_nodes), drawn])
     return [
-        sample_graphs(measured, max_parents, start, prior, sweeps, BURN_IN, seed=4 * seed + i)
+        sample_graphs(
+            *(measured, max_parents, start, prior, sweeps, BURN_IN),
+            seed=4 * seed + i,
+            log_prior=log_prior,
+        )
         for i, start in enumerate(starts)
     ]
 
@@ -85,17 +98,24 @@ def scores(found: list[Chain], network: am.Network) -> dict[str, float]:
 # ---- table 1 --------------------------------------------------------------------------------
 
 
-def one_graph(k_max: int, n_trajectories: int, sigma: float, seed: int, sweeps: int) -> Any:
+def one_graph(
+    k_max: int, n_trajectories: int, sigma: float, structure_prior: str, seed: int, sweeps: int
+) -> Any:
     """AUROC and AUPR of both, and how well the chains agree."""
     network = am.glauber(random_parents(N_NODES, 1, k_max, seed=seed), a=1.0, b=COUPLING)
     noise = am.Gaussian((-1, 1), sigma)
     paths = am.simulate(network, n_trajectories, duration=DURATION, seed=seed)
     seen = am.observe(paths, noise, n_observations=N_OBSERVATIONS, seed=seed + 1000)
     learner = am.StructureLearner(
-        noise, SEARCHED_PARENTS, am.GammaPrior(SHAPE, RATE), search="exhaustive", n_jobs=1
+        *(noise, SEARCHED_PARENTS, am.GammaPrior(SHAPE, RATE)),
+        search="exhaustive",
+        n_jobs=1,
+        **STRUCTURE_PRIORS[structure_prior],
     ).fit(seen)
+    as_drawn = size_log_prior(N_NODES, SEARCHED_PARENTS)
+    log_prior = as_drawn if structure_prior == "as drawn" else None
     measured = Measured.of(seen, network.nodes, noise)
-    found = chains(network, measured, SEARCHED_PARENTS, (SHAPE, RATE), sweeps, seed)
+    found = chains(network, measured, SEARCHED_PARENTS, (SHAPE, RATE), sweeps, seed, log_prior)
     of = {
         "learner": am.metrics.edge_scores(learner.edge_probabilities_, network.graph),
         "exact": scores(found, network),
@@ -105,10 +125,12 @@ def one_graph(k_max: int, n_trajectories: int, sigma: float, seed: int, sweeps: 
     }
 
 
-def table_row(key: tuple[int, int, float], graphs: int, sweeps: int) -> dict[str, Any]:
+def table_row(key: tuple[int, int, float, str], graphs: int, sweeps: int) -> dict[str, Any]:
     """Means over graphs, and of the paired differences, with standard errors."""
     single = pd.DataFrame([one_graph(*key, seed, sweeps) for seed in range(graphs)])
-    row: dict[str, Any] = dict(zip(("k_max", "D", "sigma"), key)) | {"graphs": graphs}
+    row: dict[str, Any] = dict(zip(("k_max", "D", "sigma", "structure_prior"), key)) | {
+        "graphs": graphs
+    }
     for what in ("auroc", "aupr"):
         single[f"{what}_gain"] = single[f"exact_{what}"] - single[f"learner_{what}"]
         for column in (f"learner_{what}", f"exact_{what}", f"{what}_gain"):

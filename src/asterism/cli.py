@@ -71,6 +71,11 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
 @o.table_options
 @o.run_option
 @o.max_parents_option("The most parents a node may have.")
+@o.whole("--min-parents", 0, "The fewest parents a node may have.", at_least=0)
+@o.choice(
+    *("--family-prior", "uniform", "by_size"),
+    help="Equally probable beforehand: every set of parents, or every number of parents.",
+)
 @o.emission_option
 @o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
 @o.prior_option

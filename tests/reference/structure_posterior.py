@@ -4,7 +4,7 @@ A sample is everything that is not known: the paths of all nodes in all trajecto
 and the rates of every node, and the probability with which it starts in state 1. Each sweep draws
 
 1. every node's parents given the paths, from the exact score of complete paths (rates integrated
-   out; every family of up to k parents equally probable a priori);
+   out; every family of up to k parents equally probable a priori, or as ``log_prior`` says);
 2. its rates given parents and paths, from their Gamma posterior, and its start from a Beta one;
 3. every node's path in every trajectory given all the rest, by uniformisation: imagined jumps from
    a state to itself are added to the path, which makes it a chain in discrete time that is
@@ -93,6 +93,13 @@ def all_families(n_nodes: int, max_parents: int) -> Array:
     return np.array(rows, dtype=np.int64)
 
 
+def size_log_prior(n_nodes: int, max_parents: int) -> Array:
+    """(F,) one to ``max_parents`` parents, every number of them equally probable, never none."""
+    one = [-math.log(n_nodes - 1)] * (n_nodes - 1)
+    n_pairs = math.comb(n_nodes - 1, 2) if max_parents > 1 else 0
+    return np.array([-np.inf, *one, *[-math.log(max(n_pairs, 1))] * n_pairs])
+
+
 def as_families(parents: dict[str, Any], nodes: tuple[str, ...]) -> Array:
     """(N, 2) the families of a graph, in the places described above."""
     number = {name: i for i, name in enumerate(nodes)}
@@ -113,11 +120,13 @@ def sample_graphs(
     seed: int = 0,
     learn_start: bool = True,
     rates: Array | None = None,
+    log_prior: Array | None = None,
 ) -> Chain:
     """One chain from the graph ``start``, held for the first fifth of the burn-in.
 
     With ``rates`` (N, 4, 2) graph and rates stay as given, and only paths are drawn. Without
-    ``learn_start`` both states are equally probable at time 0.
+    ``learn_start`` both states are equally probable at time 0. ``log_prior`` (F,) is of the
+    families, the same for all nodes.
     """
     families = all_families(measured.n_nodes, max_parents)
     free = rates is None
@@ -126,7 +135,7 @@ def sample_graphs(
     probabilities, transitions, dwell = _run(
         seed, initial, count, jumps, start.copy(), families, table.copy(), free, learn_start,
         prior[0], prior[1], measured.times, measured.log_likelihood, measured.duration,
-        sweeps, burn_in,
+        sweeps, burn_in, np.zeros(families.shape[1]) if log_prior is None else log_prior,
     )  # fmt: skip
     return Chain(families, probabilities, transitions, dwell)
 
@@ -148,7 +157,7 @@ def _first_paths(measured: Measured) -> tuple[Array, Array, Array]:
 @numba.njit(cache=True)
 def _run(
     seed, initial, count, jumps, graph, families, rates, free, learn_start,
-    shape, rate, times, log_likelihood, duration, sweeps, burn_in,
+    shape, rate, times, log_likelihood, duration, sweeps, burn_in, log_prior,
 ):  # fmt: skip
     np.random.seed(seed)
     n_nodes, n_families, _ = families.shape
@@ -174,6 +183,7 @@ def _run(
         for n in range(n_nodes):
             for f in range(n_families):
                 weights[f] = _log_score(transitions[n, f], dwell[n, f], shape, rate, log_gamma)
+                weights[f] += log_prior[f]
             weights[:] = np.exp(weights - weights.max())
             weights /= weights.sum()
             drawn = min(np.searchsorted(np.cumsum(weights), np.random.random()), n_families - 1)

@@ -74,6 +74,47 @@ def test_constraints_shape_the_families() -> None:
     assert not prior.may_have(4, 1)
 
 
+def test_the_fewest_parents() -> None:
+    prior = structure_prior(
+        NODES,
+        max_parents=2,
+        min_parents={"A": 1, "B": 2, "C": 1, "E": 1},
+        exogenous=["E"],
+        required=[("D", "C")],
+    )
+    assert {len(family_tuple(f)) for f in prior.families(0)} == {1, 2}
+    assert {len(family_tuple(f)) for f in prior.families(1)} == {2}
+    assert {family_tuple(f) for f in prior.families(2)} == {(3,), (0, 3), (1, 3), (3, 4)}
+    assert {len(family_tuple(f)) for f in prior.families(3)} == {0, 1, 2}
+    assert [family_tuple(f) for f in prior.families(4)] == [()]
+    # a shortlist that is too short leaves the largest family it can make
+    assert [family_tuple(f) for f in prior.families(1, among=[0])] == [(0,)]
+    for child in range(5):
+        assert prior.n_families(child) == len(prior.families(child))
+
+
+def test_every_number_of_parents_can_be_equally_probable() -> None:
+    prior = structure_prior(
+        NODES,
+        max_parents=3,
+        family_prior="by_size",
+        required=[("A", "B")],
+        forbidden=[("C", "D")],
+        edge_log_odds={("E", "C"): 0.5},
+    )
+    for child, sizes in ((0, [0, 1, 2, 3]), (1, [1, 2, 3]), (3, [0, 1, 2, 3])):
+        rows = prior.families(child)
+        probability = np.exp(prior.log_prior(child, rows))
+        for size in sizes:
+            of_size = (rows >= 0).sum(axis=1) == size
+            assert probability[of_size].sum() == pytest.approx(1.0)
+            assert np.ptp(probability[of_size]) == 0.0
+    pair = family_rows([(3, 4), (0, 3)])
+    assert prior.log_prior(2, pair).tolist() == pytest.approx([0.5 - np.log(6), -np.log(6)])
+    # a given graph is scored whatever the search may visit
+    assert np.isfinite(prior.log_prior(1, family_rows([(), (2,), (0, 2, 3, 4)]))).all()
+
+
 def test_edges_may_come_as_graph_or_table() -> None:
     graph = nx.DiGraph([("A", "B"), ("C", "D")])
     table = pd.DataFrame({"parent": ["A", "C"], "child": ["B", "D"]})
@@ -116,6 +157,13 @@ def test_log_odds_add_up_over_edges() -> None:
         ({"max_parents": {"X": 1}}, "max_parents names 'X'"),
         ({"max_parents": -1}, "must be a whole number"),
         ({"max_parents": {"A": 1.5}}, "max_parents of 'A' must be a whole number"),
+        ({"min_parents": True}, "min_parents must be a whole number"),
+        ({"min_parents": {"X": 1}}, "min_parents names 'X'"),
+        ({"min_parents": 3}, "'A' needs min_parents=3 and may have max_parents=2"),
+        (
+            {"min_parents": 2, "forbidden": [(p, "B") for p in "ACD"]},
+            "'B' needs min_parents=2, but there is only 1 that may",
+        ),
         ({"edge_log_odds": float("nan")}, "edge_log_odds must be a finite number"),
         ({"edge_log_odds": "likely"}, "edge_log_odds must be a finite number"),
         ({"edge_log_odds": {("A", "B"): float("inf")}}, "'A' → 'B' must be a finite number"),

@@ -271,6 +271,44 @@ def test_log_odds_move_probabilities(paths: am.Trajectories) -> None:
             assert probability == pytest.approx(expected[parents], abs=1e-12)
 
 
+def test_priors_of_numbers_of_parents_move_probabilities(paths: am.Trajectories) -> None:
+    few = paths.select(paths.labels[:2])
+    flat = am.StructureLearner(max_parents=2, n_jobs=1).fit(few).family_scores_
+    told = am.StructureLearner(max_parents=2, min_parents=1, family_prior="by_size", n_jobs=1)
+    found = told.fit(few).family_scores_
+    families_of_size = np.array([np.inf, 5.0, 10.0])
+    for node, mine in flat.groupby("node"):
+        weight = mine["probability"] / families_of_size[[len(p) for p in mine["parents"]]]
+        expected = dict(zip(mine["parents"], weight / weight.sum()))
+        ours = found[found["node"] == node]
+        assert set(ours["parents"]) == set(expected) - {()}
+        for parents, probability in zip(ours["parents"], ours["probability"]):
+            assert probability == pytest.approx(expected[parents], abs=1e-12)
+    score = am.structure_score(told.graph_, few, min_parents=1, family_prior="by_size")
+    best = found.groupby("node")["score"].max().sum()
+    assert score == pytest.approx(best, rel=1e-12)
+    with pytest.raises(ModelError, match="family_prior is 'flat'; valid are 'uniform', 'by_size'"):
+        am.StructureLearner(family_prior="flat").fit(few)
+
+
+@pytest.mark.parametrize("search", ["exhaustive", "screened"])
+def test_every_node_gets_its_fewest_parents(search: str) -> None:
+    # nothing depends on anything: left alone, the search finds no edge
+    network = am.glauber({n: [] for n in "abcd"})
+    noise = am.Gaussian((-1, 1), 0.2)
+    seen = am.observe(
+        am.simulate(network, 6, duration=4.0, seed=3), noise, n_observations=6, seed=4
+    )
+    options = {"max_parents": 2, "search": search, "n_jobs": 1}
+    assert am.StructureLearner(noise, edge_log_odds=-9.0, **options).fit(seen).graph_.size() == 0
+    learner = am.StructureLearner(
+        noise, edge_log_odds=-9.0, min_parents={"a": 1, "b": 2}, **options
+    ).fit(seen)
+    assert [learner.graph_.in_degree(n) for n in "abcd"] == [1, 2, 0, 0]
+    assert learner.edge_probabilities_["a"].sum() >= 1.0 - 1e-12
+    assert learner.converged_
+
+
 def test_exogenous_nodes_have_no_parents_and_no_rates(paths: am.Trajectories) -> None:
     learner = am.StructureLearner(exogenous=["ant"], n_jobs=1).fit(paths)
     assert learner.network_.exogenous == {"ant"}

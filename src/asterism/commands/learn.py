@@ -49,6 +49,8 @@ class LearnOptions:
     table: TableOptions
     output: Path = Path("RUN")
     max_parents: int = 2
+    min_parents: int = 0
+    family_prior: str = "uniform"
     emission: Sequence[str] = ()
     states: int = 2
     prior: tuple[float, float | str] = (5.0, "auto")
@@ -176,6 +178,8 @@ def make_learner(
     settings: dict[str, Any] = {
         "emission": emission,
         "max_parents": options.max_parents,
+        "min_parents": options.min_parents,
+        "family_prior": options.family_prior,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
         "method": options.method,
         "search": options.search,

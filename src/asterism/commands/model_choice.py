@@ -53,11 +53,14 @@ def model_decisions(
             "node are scored (--candidates, --search exhaustive)"
         )
     parent = "parent" if most == 1 else "parents"
+    least = f"At least {options.min_parents} and at most" if options.min_parents else "At most"
     lines = [
-        f"At most {most} {parent} of a node (--max-parents); {search}."
+        f"{least} {most} {parent} of a node (--max-parents); {search}."
         if most > 0
         else "No node may have a parent (--max-parents)."
     ]
+    if options.family_prior == "by_size":
+        lines.append("Every number of parents is equally probable beforehand (--family-prior).")
     shape, rate = options.prior
     if rate == "auto":
         lines.append(
@@ -87,6 +90,11 @@ def _count_families(options: LearnOptions, data: Observations | Trajectories) ->
 
     nodes: dict[str, Any] = dict.fromkeys([*data.nodes, *options.exogenous])
     prior = structure_prior(
-        tuple(nodes), options.max_parents, options.exogenous, options.required, options.forbidden
+        tuple(nodes),
+        options.max_parents,
+        options.exogenous,
+        options.required,
+        options.forbidden,
+        min_parents=options.min_parents,
     )
     return sum(prior.n_families(child) for child in prior.children)

@@ -21,8 +21,10 @@ FLAGS = {
     "n_states": "--n-states",
     "n_trajectories": "--trajectories",
     "n_transitions": "--transitions",
+    "family_prior": "--family-prior",
     "max_parents": "--max-parents",
     "max_sweeps": "--max-sweeps",
+    "min_parents": "--min-parents",
     "random_state": "--seed",
     "time_step": "--time-step",
 }

@@ -74,6 +74,19 @@ def split_emissions(emission: Any, observations: Observations) -> tuple[Any, dic
     return (for_all[0] if for_all else by_node), joint
 
 
+def with_joint_by_column(emission: Any, observations: Observations) -> Any:
+    """Joint measurements beside the emissions of single nodes in one dictionary, by their columns.
+
+    Without any, the emissions as they were given.
+    """
+    single, joint = split_emissions(emission, observations)
+    if not joint:
+        return emission
+    if not isinstance(single, Mapping):
+        single = {n: single for n in observations.measurements if n not in joint}
+    return {**single, **joint}
+
+
 def _check_nodes(network: Network, observations: Observations, joint: Mapping[str, Joint]) -> None:
     known = set(network.nodes)
     for column, measurement in joint.items():

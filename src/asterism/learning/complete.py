@@ -26,7 +26,7 @@ from asterism.learning.path_checks import check_paths
 from asterism.learning.progress import Progress, Silent
 from asterism.learning.result import FamilyTable, SearchResult
 from asterism.learning.settings import StructureSettings
-from asterism.learning.structure_prior import StructurePrior, structure_prior
+from asterism.learning.structure_prior import StructurePrior
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 
@@ -115,14 +115,7 @@ def learn_from_trajectories(
     progress = progress or Silent()
     if settings.states is not None:
         paths = _with_states(paths, settings.states)
-    constraints = structure_prior(
-        paths.nodes,
-        settings.max_parents,
-        settings.exogenous,
-        settings.required,
-        settings.forbidden,
-        settings.edge_log_odds,
-    )
+    constraints = settings.structure_prior(paths.nodes)
     initial = _initial(paths, settings.initial)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
     prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
@@ -162,7 +155,7 @@ def score_complete_graph(
 ) -> float:
     """ln P(graph) + ln P(paths | graph, starts), rates integrated out; nodes not named have none.
 
-    The structure prior counts up to a constant, as everywhere. ``max_parents`` and forbidden or
+    The structure prior counts up to a constant, as everywhere. Limits on parents and forbidden or
     required edges restrict a search, not the question how well a given graph does.
     """
     if settings.states is not None:
@@ -174,9 +167,7 @@ def score_complete_graph(
             f"The graph has the node {unknown[0]!r}, which has no path; there are paths of "
             f"{', '.join(paths.nodes[:8])}."
         )
-    constraints = structure_prior(
-        paths.nodes, exogenous=settings.exogenous, edge_log_odds=settings.edge_log_odds
-    )
+    constraints = settings.structure_prior(paths.nodes)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
     prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
     scorer = CompleteScorer.prepare(paths, prior, allowed)

@@ -24,12 +24,16 @@ NO_PARENT = -1
 
 
 def enumerate_families(
-    candidates: Sequence[int] | IntArray, max_parents: int, required: Sequence[int] = ()
+    candidates: Sequence[int] | IntArray,
+    max_parents: int,
+    required: Sequence[int] = (),
+    min_parents: int = 0,
 ) -> IntArray:
     """(n_families, k) every set of up to ``max_parents`` candidates that holds all ``required``.
 
     ``required`` nodes need not be listed among the candidates. k is the size of the largest set,
-    and at least 1, so that there is always a column.
+    and at least 1, so that there is always a column. Sets of fewer than ``min_parents`` are left
+    out, as far as there are larger ones.
     """
     fixed = np.unique(np.asarray(required, dtype=np.int64))
     free = np.setdiff1d(np.asarray(candidates, dtype=np.int64), fixed)
@@ -38,7 +42,8 @@ def enumerate_families(
         raise ModelError(
             f"{len(fixed)} required parents do not fit into max_parents={max_parents}."
         )
-    chosen = _subsets(len(free), extra)
+    least = max(0, min(min_parents - len(fixed), extra))
+    chosen = _subsets(len(free), extra, least)
     rows = np.full((len(chosen), max(1, len(fixed) + extra)), NO_PARENT, dtype=np.int64)
     rows[:, : len(fixed)] = fixed
     if extra:
@@ -49,10 +54,14 @@ def enumerate_families(
     return rows
 
 
-def count_families(n_candidates: int, max_parents: int, n_required: int = 0) -> int:
+def count_families(
+    n_candidates: int, max_parents: int, n_required: int = 0, min_parents: int = 0
+) -> int:
     """How many rows :func:`enumerate_families` gives; ``n_candidates`` includes the required."""
     free = n_candidates - n_required
-    return sum(math.comb(free, size) for size in range(max_parents - n_required + 1))
+    extra = min(max_parents - n_required, free)
+    least = max(0, min(min_parents - n_required, extra))
+    return sum(math.comb(free, size) for size in range(least, extra + 1))
 
 
 def family_sizes(families: IntArray) -> IntArray:
@@ -76,10 +85,10 @@ def family_tuple(row: IntArray) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8)
-def _subsets(n: int, largest: int) -> IntArray:
-    """(…, largest) all subsets of 0 … n−1 of up to ``largest`` members, padded with −1."""
+def _subsets(n: int, largest: int, smallest: int = 0) -> IntArray:
+    """(…, largest) subsets of 0 … n−1 with ``smallest`` … ``largest`` members, padded with −1."""
     blocks = []
-    for size in range(largest + 1):
+    for size in range(smallest, largest + 1):
         block = np.full((math.comb(n, size), largest), NO_PARENT, dtype=np.int64)
         if size:
             flat = chain.from_iterable(combinations(range(n), size))

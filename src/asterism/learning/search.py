@@ -8,8 +8,8 @@ in the data does not matter. Family posteriors are those around the final graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.inference.batch import ImpossibleEvidence
 from asterism.inference.evidence import IntArray
+from asterism.inference.evidence_builder import with_joint_by_column
 from asterism.learning.families import family_tuple
 from asterism.learning.journal import Journal, context_of, fingerprint
 from asterism.learning.lone import LoneNodes, fit_lone_nodes
@@ -28,7 +29,8 @@ from asterism.learning.result import FamilyTable, SearchResult
 from asterism.learning.score import GraphSolution, Parents, Scorer, make_scorer
 from asterism.learning.search_result import in_the_users_order
 from asterism.learning.settings import StructureSettings
-from asterism.learning.structure_prior import StructurePrior, structure_prior
+from asterism.learning.structure_prior import StructurePrior
+from asterism.model.emissions import Joint
 from asterism.model.graphs import as_parents
 
 # steps in relaxation times, shared by all graphs of a search
@@ -79,10 +81,20 @@ class SearchState:
     """Solves of the last sweep that hit the iteration limit."""
 
 
+def _with_joint_by_column(
+    settings: StructureSettings, observations: Observations
+) -> StructureSettings:
+    return replace(settings, emission=with_joint_by_column(settings.emission, observations))
+
+
 def canonical_nodes(settings: StructureSettings, observations: Observations) -> tuple[str, ...]:
     """All nodes (measured, of events and intervals, or named by ``states``), by name."""
     names = {str(n) for n in observations.nodes}
     names |= {str(n) for n in (settings.states or {})}
+    if isinstance(settings.emission, Mapping):
+        for column, emission in settings.emission.items():
+            if isinstance(emission, Joint):  # its column is no node
+                names = names - {str(column)} | set(emission.nodes)
     for node in settings.exogenous:
         if str(node) not in names:
             raise ModelError(
@@ -102,14 +114,7 @@ def prepare(
 ) -> SearchTask:
     """Fit the lone nodes and lay out the data on the grid that all graphs share."""
     names = nodes or canonical_nodes(settings, observations)
-    prior = structure_prior(
-        names,
-        settings.max_parents,
-        settings.exogenous,
-        settings.required,
-        settings.forbidden,
-        settings.edge_log_odds,
-    )
+    prior = settings.structure_prior(names)
     try:
         lone = fit_lone_nodes(settings, observations, names)
     except ImpossibleEvidence as problem:
@@ -141,6 +146,7 @@ def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: Progress
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
+    settings = _with_joint_by_column(settings, observations)
     task = prepare(settings, observations, progress)
     if settings.journal is not None:
         print_of = fingerprint(settings, task.lone.evidence, task.nodes)
@@ -272,14 +278,8 @@ def _padded(parents: Sequence[int]) -> list[int]:
 
 
 def _required_graph(task: SearchTask) -> Parents:
-    """The smallest graph allowed: required edges only."""
-    smallest = [()] * len(task.nodes)
-    graph: list[tuple[int, ...]] = list(smallest)
-    for child in task.prior.children:
-        families = task.prior.families(child)
-        sizes = (families >= 0).sum(axis=1)
-        graph[child] = family_tuple(families[int(np.argmin(sizes))])
-    return tuple(graph)
+    """Required edges only: a start, even where a node needs more parents than these."""
+    return tuple(task.prior.required.get(n, ()) for n in range(len(task.nodes)))
 
 
 def _random_graph(task: SearchTask, rng: np.random.Generator) -> Parents:
@@ -299,6 +299,7 @@ def score_graph(
         from asterism.learning.complete import score_complete_graph
 
         return score_complete_graph(settings, wanted, data)
+    settings = _with_joint_by_column(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
     task = prepare(settings, data, Silent(), nodes)
     number = {name: n for n, name in enumerate(nodes)}

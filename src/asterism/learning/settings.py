@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from asterism.errors import ModelError
+from asterism.learning.structure_prior import FAMILY_PRIORS, StructurePrior, structure_prior
 from asterism.model.priors import GammaPrior
 
 METHODS = ("star", "mean_field")
@@ -35,6 +36,8 @@ class StructureSettings:
     required: Any = ()
     forbidden: Any = ()
     edge_log_odds: Any = None
+    min_parents: int | Mapping[str, int] = 0
+    family_prior: str = "uniform"
     n_init: int = 1
     n_jobs: int = -1
     random_state: Any = 0
@@ -55,6 +58,7 @@ class StructureSettings:
             )
         _one_of("method", self.method, METHODS)
         _one_of("search", self.search, SEARCHES)
+        _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
         _one_of("ties", self.ties, ("error", "order"))
         for name in ("n_candidates", "n_init", "max_sweeps"):
             value = getattr(self, name)
@@ -64,6 +68,19 @@ class StructureSettings:
             raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:
             raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
+
+    def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
+        """What is known about the graph, by the numbers of these nodes."""
+        return structure_prior(
+            nodes,
+            self.max_parents,
+            self.exogenous,
+            self.required,
+            self.forbidden,
+            self.edge_log_odds,
+            self.min_parents,
+            self.family_prior,
+        )
 
 
 def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:

@@ -58,6 +58,11 @@ class StructureLearner(Estimator):
     edge_log_odds
         Prior log-odds of an edge: one number, {(parent, child): number}, or a table with parents
         as rows. None is the uniform prior.
+    min_parents
+        The fewest parents a node may have, as ``max_parents``.
+    family_prior
+        What is equally probable beforehand: every set of parents ("uniform"), or every number of
+        parents, and then every set of so many ("by_size").
     n_init
         Number of starting graphs: the empty one, then random ones.
     n_jobs
@@ -107,6 +112,8 @@ class StructureLearner(Estimator):
         required: Any = (),
         forbidden: Any = (),
         edge_log_odds: Any = None,
+        min_parents: int | Mapping[str, int] = 0,
+        family_prior: str = "uniform",
         n_init: int = 1,
         n_jobs: int = -1,
         random_state: Any = 0,
@@ -131,6 +138,8 @@ class StructureLearner(Estimator):
         self.required = required
         self.forbidden = forbidden
         self.edge_log_odds = edge_log_odds
+        self.min_parents = min_parents
+        self.family_prior = family_prior
         self.n_init = n_init
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -1,8 +1,10 @@
 """Owns what is known about the graph beforehand: which families may be, and how probable each is.
 
-Hard knowledge: required and forbidden edges, the largest number of parents, exogenous nodes, which
-never have parents. Soft knowledge: log-odds per edge, ln P(family) = Σ of its edges (up to a
-constant; all zero is the uniform prior). Contradictions are refused with the edge named.
+Hard knowledge: required and forbidden edges, the least and largest number of parents, exogenous
+nodes, which never have parents. Soft knowledge, up to a constant: ln P(family) is the sum of the
+log-odds of its edges (all zero is the uniform prior), less, if every *number* of parents is to be
+equally probable, the logarithm of how many families have as many. Contradictions are refused with
+the edge or node named.
 """
 
 from __future__ import annotations
@@ -16,13 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.learning.families import NO_PARENT, count_families, enumerate_families
+from asterism.learning.families import (
+    NO_PARENT,
+    count_families,
+    enumerate_families,
+    family_sizes,
+)
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 #: the limit of nodes that a dictionary of limits does not name
 DEFAULT_MAX_PARENTS = 2
+#: what is equally probable beforehand: every family, or every number of parents
+FAMILY_PRIORS = ("uniform", "by_size")
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,10 @@ class StructurePrior:
     """Of every edge that ``pair_log_odds`` does not name."""
     pair_log_odds: Mapping[int, Mapping[int, float]] | FloatArray | None = None
     """child -> parent -> log-odds, or a matrix [child, parent]."""
+    min_parents: IntArray | None = None
+    """(N,) zero for exogenous nodes; None is zero for all."""
+    by_size: bool = False
+    """Whether every number of parents is equally probable, rather than every family."""
 
     @property
     def n_nodes(self) -> int:
@@ -74,7 +87,10 @@ class StructurePrior:
         pool = self.candidates(child)
         if among is not None:
             pool = np.intersect1d(pool, np.asarray(among, dtype=np.int64))
-        return enumerate_families(pool, int(self.max_parents[child]), self.required.get(child, ()))
+        required = self.required.get(child, ())
+        return enumerate_families(
+            pool, int(self.max_parents[child]), required, self._at_least(child)
+        )
 
     def n_families(self, child: int) -> int:
         """How many families ``families(child)`` gives, without making them."""
@@ -82,13 +98,29 @@ class StructurePrior:
             len(self.candidates(child)),
             int(self.max_parents[child]),
             len(self.required.get(child, ())),
+            self._at_least(child),
         )
+
+    def _at_least(self, child: int) -> int:
+        return 0 if self.min_parents is None else int(self.min_parents[child])
 
     def log_prior(self, child: int, families: IntArray) -> FloatArray:
         """(n_families,) ln P(family) up to a constant."""
         odds = self._log_odds_into(child)
         result: FloatArray = np.where(families == NO_PARENT, 0.0, odds[families]).sum(axis=1)
+        if self.by_size:
+            result -= self._log_number_of_families(child)[family_sizes(families)]
         return result
+
+    def _log_number_of_families(self, child: int) -> FloatArray:
+        """[number of parents] ln of how many sets of so many parents there are."""
+        n_required = len(self.required.get(child, ()))
+        n_free = len(self.candidates(child)) - n_required
+        # sizes that are not allowed may be asked about: a search starts from no parents
+        counts = [
+            max(1, math.comb(n_free, max(0, size - n_required))) for size in range(self.n_nodes)
+        ]
+        return np.log(np.array(counts, dtype=np.float64))
 
     def _log_odds_into(self, child: int) -> FloatArray:
         if isinstance(self.pair_log_odds, np.ndarray):
@@ -107,26 +139,31 @@ def structure_prior(
     required: Any = (),
     forbidden: Any = (),
     edge_log_odds: Any = None,
+    min_parents: int | Mapping[Any, int] = 0,
+    family_prior: str = "uniform",
 ) -> StructurePrior:
     """Check and number what the user says about the graph.
 
     ``required`` and ``forbidden`` are pairs (parent, child), a networkx.DiGraph, or a table with
     columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
-    dictionary does not name may have two. ``edge_log_odds`` is a number for every edge,
-    {(parent, child): number}, or a table with parents as rows and children as columns.
+    dictionary does not name may have two; ``min_parents`` likewise, and they may have none.
+    ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
+    as rows and children as columns. ``family_prior`` is one of ``FAMILY_PRIORS``.
     """
     number = {name: i for i, name in enumerate(nodes)}
     if isinstance(exogenous, str):
         raise ModelError(f"exogenous must be a list of nodes, got {exogenous!r}.")
     given = frozenset(_known(number, name, "exogenous") for name in exogenous)
-    limits = _limits(number, max_parents)
+    limits = _limits(number, max_parents, "max_parents", DEFAULT_MAX_PARENTS)
     limits[list(given)] = 0
+    least = _limits(number, min_parents, "min_parents", 0)
+    least[list(given)] = 0
     must = _by_child(number, required, "required")
     never = _by_child(number, forbidden, "forbidden")
     for child, parents in must.items():
         _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
     scalar, pairs = _log_odds(number, edge_log_odds)
-    return StructurePrior(
+    prior = StructurePrior(
         nodes=tuple(nodes),
         max_parents=limits,
         exogenous=given,
@@ -134,7 +171,26 @@ def structure_prior(
         forbidden={child: frozenset(parents) for child, parents in never.items()},
         edge_log_odds=scalar,
         pair_log_odds=pairs,
+        min_parents=least,
+        by_size=family_prior == "by_size",
     )
+    for child in map(int, np.flatnonzero(least)):
+        _check_least(nodes[child], int(least[child]), int(limits[child]), prior.candidates(child))
+    return prior
+
+
+def _check_least(name: str, least: int, most: int, candidates: IntArray) -> None:
+    if least > most:
+        raise ModelError(
+            f"Node {name!r} needs min_parents={least} and may have max_parents={most}; lower the "
+            "first or raise the second."
+        )
+    if least > len(candidates):
+        are = "is" if len(candidates) == 1 else "are"
+        raise ModelError(
+            f"Node {name!r} needs min_parents={least}, but there {are} only {len(candidates)} that "
+            "may be its parents; lower min_parents or forbid fewer edges."
+        )
 
 
 def _check_required(
@@ -165,19 +221,21 @@ def _check_required(
         )
 
 
-def _limits(number: Mapping[str, int], max_parents: int | Mapping[Any, int]) -> IntArray:
-    limits = np.full(len(number), DEFAULT_MAX_PARENTS, dtype=np.int64)
-    if isinstance(max_parents, Mapping):
-        for name, value in max_parents.items():
-            limits[_known(number, name, "max_parents")] = _limit(value, f" of {name!r}")
+def _limits(
+    number: Mapping[str, int], given: int | Mapping[Any, int], what: str, default: int
+) -> IntArray:
+    limits = np.full(len(number), default, dtype=np.int64)
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            limits[_known(number, name, what)] = _limit(value, f"{what} of {name!r}")
     else:
-        limits[:] = _limit(max_parents)
+        limits[:] = _limit(given, what)
     return limits
 
 
-def _limit(value: Any, where: str = "") -> int:
+def _limit(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ModelError(f"max_parents{where} must be a whole number ≥ 0, got {value!r}.")
+        raise ModelError(f"{what} must be a whole number ≥ 0, got {value!r}.")
     return int(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -187,7 +187,7 @@ class Joint:
     """
 
     nodes: Sequence[str]
-    log_likelihood: Callable[[Any], Any]
+    log_likelihood: Callable[[Any], Any] = field(repr=False)
     column: str = ""
 
     learn = False
