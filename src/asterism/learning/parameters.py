@@ -19,6 +19,7 @@ from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.inference.infer import quiet_infer
+from asterism.inference.evidence_builder import with_joint_by_column
 from asterism.inference.joint_pattern import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
 from asterism.learning.em_fit import Fit, Settings, check_settings, fit_parameters
@@ -100,6 +101,7 @@ class ParameterLearner(Estimator):
         settings = self._settings()
         observations = _observations(obs)
         emission = Exact() if self.emission is None else self.emission
+        emission = with_joint_by_column(emission, observations)
         states = dict(self.states or {})
         if isinstance(obs, Trajectories):
             states = {**obs.states, **states}
