@@ -64,7 +64,11 @@ def test_rates(
     read_together: tuple[am.Observations, am.Joint],
 ) -> None:
     read, joint = read_together
-    options: dict[str, Any] = {"method": "exact", "prior": am.GammaPrior(2.0, 2.0), "tolerance": 1e-9}
+    options: dict[str, Any] = {
+        "method": "exact",
+        "prior": am.GammaPrior(2.0, 2.0),
+        "tolerance": 1e-9,
+    }
     single = am.ParameterLearner(network.graph, NOISE, **options).fit(seen)
     together = am.ParameterLearner(network.graph, [joint, NOISE], states=STATES, **options)
     together.fit(read)

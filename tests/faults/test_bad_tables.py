@@ -32,6 +32,13 @@ def changed(column: str, row: int, value: object) -> pd.DataFrame:
         (changed("time", 1, np.nan), {}, ("p", 3, "time", "the time is missing")),
         (changed("time", 1, np.inf), {}, ("p", 3, "time", "not finite")),
         (changed("time", 3, "noon"), {}, ("q", 5, "time", "'noon' is not a number")),
+        (changed("time", 3, "3.11.2026 9:30"), {}, ("q", 5, "time", "'3.11.2026 9:30' is a date;")),
+        (
+            changed("time", 1, pd.Timestamp(2026, 1, 2)),
+            {},
+            ("p", 3, "time", "is a date; times are"),
+        ),
+        (changed("time", 1, pd.Timedelta(days=2)), {}, ("p", 3, "time", "is not a number")),
         (changed("A", 2, "high"), {}, ("p", 4, "A", "'high' is text in a column of numbers")),
         (changed("A", 2, np.inf), {}, ("p", 4, "A", "not a finite number")),
         (changed("trajectory", 2, None), {}, (None, 4, "trajectory", "trajectory is missing")),

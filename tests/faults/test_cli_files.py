@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ SAME_TABLE = {
     "byte-order mark": "\ufeff" + TABLE,
     "semicolons": TABLE.replace(",", ";"),
     "semicolons and decimal commas": TABLE.replace(",", ";").replace(".", ","),
+    "decimal commas in quotes": re.sub(r"(\d)\.(\d)", r'"\1,\2"', TABLE),
     "tabs": TABLE.replace(",", "\t"),
     "Windows line ends": TABLE.replace("\n", "\r\n"),
     "old Mac line ends": TABLE.replace("\n", "\r"),
@@ -78,6 +80,8 @@ REFUSED: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "a cell too many": (b"time,A\n0,1,7\n", ("row 2",)),
     "a cell too few": (b"time,A,B\n0,1\n", ("row 2",)),
     "text for a time": (b"time,A\nnoon,1\n1,2\n", ("row 2", "'noon'")),
+    "dates for times": (b"date,A\n2026-11-03,1\n2026-11-04,2\n", ("row 2", "is a date")),
+    "a workbook": (b"PK\x03\x04\x14\0", ("Excel", "CSV UTF-8")),
     "infinite time": (b"time,A\n0,1\ninf,2\n", ("row 3",)),
     "times going back": (b"time,A\n0,1\n2,3\n1,2\n", ("row 4", "sort")),
     "text among numbers": (b"time,A\n0,1\n1,2\n2,three\n", ("row 4", "'three'", "'A'")),
@@ -128,6 +132,14 @@ def test_a_table_that_memory_cannot_hold_is_refused_with_numbers(tmp_path: Path)
         file.write(b"time,A\n" + b"0,1\n" * 1_500_000)  # more than is looked at first
         file.truncate(10**13)
     assert_refused(invoke("check", path), 3, "GB")
+
+
+def test_thousands_are_not_taken_for_decimals(tmp_path: Path) -> None:
+    rows = [f'{t},"1,{t}00"' for t in range(1, 5)]
+    table = read_table(TableOptions(write(tmp_path / "t.csv", "time,A\n" + "\n".join(rows))))
+    data = table.require()
+    assert isinstance(data, am.Observations)
+    assert data.measurements["A"].value.tolist() == ["1,100", "1,200", "1,300", "1,400"]
 
 
 @pytest.fixture

@@ -24,6 +24,13 @@ def observations(**columns: Any) -> am.Observations:
     return am.Observations.from_frame(pd.DataFrame({"time": np.arange(n) * 1.0, **columns}))
 
 
+def test_nothing_is_asked_of_inputs_given_from_outside() -> None:
+    rng = np.random.default_rng(0)
+    data = observations(input=rng.integers(0, 2, 6), gene=np.repeat([0.0, 1.0], 3))
+    assert "'input'" in summarise(data, 1)["warnings"][0]
+    assert not any("'input'" in w for w in summarise(data, 1, exogenous=["input"])["warnings"])
+
+
 # ---- columns --------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from asterism.errors import DataError
 TIME = (
     "time", "t", "times", "timepoint", "time_point", "hours", "hour", "hrs", "h", "minutes",
     "minute", "mins", "min", "seconds", "second", "secs", "sec", "s", "days", "day", "weeks",
-    "week", "months", "month", "years", "year", "age",
+    "week", "months", "month", "years", "year", "age", "date", "datetime", "timestamp",
 )
 TRAJECTORY = (
     "trajectory", "trajectories", "replicate", "rep", "series", "experiment", "run", "cell",

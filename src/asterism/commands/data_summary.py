@@ -7,6 +7,7 @@ whether that is enough for the number of parents asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +43,10 @@ class Changes:
         return math.inf if share >= most else -most * math.log(1.0 - share / most)
 
 
-def summarise(data: Observations | Trajectories, max_parents: int) -> dict[str, Any]:
-    """Plain numbers and sentences, ready for JSON."""
+def summarise(
+    data: Observations | Trajectories, max_parents: int, exogenous: Collection[str] = ()
+) -> dict[str, Any]:
+    """Plain numbers and sentences, ready for JSON; nothing is learned about ``exogenous`` nodes."""
     if isinstance(data, Trajectories):
         return _of_paths(data)
     table = data.describe()
@@ -68,7 +71,7 @@ def summarise(data: Observations | Trajectories, max_parents: int) -> dict[str, 
         "first_time": float(data.start.min()) if data.n_trajectories else None,
         "last_time": float(data.end.max()) if data.n_trajectories else None,
         "typical_gap": float(np.median(gaps)) if len(gaps) else None,
-        "warnings": _warnings(data, max_parents),
+        "warnings": _warnings(data, max_parents, exogenous),
     }
 
 
@@ -126,13 +129,13 @@ def _gaps(data: Observations) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.asarray(gap[(np.diff(number) == 0) & (gap > 0)])
 
 
-def _warnings(data: Observations, max_parents: int) -> list[str]:
+def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) -> list[str]:
     found = []
     fast, thin = [], []
     max_parents = min(max_parents, max(len(data.measurements) - 1, 0))
     for node, record in data.measurements.items():
         changes = changes_of(record)
-        if changes is None:
+        if changes is None or node in exogenous:
             continue
         if changes.per_gap > 1.0:
             fast.append(node)

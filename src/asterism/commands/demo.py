@@ -14,10 +14,6 @@ from asterism.commands.outputs import print_json
 from asterism.commands.tables import TableOptions
 from asterism.report.summary import probability_text
 
-#: all seven other genes: no parent is screened out, but families are solved one node at a time,
-#: in a second instead of half a minute
-CANDIDATES = 7
-
 
 @dataclass(frozen=True)
 class DemoOptions:
@@ -34,17 +30,12 @@ def run(options: DemoOptions) -> int:
 
     console = Console(options.quiet)
     with console.listening(), demo_files() as files:
-        console.say(
-            f"The same as: asterism learn {files.data.name} --truth {files.truth.name} "
-            f"--search screened --candidates {CANDIDATES}"
-        )
+        console.say(f"The same as: asterism learn {files.data.name} --truth {files.truth.name}")
         learned = learn(
             LearnOptions(
                 TableOptions(files.data),
                 output=options.output,
                 truth=files.truth,
-                search="screened",
-                candidates=CANDIDATES,
                 jobs=options.jobs,
                 force=options.force,
                 quiet=options.quiet,

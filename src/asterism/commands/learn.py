@@ -112,7 +112,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
         for end in edge:
             if end not in nodes:
                 raise DataError(f"--truth names {end!r}, which is not a node of the table.")
-    summary = summarise(data, options.max_parents)
+    summary = summarise(data, options.max_parents, options.exogenous)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     for line in decisions:

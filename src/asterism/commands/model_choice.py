@@ -61,6 +61,9 @@ def model_decisions(
     ]
     if options.family_prior == "by_size":
         lines.append("Every number of parents is equally probable beforehand (--family-prior).")
+    if options.exogenous:
+        listed = ", ".join(map(repr, options.exogenous))
+        lines.append(f"Given from outside (--exogenous), each value until the next row: {listed}.")
     shape, rate = options.prior
     if rate == "auto":
         lines.append(

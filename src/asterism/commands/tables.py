@@ -88,6 +88,11 @@ def read_header(path: Path) -> list[str]:
         raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
     if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{str(path)!r} is UTF-16 text; save it as CSV UTF-8.")
+    if beginning.startswith(b"PK"):
+        raise DataError(
+            f"{str(path)!r} is no text but a zip archive, as workbooks of Excel are; save the "
+            "sheet as CSV UTF-8."
+        )
     if b"\0" in beginning:
         where = beginning.index(b"\0")
         raise DataError(f"{str(path)!r} is not a text file: byte {where} is zero.")

@@ -5,6 +5,7 @@ Columns arrive as pandas read them or as plain text; each reader says which cell
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ BoolArray = NDArray[np.bool_]
 
 _TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
 _FALSE = frozenset({"false", "no", "0", "0.0", "f", "n"})
+_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
 
 
 def cells(series: pd.Series[Any]) -> NDArray[Any]:
@@ -141,6 +143,13 @@ def measured_values(
     return values
 
 
+def _is_date(value: Any) -> bool:
+    """Whether a cell is a date or the text of one."""
+    if isinstance(value, str):
+        return _DATE.match(value.strip()) is not None
+    return hasattr(value, "isoformat") and not hasattr(value, "total_seconds")
+
+
 def times(
     array: NDArray[Any],
     column: str,
@@ -160,7 +169,11 @@ def times(
         "table": table,
         "value": array,
     }
-    problems.add_rows(is_text, "{value} is not a number", **where)
+    is_date = is_text & np.fromiter((_is_date(v) for v in array), np.bool_, len(array))
+    problems.add_rows(
+        is_date, "{value} is a date; times are numbers, such as days since the first", **where
+    )
+    problems.add_rows(is_text & ~is_date, "{value} is not a number", **where)
     problems.add_rows(empty, "the time is missing", **where)
     problems.add_rows(
         ~np.isfinite(parsed) & ~is_text & ~empty, "the time {value} is not finite", **where

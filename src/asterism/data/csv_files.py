@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from asterism.data.validate import Problem
 
 FORMAT = "asterism-observations"
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
 
 
 def read_text_table(path: str | Path) -> pd.DataFrame:
     """A table of text cells, separated by commas, semicolons or tabs; BOM and CRLF are fine.
 
-    In files separated by semicolons or tabs, numbers may be written with a decimal comma.
+    Numbers may be written with a decimal comma, in quotes where commas separate the columns.
     Duplicate column names are kept, so that they can be reported.
     """
     try:
@@ -61,13 +62,30 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
                 f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
             )
     body = [[cell.strip() for cell in row[: len(names)]] for row in table[1:]]
-    if separator != "," and any(_DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
-        body = [
-            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
-        ]
+    if any(_DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
+        body = _with_points(body, separator)
     frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
     frame.columns = pd.Index(names)
     return frame
+
+
+def _with_points(body: list[list[str]], separator: str) -> list[list[str]]:
+    """Decimal commas as points.
+
+    Where commas separate the columns too, only in columns that hold such numbers and no text with
+    other commas; 1,200 may be a thousand and stays text unless a neighbour settles it.
+    """
+    if separator != ",":
+        return [
+            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
+        ]
+    columns = [list(column) for column in zip(*body)]
+    for column in columns:
+        with_comma = [c for c in column if "," in c]
+        is_decimal = all(_DECIMAL_COMMA.fullmatch(c) for c in with_comma)
+        if is_decimal and not all(_THOUSANDS.fullmatch(c) for c in with_comma):
+            column[:] = [c.replace(",", ".") for c in column]
+    return [list(row) for row in zip(*columns)]
 
 
 def side_file(path: str | Path, ending: str) -> Path:

@@ -18,8 +18,8 @@ from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
-from asterism.inference.infer import quiet_infer
 from asterism.inference.evidence_builder import with_joint_by_column
+from asterism.inference.infer import quiet_infer
 from asterism.inference.joint_pattern import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
 from asterism.learning.em_fit import Fit, Settings, check_settings, fit_parameters
