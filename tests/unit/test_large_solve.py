@@ -73,9 +73,15 @@ def test_close_calls_are_settled_as_by_the_exhaustive_search(seed: int) -> None:
 TOY_AND_SEARCH = """
 import json
 import asterism as am
+from asterism.kernels import node_steps, passes, readings, statistics, sweep
 from asterism.kernels.courses import marginals_at
 from asterism.kernels.local import score_families
 from asterism.learning import warm
+
+PARTS = [
+    node_steps.store_moments, passes.evaluate_marks, passes.backward_pass, passes.forward_pass,
+    readings.keep_first_backward, readings.read_node, statistics.add_statistics, sweep.link_totals,
+]
 
 def compiled():
     return [[str(s) for s in k.signatures] for k in (score_families, marginals_at)]
@@ -86,7 +92,8 @@ net, noise = am.glauber("cycle:3"), am.Gaussian((-1, 1), 0.3)
 obs = am.observe(am.simulate(net, 2, duration=2.0, seed=0), noise, n_observations=3, seed=1)
 learner = am.StructureLearner(noise, search="screened", n_jobs=1).fit(obs)
 am.infer(learner.network_, obs, noise).marginals()
-print(json.dumps([toy, compiled()]))
+on_disk = [len(part._cache._cache_file._load_index()) for part in PARTS]
+print(json.dumps([toy, compiled(), on_disk]))
 """
 
 
@@ -94,9 +101,11 @@ def test_the_toy_problem_compiles_what_a_search_needs_and_nothing_else() -> None
     # a process of its own: other tests have compiled these kernels here already
     command = [sys.executable, "-c", TOY_AND_SEARCH]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    toy, after_a_search = json.loads(answer.splitlines()[-1])
+    toy, after_a_search, parts_on_disk = json.loads(answer.splitlines()[-1])
     assert [len(kernel) for kernel in toy] == [1, 1]
     assert after_a_search == toy
+    # the parts of a sweep that are compiled by themselves are those that a sweep calls
+    assert parts_on_disk == [1] * 8
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ N_TOTALS = 5
 
 
 @inner
-def _link_totals(problem, rates, trajectory):
+def link_totals(problem, rates, trajectory):
     """(correction of F, E[ln L] of joint measurements, Σ G_e of jumps) of one trajectory."""
     correction = 0.0
     joint = 0.0
@@ -99,7 +99,7 @@ def sweep_trajectory(
         data += node_data
         start += node_start
         residual = max(residual, change)
-    correction, joint, jumps = _link_totals(problem, rates, trajectory)
+    correction, joint, jumps = link_totals(problem, rates, trajectory)
     totals[trajectory, EVIDENCE] = evidence + correction
     totals[trajectory, DATA] = data + joint
     totals[trajectory, START] = start

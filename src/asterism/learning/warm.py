@@ -1,9 +1,10 @@
 """Compiles, in a process of its own, the kernels that a search needs last.
 
-numba compiles one function at a time, and the kernels that sweep take most of it. While the main
-process compiles those, a second one, ``python -m asterism.learning.warm``, compiles the kernels
-that score families and read off courses, on a toy problem; both find each other's results in
-numba's cache on disk. Only the first search after an installation has anything to compile.
+numba compiles one function at a time, and the kernel that sweeps takes most of it. While the main
+process compiles that one, from its beginning, a second one, ``python -m asterism.learning.warm``,
+compiles its other end, and then the kernels that score families and read off courses, on a toy
+problem; both find each other's results in numba's cache on disk. Only the first search after an
+installation has anything to compile.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -69,6 +71,7 @@ def compile_kernels() -> None:
         relaxation_rate=2.0, step=0.5,
     )  # fmt: skip
     problem = scorer.problem_of(((), ()))
+    _compile_end_of_sweep(problem)
     # the courses in the end are computed on corrected steps, and compared between two grids
     coarse, fine = (
         make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
@@ -108,6 +111,36 @@ def compile_kernels() -> None:
         np.zeros(1),
         np.zeros((1, 4)),
     )
+
+
+def _compile_end_of_sweep(problem: Any) -> None:
+    """What ``kernels.solve.iterate`` calls after the generators: the last first."""
+    from numba import boolean, float64, int64, typeof, types
+
+    from asterism.kernels import anderson, buffers, node_steps, passes, readings, statistics, sweep
+
+    def compiled(dispatcher: Any, *arguments: Any) -> Any:
+        """The type of what it returns."""
+        dispatcher.compile(arguments)
+        return dispatcher.overloads[arguments].signature.return_type
+
+    data = typeof(problem)  # type: ignore[no-untyped-call]
+    row, table = float64[::1], float64[:, ::1]
+    work = compiled(buffers.make_work, data, int64)
+    states = types.int32[:, ::1]
+    members = (row, row, row, states, states)
+    messages = types.NamedTuple(members, readings.Messages)  # type: ignore[no-untyped-call]
+    memory = compiled(anderson.make_history, int64)
+    compiled(statistics.add_statistics, data, row, boolean, row, int64, row, row, work)
+    compiled(anderson.mix_alone, memory, row, int64, table)
+    compiled(sweep.link_totals, data, row, int64)
+    of_node = (int64, int64, work)  # trajectory, node
+    compiled(node_steps.store_moments, data, row, boolean, float64, boolean, *of_node)
+    compiled(readings.read_node, data, int64, int64, boolean, int64, messages, row, work)
+    compiled(readings.keep_first_backward, data, int64, messages, work)
+    compiled(passes.forward_pass, data, row, *of_node)
+    compiled(passes.backward_pass, data, row, *of_node)
+    compiled(passes.evaluate_marks, data, row, *of_node)
 
 
 if __name__ == "__main__":
