@@ -137,13 +137,11 @@ def summarise(found: list[Case]) -> pd.DataFrame:
         line: dict[str, Any] = dict(zip(("k_max", "D", "sigma"), key))
         line["graphs"] = len(own)
         for which, place in (("auroc", 0), ("aupr", 2)):
-            mean, spread, error = mean_and_errors(f[which] for f in own)
-            line |= {which: mean, f"{which}_sd": spread, f"{which}_se": error}
+            for prior, name in (("as drawn", which), ("uniform", f"{which}_uniform")):
+                mean, spread, error, said = standing(found, key, which, place, prior)
+                line |= {name: mean, f"{name}_sd": spread, f"{name}_se": error}
+                line[f"{name}_verdict"] = said
             line[f"{which}_paper"] = printed[place]
-            line[f"{which}_verdict"] = verdict(mean, error, printed[place])
-            mean, _, error = mean_and_errors(f[which] for f in _of_row(found, key, "uniform"))
-            line |= {f"{which}_uniform": mean, f"{which}_uniform_se": error}
-            line[f"{which}_uniform_verdict"] = verdict(mean, error, printed[place])
         line["sweeps"] = float(np.mean([f["sweeps"] for f in own]))
         line["two_sweeps"] = float(np.mean([f["sweeps"] <= 2 for f in own]))
         line["unsettled"] = sum(not f["settled"] for f in own)
@@ -157,6 +155,18 @@ def _of_row(found: list[Case], key: tuple[int, int, float], prior: str = "as dra
         for f in found
         if (f["k_max"], f["trajectories"], f["noise"], f["structure_prior"]) == (*key, prior)
     ]
+
+
+def standing(
+    found: list[Case],
+    key: tuple[int, int, float],
+    which: str,
+    place: int,
+    prior: str = "as drawn",
+) -> tuple[float, float, float, str]:
+    """Mean, standard deviation and error of one figure of a row, and what to say of it."""
+    mean, spread, error = mean_and_errors(f[which] for f in _of_row(found, key, prior))
+    return mean, spread, error, verdict(mean, error, PRINTED[key][place])
 
 
 def verdict(mean: float, error: float, printed: float) -> str:
