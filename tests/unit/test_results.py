@@ -16,6 +16,7 @@ import asterism as am
 from asterism.errors import DataError
 from asterism.report import courses, results
 from asterism.report.courses import gather
+from asterism.report.measured import measured_table
 from asterism.report.name_lists import join_names, split_names
 from asterism.report.results import load, save_run
 from asterism.report.run import Run
@@ -271,3 +272,23 @@ def test_name_lists_read_back(names: list[str]) -> None:
 
 def test_versions_name_what_numbers_depend_on() -> None:
     assert results.versions()["asterism"] == am.__version__
+
+
+def test_of_likelihoods_the_likeliest_state_counts_as_measured() -> None:
+    table = pd.DataFrame(
+        {
+            "time": [0.0, 1.0, 0.0],
+            "node": ["a", "a", "b"],
+            "p_lo": [0.9, 0.2, np.nan],
+            "p_hi": [0.1, 0.7, np.nan],
+            "value": [np.nan, np.nan, 3.5],
+        }
+    )
+    seen = am.Observations.from_frame(table, kind="long")
+    kept = measured_table(seen)
+    assert kept is not None
+    assert kept[["node", "time", "value"]].to_numpy().tolist() == [
+        ["a", 0.0, "lo"],
+        ["a", 1.0, "hi"],
+        ["b", 0.0, 3.5],
+    ]

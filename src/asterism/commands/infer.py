@@ -44,6 +44,7 @@ def run(options: InferOptions) -> int:
     """Infer, write, and say how it went."""
     from asterism.inference.infer import quiet_infer
     from asterism.report.courses import gather
+    from asterism.report.measured import measured_table
     from asterism.report.results import save_run
     from asterism.report.run import Run
 
@@ -67,10 +68,7 @@ def run(options: InferOptions) -> int:
                 n_jobs=options.jobs,
             )
         stop_reason = in_flags(posterior.stop_reason)
-        observed = None
-        if isinstance(data, Observations) and data.n_measurements:
-            long = data.to_frame("long")
-            observed = long if "value" in long.columns else None
+        observed = measured_table(data) if isinstance(data, Observations) else None
         record: dict[str, Any] = {
             "converged": posterior.converged,
             "stop_reason": stop_reason,

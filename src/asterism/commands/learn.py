@@ -215,6 +215,7 @@ def _make_run(
     console: Console,
 ) -> Run:
     from asterism.report.courses import gather
+    from asterism.report.measured import measured_table
     from asterism.report.run import Run
 
     posterior = observed = None
@@ -230,8 +231,7 @@ def _make_run(
                 n_jobs=options.jobs,
             )
             posterior = gather(found)
-        long = data.to_frame("long")
-        observed = long if "value" in long.columns else None
+        observed = measured_table(data)
     return Run.from_learner(
         learner,
         posterior=posterior,

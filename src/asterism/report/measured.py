@@ -6,7 +6,7 @@ Used where courses are drawn: on the report page and in figures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data.labels import encode
+from asterism.data.observations import Observations
 from asterism.model.network import Network
 from asterism.report.courses import Courses
 
@@ -66,6 +67,23 @@ class Measurements:
         """Empty where nothing was measured."""
         nothing = np.zeros(0)
         return self.series.get((str(trajectory), node), Measured(nothing, nothing))
+
+
+def measured_table(observations: Observations) -> pd.DataFrame | None:
+    """Measurements as results keep them (trajectory, time, node, value); None if there are none.
+
+    Of likelihoods, the likeliest state counts as measured.
+    """
+    if not observations.n_measurements:
+        return None
+    kept = {}
+    for node, record in observations.measurements.items():
+        if record.likelihood is not None:
+            states = record.states or tuple(map(str, range(record.likelihood.shape[1])))
+            likeliest = np.array(states, dtype=object)[record.likelihood.argmax(axis=1)]
+            record = replace(record, value=likeliest, likelihood=None, states=None)
+        kept[node] = record
+    return replace(observations, measurements=kept).to_frame("long")
 
 
 def measurements(
