@@ -180,7 +180,7 @@ def infer(**options: Any) -> int:
 @click.option(
     "--transitions", type=click.IntRange(min=0), help="Jumps of a trajectory, not --duration."
 )
-@o.whole("--observations", 10, "Measurements of each trajectory.", at_least=0)
+@o.whole("--observations", 10, "Measurements of each trajectory.")
 @click.option(
     "--interval", type=values.POSITIVE, help="Measure regularly instead of at random times."
 )

@@ -139,6 +139,10 @@ def test_usage_errors(folder: Path) -> None:
         ["learn", "data.csv", "-o", "data.csv"],
         ["simulate", "-o", "x.csv"],
         ["simulate", "absent.json", "-o", "x.csv"],
+        ["simulate", "--glauber", "star:5", "-o", "x.csv"],
+        ["simulate", "--glauber", "chain:3", "--emission", "gaussian:1,2,3:0.1", "-o", "x.csv"],
+        ["simulate", "--glauber", "chain:3", "--emission", "gaussian:0,1", "-o", "x.csv"],
+        ["simulate", "--glauber", "chain:3", "--observations", "0", "-o", "x.csv"],
         ["infer", "data.csv"],
         ["nonsense"],
     ):
@@ -155,7 +159,6 @@ def test_wrong_names_are_bad_data(folder: Path) -> None:
         ["learn", "paths.csv", "-o", "NEW", "--required", "0->Z"],
         ["learn", "data.csv", "-o", "NEW", "--nodes", "Z"],
         ["infer", "data.csv", "-o", "NEW", "--network", "edges.csv"],
-        ["simulate", "--glauber", "star:5", "-o", "x.csv"],
     ):
         result = run(folder, *arguments)
         assert result.returncode == 3, (arguments, result.stderr)

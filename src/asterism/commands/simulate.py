@@ -14,7 +14,8 @@ from asterism.commands.console import Console
 from asterism.commands.emissions import parse_emission
 from asterism.commands.exits import Refused
 from asterism.commands.outputs import print_json, require_file
-from asterism.model.emissions import Exact, Gaussian
+from asterism.errors import ModelError
+from asterism.model.emissions import Gaussian
 from asterism.model.network import Network
 
 #: noise of the default emission: the paper's
@@ -136,7 +137,10 @@ def make_network(options: SimulateOptions) -> Network:
         if not size.isdigit() or int(size) < 1:
             raise Refused(f"--glauber {graph!r}: write random:N with the number of nodes.")
         graph = random_parents(int(size), 0, options.max_parents, seed=options.seed)
-    return glauber(graph, a=options.a, b=options.b, align=not options.anti_align)
+    try:
+        return glauber(graph, a=options.a, b=options.b, align=not options.anti_align)
+    except ModelError as error:
+        raise Refused(str(error)) from None  # there is no file that could be wrong
 
 
 def _emissions(specifications: Sequence[str], network: Network) -> dict[str, Any]:
@@ -150,11 +154,17 @@ def _emissions(specifications: Sequence[str], network: Network) -> dict[str, Any
         if equals and name not in result:
             raise Refused(f"--emission {text!r} names {name!r}, which is not a node.")
         for node in [name] if equals else network.nodes:
-            made = parse_emission(kind, len(network.states[node]))
-            if made.learn and not isinstance(made, Exact) and getattr(made, "means", 0) is None:
+            size = len(network.states[node])
+            made = parse_emission(kind, size)
+            if None in (getattr(made, "means", 0), getattr(made, "scale", 0)):
                 raise Refused(
-                    f"--emission {text!r} leaves the parameters open, which a simulation needs: "
+                    f"--emission {text!r} leaves parameters open, which a simulation needs: "
                     "write gaussian:-1,1:0.2 or poisson:1,10."
+                )
+            if made.n_states not in (None, size):
+                raise Refused(
+                    f"--emission {text!r} is for {made.n_states} states, but node {node!r} has "
+                    f"{size}."
                 )
             result[node] = made
     return result
