@@ -416,3 +416,14 @@ def test_hitting_the_limit_is_not_convergence(data):
         learner.fit(data)
     assert not learner.converged_
     assert learner.n_iter_ == 3
+
+
+def test_rates_that_vanish_at_the_maximum_are_counted() -> None:
+    frame = pd.DataFrame({"time": [0.0, 1.0, 2.0, 3.0], "a": ["x", "x", "y", "y"]})
+    seen = am.Observations.from_frame(frame)
+    graph: dict[str, list[str]] = {"a": []}
+    likely = am.ParameterLearner(graph, method="exact").fit(seen)
+    assert likely.network_.rates["a"][1, 0] < 1e-9
+    assert "1 rate is zero" in likely.stop_reason_
+    kept = am.ParameterLearner(graph, method="exact", prior=am.GammaPrior(2.0, 2.0)).fit(seen)
+    assert "zero" not in kept.stop_reason_

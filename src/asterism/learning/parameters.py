@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
@@ -31,6 +32,9 @@ from asterism.model.priors import GammaPrior
 
 if TYPE_CHECKING:
     import xarray
+
+#: of the largest rate: below this a rate is as good as zero
+_ZERO = 1e-9
 
 
 class ParameterLearner(Estimator):
@@ -134,7 +138,7 @@ class ParameterLearner(Estimator):
             fit.network.states,
         )
         self.converged_ = fit.outcome.converged
-        self.stop_reason_ = fit.outcome.stop_reason
+        self.stop_reason_ = fit.outcome.stop_reason + _about_zeros(fit, template.allowed)
         self.n_iter_ = fit.outcome.n_iterations
         self.history_ = pd.DataFrame(fit.outcome.history)
         if not self.converged_:
@@ -244,6 +248,18 @@ class ParameterLearner(Estimator):
             options["tolerance"] = self.grid_tolerance
             options["time_step"] = self.time_step
         return quiet_infer(self.network_, obs, self.emission_, self.method, **options)
+
+
+def _about_zeros(fit: Fit, allowed: NDArray[np.bool_]) -> str:
+    """A maximum of the likelihood may have rates of zero, which nobody should take for known."""
+    rates = fit.network.compiled.rates[allowed]
+    if fit.prior is not None or not len(rates):
+        return ""
+    n_zero = int((rates < _ZERO * rates.max()).sum())
+    if n_zero == 0:
+        return ""
+    which = "rate is" if n_zero == 1 else "rates are"
+    return f" At this maximum {n_zero} {which} zero: too few data show them; a prior helps."
 
 
 def _observations(obs: Observations | Trajectories) -> Observations:
