@@ -78,6 +78,7 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
 )
 @o.emission_option
 @o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
+@o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
 @o.choice("--method", "star", "mean_field", help="How hidden courses are approximated.")
 @o.choice(

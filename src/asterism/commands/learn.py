@@ -51,6 +51,7 @@ class LearnOptions:
     max_parents: int = 2
     min_parents: int = 0
     family_prior: str = "uniform"
+    refine_emissions: bool = False
     emission: Sequence[str] = ()
     states: int = 2
     prior: tuple[float, float | str] = (5.0, "auto")
@@ -180,6 +181,7 @@ def make_learner(
         "max_parents": options.max_parents,
         "min_parents": options.min_parents,
         "family_prior": options.family_prior,
+        "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
         "method": options.method,
         "search": options.search,

@@ -113,6 +113,14 @@ def coordinates(emission: Emission, learned: LearnedNode) -> FloatArray:
     return np.zeros(0)
 
 
+def distance(one: Emission, other: Emission, learned: LearnedNode) -> float:
+    """The largest difference of two emissions of a kind; means of a Gaussian in its scales."""
+    apart = np.abs(coordinates(other, learned) - coordinates(one, learned))
+    if isinstance(one, Gaussian):
+        apart[: len(learned.states)] /= np.asarray(one.scale, dtype=np.float64)
+    return float(apart.max(initial=0.0))
+
+
 def at_coordinates(emission: Emission, vector: FloatArray, learned: LearnedNode) -> Emission:
     """The emission of the same kind at other coordinates."""
     if isinstance(emission, Gaussian):

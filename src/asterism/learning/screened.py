@@ -33,7 +33,7 @@ from asterism.learning.parallel import SharedInput, map_tasks
 from asterism.learning.result import FamilyTable
 from asterism.learning.score import GraphSolution, Parents
 from asterism.learning.screening import screen
-from asterism.learning.search import SearchState, SearchTask, improve, total_score
+from asterism.learning.search import SearchState, SearchTask, improve, in_round, total_score
 
 _NODES_PER_TASK = 16
 _LOCAL_TOLERANCE = 1e-4
@@ -45,8 +45,11 @@ _COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which close calls are
 _HOPELESS = 30.0  # families this many nats below a node's best are not scored again
 
 
-def screened_search(task: SearchTask) -> SearchState:
-    """All three stages; the state's tables hold the families around the final graph."""
+def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
+    """All three stages; the state's tables hold the families around the final graph.
+
+    With ``begin`` the second stage begins from that solution instead of lone nodes.
+    """
     if len(task.scorer.base.problem.link) > 1:
         raise ModelError(
             "search='screened' cannot use exactly timed jumps or joint measurements yet; use "
@@ -57,6 +60,11 @@ def screened_search(task: SearchTask) -> SearchState:
     solution = task.scorer.solve(empty, n_jobs=task.settings.n_jobs)
     task.progress.finish()
     candidates = screen(task, solution)
+    if begin is not None:
+        solution = begin
+        for child in task.prior.children:
+            own = np.array(begin.parents[child], dtype=np.int64)
+            candidates[child] = np.union1d(candidates[child], own)
     families = {
         child: task.prior.families(child, among=candidates[child]) for child in task.prior.children
     }
@@ -65,7 +73,8 @@ def screened_search(task: SearchTask) -> SearchState:
     waiting = families
     for sweep in range(task.settings.max_sweeps):
         before = state.solution.parents
-        context = "lone" if sweep == 0 else f"sweep {sweep}"
+        around = sweep + (begin is not None)
+        context = f"sweep {around}" if around else "lone"
         scores = local_scores(task, state.solution, waiting, context)
         for child, rows in waiting.items():
             table = FamilyTable(rows, scores[child] + task.prior.log_prior(child, rows))
@@ -201,7 +210,7 @@ def local_scores(
     total = sum(len(f) for f in families.values())
     task.progress.start(total, f"scoring families ({context})")
     scores: dict[int, FloatArray] = {}
-    around = context_of(context, solution.parents)
+    around = context_of(in_round(context, task), solution.parents)
     if task.journal is not None:
         for item, remembered in task.journal.known(around).items():
             if int(item) in families and len(remembered) == len(families[int(item)]):

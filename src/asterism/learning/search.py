@@ -20,6 +20,7 @@ from asterism.errors import DataError, ModelError
 from asterism.inference.batch import ImpossibleEvidence
 from asterism.inference.evidence import IntArray
 from asterism.inference.evidence_builder import with_joint_by_column
+from asterism.learning.emission_refinement import refine_emissions
 from asterism.learning.families import family_tuple
 from asterism.learning.journal import Journal, context_of, fingerprint
 from asterism.learning.lone import LoneNodes, fit_lone_nodes
@@ -40,6 +41,8 @@ _SCREENED_STEP = 0.8
 EXHAUSTIVE_LIMIT = 150
 #: … and up to which it scores all of them, if only by local solves, on finer steps
 UNSCREENED_LIMIT = 3_000
+#: how often emissions may be refined before the search is given up as unsettled
+MAX_ROUNDS = 10
 
 
 def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, bool]:
@@ -66,6 +69,8 @@ class SearchTask:
     screened: bool
     n_candidates: int
     journal: Journal | None = None
+    round: int = 0
+    """How often emissions have been refined: the same graph then has other scores."""
 
 
 @dataclass
@@ -153,19 +158,41 @@ def learn_from_observations(
         task.journal = Journal.open(settings.journal, print_of, settings.resume)
     try:
         state = _search(task)
+        if settings.refine_emissions:
+            task, state = _go_on_refining(task, state, observations)
     finally:
         if task.journal is not None:
             task.journal.close()
     return in_the_users_order(task, state, list(observations.nodes))
 
 
-def _search(task: SearchTask) -> SearchState:
+def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
     """The search that was asked for, or that suits the number of families."""
-    if not task.screened:
-        return best_of_starts(task)
-    from asterism.learning.screened import screened_search
+    if task.screened:
+        from asterism.learning.screened import screened_search
 
-    return screened_search(task)
+        return screened_search(task, begin)
+    return best_of_starts(task) if begin is None else exhaustive_search(task, begin)
+
+
+def _go_on_refining(
+    task: SearchTask, state: SearchState, observations: Observations
+) -> tuple[SearchTask, SearchState]:
+    """Fit emissions on the graph and search on from there, until the graph stays."""
+    for number in range(1, MAX_ROUNDS + 1):
+        task, solution = refine_emissions(task, state.solution, observations)
+        task = replace(task, round=number)
+        before = state
+        state = _search(task, solution)
+        state.history = [
+            *before.history,
+            *({**row, "sweep": row["sweep"] + before.n_sweeps} for row in state.history),
+        ]
+        state.n_sweeps += before.n_sweeps
+        if state.solution.parents == before.solution.parents:
+            return task, state
+    state.settled = False
+    return task, state
 
 
 def best_of_starts(task: SearchTask) -> SearchState:
@@ -174,7 +201,7 @@ def best_of_starts(task: SearchTask) -> SearchState:
     best: SearchState | None = None
     for start in range(task.settings.n_init):
         graph = _required_graph(task) if start == 0 else _random_graph(task, rng)
-        state = exhaustive_search(task, graph)
+        state = exhaustive_search(task, task.scorer.solve(graph))
         if (
             best is None
             or total_score(task, state.solution) > total_score(task, best.solution) + 1e-9
@@ -184,10 +211,10 @@ def best_of_starts(task: SearchTask) -> SearchState:
     return best
 
 
-def exhaustive_search(task: SearchTask, graph: Parents) -> SearchState:
+def exhaustive_search(task: SearchTask, begin: GraphSolution) -> SearchState:
     """Greedy sweeps from one graph until it stops changing."""
-    state = SearchState(solution=task.scorer.solve(graph))
-    known: dict[Parents, float] = {graph: state.solution.score}
+    state = SearchState(solution=begin)
+    known: dict[Parents, float] = {begin.parents: begin.score}
     sweeps = task.settings.max_sweeps
     total = sum(task.prior.n_families(n) for n in task.prior.children)
     for sweep in range(sweeps):
@@ -228,7 +255,7 @@ def improve(
         for row in families
     ]
     # a score depends, in its last digits, on the solution it was started from
-    context = context_of("exhaustive", current.parents, child)
+    context = context_of(in_round("exhaustive", task), current.parents, child)
     if task.journal is not None:
         names = {repr(g[child]): g for g in graphs if g not in known}
         for item, remembered in task.journal.known(context).items():
@@ -261,6 +288,11 @@ def improve(
         if kept is None or kept.parents != best:
             kept = solve_graph(best, current)
         state.solution = kept
+
+
+def in_round(what: str, task: SearchTask) -> str:
+    """For the journal: scores with other emissions are other scores."""
+    return f"{what}, emissions refined {task.round} times" if task.round else what
 
 
 def total_score(task: SearchTask, solution: GraphSolution) -> float:
@@ -304,4 +336,7 @@ def score_graph(
     task = prepare(settings, data, Silent(), nodes)
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
-    return total_score(task, task.scorer.solve(parents))
+    solution = task.scorer.solve(parents)
+    if settings.refine_emissions:
+        task, solution = refine_emissions(task, solution, data)
+    return total_score(task, solution)

@@ -38,6 +38,7 @@ class StructureSettings:
     edge_log_odds: Any = None
     min_parents: int | Mapping[str, int] = 0
     family_prior: str = "uniform"
+    refine_emissions: bool = False
     n_init: int = 1
     n_jobs: int = -1
     random_state: Any = 0

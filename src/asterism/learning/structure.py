@@ -33,8 +33,8 @@ class StructureLearner(Estimator):
     Parameters
     ----------
     emission
-        How measurements arise from states: one emission, or {node: emission}. Not used for
-        complete paths.
+        How measurements arise from states: one emission, or {node: emission}; those with
+        ``learn`` are fitted to every node alone. Not used for complete paths.
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
@@ -63,6 +63,9 @@ class StructureLearner(Estimator):
     family_prior
         What is equally probable beforehand: every set of parents ("uniform"), or every number of
         parents, and then every set of so many ("by_size").
+    refine_emissions
+        Whether learned emissions are fitted once more on the graph found, from which the search
+        then goes on, until the graph stays.
     n_init
         Number of starting graphs: the empty one, then random ones.
     n_jobs
@@ -114,6 +117,7 @@ class StructureLearner(Estimator):
         edge_log_odds: Any = None,
         min_parents: int | Mapping[str, int] = 0,
         family_prior: str = "uniform",
+        refine_emissions: bool = False,
         n_init: int = 1,
         n_jobs: int = -1,
         random_state: Any = 0,
@@ -140,6 +144,7 @@ class StructureLearner(Estimator):
         self.edge_log_odds = edge_log_odds
         self.min_parents = min_parents
         self.family_prior = family_prior
+        self.refine_emissions = refine_emissions
         self.n_init = n_init
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -1,0 +1,93 @@
+"""Fits emissions once more, on the graph that a search has found.
+
+Emissions are first fitted to lone nodes, before anything is known about the graph. Neighbours tell
+more about the state in which a value was measured: with the graph held fixed, M-steps of the
+emissions and solves of the whole network alternate until the emissions stay. Each M-step raises the
+expected log-likelihood of the measurements, and nothing else in the score depends on emissions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from asterism.data.observations import Observations
+from asterism.inference.batch import Batch
+from asterism.inference.evidence import FloatArray
+from asterism.inference.evidence_builder import split_emissions
+from asterism.inference.parameters import Parameters
+from asterism.inference.point_values import point_marginals, set_log_likelihoods
+from asterism.learning.emission_fit import (
+    LearnedNode,
+    distance,
+    learned_nodes,
+    started_emissions,
+    write_log_likelihoods,
+)
+from asterism.learning.score import GraphSolution, Scorer
+
+if TYPE_CHECKING:
+    from asterism.learning.search import SearchTask
+
+#: the largest change, in scales of a measurement, that ends the alternation
+_TOLERANCE = 1e-3
+_MAX_STEPS = 50
+
+
+def refine_emissions(
+    task: SearchTask, solution: GraphSolution, observations: Observations
+) -> tuple[SearchTask, GraphSolution]:
+    """The task with emissions fitted on the graph of ``solution``, and its solution with them.
+
+    Without anything to learn both come back as they are. The scorer's likelihoods change in place.
+    """
+    network = task.lone.template.network
+    single, joint = split_emissions(task.lone.emission, observations)
+    emissions = started_emissions(network, observations, single)
+    nodes = learned_nodes(network, observations, emissions, task.lone.evidence)
+    if not nodes:
+        return task, solution
+    scorer = task.scorer
+    task.progress.start(_MAX_STEPS, "fitting emissions on the graph")
+    for _ in range(_MAX_STEPS):
+        weights = _weights(scorer, solution, task.settings.n_jobs)
+        fitted = {
+            n.node: emissions[n.node].m_step(n.values, weights[n.place], n.states) for n in nodes
+        }
+        moved = max(distance(emissions[n.node], fitted[n.node], n) for n in nodes)
+        emissions |= fitted
+        scorer = _with_emissions(scorer, nodes, emissions)
+        solution = scorer.solve(
+            solution.parents, solution, task.settings.n_jobs if task.screened else None
+        )
+        task.progress.advance()
+        if moved < _TOLERANCE:
+            break
+    task.progress.finish()
+    lone = replace(task.lone, emission={**emissions, **joint}, evidence=scorer.evidence)
+    return replace(task, lone=lone, scorer=scorer), solution
+
+
+def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray:
+    """Probability of each state at every measurement, flat as in the evidence."""
+    base = scorer.base
+    problem = scorer.problem_of(solution.parents)
+    if len(problem.marginals) == len(solution.marginals):
+        problem.marginals[:] = solution.marginals
+    solved = Batch(
+        scorer.evidence, base.layout, base.grid, base.graph, problem, solution.moments.copy()
+    )
+    parameters = Parameters(
+        solution.rates, scorer.table_of(solution), solution.initial, scorer.geometric
+    )
+    return point_marginals(solved, parameters, n_jobs)
+
+
+def _with_emissions(
+    scorer: Scorer, nodes: tuple[LearnedNode, ...], emissions: dict[str, Any]
+) -> Scorer:
+    """The scorer with other likelihoods of the same measurements."""
+    present = scorer.evidence.points.log_likelihood
+    flat = write_log_likelihoods(nodes, tuple(emissions[n.node] for n in nodes), present)
+    set_log_likelihoods(scorer.base, flat)
+    return replace(scorer, evidence=scorer.base.evidence)
