@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.errors import ModelError
+from asterism.learning import emission_refinement, search
 
 LEARNED = am.Gaussian(learn=True)
 STATES = {n: ["low", "high"] for n in "abcd"}
@@ -64,7 +67,58 @@ def test_given_emissions_stay(seen: am.Observations) -> None:
         am.StructureLearner(given, max_parents=1, refine_emissions=flag, n_jobs=1).fit(seen)
         for flag in (False, True)
     )
-    pd.testing.assert_frame_equal(plain.edge_probabilities_, asked.edge_probabilities_, atol=1e-5)
+    pd.testing.assert_frame_equal(plain.edge_probabilities_, asked.edge_probabilities_)
+    assert asked.n_sweeps_ == plain.n_sweeps_  # and nothing is searched again
+    with pytest.raises(ModelError, match="refine_emissions is 'no'; valid are True, False"):
+        am.StructureLearner(given, refine_emissions="no").fit(seen)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Home:
+    """A user's own emission: Gaussian, but nobody knows."""
+
+    inner: am.Gaussian
+    learn: bool = True
+
+    n_states = 2
+
+    def log_likelihood(self, values: Any, states: Any) -> Any:
+        return self.inner.log_likelihood(values, states)
+
+    def initialise(self, values: Any, n_states: int) -> Home:
+        return Home(self.inner.initialise(values, n_states))
+
+    def m_step(self, values: Any, weights: Any, states: Any) -> Home:
+        return Home(self.inner.m_step(values, weights, states))
+
+    def sample(self, states: Any, labels: Any, rng: Any) -> Any:
+        return self.inner.sample(states, labels, rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "home"}
+
+
+def test_emissions_of_ones_own_are_refined_as_far(seen: am.Observations) -> None:
+    options: dict[str, Any] = {"max_parents": 1, "states": STATES, "refine_emissions": True}
+    known = am.StructureLearner(LEARNED, n_jobs=1, **options).fit(seen)
+    own = am.StructureLearner(Home(LEARNED), n_jobs=1, **options).fit(seen)
+    for node in "abcd":
+        means = own.emission_[node].inner.means
+        np.testing.assert_allclose(means, known.emission_[node].means, atol=0.01)
+
+
+def test_what_did_not_settle_is_said(
+    seen: am.Observations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emission_refinement, "_MAX_STEPS", 1)
+    cut = learned(seen, search="exhaustive", refine_emissions=True)
+    assert not cut.converged_
+    assert "emissions were still changing" in cut.stop_reason_
+    monkeypatch.undo()
+    monkeypatch.setattr(search, "MAX_ROUNDS", 0)
+    never = learned(seen, search="exhaustive", refine_emissions=True)
+    assert not never.converged_
+    assert "refined 0 times" in never.stop_reason_
 
 
 @pytest.mark.parametrize("search", ["exhaustive", "screened"])

@@ -79,3 +79,28 @@ def test_rates(
         np.testing.assert_allclose(
             together.network_.rates[node], single.network_.rates[node], rtol=1e-3
         )
+
+
+def test_columns_that_joint_measurements_cannot_read(
+    network: am.Network, read_together: tuple[am.Observations, am.Joint]
+) -> None:
+    read, joint = read_together
+    typo = am.Joint(("a", "b"), joint.log_likelihood, "btoh")
+    twice = [joint, am.Joint(("b", "c"), joint.log_likelihood, "both"), NOISE]
+    learner = am.StructureLearner([typo, NOISE], states=STATES)
+    with pytest.raises(am.errors.DataError, match=r"'btoh', which the data do not have; there are"):
+        learner.fit(read)
+    with pytest.raises(am.errors.DataError, match="'btoh', which the data do not have"):
+        am.infer(network, read, {"btoh": typo, "c": NOISE})
+    with pytest.raises(am.errors.ModelError, match="Two joint measurements read the column 'both'"):
+        am.StructureLearner(twice, states=STATES).fit(read)
+
+
+def test_a_list_of_one_emission_is_that_emission(seen: am.Observations) -> None:
+    options: dict[str, Any] = {"max_parents": 1, "n_jobs": 1}
+    one = am.StructureLearner(NOISE, **options).fit(seen)
+    listed = am.StructureLearner([NOISE], **options).fit(seen)
+    parts = [{"a": NOISE}, {"b": NOISE, "c": NOISE}]
+    split = am.StructureLearner(parts, **options).fit(seen)
+    for other in (listed, split):
+        np.testing.assert_array_equal(one.edge_probabilities_, other.edge_probabilities_)

@@ -135,11 +135,38 @@ def test_a_table_that_memory_cannot_hold_is_refused_with_numbers(tmp_path: Path)
 
 
 def test_thousands_are_not_taken_for_decimals(tmp_path: Path) -> None:
-    rows = [f'{t},"1,{t}00"' for t in range(1, 5)]
-    table = read_table(TableOptions(write(tmp_path / "t.csv", "time,A\n" + "\n".join(rows))))
-    data = table.require()
-    assert isinstance(data, am.Observations)
-    assert data.measurements["A"].value.tolist() == ["1,100", "1,200", "1,300", "1,400"]
+    path = write(tmp_path / "t.csv", 'time,A\n0,"1,100"\n1,"1,200"\n')
+    assert_refused(invoke("check", path), 3, "'1,100' may be a thousand", "--labels")
+    labels = read_table(TableOptions(path, labels=["A"])).require()
+    assert isinstance(labels, am.Observations)
+    assert labels.measurements["A"].value.tolist() == ["1,100", "1,200"]
+    write(path, 'time,A\n0,"0,125"\n1,"1,200"\n')  # no thousand begins with a zero
+    decimals = read_table(TableOptions(path)).require()
+    assert isinstance(decimals, am.Observations)
+    assert decimals.measurements["A"].value.tolist() == [0.125, 1.2]
+
+
+def test_names_with_commas_survive(tmp_path: Path) -> None:
+    table = {
+        "trajectory": ["1,5", "1,5", "2,5"],
+        "time": [0.0, 1.0, 0.0],
+        "a": ["0,1", "1,0", "0,1"],
+    }
+    am.Observations.from_frame(pd.DataFrame(table), labels=["a"]).to_csv(tmp_path / "t.csv")
+    read = am.Observations.from_csv(tmp_path / "t.csv")
+    assert read.trajectories == ("1,5", "2,5")
+    assert read.measurements["a"].value.tolist() == ["0,1", "1,0", "0,1"]
+    states = {"trajectory": "1", "time": [0.0, 0.5], "node": "a", "state": ["0,1", "1,0"]}
+    am.Trajectories.from_frame(pd.DataFrame(states), end=1.0).save(tmp_path / "p.csv")
+    assert am.Trajectories.load(tmp_path / "p.csv").states == {"a": ("0,1", "1,0")}
+
+
+def test_a_column_may_be_called_as_workbooks_begin(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "PKA,PKC,time\n0,1,0\n1,0,1\n")
+    assert invoke("check", path).exit_code == 0
+    path.write_bytes(b"PK\x03\x04\x14")
+    with pytest.raises(am.errors.DataError, match="Excel"):
+        am.Observations.from_csv(path)
 
 
 @pytest.fixture

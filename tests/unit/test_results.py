@@ -277,11 +277,11 @@ def test_versions_name_what_numbers_depend_on() -> None:
 def test_of_likelihoods_the_likeliest_state_counts_as_measured() -> None:
     table = pd.DataFrame(
         {
-            "time": [0.0, 1.0, 0.0],
-            "node": ["a", "a", "b"],
-            "p_lo": [0.9, 0.2, np.nan],
-            "p_hi": [0.1, 0.7, np.nan],
-            "value": [np.nan, np.nan, 3.5],
+            "time": [0.0, 1.0, 2.0, 0.0],
+            "node": ["a", "a", "a", "b"],
+            "p_lo": [0.9, 0.2, 0.5, np.nan],
+            "p_hi": [0.1, 0.7, 0.5, np.nan],
+            "value": [np.nan, np.nan, np.nan, 3.5],
         }
     )
     seen = am.Observations.from_frame(table, kind="long")

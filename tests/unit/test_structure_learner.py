@@ -309,6 +309,20 @@ def test_every_node_gets_its_fewest_parents(search: str) -> None:
     assert learner.converged_
 
 
+def test_screening_keeps_as_many_candidates_as_a_node_needs(paths: am.Trajectories) -> None:
+    noise = am.Gaussian((-1, 1), 0.3)
+    network = am.glauber("cycle:5")
+    seen = am.observe(
+        am.simulate(network, 6, duration=4.0, seed=3), noise, n_observations=6, seed=4
+    )
+    options = {"min_parents": 2, "n_candidates": 1, "search": "screened", "n_jobs": 1}
+    for learner in (
+        am.StructureLearner(noise, **options).fit(seen),
+        am.StructureLearner(**options).fit(paths),
+    ):
+        assert {len(parents) for parents in learner.family_scores_["parents"]} == {2}
+
+
 def test_exogenous_nodes_have_no_parents_and_no_rates(paths: am.Trajectories) -> None:
     learner = am.StructureLearner(exogenous=["ant"], n_jobs=1).fit(paths)
     assert learner.network_.exogenous == {"ant"}

@@ -116,6 +116,8 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     summary = summarise(data, options.max_parents, options.exogenous)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
+    if options.refine_emissions:
+        decisions.append(_about_refining(emission))
     for line in decisions:
         console.say(line)
     for warning in summary["warnings"]:
@@ -167,6 +169,12 @@ def _read(
         choice.states or None,
         [*decisions, *choice.decisions],
     )
+
+
+def _about_refining(emission: Any) -> str:
+    if any(one.learn for one in dict(emission or {}).values()):
+        return "Emissions are fitted once more on the graph found (--refine-emissions)."
+    return "No emission is learned, so --refine-emissions changes nothing."
 
 
 def make_learner(

@@ -53,9 +53,11 @@ def model_decisions(
             "node are scored (--candidates, --search exhaustive)"
         )
     parent = "parent" if most == 1 else "parents"
-    least = f"At least {options.min_parents} and at most" if options.min_parents else "At most"
+    limits, flags = f"At most {most} {parent}", "--max-parents"
+    if options.min_parents:
+        limits, flags = f"{options.min_parents} to {most} {parent}", "--min-parents, --max-parents"
     lines = [
-        f"{least} {most} {parent} of a node (--max-parents); {search}."
+        f"{limits} of a node ({flags}); {search}."
         if most > 0
         else "No node may have a parent (--max-parents)."
     ]

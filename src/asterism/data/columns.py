@@ -147,7 +147,7 @@ def _is_date(value: Any) -> bool:
     """Whether a cell is a date or the text of one."""
     if isinstance(value, str):
         return _DATE.match(value.strip()) is not None
-    return hasattr(value, "isoformat") and not hasattr(value, "total_seconds")
+    return hasattr(value, "isoformat") and hasattr(value, "year")
 
 
 def times(

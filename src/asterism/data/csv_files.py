@@ -24,18 +24,26 @@ if TYPE_CHECKING:
     from asterism.data.validate import Problem
 
 FORMAT = "asterism-observations"
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
+#: how zip archives begin, and so workbooks
+WORKBOOK = b"PK\x03\x04"
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
 
 
 def read_text_table(path: str | Path) -> pd.DataFrame:
     """A table of text cells, separated by commas, semicolons or tabs; BOM and CRLF are fine.
 
-    Numbers may be written with a decimal comma, in quotes where commas separate the columns.
+    In files separated by semicolons or tabs, numbers may be written with a decimal comma.
     Duplicate column names are kept, so that they can be reported.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        content = Path(path).read_bytes()
+        if content.startswith(WORKBOOK):
+            raise DataError(
+                f"{str(path)!r} is no text but a zip archive, as workbooks of Excel are; save the "
+                "sheet as CSV UTF-8."
+            )
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"there is no file {str(path)!r}") from None
     except UnicodeDecodeError as error:
@@ -62,30 +70,36 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
                 f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
             )
     body = [[cell.strip() for cell in row[: len(names)]] for row in table[1:]]
-    if any(_DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
-        body = _with_points(body, separator)
+    if separator != "," and any(_DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
+        body = [
+            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
+        ]
     frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
     frame.columns = pd.Index(names)
     return frame
 
 
-def _with_points(body: list[list[str]], separator: str) -> list[list[str]]:
-    """Decimal commas as points.
+def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:
+    """Decimal commas as points, in columns that hold no text with other commas.
 
-    Where commas separate the columns too, only in columns that hold such numbers and no text with
-    other commas; 1,200 may be a thousand and stays text unless a neighbour settles it.
+    Columns called ``names`` hold no numbers and stay as they are. 1,200 may be a thousand: it is
+    refused unless a neighbour settles it.
     """
-    if separator != ",":
-        return [
-            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
-        ]
-    columns = [list(column) for column in zip(*body)]
-    for column in columns:
-        with_comma = [c for c in column if "," in c]
-        is_decimal = all(_DECIMAL_COMMA.fullmatch(c) for c in with_comma)
-        if is_decimal and not all(_THOUSANDS.fullmatch(c) for c in with_comma):
-            column[:] = [c.replace(",", ".") for c in column]
-    return [list(row) for row in zip(*columns)]
+    frame = frame.copy()
+    for place, name in enumerate(frame.columns):
+        cells = frame.iloc[:, place]
+        with_comma = [c for c in cells if "," in c]
+        if name in names or not with_comma:
+            continue
+        if not all(_DECIMAL_COMMA.fullmatch(c) for c in with_comma):
+            continue
+        if all(_THOUSANDS.fullmatch(c) for c in with_comma):
+            raise DataError(
+                f"column {name!r}: {with_comma[0]!r} may be a thousand or a decimal; write it "
+                "without a comma, or list the column in labels= if it holds names of states"
+            )
+        frame.isetitem(place, [c.replace(",", ".") for c in cells])
+    return frame
 
 
 def side_file(path: str | Path, ending: str) -> Path:
@@ -189,7 +203,11 @@ def _gather(
         side = side_file(path, f"{table}.csv")
         if side.exists():
             settings[table] = read_text_table(side)
-    return read_text_table(path), {**settings, **options}, names
+    frame, settings = read_text_table(path), {**settings, **options}
+    if meta is None:  # else it was written with points
+        no_numbers = {settings.get("trajectory", "trajectory"), settings.get("node", "node")}
+        frame = _with_points(frame, no_numbers | set(settings.get("labels", ())))
+    return frame, settings, names
 
 
 def _renamed(observations: Observations, names: list[Any]) -> Observations:

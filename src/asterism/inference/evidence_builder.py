@@ -54,14 +54,29 @@ def split_emissions(emission: Any, observations: Observations) -> tuple[Any, dic
     joint: dict[str, Joint] = {}
     by_node: dict[str, Any] = {}
     for_all: list[Any] = []
+
+    def add_joint(column: str, measurement: Joint) -> None:
+        if column in joint:
+            raise ModelError(
+                f"Two joint measurements read the column {column!r}; give each a column= of its "
+                "own."
+            )
+        if column not in observations.measurements:
+            listed = ", ".join(map(repr, observations.measurements))
+            raise DataError(
+                f"The joint measurement of {', '.join(measurement.nodes)} reads the column "
+                f"{column!r}, which the data do not have; there are {listed}."
+            )
+        joint[column] = measurement
+
     for member in members:
         if isinstance(member, Joint):
-            joint[member.column] = member
+            add_joint(member.column, member)
         elif isinstance(member, Mapping):
             for name, value in member.items():
                 if isinstance(value, Joint):
                     named = str(name) in observations.measurements
-                    joint[str(name) if named else value.column] = value
+                    add_joint(str(name) if named else value.column, value)
                 else:
                     by_node[str(name)] = value
         elif member is not None:
@@ -75,13 +90,12 @@ def split_emissions(emission: Any, observations: Observations) -> tuple[Any, dic
 
 
 def with_joint_by_column(emission: Any, observations: Observations) -> Any:
-    """Joint measurements beside the emissions of single nodes in one dictionary, by their columns.
-
-    Without any, the emissions as they were given.
-    """
+    """One emission, or a dictionary of them by node, with joint measurements by their columns."""
+    if emission is None:
+        return None
     single, joint = split_emissions(emission, observations)
     if not joint:
-        return emission
+        return single
     if not isinstance(single, Mapping):
         single = {n: single for n in observations.measurements if n not in joint}
     return {**single, **joint}

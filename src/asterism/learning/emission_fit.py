@@ -114,11 +114,19 @@ def coordinates(emission: Emission, learned: LearnedNode) -> FloatArray:
 
 
 def distance(one: Emission, other: Emission, learned: LearnedNode) -> float:
-    """The largest difference of two emissions of a kind; means of a Gaussian in its scales."""
-    apart = np.abs(coordinates(other, learned) - coordinates(one, learned))
+    """The largest difference of two emissions of a kind; means of a Gaussian in its scales.
+
+    Of kinds that this file does not know, the largest difference in the logarithm of a likelihood.
+    """
+    before, after = coordinates(one, learned), coordinates(other, learned)
+    if not len(before):
+        before, after = (e.log_likelihood(learned.values, learned.states) for e in (one, other))
+        possible = np.isfinite(before) & np.isfinite(after)
+        return float(np.abs(after[possible] - before[possible]).max(initial=0.0))
+    apart = np.abs(after - before)
     if isinstance(one, Gaussian):
         apart[: len(learned.states)] /= np.asarray(one.scale, dtype=np.float64)
-    return float(apart.max(initial=0.0))
+    return float(apart.max())
 
 
 def at_coordinates(emission: Emission, vector: FloatArray, learned: LearnedNode) -> Emission:

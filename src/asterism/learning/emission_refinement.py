@@ -8,7 +8,7 @@ expected log-likelihood of the measurements, and nothing else in the score depen
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from asterism.data.observations import Observations
@@ -31,22 +31,34 @@ if TYPE_CHECKING:
 
 #: the largest change, in scales of a measurement, that ends the alternation
 _TOLERANCE = 1e-3
-_MAX_STEPS = 50
+_MAX_STEPS = 300
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Emissions fitted on a graph."""
+
+    task: SearchTask
+    """With these emissions."""
+    solution: GraphSolution
+    """Of the graph, with these emissions."""
+    settled: bool
 
 
 def refine_emissions(
     task: SearchTask, solution: GraphSolution, observations: Observations
-) -> tuple[SearchTask, GraphSolution]:
-    """The task with emissions fitted on the graph of ``solution``, and its solution with them.
+) -> Refinement | None:
+    """Fit emissions on the graph of ``solution``; None if there is nothing to learn.
 
-    Without anything to learn both come back as they are. The scorer's likelihoods change in place.
+    The scorer's likelihoods change in place.
     """
     network = task.lone.template.network
     single, joint = split_emissions(task.lone.emission, observations)
     emissions = started_emissions(network, observations, single)
     nodes = learned_nodes(network, observations, emissions, task.lone.evidence)
     if not nodes:
-        return task, solution
+        return None
+    settled = False
     scorer = task.scorer
     task.progress.start(_MAX_STEPS, "fitting emissions on the graph")
     for _ in range(_MAX_STEPS):
@@ -61,11 +73,12 @@ def refine_emissions(
             solution.parents, solution, task.settings.n_jobs if task.screened else None
         )
         task.progress.advance()
-        if moved < _TOLERANCE:
+        settled = moved < _TOLERANCE
+        if settled:
             break
     task.progress.finish()
     lone = replace(task.lone, emission={**emissions, **joint}, evidence=scorer.evidence)
-    return replace(task, lone=lone, scorer=scorer), solution
+    return Refinement(replace(task, lone=lone, scorer=scorer), solution, settled)
 
 
 def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray:

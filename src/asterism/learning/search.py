@@ -84,6 +84,8 @@ class SearchState:
     settled: bool = False
     unconverged: int = 0
     """Solves of the last sweep that hit the iteration limit."""
+    complaint: str = ""
+    """What besides sweeps and solves has not settled."""
 
 
 def _with_joint_by_column(
@@ -180,10 +182,14 @@ def _go_on_refining(
 ) -> tuple[SearchTask, SearchState]:
     """Fit emissions on the graph and search on from there, until the graph stays."""
     for number in range(1, MAX_ROUNDS + 1):
-        task, solution = refine_emissions(task, state.solution, observations)
-        task = replace(task, round=number)
+        refined = refine_emissions(task, state.solution, observations)
+        if refined is None:
+            return task, state
+        task = replace(refined.task, round=number)
         before = state
-        state = _search(task, solution)
+        state = _search(task, refined.solution)
+        if not refined.settled:
+            state.complaint = "the emissions were still changing when their fit was stopped"
         state.history = [
             *before.history,
             *({**row, "sweep": row["sweep"] + before.n_sweeps} for row in state.history),
@@ -191,7 +197,7 @@ def _go_on_refining(
         state.n_sweeps += before.n_sweeps
         if state.solution.parents == before.solution.parents:
             return task, state
-    state.settled = False
+    state.complaint = f"it still changed when emissions had been refined {MAX_ROUNDS} times"
     return task, state
 
 
@@ -337,6 +343,7 @@ def score_graph(
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
     solution = task.scorer.solve(parents)
-    if settings.refine_emissions:
-        task, solution = refine_emissions(task, solution, data)
+    refined = refine_emissions(task, solution, data) if settings.refine_emissions else None
+    if refined is not None:
+        task, solution = refined.task, refined.solution
     return total_score(task, solution)

@@ -41,7 +41,7 @@ def in_the_users_order(
         else:
             families.append(FamilyTable.from_pairs([((), 0.0)]))
         graph.append(tuple(sorted(int(renumber[m]) for m in solution.parents[n])))
-    settled = state.settled and state.unconverged == 0
+    settled = state.settled and state.unconverged == 0 and not state.complaint
     return SearchResult(
         nodes=tuple(order),
         states={n: tuple(task.lone.template.network.states[n]) for n in order},
@@ -69,6 +69,8 @@ def _stop_reason(task: SearchTask, state: SearchState) -> str:
             "solves of the last sweep hit their iteration limit: strong coupling; a stronger prior "
             "helps."
         )
+    if state.complaint:
+        return f"The graph stopped changing in {state.n_sweeps} sweeps, but {state.complaint}."
     return f"The graph stopped changing after {state.n_sweeps} sweeps."
 
 

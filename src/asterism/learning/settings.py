@@ -65,6 +65,10 @@ class StructureSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise ModelError(f"{name} must be a whole number ≥ 1, got {value!r}.")
+        if not isinstance(self.refine_emissions, bool | np.bool_):
+            raise ModelError(
+                f"refine_emissions is {self.refine_emissions!r}; valid are True, False."
+            )
         if not self.tolerance > 0.0:
             raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:

@@ -89,7 +89,7 @@ class StructurePrior:
             pool = np.intersect1d(pool, np.asarray(among, dtype=np.int64))
         required = self.required.get(child, ())
         return enumerate_families(
-            pool, int(self.max_parents[child]), required, self._at_least(child)
+            pool, int(self.max_parents[child]), required, self.at_least(child)
         )
 
     def n_families(self, child: int) -> int:
@@ -98,10 +98,11 @@ class StructurePrior:
             len(self.candidates(child)),
             int(self.max_parents[child]),
             len(self.required.get(child, ())),
-            self._at_least(child),
+            self.at_least(child),
         )
 
-    def _at_least(self, child: int) -> int:
+    def at_least(self, child: int) -> int:
+        """The fewest parents of ``child``."""
         return 0 if self.min_parents is None else int(self.min_parents[child])
 
     def log_prior(self, child: int, families: IntArray) -> FloatArray:

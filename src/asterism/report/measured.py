@@ -72,7 +72,7 @@ class Measurements:
 def measured_table(observations: Observations) -> pd.DataFrame | None:
     """Measurements as results keep them (trajectory, time, node, value); None if there are none.
 
-    Of likelihoods, the likeliest state counts as measured.
+    Of likelihoods, the likeliest state counts as measured; where there are two, nothing does.
     """
     if not observations.n_measurements:
         return None
@@ -81,7 +81,10 @@ def measured_table(observations: Observations) -> pd.DataFrame | None:
         if record.likelihood is not None:
             states = record.states or tuple(map(str, range(record.likelihood.shape[1])))
             likeliest = np.array(states, dtype=object)[record.likelihood.argmax(axis=1)]
+            highest = record.likelihood.max(axis=1, keepdims=True)
+            tells = (record.likelihood == highest).sum(axis=1) == 1
             record = replace(record, value=likeliest, likelihood=None, states=None)
+            record = record.take(np.flatnonzero(tells))
         kept[node] = record
     return replace(observations, measurements=kept).to_frame("long")
 
