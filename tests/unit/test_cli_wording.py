@@ -22,7 +22,7 @@ KEYWORD = re.compile(r"(?<![\w<{-])[a-z]+(?:_[a-z]+)+\b|(?<![\w<{-])(?!NODE=)[A-
 #: what a command cannot bring about: settings without a flag, or values that flags never take
 ONLY_IN_PYTHON = re.compile(
     "allowed_transitions|edge_log_odds|log_likelihood|max_iterations|grid_tolerance|rate_range|"
-    r"map=|n_nodes=|min_parents|trajectories=|outside='missing'|exact= must be|(ties|kind)=…|"
+    r"map=|n_nodes=|trajectories=|outside='missing'|exact= must be|(ties|kind)=…|"
     r"states= names|\binitial=\"fixed\"|from_frame\(table\)|\(n_s, S, S\)"
 )
 

@@ -26,6 +26,7 @@ FLAGS = {
     "max_sweeps": "--max-sweeps",
     "min_parents": "--min-parents",
     "random_state": "--seed",
+    "refine_emissions": "--refine-emissions",
     "time_step": "--time-step",
 }
 

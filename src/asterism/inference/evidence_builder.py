@@ -58,8 +58,7 @@ def split_emissions(emission: Any, observations: Observations) -> tuple[Any, dic
     def add_joint(column: str, measurement: Joint) -> None:
         if column in joint:
             raise ModelError(
-                f"Two joint measurements read the column {column!r}; give each a column= of its "
-                "own."
+                f"Two joint measurements read the column {column!r}; give each a column of its own."
             )
         if column not in observations.measurements:
             listed = ", ".join(map(repr, observations.measurements))
