@@ -87,10 +87,10 @@ def test_the_input_is_sent_again_when_nobody_has_it_any_more(cluster):
         kill_when_busy(client, first)
         cluster()
 
-    with Client(scheduler_file=cluster.file) as client:
+    with Client(scheduler_file=cluster.file, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)
         replacer = threading.Thread(target=replace_worker)
-        with joblib.parallel_config(backend="dask"):
+        with joblib.parallel_config(backend="dask", client=client):
             replacer.start()
             found = list(map_tasks(slow_sum, np.arange(5), [(i,) for i in range(20)], 1, Silent()))
         replacer.join()
@@ -101,10 +101,10 @@ def test_the_input_is_sent_again_when_nobody_has_it_any_more(cluster):
 def test_no_worker_left_is_said(cluster, monkeypatch):
     monkeypatch.setattr("asterism.learning.parallel.PATIENCE", 2.0)
     worker = cluster()
-    with Client(scheduler_file=cluster.file) as client:
+    with Client(scheduler_file=cluster.file, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)
         killer = threading.Thread(target=kill_when_busy, args=(client, worker))
-        with joblib.parallel_config(backend="dask"):
+        with joblib.parallel_config(backend="dask", client=client):
             killer.start()
             with pytest.raises(ConnectionError, match="All Dask workers were lost"):
                 list(map_tasks(slow_sum, np.arange(5), [(i,) for i in range(20)], 1, Silent()))

@@ -292,3 +292,11 @@ def test_of_likelihoods_the_likeliest_state_counts_as_measured() -> None:
         ["a", 1.0, "hi"],
         ["b", 0.0, 3.5],
     ]
+
+
+def test_results_are_written_when_a_cluster_is_gone(tmp_path: Path) -> None:
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    with dask.config.set(scheduler="dask.distributed"):  # as a client leaves it that died
+        save_run(example_run(), tmp_path / "RUN")
+        assert load(tmp_path / "RUN").posterior is not None

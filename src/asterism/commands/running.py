@@ -64,7 +64,8 @@ def on_cluster(address: str | None, screened: bool, console: Console) -> Iterato
     except ImportError:
         raise Refused("--scheduler needs dask: pip install 'asterism[dask]'.") from None
     try:
-        client = Client(address, timeout=PATIENCE)  # type: ignore[no-untyped-call]
+        # not everybody's: what else dask is asked for must not depend on this cluster
+        client = Client(address, timeout=PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise Refused(f"No scheduler answers at {address!r}: {error}") from None
     with client:
@@ -79,5 +80,5 @@ def on_cluster(address: str | None, screened: bool, console: Console) -> Iterato
                 "Only a screened search is shared among workers, and this one is not: it runs on "
                 "this machine (--search screened would run on the cluster)."
             )
-        with joblib.parallel_config(backend="dask"):
+        with joblib.parallel_config(backend="dask", client=client):
             yield

@@ -11,6 +11,9 @@ from __future__ import annotations
 import json
 import logging
 import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,11 +181,24 @@ def _write_posterior(path: Path, posterior: xarray.Dataset) -> list[str]:
     notices = earlier + notices
     data = courses.to_dataset(kept, notices)
     encoding = {"probability": {"zlib": True, "complevel": 4}}
-    write_atomically(
-        path,
-        lambda temporary: data.to_netcdf(temporary, engine="h5netcdf", encoding=encoding),
-    )
+
+    def write(temporary: Path) -> None:
+        with _without_cluster():
+            data.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
+
+    write_atomically(path, write)
     return notices
+
+
+@contextmanager
+def _without_cluster() -> Iterator[None]:
+    """xarray asks dask how to write even plain arrays, and a cluster may be gone by now."""
+    dask: Any = sys.modules.get("dask")
+    if dask is None:
+        yield
+        return
+    with dask.config.set(scheduler="synchronous"):
+        yield
 
 
 def _write_graphml(path: Path, run: Run) -> None:
