@@ -6,6 +6,7 @@ imported before a command needs it, so that ``--help`` and shell completion answ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,12 @@ def demo(**options: Any) -> int:
 @main.command(short_help="Name everything that is wrong with a table.")
 @o.table_options
 @o.max_parents_option("Parents that are to be learned: are there enough measurements for them?")
+@o.several_names("--exogenous", "Nodes whose course is given: nothing is learned about them.")
 @o.config_option
 @o.json_option
-def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) -> int:
+def check(
+    max_parents: int, exogenous: Sequence[str], as_json: bool, config: Path | None, **table: Any
+) -> int:
     """Name everything that is wrong with a table, and say what is in it.
 
     \b
@@ -64,7 +68,7 @@ def check(max_parents: int, as_json: bool, config: Path | None, **table: Any) ->
     from asterism.commands.check import CheckOptions, run
     from asterism.commands.tables import TableOptions
 
-    return run(CheckOptions(TableOptions(**table), max_parents, as_json))
+    return run(CheckOptions(TableOptions(**table), max_parents, exogenous, as_json))
 
 
 @main.command(short_help="Learn a network with a probability on every edge.")

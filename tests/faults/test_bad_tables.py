@@ -50,6 +50,11 @@ def changed(column: str, row: int, value: object) -> pd.DataFrame:
         (pd.DataFrame(good()).iloc[:0], {}, (None, None, None, "empty")),
         (pd.DataFrame(good()).drop(columns="time"), {}, (None, None, None, "no time column")),
         (pd.DataFrame(good())[["trajectory", "time"]], {}, (None, None, None, "no column of")),
+        (
+            pd.DataFrame(good()),
+            {"trajectory": "replicat", "sort": True},
+            (None, None, None, "no column 'replicat' that names trajectories; the columns are"),
+        ),
         (pd.DataFrame(good()), {"exact": "sure"}, (None, None, None, "names no column")),
         (pd.DataFrame(good()), {"exact": [True]}, (None, None, None, "4 rows")),
         (pd.DataFrame(good()), {"exact": "A"}, ("any", None, "A", "not a flag")),

@@ -53,10 +53,27 @@ def test_flags_win_over_the_file_and_all_are_recorded(paths_file: Path, tmp_path
     assert [(e["parent"], e["child"]) for e in summary["edges"] if e["in_graph"]] == [("A", "B")]
 
 
+def test_a_list_of_settings_may_be_a_string_as_after_a_flag(
+    paths_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "c.toml").write_text('[learn]\nforbidden = "A->B"\nnodes = "A,B"\n')
+    result = invoke("learn", paths_file, "-o", tmp_path / "R", "--config", tmp_path / "c.toml")
+    assert result.exit_code == 0, result.output
+    assert "Nodes: 'A', 'B', as asked" in result.stderr
+
+
+def test_limits_that_exclude_each_other_are_a_usage_error(paths_file: Path, tmp_path: Path) -> None:
+    limits = ("--min-parents", 2, "--max-parents", 1)
+    result = invoke("learn", paths_file, "-o", tmp_path / "R", *limits)
+    assert result.exit_code == 2
+    assert "--min-parents 2 is more than --max-parents 1" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max-parnets = 1", "max_parnets, unknown to asterism learn"),
+        ("max-parnets = 1", "max_parnets (perhaps max-parents), unknown to asterism learn"),
+        ("[lern]\nseed = 1", "a table [lern], which is no command; the commands are"),
         ("max-parents = [", "not a TOML file"),
         ('max-parents = "many"', "not a valid integer"),
         ('learn = "x"', "must be a table"),

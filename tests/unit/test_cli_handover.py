@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import asterism as am
 from asterism.commands.emissions import as_flag, parse_emission
-from asterism.model.emissions import Categorical, Gaussian, Poisson
+from asterism.model.emissions import Categorical, Gaussian, Poisson, emission_from_dict
 from tests.command_line import invoke
 
 
@@ -35,13 +36,13 @@ def test_warnings_about_the_data_stay_with_the_results(run: Path) -> None:
 
 def test_infer_reads_measurements_as_learn_did(run: Path) -> None:
     network = run / "RUN" / "network.json"
-    flags = json.loads((run / "RUN" / "run.json").read_text())["emission_flags"]
-    assert set(flags) == {"0", "1", "2"}
+    record = json.loads((run / "RUN" / "run.json").read_text())
+    assert set(record["emissions"]) == {"0", "1", "2"}
     same = invoke("infer", run / "data.csv", "--network", network, "-o", run / "SAME")
     assert same.exit_code == 0, same.output
     assert "As learned with the network (--emission), gaussian:" in same.stderr
     used = json.loads((run / "SAME" / "run.json").read_text())["emission"]
-    assert used == {node: repr(parse_emission(flag, 2)) for node, flag in flags.items()}
+    assert used == record["emission"]
     other = invoke(
         *("infer", run / "data.csv", "--network", network, "-o", run / "OTHER"),
         *("--emission", "gaussian:-1,1:0.3"),
@@ -53,7 +54,7 @@ def test_infer_reads_measurements_as_learn_did(run: Path) -> None:
 def test_a_network_without_a_run_beside_it_is_as_before(run: Path, tmp_path: Path) -> None:
     alone = tmp_path / "network.json"
     alone.write_bytes((run / "RUN" / "network.json").read_bytes())
-    for content in (None, "{not json", "[1, 2]", '{"emission_flags": [1]}', '{"a": 1}'):
+    for content in (None, "{not json", "[1, 2]", '{"emissions": [1]}', '{"a": 1}'):
         if content is not None:
             (tmp_path / "run.json").write_text(content)
         result = invoke(
@@ -61,6 +62,59 @@ def test_a_network_without_a_run_beside_it_is_as_before(run: Path, tmp_path: Pat
         )
         assert result.exit_code == 0, result.output
         assert "As learned" not in result.stderr
+
+
+@pytest.fixture(scope="module")
+def patients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Labels, some of which are wrong."""
+    network = am.glauber({"heart": [], "kidney": ["heart"]}, b=1.5)
+    wrong = am.Categorical([[0.9, 0.1], [0.1, 0.9]])
+    paths = am.simulate(network, 20, duration=6.0, seed=1)
+    path = tmp_path_factory.mktemp("patients") / "visits.csv"
+    am.observe(paths, wrong, n_observations=8, seed=2).to_csv(path)
+    return path
+
+
+def test_labels_that_may_be_wrong_stay_so(patients: Path, tmp_path: Path) -> None:
+    result = invoke("learn", patients, "-o", tmp_path / "RUN", "--emission", "categorical")
+    assert result.exit_code == 0, result.output
+    found = invoke(
+        *("infer", patients, "--network", tmp_path / "RUN" / "network.json"),
+        *("-o", tmp_path / "INF", "--json"),
+    )
+    assert "As learned with the network (--emission), categorical" in found.stderr
+    used = json.loads((tmp_path / "RUN" / "run.json").read_text())["emissions"]
+    emission = {node: emission_from_dict(one) for node, one in used.items()}
+    assert emission["heart"].confusion[0][1] > 0.01
+    network = am.Network.load(tmp_path / "RUN" / "network.json")
+    again = am.infer(network, am.Observations.from_csv(patients), emission)
+    assert json.loads(found.stdout)["log_evidence"] == pytest.approx(again.log_evidence)
+
+
+@pytest.mark.parametrize("one_for_all", [True, False])
+def test_infer_reads_what_a_learner_saved(run: Path, tmp_path: Path, one_for_all: bool) -> None:
+    noise = am.Gaussian((-1, 1), 0.3)
+    emission = noise if one_for_all else dict.fromkeys("012", noise)
+    data = am.Observations.from_csv(run / "data.csv")
+    learner = am.StructureLearner(emission, max_parents=1, n_jobs=1).fit(data)
+    learner.save(tmp_path / "RUN")
+    found = invoke(
+        *("infer", run / "data.csv", "--network", tmp_path / "RUN" / "network.json"),
+        *("-o", tmp_path / "INF", "--json"),
+    )
+    assert "As learned with the network (--emission), gaussian:-1,1:0.3" in found.stderr
+    expected = am.infer(learner.network_, data, emission).log_evidence
+    assert json.loads(found.stdout)["log_evidence"] == pytest.approx(expected)
+
+
+def test_check_and_learn_refuse_states_that_exclude_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("time,a,b\n0,x,u\n1,x,v\n1,y,v\n2,y,u\n")
+    checked = invoke("check", path)
+    assert checked.exit_code == 3
+    assert "Error: Node 'a' has two different states at time 1" in checked.stdout
+    assert json.loads(invoke("check", path, "--json").stdout)["ok"] is False
+    assert invoke("learn", path, "-o", tmp_path / "RUN").exit_code == 3
 
 
 def test_flags_give_the_emission_back() -> None:

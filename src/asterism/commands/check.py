@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ SHOWN = 200
 class CheckOptions:
     table: TableOptions
     max_parents: int = 2
+    exogenous: Sequence[str] = ()
     as_json: bool = False
 
 
@@ -32,15 +34,16 @@ def run(options: CheckOptions) -> int:
     errors = [p for p in table.problems if p.severity == "error"]
     summary: dict[str, Any] = {}
     if table.data is not None:
-        summary = summarise(table.data, options.max_parents)
+        summary = summarise(table.data, options.max_parents, options.exogenous)
         summary["warnings"] += [in_flags(str(p)) for p in table.problems if p.severity != "error"]
     how, is_empty = _how_learn_would_read(table)
     decisions = [*table.decisions, *how]
     is_empty = is_empty and not errors
+    clashes: list[str] = summary.get("clashes", [])
     if options.as_json:
         content = {
             "data": str(options.table.data),
-            "ok": not errors and not is_empty,
+            "ok": not (errors or clashes or is_empty),
             "nothing_to_learn_from": is_empty,
             "problems": [
                 {
@@ -64,12 +67,14 @@ def run(options: CheckOptions) -> int:
             click.echo(f"Warning: {warning}")
         for problem in errors[:SHOWN]:
             click.echo(f"Error: {in_flags(str(problem))}")
+        for clash in clashes[:SHOWN]:
+            click.echo(f"Error: {clash}")
         if len(errors) > SHOWN:
             click.echo(f"… and {len(errors) - SHOWN:,} more; --json lists them all.")
         if is_empty:
             click.echo(f"Error: {NOTHING}")
-        click.echo(_verdict(len(errors), is_empty))
-    return exits.BAD_DATA if errors or is_empty else exits.OK
+        click.echo(_verdict(len(errors) + len(clashes), is_empty))
+    return exits.BAD_DATA if errors or clashes or is_empty else exits.OK
 
 
 def _how_learn_would_read(table: Table) -> tuple[list[str], bool]:

@@ -6,6 +6,7 @@ table named after the command; flags on the command line win.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -44,10 +45,23 @@ def read_config(context: click.Context, _: click.Parameter, path: Path | None) -
     values = {flags.get(key) or key: value for key, value in values.items()}
     unknown = sorted(set(values) - known - {"data"})
     if unknown:
-        valid = ", ".join(sorted(str(name).replace("_", "-") for name in known))
+        names = {to: flag.replace("_", "-") for flag, to in flags.items() if len(flag) > 1}
+        valid = sorted(names[name] for name in known)
+        tables = [key for key in unknown if isinstance(values[key], dict)]
+        if tables:
+            raise Refused(
+                f"{str(path)!r} has a table [{tables[0]}], which is no command; the commands are "
+                f"{', '.join(commands)}."
+            )
+        near = get_close_matches(unknown[0].replace("_", "-"), valid, 1)
+        hint = f" (perhaps {near[0]})" if near else ""
         raise Refused(
-            f"{str(path)!r} sets {', '.join(unknown)}, unknown to asterism {context.info_name}; "
-            f"it may set {valid}."
+            f"{str(path)!r} sets {', '.join(unknown)}{hint}, unknown to asterism "
+            f"{context.info_name}; it may set {', '.join(valid)}."
         )
+    several = {p.name for p in context.command.params if getattr(p, "multiple", False)}
+    for key in several & set(values):
+        if isinstance(values[key], str):  # as after the flag
+            values[key] = [values[key]]
     context.default_map = {**(context.default_map or {}), **values}
     return path

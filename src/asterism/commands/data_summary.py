@@ -72,6 +72,9 @@ def summarise(
         "last_time": float(data.end.max()) if data.n_trajectories else None,
         "typical_gap": float(np.median(gaps)) if len(gaps) else None,
         "warnings": _warnings(data, max_parents, exogenous),
+        "clashes": [
+            line for node, record in data.measurements.items() if (line := _clash(node, record))
+        ],
     }
 
 
@@ -165,7 +168,6 @@ def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) 
             "Every trajectory has measurements at a single time only: nothing can be learned from "
             "them about what changes (do the rows of one trajectory share its name?)."
         )
-    found += [line for node, record in data.measurements.items() if (line := _clash(node, record))]
     if data.n_measurements and len(data.nodes) < 2:
         found.append("There is only one node, so there are no edges to learn.")
     return found

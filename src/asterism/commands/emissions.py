@@ -67,12 +67,12 @@ def choose_emissions(
     n_states: int = 2,
     keep: Sequence[str] = (),
     known_states: Mapping[str, Sequence[Any]] | None = None,
-    whose_words: str = "As asked",
+    learned: Mapping[str, Any] | None = None,
 ) -> Choice:
     """One emission per node; columns without information are left out unless in ``keep``.
 
     ``known_states`` are those of a given network: values that are among them are states.
-    ``whose_words`` begins the sentence about what the specifications brought about.
+    ``learned`` are emissions that came with that network.
     """
     measured = observations.measurements
     everywhere, by_node = _asked(specifications, list(measured))
@@ -82,6 +82,11 @@ def choose_emissions(
     for node, record in measured.items():
         asked = by_node.get(node, everywhere)
         known = None if known_states is None else known_states.get(node)
+        if learned is not None and node in learned:
+            emission[node] = learned[node]
+            how = as_flag(learned[node]) or type(learned[node]).__name__.lower()
+            groups.setdefault(f"As learned with the network (--emission), {how}", []).append(node)
+            continue
         kind = asked or _guess(record, known)
         if kind.startswith("left out"):
             if node not in keep and known is None:
@@ -93,7 +98,7 @@ def choose_emissions(
         if not isinstance(emission[node], Exact | Categorical | Likelihood):
             states[node] = hidden_names(emission[node].n_states or size)
         flags = "--states, --emission" if known is None else "--emission"
-        words = f"{whose_words}, {kind}" if asked else _in_words(emission[node], size, flags)
+        words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
         groups.setdefault(words, []).append(node)
     decisions = [
         f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()

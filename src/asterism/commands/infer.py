@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_t
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import AsterismError, DataError
 from asterism.model.network import Network
 
 
@@ -135,26 +136,26 @@ def _read(
     if unseen:
         decisions.append(f"Never measured: {listed(unseen)}.")
     data = only_nodes(data, ours)
-    learned = {} if options.emission else learned_emissions(options.network)
-    specifications = options.emission or [
-        f"{node}={flag}" for node, flag in learned.items() if node in data.measurements
-    ]
-    choice = choose_emissions(
-        data,
-        specifications,
-        known_states=network.states,
-        whose_words="As learned with the network (--emission)" if learned else "As asked",
-    )
+    learned = {} if options.emission else learned_emissions(options.network, ours)
+    choice = choose_emissions(data, options.emission, known_states=network.states, learned=learned)
     return data, choice.emission, [*decisions, *choice.decisions]
 
 
-def learned_emissions(network: Path) -> dict[str, str]:
-    """The emissions that ``learn`` wrote beside a network, in the words of the flag."""
+def learned_emissions(network: Path, nodes: Sequence[str]) -> dict[str, Any]:
+    """The emissions that ``learn``, or a learner's ``save``, wrote beside a network."""
+    from asterism.model.emissions import emission_from_dict
+
     record = network.parent / "run.json"
     if network.name != "network.json" or not record.is_file():
         return {}
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))["emission_flags"]
-        return {str(node): str(flag) for node, flag in found.items()}
+        content = json.loads(record.read_text(encoding="utf-8"))
+        found = content.get("emissions") or content["emission"]
+        written = dict.fromkeys(nodes, found) if "kind" in found else found
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # another program's, or an older one's
+        return {}  # another program's
+    result = {}
+    for node in nodes:
+        with suppress(AsterismError, AttributeError, KeyError, TypeError, ValueError):
+            result[node] = emission_from_dict(written[node])
+    return result

@@ -16,7 +16,6 @@ from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.emissions import (
     NOTHING,
-    as_flag,
     choose_emissions,
     nothing_to_learn_from,
 )
@@ -113,7 +112,13 @@ def learn(options: LearnOptions, console: Console) -> Learned:
         for end in edge:
             if end not in nodes:
                 raise DataError(f"--truth names {end!r}, which is not a node of the table.")
+    if options.min_parents > options.max_parents:
+        raise Refused(
+            f"--min-parents {options.min_parents} is more than --max-parents "
+            f"{options.max_parents}; lower the first or raise the second."
+        )
     summary = summarise(data, options.max_parents, options.exogenous)
+    summary["warnings"] += summary.get("clashes", [])
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -258,15 +263,9 @@ def _make_run(
             "data_hash": file_hash(options.table.data),
             "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},
             "emission": {str(k): repr(v) for k, v in dict(learner.emission_ or {}).items()},
-            "emission_flags": _emission_flags(learner.emission_),
+            "emissions": {str(k): v.to_dict() for k, v in dict(learner.emission_ or {}).items()},
         },
     )
-
-
-def _emission_flags(emission: Any) -> dict[str, str]:
-    """How each node was measured, for ``infer``; nodes whose emission no flag can tell are left."""
-    flags = {str(node): as_flag(one) for node, one in dict(emission or {}).items()}
-    return {node: flag for node, flag in flags.items() if flag is not None}
 
 
 def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -93,9 +93,8 @@ def _count_families(options: LearnOptions, data: Observations | Trajectories) ->
     """How many sets of parents there are."""
     from asterism.learning.structure_prior import structure_prior
 
-    nodes: dict[str, Any] = dict.fromkeys([*data.nodes, *options.exogenous])
     prior = structure_prior(
-        tuple(nodes),
+        tuple(data.nodes),
         options.max_parents,
         options.exogenous,
         options.required,

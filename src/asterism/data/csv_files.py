@@ -204,9 +204,10 @@ def _gather(
         if side.exists():
             settings[table] = read_text_table(side)
     frame, settings = read_text_table(path), {**settings, **options}
-    if meta is None:  # else it was written with points
+    labels = settings.get("labels") or ()
+    if meta is None and labels is not True:  # a side file says that we wrote points
         no_numbers = {settings.get("trajectory", "trajectory"), settings.get("node", "node")}
-        frame = _with_points(frame, no_numbers | set(settings.get("labels", ())))
+        frame = _with_points(frame, no_numbers | set(labels))
     return frame, settings, names
 
 

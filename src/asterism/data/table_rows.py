@@ -68,6 +68,12 @@ def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: 
         name = columns.names(raw)
         problems.add_rows(unnamed, "the trajectory is missing", rows=number, column=form.trajectory)
     else:
+        if form.trajectory != TableFormat.trajectory:  # somebody named it
+            listed = ", ".join(repr(str(c)) for c in frame.columns[:8])
+            problems.add(
+                f"there is no column {form.trajectory!r} that names trajectories; the columns are "
+                f"{listed}"
+            )
         unnamed = np.zeros(n_rows, dtype=np.bool_)
         name = np.zeros(n_rows, dtype=np.int64).astype(object)
     time = columns.times(

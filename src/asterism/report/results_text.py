@@ -13,7 +13,7 @@ Group = tuple[str, list[tuple[str, str]]]
 HIDDEN = frozenset(
     {
         *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
-        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emission_flags"),
+        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emissions"),
     }
 )
 
