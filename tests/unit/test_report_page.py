@@ -83,6 +83,17 @@ def test_summary_is_three_sentences_and_a_caution() -> None:
     assert "rather too sure" in said[2]
 
 
+def test_required_edges_are_no_findings() -> None:
+    run = example_run()
+    surest = run.edge_table.iloc[0]
+    edge = (str(surest["parent"]), str(surest["child"]))
+    for required in ([edge], (list(edge),)):
+        run.run["settings"] = {"required": required}
+        assert f"{edge[0]} → {edge[1]} (required" in sentences(run)[1]
+    run.run["settings"] = {"required": "a graph"}
+    assert "required" not in sentences(run)[1]
+
+
 def test_complete_paths_need_no_caution_about_the_rest_of_the_graph() -> None:
     run = example_run()
     run.run["complete"] = True

@@ -83,7 +83,17 @@ def _described(run: Run, row: pd.Series) -> str:
     if kind in (RAISES, LOWERS):
         orders = dict.fromkeys(filter(None, (_order(run, parent), _order(run, child))))
         note = f", {kind}" + (f" with {' and '.join(orders)}" if orders else "")
-    return f"{parent} → {child} ({probability_text(row['probability'])}{note})"
+    sure = "required" if [parent, child] in _required(run) else probability_text(row["probability"])
+    return f"{parent} → {child} ({sure}{note})"
+
+
+def _required(run: Run) -> list[list[str]]:
+    """Edges that were not found but demanded; what is no list of pairs is not looked into."""
+    settings = run.run.get("settings")
+    required = settings.get("required") if isinstance(settings, dict) else None
+    if not isinstance(required, list | tuple):
+        return []
+    return [[str(end) for end in edge] for edge in required if isinstance(edge, list | tuple)]
 
 
 def _order(run: Run, node: str) -> str:
