@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from asterism.commands.column_guess import Columns, guess_columns, listed
-from asterism.data.csv_files import WORKBOOK, check_csv, read_meta
+from asterism.data.csv_files import check_csv, read_meta, refuse_workbook
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.data.validate import Problem
@@ -88,11 +88,7 @@ def read_header(path: Path) -> list[str]:
         raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
     if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{str(path)!r} is UTF-16 text; save it as CSV UTF-8.")
-    if beginning.startswith(WORKBOOK):
-        raise DataError(
-            f"{str(path)!r} is no text but a zip archive, as workbooks of Excel are; save the "
-            "sheet as CSV UTF-8."
-        )
+    refuse_workbook(path, beginning)
     if b"\0" in beginning:
         where = beginning.index(b"\0")
         raise DataError(f"{str(path)!r} is not a text file: byte {where} is zero.")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from asterism.data.validate import Problem
 
 FORMAT = "asterism-observations"
-#: how zip archives begin, and so workbooks
-WORKBOOK = b"PK\x03\x04"
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
 
@@ -38,11 +36,7 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
     """
     try:
         content = Path(path).read_bytes()
-        if content.startswith(WORKBOOK):
-            raise DataError(
-                f"{str(path)!r} is no text but a zip archive, as workbooks of Excel are; save the "
-                "sheet as CSV UTF-8."
-            )
+        refuse_workbook(path, content)
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"there is no file {str(path)!r}") from None
@@ -77,6 +71,15 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
     frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
     frame.columns = pd.Index(names)
     return frame
+
+
+def refuse_workbook(path: str | Path, beginning: bytes) -> None:
+    """Say what a workbook is before it is called unreadable text."""
+    if beginning.startswith(b"PK\x03\x04"):  # as all zip archives do
+        raise DataError(
+            f"{str(path)!r} is no text but a zip archive, as workbooks of Excel are; save the "
+            "sheet as CSV UTF-8."
+        )
 
 
 def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:

@@ -231,7 +231,7 @@ def _screen(
     """The candidates that score best as one more parent beside the required ones."""
     required = constraints.required.get(child, ())
     candidates = constraints.candidates(child)
-    n_candidates = max(n_candidates, constraints.at_least(child))
+    n_candidates = max(n_candidates, int(constraints.min_parents[child]))
     if len(candidates) - len(required) <= n_candidates:
         return candidates
     single = enumerate_families(candidates, len(required) + 1, required)[1:]

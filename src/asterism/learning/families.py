@@ -37,12 +37,11 @@ def enumerate_families(
     """
     fixed = np.unique(np.asarray(required, dtype=np.int64))
     free = np.setdiff1d(np.asarray(candidates, dtype=np.int64), fixed)
-    extra = min(max_parents - len(fixed), len(free))
-    if extra < 0:
+    if len(fixed) > max_parents:
         raise ModelError(
             f"{len(fixed)} required parents do not fit into max_parents={max_parents}."
         )
-    least = max(0, min(min_parents - len(fixed), extra))
+    least, extra = _numbers_of_free(len(free), len(fixed), min_parents, max_parents)
     chosen = _subsets(len(free), extra, least)
     rows = np.full((len(chosen), max(1, len(fixed) + extra)), NO_PARENT, dtype=np.int64)
     rows[:, : len(fixed)] = fixed
@@ -59,9 +58,16 @@ def count_families(
 ) -> int:
     """How many rows :func:`enumerate_families` gives; ``n_candidates`` includes the required."""
     free = n_candidates - n_required
-    extra = min(max_parents - n_required, free)
-    least = max(0, min(min_parents - n_required, extra))
-    return sum(math.comb(free, size) for size in range(least, extra + 1))
+    least, most = _numbers_of_free(free, n_required, min_parents, max_parents)
+    return sum(math.comb(free, size) for size in range(least, most + 1))
+
+
+def _numbers_of_free(
+    n_free: int, n_required: int, min_parents: int, max_parents: int
+) -> tuple[int, int]:
+    """How few and how many parents a family may have besides the required ones."""
+    most = min(max_parents - n_required, n_free)
+    return max(0, min(min_parents - n_required, most)), most
 
 
 def family_sizes(families: IntArray) -> IntArray:

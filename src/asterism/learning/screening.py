@@ -45,7 +45,7 @@ def screen(task: SearchTask, solution: GraphSolution) -> dict[int, IntArray]:
                 mine = gains[row, possible] + _single_prior(task, int(child), possible)
                 required = np.array(sorted(prior.required.get(int(child), ())), dtype=np.int64)
                 # ties are broken by the number of the node, i.e. by its name
-                enough = max(keep, prior.at_least(int(child)))
+                enough = max(keep, int(prior.min_parents[child]))
                 best = possible[np.argsort(-mine, kind="stable")[:enough]]
                 chosen[int(child)] = np.union1d(best, required)
             task.progress.advance(len(block))

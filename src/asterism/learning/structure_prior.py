@@ -40,7 +40,8 @@ class StructurePrior:
 
     nodes: tuple[str, ...]
     max_parents: IntArray
-    """(N,) zero for exogenous nodes."""
+    min_parents: IntArray
+    """Both (N,), zero for exogenous nodes."""
     exogenous: frozenset[int]
     required: dict[int, tuple[int, ...]]
     """child -> parents it must have, ascending; only children that have any."""
@@ -50,8 +51,6 @@ class StructurePrior:
     """Of every edge that ``pair_log_odds`` does not name."""
     pair_log_odds: Mapping[int, Mapping[int, float]] | FloatArray | None = None
     """child -> parent -> log-odds, or a matrix [child, parent]."""
-    min_parents: IntArray | None = None
-    """(N,) zero for exogenous nodes; None is zero for all."""
     by_size: bool = False
     """Whether every number of parents is equally probable, rather than every family."""
 
@@ -89,7 +88,7 @@ class StructurePrior:
             pool = np.intersect1d(pool, np.asarray(among, dtype=np.int64))
         required = self.required.get(child, ())
         return enumerate_families(
-            pool, int(self.max_parents[child]), required, self.at_least(child)
+            pool, int(self.max_parents[child]), required, int(self.min_parents[child])
         )
 
     def n_families(self, child: int) -> int:
@@ -98,12 +97,8 @@ class StructurePrior:
             len(self.candidates(child)),
             int(self.max_parents[child]),
             len(self.required.get(child, ())),
-            self.at_least(child),
+            int(self.min_parents[child]),
         )
-
-    def at_least(self, child: int) -> int:
-        """The fewest parents of ``child``."""
-        return 0 if self.min_parents is None else int(self.min_parents[child])
 
     def log_prior(self, child: int, families: IntArray) -> FloatArray:
         """(n_families,) ln P(family) up to a constant."""
@@ -167,12 +162,12 @@ def structure_prior(
     prior = StructurePrior(
         nodes=tuple(nodes),
         max_parents=limits,
+        min_parents=least,
         exogenous=given,
         required={child: tuple(sorted(parents)) for child, parents in must.items()},
         forbidden={child: frozenset(parents) for child, parents in never.items()},
         edge_log_odds=scalar,
         pair_log_odds=pairs,
-        min_parents=least,
         by_size=family_prior == "by_size",
     )
     for child in map(int, np.flatnonzero(least)):
