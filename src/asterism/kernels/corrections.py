@@ -20,8 +20,8 @@ from asterism.kernels.buffers import (
 START = 0
 END = 1
 
-MOST_OF_A_STEP = 0.25
-MOST_OF_ONE = 0.5
+_MOST_OF_A_STEP = 0.25
+_MOST_OF_ONE = 0.5
 
 
 @inlined
@@ -62,7 +62,7 @@ def _limit_change(before, after, inverse_width, count):
     """Let no entry change by more than half of the inverse step (abs instead of a minimum)."""
     for k in range(count):
         change = after[k] - before[k]
-        most = MOST_OF_ONE * inverse_width[k]
+        most = _MOST_OF_ONE * inverse_width[k]
         after[k] = before[k] + 0.5 * (abs(change + most) - abs(change - most))
 
 
@@ -134,7 +134,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
 
 
 @inlined
-def within(value, most):
+def _within(value, most):
     """``value``, or the nearest number within ± ``most``."""
     if value > most:
         return most
@@ -146,7 +146,7 @@ def within(value, most):
 @inlined
 def edge_entry(value, x, y, share):
     """An entry of h²/12 G', limited; ``share`` goes from x to y within the step."""
-    return within(value, MOST_OF_ONE if x == y else MOST_OF_A_STEP * share)
+    return _within(value, _MOST_OF_ONE if x == y else _MOST_OF_A_STEP * share)
 
 
 @inlined
@@ -165,15 +165,15 @@ def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
     row1 = e0 * r11[j] + e1 * r11[k] + e2 * r11[i] + s10
     p00, p01, p10, p11 = here[4, j], here[5, j], here[6, j], here[7, j]
     if side == START:
-        s01 = -within(s01, MOST_OF_A_STEP * p01 / p11)
-        s10 = -within(s10, MOST_OF_A_STEP * p10 / p00)
+        s01 = -_within(s01, _MOST_OF_A_STEP * p01 / p11)
+        s10 = -_within(s10, _MOST_OF_A_STEP * p10 / p00)
         own = -0.5 * (row0 - row1)
     else:
-        s01 = within(s01, MOST_OF_A_STEP * p01 / p00)
-        s10 = within(s10, MOST_OF_A_STEP * p10 / p11)
+        s01 = _within(s01, _MOST_OF_A_STEP * p01 / p00)
+        s10 = _within(s10, _MOST_OF_A_STEP * p10 / p11)
         own = 0.5 * (row0 - row1)
-    s00 = 1.0 + within(own - s01, MOST_OF_ONE)
-    s11 = 1.0 + within(-own - s10, MOST_OF_ONE)
+    s00 = 1.0 + _within(own - s01, _MOST_OF_ONE)
+    s11 = 1.0 + _within(-own - s10, _MOST_OF_ONE)
     edge[0, 0] = s00
     edge[0, 1] = s01
     edge[1, 0] = s10
@@ -207,13 +207,13 @@ def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
             row += s
             if x != y:
                 stays = here[rows + (y * size + y if side == START else x * size + x), j]
-                s = within(s, MOST_OF_A_STEP * here[rows + x * size + y, j] / stays)
+                s = _within(s, _MOST_OF_A_STEP * here[rows + x * size + y, j] / stays)
                 edge[x, y] = s
                 edge[x, x] -= s
         edge[x, x] += row
         common += row / size
     for x in range(size):
-        edge[x, x] = 1.0 + within(edge[x, x] - common, MOST_OF_ONE)
+        edge[x, x] = 1.0 + _within(edge[x, x] - common, _MOST_OF_ONE)
     for x in range(size):
         for y in range(size):
             value = 0.0
@@ -225,7 +225,7 @@ def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
             spare[x * size + y, 0] = value
     for row in range(rows):
         # by way of a third state the sum of the changes can still be too much
-        here[rows + row, j] = max(spare[row, 0], MOST_OF_A_STEP * here[rows + row, j])
+        here[rows + row, j] = max(spare[row, 0], _MOST_OF_A_STEP * here[rows + row, j])
 
 
 @inlined
