@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError
-from asterism.inference.evidence import Evidence, FloatArray, IntArray, Jumps, Points, Spans
+from asterism.inference.evidence import Evidence
 from asterism.inference.path_evidence import build_paths, check_against_points
 from asterism.inference.point_evidence import build_joint, build_points
 from asterism.model.emissions import Joint, check_emissions
@@ -118,96 +117,3 @@ def _check_nodes(network: Network, observations: Observations, joint: Mapping[st
         raise DataError(
             f"the observations have {shown}, which the network does not; its nodes are {nodes}"
         )
-
-
-def first_measurement_times(evidence: Evidence) -> FloatArray:
-    """(D,) the time of each trajectory's first evidence; nan where there is none.
-
-    Exogenous nodes are given, not measured, and do not count.
-    """
-    first = np.full(evidence.n_trajectories, np.inf)
-    own = ~_is_exogenous(evidence, evidence.spans.node)
-    for trajectory, time in (
-        (evidence.points.trajectory, evidence.points.time),
-        (evidence.jumps.trajectory, evidence.jumps.time),
-        (evidence.spans.trajectory[own], evidence.spans.start[own]),
-    ):
-        np.minimum.at(first, trajectory, time)
-    for measurement in evidence.joint:
-        first[measurement.trajectory] = min(first[measurement.trajectory], measurement.time)
-    return np.where(np.isfinite(first), first, np.nan)
-
-
-def truncate(evidence: Evidence, end_times: FloatArray, n_states: IntArray) -> Evidence:
-    """Only what happened up to and including a time per trajectory (nan: nothing at all).
-
-    A span that only begins at that time, with no jump that says the same, becomes a point at which
-    the state is known. ``n_states`` has one entry per node.
-    """
-    wanted = np.where(np.isnan(end_times), evidence.start, end_times)
-    end = np.minimum(np.maximum(wanted, evidence.start), evidence.end)
-    # below the start where nothing is kept, so that measurements at the start go too
-    last = np.where(np.isnan(end_times), -np.inf, end)
-    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
-    p = points.time <= last[points.trajectory]
-    j = jumps.time <= last[jumps.trajectory]
-    exogenous = _is_exogenous(evidence, spans.node)
-    begins = spans.start <= np.where(exogenous, end[spans.trajectory], last[spans.trajectory])
-    empty = spans.start == end[spans.trajectory]
-    at_once = exogenous & (spans.start == evidence.start[spans.trajectory])
-    s = begins & (~empty | at_once)
-    jumped = np.zeros(len(spans.node), dtype=np.bool_)
-    if len(jumps.node):
-        key = {*zip(jumps.trajectory.tolist(), jumps.node.tolist(), jumps.time.tolist())}
-        for i in np.flatnonzero(begins & empty & ~exogenous):
-            jumped[i] = (int(spans.trajectory[i]), int(spans.node[i]), float(spans.start[i])) in key
-    pin = np.flatnonzero(begins & empty & ~exogenous & ~jumped)
-    return Evidence(
-        n_nodes=evidence.n_nodes,
-        start=evidence.start,
-        end=end,
-        points=_with_known_states(points, p, spans, pin, n_states),
-        jumps=Jumps(
-            jumps.trajectory[j],
-            jumps.node[j],
-            jumps.time[j],
-            jumps.to_state[j],
-            jumps.from_state[j],
-        ),
-        spans=Spans(
-            spans.trajectory[s],
-            spans.node[s],
-            spans.start[s],
-            np.minimum(spans.end[s], end[spans.trajectory[s]]),
-            spans.state[s],
-        ),
-        joint=tuple(m for m in evidence.joint if m.time <= last[m.trajectory]),
-        exogenous=evidence.exogenous,
-        labels=evidence.labels,
-    )
-
-
-def _with_known_states(
-    points: Points, keep: NDArray[np.bool_], spans: Spans, pin: IntArray, n_states: IntArray
-) -> Points:
-    """The points kept, with an indicator of the state for each span in ``pin``."""
-    sizes = n_states[spans.node[pin]]
-    extra = np.full(int(sizes.sum()), -np.inf)
-    begin = np.cumsum(sizes) - sizes
-    extra[begin + spans.state[pin]] = 0.0
-    trajectory = np.concatenate([points.trajectory[keep], spans.trajectory[pin]])
-    node = np.concatenate([points.node[keep], spans.node[pin]])
-    time = np.concatenate([points.time[keep], spans.start[pin]])
-    offset = np.concatenate([points.offset[keep], begin + len(points.log_likelihood)])
-    order = np.lexsort((time, node, trajectory)) if len(pin) else np.arange(len(time))
-    return Points(
-        trajectory[order],
-        node[order],
-        time[order],
-        offset[order],
-        np.concatenate([points.log_likelihood, extra]),
-    )
-
-
-def _is_exogenous(evidence: Evidence, node: IntArray) -> NDArray[np.bool_]:
-    return np.isin(node, list(evidence.exogenous))

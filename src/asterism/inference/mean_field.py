@@ -18,6 +18,6 @@ from asterism.inference.layout import geometric_table
 from asterism.model.compiled import CompiledNetwork
 
 
-def averaged_table(network: CompiledNetwork) -> FloatArray:
+def mean_field_table(network: CompiledNetwork) -> FloatArray:
     """What mean field averages over parents: exit rates, and logarithms off the diagonal."""
     return geometric_table(network.rates, network.graph)

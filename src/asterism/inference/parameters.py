@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from asterism.inference import mean_field, star
 from asterism.inference.evidence import FloatArray
+from asterism.inference.mean_field import mean_field_table
+from asterism.inference.star import star_table
 from asterism.model.compiled import CompiledNetwork
 
 
@@ -20,5 +21,5 @@ class Parameters(NamedTuple):
     @classmethod
     def of(cls, network: CompiledNetwork, method: str) -> Parameters:
         geometric = method == "mean_field"
-        table = (mean_field if geometric else star).averaged_table(network)
+        table = (mean_field_table if geometric else star_table)(network)
         return cls(network.rates, table, network.initial, geometric)

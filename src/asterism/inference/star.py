@@ -24,6 +24,6 @@ from asterism.inference.evidence import FloatArray
 from asterism.model.compiled import CompiledNetwork
 
 
-def averaged_table(network: CompiledNetwork) -> FloatArray:
+def star_table(network: CompiledNetwork) -> FloatArray:
     """What the star averages over parents, on and off the diagonal: the intensities themselves."""
     return network.rates
