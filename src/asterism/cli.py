@@ -14,7 +14,7 @@ import click
 
 from asterism import __version__
 from asterism.commands import options as o
-from asterism.commands import values
+from asterism.commands import options as values
 from asterism.commands.exits import CommandGroup
 
 EXIT_CODES = """\b
@@ -66,7 +66,7 @@ def check(
       asterism check cells.csv
     """
     from asterism.commands.check import CheckOptions, run
-    from asterism.commands.tables import TableOptions
+    from asterism.commands.input_table import TableOptions
 
     return run(CheckOptions(TableOptions(**table), max_parents, exogenous, as_json))
 
@@ -127,8 +127,8 @@ def learn(**options: Any) -> int:
       asterism learn cells.csv -o RUN --max-parents 3 --truth edges.csv
       asterism learn visits.csv --trajectory patient --emission categorical
     """
+    from asterism.commands.input_table import TableOptions
     from asterism.commands.learn import LearnOptions, run
-    from asterism.commands.tables import TableOptions
 
     table, rest = o.split(options)
     return run(LearnOptions(TableOptions(**table), **rest))
@@ -160,7 +160,7 @@ def infer(**options: Any) -> int:
       asterism infer cells.csv --network network.json -o RUN
     """
     from asterism.commands.infer import InferOptions, run
-    from asterism.commands.tables import TableOptions
+    from asterism.commands.input_table import TableOptions
 
     table, rest = o.split(options)
     return run(InferOptions(TableOptions(**table), **rest))
@@ -242,7 +242,7 @@ def report(**options: Any) -> int:
     Example:
       asterism report RUN --figures
     """
-    from asterism.commands.report import ReportOptions, run
+    from asterism.commands.make_report import ReportOptions, run
 
     return run(ReportOptions(**options))
 
