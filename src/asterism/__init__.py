@@ -29,7 +29,7 @@ _HOMES = {
     "GammaPrior": "asterism.model.priors",
     "simulate": "asterism.simulation.simulator",
     "observe": "asterism.simulation.simulator",
-    "infer": "asterism.inference.methods",
+    "infer": "asterism.inference.door",
     "Posterior": "asterism.inference.posterior",
     "ParameterLearner": "asterism.learning.em.parameter_learner",
     "StructureLearner": "asterism.learning.search.structure_learner",
