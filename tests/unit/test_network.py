@@ -270,7 +270,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(json, "dump", fails)
+    monkeypatch.setattr(Path, "write_bytes", fails)
     with pytest.raises(OSError, match="disk full"):
         three().save(path)
     assert path.read_text() == before
