@@ -84,7 +84,7 @@ def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, b
     Exactly timed jumps and joint measurements (``has_links``) need coupled solves.
     """
     if asked != "auto":
-        return asked == "screened", asked == "exhaustive"
+        return SEARCHES[asked].screens, not SEARCHES[asked].screens
     limit = UNSCREENED_LIMIT if has_links else EXHAUSTIVE_LIMIT
     return n_families > limit, n_families <= UNSCREENED_LIMIT
 
@@ -241,7 +241,8 @@ def learn_from_observations(
 
 def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
     """The search that was asked for, or that suits the number of families."""
-    entry = SEARCHES["screened" if task.screened else "exhaustive"]
+    asked = task.settings.search
+    entry = SEARCHES[asked if asked != "auto" else "screened" if task.screened else "exhaustive"]
     search = getattr(importlib.import_module(entry.module), entry.function)
     state: SearchState = search(task, begin)
     return state
