@@ -7,7 +7,7 @@ import numpy as np
 from asterism.inference.configurations import configuration_terms
 from asterism.inference.evidence import Evidence
 from asterism.model.compiled import CompiledGraph
-from asterism.sampling.arrays import (
+from asterism.sampling.sampler_arrays import (
     BoolArray,
     Families,
     FloatArray,

@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 
 from asterism.kernels._jit import inner, kernel
 from asterism.sampling._families import add_statistics
-from asterism.sampling._path import IMPOSSIBLE, WORK_TOO_SMALL, draw_path, write_path
-from asterism.sampling.arrays import FloatArray, IntArray, Paths, Work
+from asterism.sampling._path import (
+    IMPOSSIBLE,
+    WORK_TOO_SMALL,
+    draw_path,
+    state_at,
+    write_path,
+)
+from asterism.sampling.sampler_arrays import FloatArray, IntArray, Paths, Work
 
 
 class Record(NamedTuple):
@@ -114,43 +120,86 @@ def _longer(time, state, length):
 
 
 @kernel
-def run_paths(n_sweeps, keep_every, layout, seen, families, rates, paths, work, streams):
-    """Sweeps over the paths at fixed rates.
+def run_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
+    """Sweeps over the paths at fixed rates, all kept.
 
-    Returns (paths, work, failed pair or −1, statistics of each kept draw, record of kept draws).
+    Returns (paths, work, failed pair or −1, record of the draws).
     """
-    n_kept = n_sweeps // keep_every if keep_every > 0 else 0
     n_pairs = len(paths.count)
-    statistics = np.zeros((n_kept, len(rates.rate)))
-    initial = np.empty((n_kept, n_pairs), np.int16)
-    start = np.empty((n_kept, n_pairs + 1), np.int64)
+    initial = np.empty((n_sweeps, n_pairs), np.int16)
+    start = np.empty((n_sweeps, n_pairs + 1), np.int64)
     time = np.empty(64)
     state = np.empty(64, np.int16)
     used = 0
     failed = -1
-    kept = 0
-    for sweep in range(n_sweeps):
+    for kept in range(n_sweeps):
         paths, work, failed = sweep_paths(
             layout, seen, families, rates, paths, work, streams, False
         )
         if failed >= 0:
             break
-        if keep_every > 0 and (sweep + 1) % keep_every == 0:
-            present_statistics(layout, families, paths, work, statistics[kept])
-            needed = used + paths.count.sum()
-            if needed > len(time):
-                time, state = _longer(time, state, 2 * needed)
-            for pair in range(n_pairs):
-                initial[kept, pair] = paths.initial[pair]
-                start[kept, pair] = used
-                at = paths.slot[pair]
-                for i in range(paths.count[pair]):
-                    time[used] = paths.time[at + i]
-                    state[used] = paths.state[at + i]
-                    used += 1
-            start[kept, n_pairs] = used
-            kept += 1
-    return paths, work, failed, statistics, Record(initial, start, time[:used], state[:used])
+        needed = used + paths.count.sum()
+        if needed > len(time):
+            time, state = _longer(time, state, 2 * needed)
+        for pair in range(n_pairs):
+            initial[kept, pair] = paths.initial[pair]
+            start[kept, pair] = used
+            at = paths.slot[pair]
+            for i in range(paths.count[pair]):
+                time[used] = paths.time[at + i]
+                state[used] = paths.state[at + i]
+                used += 1
+        start[kept, n_pairs] = used
+    return paths, work, failed, Record(initial, start, time[:used].copy(), state[:used].copy())
+
+
+@kernel
+def skip_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
+    """Sweeps of which nothing is kept; returns (paths, work, failed pair or −1)."""
+    failed = -1
+    for _ in range(n_sweeps):
+        paths, work, failed = sweep_paths(
+            layout, seen, families, rates, paths, work, streams, False
+        )
+        if failed >= 0:
+            break
+    return paths, work, failed
+
+
+@kernel
+def draw_statistics(layout, families, record, work):
+    """(draws, table) statistics of every kept draw, summed over the trajectories."""
+    n_draws, n_pairs = record.initial.shape
+    result = np.zeros((n_draws, layout.table_start[-1]))
+    initial = np.empty(n_pairs, np.int64)
+    count = np.empty(n_pairs, np.int64)
+    slot = np.empty(n_pairs, np.int64)
+    paths = Paths(initial, count, slot, count, count, record.time, record.state)
+    for i in range(n_draws):
+        for pair in range(n_pairs):
+            initial[pair] = record.initial[i, pair]
+            slot[pair] = record.start[i, pair]
+            count[pair] = record.start[i, pair + 1] - record.start[i, pair]
+        present_statistics(layout, families, paths, work, result[i])
+    return result
+
+
+@kernel
+def impossible_measurement(layout, seen, paths):
+    """The first joint measurement that the present paths contradict, or −1."""
+    n_nodes = len(layout.n_states)
+    for row in range(len(seen.joint_index)):
+        i = seen.joint_index[row]
+        if seen.joint_member[row] != 0:
+            continue
+        d = (np.searchsorted(seen.joint_start, row, side="right") - 1) // n_nodes
+        at = seen.joint_table[i]
+        for m in range(seen.member_start[i], seen.member_start[i + 1]):
+            state = state_at(paths, d * n_nodes + seen.member[m], seen.joint_time[i])
+            at += seen.member_stride[m] * state
+        if seen.joint_log[at] == -np.inf:
+            return i
+    return -1
 
 
 @kernel
