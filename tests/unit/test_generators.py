@@ -20,7 +20,7 @@ from asterism.model.generators import (
 )
 from asterism.model.graphs import as_parents
 from asterism.model.priors import GammaPrior
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 
 
 @pytest.mark.parametrize("align", [True, False])

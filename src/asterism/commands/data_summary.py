@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from asterism.data.columns import label_codes
 from asterism.data.frames import wide_keys
-from asterism.data.labels import label_codes
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories

@@ -17,7 +17,7 @@ from asterism.model.emission_base import (
     checked_weights,
     require_n_states,
 )
-from asterism.model.labels import checked_states, label_array, numbers_of
+from asterism.model.state_labels import checked_states, label_array, numbers_of
 
 
 @dataclass(frozen=True)
