@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from asterism.kernels._jit import kernel
-from asterism.kernels.random_stream import new_stream, uniform
+from asterism.numerics._jit import kernel
+from asterism.numerics._random_stream import new_stream, uniform
 
 
 @kernel

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from asterism.kernels._jit import inner
+from asterism.numerics._jit import inner
 from asterism.sampling._path import advance, follow, soonest
 
 

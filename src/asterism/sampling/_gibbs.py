@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.kernels._jit import inner, kernel
+from asterism.numerics._jit import inner, kernel
 from asterism.sampling._families import add_statistics
 from asterism.sampling._path import (
     IMPOSSIBLE,

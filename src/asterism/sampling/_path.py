@@ -21,8 +21,8 @@ import math
 
 import numpy as np
 
-from asterism.kernels._jit import inner
-from asterism.kernels.random_stream import uniform
+from asterism.numerics._jit import inner
+from asterism.numerics._random_stream import uniform
 
 #: what :func:`draw_path` returns instead of a number of jumps
 WORK_TOO_SMALL = -1
@@ -306,7 +306,9 @@ def _filter(n, layout, seen, rates, work, n_grid):
                 total = work.filtered[before + y] * stays
                 for x in range(size):
                     if x != y:
-                        total += work.filtered[before + x] * share * rates.rate[block + x * size + y]
+                        total += (
+                            work.filtered[before + x] * share * rates.rate[block + x * size + y]
+                        )
                 work.filtered[after + y] = total
         if not _weighed(work, k, size):
             return False

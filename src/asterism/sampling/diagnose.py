@@ -31,7 +31,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(draws: NDArray[Any]) -> Diagnosis:
-    """``draws`` (chains, draws, quantities); quantities that never change have no error to judge."""
+    """``draws`` (chains, draws, quantities); those that never change have no error to judge."""
     n_quantities = draws.shape[2]
     if n_quantities == 0 or draws.shape[1] < 4:
         return Diagnosis(0.0 if n_quantities == 0 else np.inf, np.inf, 0.0)
@@ -79,6 +79,21 @@ def _by_library(name: str, draws: NDArray[Any], constant: float, **options: Any)
         # one chain stuck in each of several values: as bad as can be
         result[moving] = np.where(np.isfinite(found), found, 0.0 if name == "ess" else np.inf)
     return result
+
+
+def typical_autocorrelation(draws: NDArray[Any]) -> float:
+    """How many draws are worth one independent draw, for a typical slow quantity.
+
+    The upper quartile over quantities that change often. Only for what is too rare to tell itself.
+    """
+    share = draws.mean(axis=(0, 1))
+    n_draws = draws.shape[0] * draws.shape[1]
+    often = np.flatnonzero(np.minimum(share, 1.0 - share) * n_draws >= 100)
+    if len(often) == 0:
+        return 1.0
+    error, _ = _quick(draws[:, :, often])
+    spread = share[often] * (1.0 - share[often])
+    return float(np.quantile(n_draws * error**2 / spread, 0.75))
 
 
 def _quick(draws: NDArray[Any]) -> tuple[FloatArray, FloatArray]:

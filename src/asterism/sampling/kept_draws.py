@@ -27,6 +27,8 @@ class KeptDraws:
     model: PathModel
     blocks: list[list[Record]]
     seed: Any = 0
+    slowness: float = 1.0
+    """How many draws are worth one independent draw, for a typical marginal."""
 
     @property
     def n_chains(self) -> int:
@@ -186,5 +188,16 @@ class KeptDraws:
         return [slice(i, min(i + step, len(times))) for i in range(0, len(times), step)]
 
     def _share_error(self, there: NDArray[np.bool_]) -> FloatArray:
-        """Error of a share; where no draw differs from the others, that of one draw that does."""
-        return np.maximum(monte_carlo_error(there), 1.0 / (self.n_chains * self.n_draws))
+        """Error of a share.
+
+        A rare state tells little about its own autocorrelation: then that of a typical marginal is
+        used, with one more visit than there was, so no error is ever zero.
+        """
+        total = self.n_chains * self.n_draws
+        visits = there.sum(axis=(0, 1))
+        share = (np.minimum(visits, total - visits) + self.slowness) / (total + self.slowness)
+        rare = np.sqrt(share * (1.0 - share) * self.slowness / total)
+        seldom = share * total < 50.0 * self.slowness
+        return np.where(
+            seldom, np.maximum(monte_carlo_error(there), rare), monte_carlo_error(there)
+        )

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from asterism.errors import DataError
-from asterism.inference.evidence import Evidence
-from asterism.inference.threads import n_threads
-from asterism.kernels.random_stream import new_stream
+from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
+from asterism.numerics._random_stream import new_stream
+from asterism.numerics.resources import n_threads
 from asterism.sampling._gibbs import (
     Record,
     draw_first_paths,
@@ -29,6 +29,7 @@ from asterism.sampling._gibbs import (
 )
 from asterism.sampling.sampler_arrays import Families, FloatArray, Layout, Paths, Rates, Seen, Work
 from asterism.sampling.sampler_setup import (
+    diagonal_places,
     families_of,
     layout_of,
     places_for_first_jumps,
@@ -161,12 +162,8 @@ def _forbidden_jumps(model: PathModel, paths: Paths, work: Work) -> Any:
     forbidden = (table > 0.0) & (model.rates.rate == 0.0)
     for n in np.flatnonzero(model.layout.is_given):
         forbidden[model.layout.table_start[n] : model.layout.table_start[n + 1]] = False
-    size = np.repeat(model.layout.n_states, np.diff(model.layout.table_start))
-    place = np.arange(len(table)) - np.repeat(
-        model.layout.table_start[:-1], np.diff(model.layout.table_start)
-    )
-    diagonal = (place // size) % size == place % size
-    return forbidden & ~diagonal
+    forbidden[diagonal_places(model.graph)] = False
+    return forbidden
 
 
 def _can_happen(model: PathModel, paths: Paths, work: Work) -> bool:

@@ -1,7 +1,8 @@
-"""Owns ``infer(method="sample")``: paths given a network, drawn until they are known well enough."""
+"""Owns ``infer(method="sample")``: paths given a network, drawn until known well enough."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Literal
 
@@ -9,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError
-from asterism.inference.evidence import Evidence, FloatArray
+from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.model.network import Network
-from asterism.sampling.diagnose import Diagnosis, diagnose
+from asterism.sampling.diagnose import Diagnosis, diagnose, typical_autocorrelation
 from asterism.sampling.kept_draws import KeptDraws
+from asterism.sampling.locked import locked_groups, merge, split_draws
 from asterism.sampling.path_chains import PathModel, run_chains, start_chain
 from asterism.sampling.sampled_posterior import SampledPosterior
 
@@ -29,7 +31,7 @@ _MEMORY = 1_000_000_000
 _WATCHED = 20_000
 
 
-def solve_by_sampling(
+def solve(
     network: Network,
     evidence: Evidence,
     n_chains: int = 4,
@@ -48,8 +50,15 @@ def solve_by_sampling(
     compiled = network.compiled
     model = PathModel.of(compiled.graph, compiled.rates, compiled.initial, evidence)
     labels = evidence.labels or tuple(range(evidence.n_trajectories))
-    chains = [start_chain(model, seed, c, labels, network.nodes) for c in range(n_chains)]
-    run_chains(model, chains, _BURN_IN if burn_in is None else burn_in, False, n_jobs)
+    merged = None
+    names: Sequence[str] = network.nodes
+    sampled = model
+    if groups := locked_groups(compiled, evidence):
+        merged = merge(compiled, evidence, groups, network.nodes)
+        sampled = PathModel.of(merged.graph, merged.rates, merged.initial, merged.evidence)
+        names = [" and ".join(network.nodes[n] for n in own) for own in merged.members]
+    chains = [start_chain(sampled, seed, c, labels, names) for c in range(n_chains)]
+    run_chains(sampled, chains, _BURN_IN if burn_in is None else burn_in, False, n_jobs)
     draws = KeptDraws(model, [[] for _ in chains], seed)
     times = _watched_times(evidence, network)
     watched: list[NDArray[np.int8]] = []
@@ -59,12 +68,16 @@ def solve_by_sampling(
     goal = min(limit, _FIRST_DRAWS) if n_draws == "auto" else limit
     while True:
         fresh = KeptDraws(model, [[] for _ in chains], seed)
-        for c, record in enumerate(run_chains(model, chains, goal - draws.n_draws, True, n_jobs)):
+        drawn = run_chains(sampled, chains, goal - draws.n_draws, True, n_jobs)
+        for c, record in enumerate(drawn):
             assert record is not None
+            if merged is not None:
+                record = split_draws(record, merged, compiled.graph)
             draws.blocks[c].append(record)
             fresh.blocks[c].append(record)
         watched.append(_indicators(fresh, times))
-        found = diagnose(np.concatenate(watched, axis=1))
+        series = np.concatenate(watched, axis=1)
+        found = diagnose(series)
         history.append(
             {"draws": float(goal), "largest_error": found.error, "worst_r_hat": found.r_hat}
         )
@@ -72,6 +85,7 @@ def solve_by_sampling(
         if settled or goal >= limit:
             break
         goal = _next_goal(goal, found, limit)
+    draws.slowness = max(1.0, typical_autocorrelation(series))
     return SampledPosterior(
         network=network,
         evidence=evidence,

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
-from asterism.inference.evidence import Evidence, FloatArray
-from asterism.inference.exact_posterior import diagonal_index
+from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.kept_draws import KeptDraws
+from asterism.sampling.sampler_setup import diagonal_places
 
 if TYPE_CHECKING:
     import xarray
@@ -112,7 +112,7 @@ class SampledPosterior(Posterior):
             self.network.nodes,
             self.network.parents,
             graph,
-            table[diagonal_index(graph)],
+            table[diagonal_places(graph)],
             table,
             self.network.states,
         )
@@ -132,18 +132,13 @@ class SampledPosterior(Posterior):
         clock = self._times(times)
         numbers = [self.network.node_index(n) for n in names]
         values = np.stack(
-            [
-                self.draws.joint_marginals(d, numbers, clock, errors)
-                for d in range(len(self.labels))
-            ]
+            [self.draws.joint_marginals(d, numbers, clock, errors) for d in range(len(self.labels))]
         )
         return xarray.DataArray(
             values,
             dims=("trajectory", "time", *names),
             coords={
-                "trajectory": [
-                    x if isinstance(x, str | int) else str(x) for x in self.labels
-                ],
+                "trajectory": [x if isinstance(x, str | int) else str(x) for x in self.labels],
                 "time": clock,
                 **{n: [str(s) for s in self.network.states[n]] for n in names},
             },
@@ -210,6 +205,6 @@ class MonteCarloErrors:
         n_draws = series.shape[0] * series.shape[1]
         seen = self._posterior.evidence.end - self._posterior.evidence.start
         error = np.maximum(error, 1.0 / n_draws)
-        diagonal = diagonal_index(self._posterior.network.compiled.graph)
+        diagonal = diagonal_places(self._posterior.network.compiled.graph)
         error[diagonal] = np.minimum(error[diagonal], max(float(seen.sum()), 0.0))
         return self._posterior._as_statistics(error)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.inference.configurations import configuration_terms
-from asterism.inference.evidence import Evidence
-from asterism.model.compiled import CompiledGraph
+from asterism.evidence.arrays import Evidence
+from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.sampling.sampler_arrays import (
     BoolArray,
     Families,
@@ -45,6 +44,19 @@ def given_nodes(evidence: Evidence) -> BoolArray:
 def running_sum(counts: IntArray) -> IntArray:
     """Offsets of pieces of these lengths, closed by their sum."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def diagonal_places(graph: CompiledGraph) -> IntArray:
+    """Where the diagonals stand in a flat table, in the order of flat dwell times."""
+    parts = [
+        first + np.arange(n_configs)[:, None] * size * size + np.arange(size) * (size + 1)
+        for first, n_configs, size in zip(
+            graph.table_start[:-1].tolist(),
+            graph.n_configurations.tolist(),
+            graph.n_states.tolist(),
+        )
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *(p.ravel() for p in parts)]).astype(np.int64)
 
 
 def families_of(graph: CompiledGraph) -> Families:
