@@ -33,7 +33,7 @@ def states_in_draws(record, first_pair, n_nodes, times):
 def forecast_draws(layout, families, rates, begin, times, key, states):
     """Go on from the states at ``begin`` by the network's own rates, each draw by itself.
 
-    ``states`` (draws, times, nodes): the first row of each draw holds the state at ``begin``, and is
+    ``states`` (draws, times, nodes): the first row of each draw holds the state at ``begin`` and is
     overwritten like the others. Given nodes stay as they are.
     """
     n_draws, n_times, n_nodes = states.shape

@@ -25,7 +25,7 @@ def add_statistics(d, n, families, row, layout, paths, work, table, at):
     time = layout.start[d]
     end = layout.end[d]
     jump = paths.slot[pair]
-    last_jump = jump + paths.count[pair]
+    last_jump = jump + paths.n_jumps[pair]
     state = paths.initial[pair]
     who = soonest(work, n_followed)
     parent_time = work.next_time[who] if who >= 0 else math.inf

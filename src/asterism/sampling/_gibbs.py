@@ -68,7 +68,7 @@ def _with_room(paths, pair, n_jumps):
     paths.slot[pair] = first
     paths.room[pair] = room
     paths.used[0] = first + room
-    return Paths(paths.initial, paths.count, paths.slot, paths.room, paths.used, time, state)
+    return Paths(paths.initial, paths.n_jumps, paths.slot, paths.room, paths.used, time, state)
 
 
 @inner(allocates=True)
@@ -125,7 +125,7 @@ def run_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
 
     Returns (paths, work, failed pair or −1, record of the draws).
     """
-    n_pairs = len(paths.count)
+    n_pairs = len(paths.n_jumps)
     initial = np.empty((n_sweeps, n_pairs), np.int16)
     start = np.empty((n_sweeps, n_pairs + 1), np.int64)
     time = np.empty(64)
@@ -138,14 +138,14 @@ def run_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
         )
         if failed >= 0:
             break
-        needed = used + paths.count.sum()
+        needed = used + paths.n_jumps.sum()
         if needed > len(time):
             time, state = _longer(time, state, 2 * needed)
         for pair in range(n_pairs):
             initial[kept, pair] = paths.initial[pair]
             start[kept, pair] = used
             at = paths.slot[pair]
-            for i in range(paths.count[pair]):
+            for i in range(paths.n_jumps[pair]):
                 time[used] = paths.time[at + i]
                 state[used] = paths.state[at + i]
                 used += 1

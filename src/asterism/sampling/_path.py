@@ -33,7 +33,7 @@ IMPOSSIBLE = -2
 def state_at(paths, pair, time):
     """State of a pair at a time; the new one at a jump."""
     low = paths.slot[pair]
-    high = low + paths.count[pair]
+    high = low + paths.n_jumps[pair]
     first = low
     while low < high:
         middle = (low + high) // 2
@@ -59,9 +59,9 @@ def follow(families, row, skipped, base, paths, work):
         pair = base + families.parents[row, p]
         first = paths.slot[pair]
         work.place[k] = first
-        work.until[k] = first + paths.count[pair]
+        work.until[k] = first + paths.n_jumps[pair]
         work.now[k] = paths.initial[pair]
-        work.next_time[k] = paths.time[first] if paths.count[pair] > 0 else math.inf
+        work.next_time[k] = paths.time[first] if paths.n_jumps[pair] > 0 else math.inf
         config += families.term[row, p, work.now[k]]
         k += 1
     return k, config
@@ -107,7 +107,7 @@ def _lay_grid(d, n, layout, seen, families, rates, paths, work, stream, first_ti
     time = layout.start[d]
     end = layout.end[d]
     own = paths.slot[pair]
-    last_own = own + paths.count[pair]
+    last_own = own + paths.n_jumps[pair]
     recorded = seen.jump_start[pair]
     span = seen.span_start[pair]
     last_span = seen.span_start[pair + 1]
@@ -175,7 +175,7 @@ def _weigh_child(d, n, child, slot, layout, families, rates, paths, work, n_grid
     time = layout.start[d]
     end = layout.end[d]
     jump = paths.slot[pair]
-    last_jump = jump + paths.count[pair]
+    last_jump = jump + paths.n_jumps[pair]
     state = paths.initial[pair]
     k = 0
     grid_time = work.time[1] if n_grid > 1 else math.inf
@@ -404,4 +404,4 @@ def write_path(paths, pair, work, n_grid):
             paths.time[at] = work.time[k]
             paths.state[at] = state
             at += 1
-    paths.count[pair] = at - paths.slot[pair]
+    paths.n_jumps[pair] = at - paths.slot[pair]

@@ -66,7 +66,7 @@ def effective_size(draws: NDArray[Any]) -> FloatArray:
 
 
 def _by_library(name: str, draws: NDArray[Any], constant: float, **options: Any) -> FloatArray:
-    from arviz_stats.base import array_stats
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 
     result = np.full(draws.shape[2], constant)
     moving = np.flatnonzero(draws.max(axis=(0, 1)) > draws.min(axis=(0, 1)))

@@ -52,11 +52,7 @@ class Merged(NamedTuple):
 def locked_groups(network: CompiledNetwork, evidence: Evidence) -> list[tuple[int, ...]]:
     """Sets of nodes that must be drawn together; empty if all can be drawn one at a time."""
     graph = network.graph
-    links: set[tuple[int, int]] = set()
-    for measurement in evidence.joint:
-        log = np.asarray(measurement.log_likelihood)
-        if np.isneginf(log).any():
-            links |= _disconnected(~np.isneginf(log), measurement.nodes, evidence)
+    links = links_by_measurements(evidence)
     gates = _gates(network)
     for node in set(evidence.jumps.node.tolist()):
         if gates.get(node):
@@ -67,6 +63,16 @@ def locked_groups(network: CompiledNetwork, evidence: Evidence) -> list[tuple[in
                 links.add((node, parent))
     given = evidence.exogenous
     return _groups([(a, b) for a, b in links if a not in given and b not in given], graph.n_nodes)
+
+
+def links_by_measurements(evidence: Evidence) -> set[tuple[int, int]]:
+    """Pairs of nodes that joint measurements lock to each other."""
+    links: set[tuple[int, int]] = set()
+    for measurement in evidence.joint:
+        log = np.asarray(measurement.log_likelihood)
+        if np.isneginf(log).any():
+            links |= _disconnected(~np.isneginf(log), measurement.nodes, evidence)
+    return links
 
 
 def merge(

@@ -44,9 +44,8 @@ _SWEEPS_PER_FLOOR = 4
 
 @dataclass(frozen=True)
 class PathModel:
-    """Everything that is known: a graph, its rates, the evidence."""
+    """Everything that is known: families, their rates, the evidence."""
 
-    graph: CompiledGraph
     layout: Layout
     seen: Seen
     families: Families
@@ -58,11 +57,10 @@ class PathModel:
     ) -> PathModel:
         layout = layout_of(graph, evidence)
         return cls(
-            graph=graph,
             layout=layout,
             seen=seen_of(evidence, graph.n_states),
             families=families_of(graph),
-            rates=rates_of(layout, graph, table, initial),
+            rates=rates_of(layout, graph.n_configurations, table, initial),
         )
 
 
@@ -153,7 +151,7 @@ def _floored(model: PathModel, floor: float) -> tuple[Rates, Seen]:
     raised = np.where(rate > 0.0, rate, floor * typical)
     seen = model.seen._replace(joint_log=np.maximum(model.seen.joint_log, 2.0 * np.log(floor) - 1))
     initial = model.rates.initial
-    return rates_of(model.layout, model.graph, raised, initial), seen
+    return rates_of(model.layout, model.families.n_configs, raised, initial), seen
 
 
 def _forbidden_jumps(model: PathModel, paths: Paths, work: Work) -> Any:
@@ -162,7 +160,7 @@ def _forbidden_jumps(model: PathModel, paths: Paths, work: Work) -> Any:
     forbidden = (table > 0.0) & (model.rates.rate == 0.0)
     for n in np.flatnonzero(model.layout.is_given):
         forbidden[model.layout.table_start[n] : model.layout.table_start[n + 1]] = False
-    forbidden[diagonal_places(model.graph)] = False
+    forbidden[diagonal_places(model.layout, model.families.n_configs)] = False
     return forbidden
 
 

@@ -110,8 +110,8 @@ def _check(n_chains: Any, n_draws: Any, burn_in: Any, max_draws: Any) -> None:
 
 def _fitting_draws(model: PathModel, n_chains: int, chains: list[Any]) -> int:
     """How many draws per chain fit into memory, at the present number of jumps."""
-    jumps = max(int(chain.paths.count.sum()) for chain in chains)
-    each = 12 * jumps + 10 * len(chains[0].paths.count) + 8 * len(model.rates.rate)
+    jumps = max(int(chain.paths.n_jumps.sum()) for chain in chains)
+    each = 12 * jumps + 10 * len(chains[0].paths.n_jumps) + 8 * len(model.rates.rate)
     return max(50, int(_MEMORY / n_chains / max(each, 1)))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.sampling.diagnose import monte_carlo_error
@@ -57,15 +57,15 @@ class SampledPosterior(Posterior):
         self._no_evidence()
 
     @property
-    def log_evidence_given_first(self) -> NoReturn:  # type: ignore[override]
+    def log_evidence_given_first(self) -> NoReturn:
         self._no_evidence()
 
     @property
-    def log_evidence_by_trajectory(self) -> NoReturn:  # type: ignore[override]
+    def log_evidence_by_trajectory(self) -> NoReturn:
         self._no_evidence()
 
     @property
-    def log_evidence_parts(self) -> NoReturn:  # type: ignore[override]
+    def log_evidence_parts(self) -> NoReturn:
         self._no_evidence()
 
     def _no_evidence(self) -> NoReturn:
@@ -106,13 +106,18 @@ class SampledPosterior(Posterior):
         """
         return super().sample(n, kind, seed)
 
+    @property
+    def _diagonal(self) -> IntArray:
+        model = self.draws.model
+        return diagonal_places(model.layout, model.families.n_configs)
+
     def _as_statistics(self, table: FloatArray) -> Statistics:
         graph = self.network.compiled.graph
         return Statistics.from_flat(
             self.network.nodes,
             self.network.parents,
             graph,
-            table[diagonal_places(graph)],
+            table[self._diagonal],
             table,
             self.network.states,
         )
@@ -205,6 +210,6 @@ class MonteCarloErrors:
         n_draws = series.shape[0] * series.shape[1]
         seen = self._posterior.evidence.end - self._posterior.evidence.start
         error = np.maximum(error, 1.0 / n_draws)
-        diagonal = diagonal_places(self._posterior.network.compiled.graph)
+        diagonal = self._posterior._diagonal
         error[diagonal] = np.minimum(error[diagonal], max(float(seen.sum()), 0.0))
         return self._posterior._as_statistics(error)

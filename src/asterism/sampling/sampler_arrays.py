@@ -100,7 +100,7 @@ class Paths(NamedTuple):
     """The present path of every pair: a start, then jumps in an arena of slots that can grow."""
 
     initial: IntArray
-    count: IntArray
+    n_jumps: IntArray
     slot: IntArray
     """First jump of a pair in ``time`` and ``state``."""
     room: IntArray
@@ -130,3 +130,49 @@ class Work(NamedTuple):
     next_time: FloatArray
     now: IntArray
     """When its next jump is, and its present state."""
+
+
+class Candidates(NamedTuple):
+    """Families that may be chosen, grouped by child; field names as in :class:`Families`."""
+
+    start: IntArray
+    """(N+1,) the families of node n are rows ``start[n]:start[n+1]``."""
+    n_parents: IntArray
+    parents: IntArray
+    term: IntArray
+    n_configs: IntArray
+    log_prior: FloatArray
+    edge: IntArray
+    """(families, K) the number of the edge from each parent."""
+    table_start: IntArray
+    """(families+1,) offset of each family's statistics in a flat table of all families."""
+
+
+class RatePrior(NamedTuple):
+    """Gamma prior of the rates, and which jumps are possible."""
+
+    shape: float
+    rate: float
+    allowed: BoolArray
+    """Flat (S, S) blocks, one per node."""
+    allowed_start: IntArray
+    learn_initial: bool
+    """Whether starting probabilities are drawn (Dirichlet, 1 per state)."""
+
+
+class Emitted(NamedTuple):
+    """Learned emissions: kinds, present parameters, priors, and the measured values."""
+
+    kind: IntArray
+    """(N,) one of the constants in ``_emissions.py``; 0 where nothing is learned."""
+    start: IntArray
+    """(N+1,) offset of each node's parameters."""
+    parameter: FloatArray
+    prior: FloatArray
+    """(N, 4) see ``_emissions.py``."""
+    order: IntArray
+    """Flat by node and state: states from the lowest to the highest mean; −1: no order is kept."""
+    value: FloatArray
+    """Per point: what was measured, or its label's number."""
+    is_read: BoolArray
+    """Per point: whether its likelihood comes from the emission, and not from an exact state."""

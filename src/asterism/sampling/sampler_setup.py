@@ -46,14 +46,12 @@ def running_sum(counts: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def diagonal_places(graph: CompiledGraph) -> IntArray:
+def diagonal_places(layout: Layout, n_configs: IntArray) -> IntArray:
     """Where the diagonals stand in a flat table, in the order of flat dwell times."""
     parts = [
-        first + np.arange(n_configs)[:, None] * size * size + np.arange(size) * (size + 1)
-        for first, n_configs, size in zip(
-            graph.table_start[:-1].tolist(),
-            graph.n_configurations.tolist(),
-            graph.n_states.tolist(),
+        first + np.arange(count)[:, None] * size * size + np.arange(size) * (size + 1)
+        for first, count, size in zip(
+            layout.table_start[:-1].tolist(), n_configs.tolist(), layout.n_states.tolist()
         )
     ]
     return np.concatenate([np.zeros(0, np.int64), *(p.ravel() for p in parts)]).astype(np.int64)
@@ -82,21 +80,20 @@ def families_of(graph: CompiledGraph) -> Families:
     )
 
 
-def rates_of(layout: Layout, graph: CompiledGraph, table: FloatArray, initial: FloatArray) -> Rates:
-    """Rates as the kernels read them, from flat tables whose diagonals are minus the exit rates."""
+def rates_of(layout: Layout, n_configs: IntArray, table: FloatArray, initial: FloatArray) -> Rates:
+    """Rates as the kernels read them, from flat tables whose diagonals may hold anything."""
     rate = table.copy()
     omega = np.zeros(int(layout.config_start[-1]))
     for n in range(len(layout.n_states)):
         size = int(layout.n_states[n])
-        first = int(layout.table_start[n])
-        n_configs = int(graph.n_configurations[n])
-        block = rate[first : first + n_configs * size * size].reshape(n_configs, size, size)
+        first, count = int(layout.table_start[n]), int(n_configs[n])
+        block = rate[first : first + count * size * size].reshape(count, size, size)
         own = np.arange(size)
         block[:, own, own] = 0.0
         leaving = block.sum(axis=2)
         block[:, own, own] = leaving
         at = int(layout.config_start[n])
-        omega[at : at + n_configs] = GRID_FACTOR * leaving.max(axis=1)
+        omega[at : at + count] = GRID_FACTOR * leaving.max(axis=1)
     with np.errstate(divide="ignore"):
         logs = np.log(rate)
     return Rates(rate, logs, omega, initial.copy())
