@@ -11,15 +11,6 @@ from typing import Any
 from asterism.results.run import Run
 from asterism.results.summary import as_text
 
-#: how a method of inference is called in a sentence; unknown ones go by their own name
-METHODS = {
-    "star": "the star approximation (Linzner and Koeppl, 2018)",
-    "mean_field": "naive mean field (Cohn et al., 2010)",
-    "exact": "exact inference on the joint chain",
-    "clusters": "a cluster variational approximation",
-    "sample": "Markov chain Monte Carlo over paths",
-}
-
 LINZNER = (
     "Linzner D, Koeppl H. Cluster variational approximations for structure learning of "
     "continuous-time Bayesian networks from incomplete data. Advances in Neural Information "
@@ -34,6 +25,16 @@ NODELMAN = (
     "of the Nineteenth Conference on Uncertainty in Artificial Intelligence, 2003."
 )
 
+#: how a method of inference is called in a sentence, and what to cite besides; unknown ones go by
+#: their own name
+IN_WORDS = {
+    "star": ("the star approximation (Linzner and Koeppl, 2018)", ()),
+    "mean_field": ("naive mean field (Cohn et al., 2010)", (COHN,)),
+    "exact": ("exact inference on the joint chain", ()),
+    "clusters": ("a cluster variational approximation", ()),
+    "sample": ("Markov chain Monte Carlo over paths", ()),
+}
+
 
 def methods_paragraph(run: Run) -> str:
     """What was done, in the past tense, with the numbers a reader of a paper asks for."""
@@ -47,10 +48,8 @@ def references(run: Run) -> list[str]:
     found = [f"The Asterism developers. Asterism{version and ' ' + version}: {TITLE}."]
     if run.run.get("complete"):
         return [*found, NODELMAN]
-    found.append(LINZNER)
-    if _setting(run, "method") == "mean_field":
-        found.append(COHN)
-    return found
+    _, besides = IN_WORDS.get(str(_setting(run, "method")), ("", ()))
+    return [*found, LINZNER, *besides]
 
 
 TITLE = "structure learning of continuous-time Bayesian networks from incomplete data"
@@ -85,7 +84,7 @@ def _inference(run: Run) -> str:
     method = _setting(run, "method")
     if not method:
         return ""
-    how = METHODS.get(str(method), str(method))
+    how, _ = IN_WORDS.get(str(method), (str(method), ()))
     return f"Hidden paths were inferred by {how}."
 
 
