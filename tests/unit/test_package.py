@@ -33,7 +33,6 @@ HEAVY = {
     "xarray",
     "networkx",
     "matplotlib",
-    "plotly",
     "sklearn",
     "joblib",
     "dask",

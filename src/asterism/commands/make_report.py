@@ -8,7 +8,11 @@ from pathlib import Path
 
 from asterism.commands import exits
 from asterism.commands.console import Console
+from asterism.commands.exits import Refused
 from asterism.commands.outputs import print_json, read_edges, require_file
+
+#: kinds of figures
+FORMATS = ("png", "svg", "pdf")
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,8 @@ class ReportOptions:
 
     run: Path
     output: Path | None = None
+    threshold: float = 0.5
+    nodes: Sequence[str] = ()
     figures: bool = False
     formats: Sequence[str] = ()
     truth: Path | None = None
@@ -31,6 +37,9 @@ def run(options: ReportOptions) -> int:
     from asterism.results.folder import load
 
     console = Console(options.quiet)
+    wrong = [name for name in options.formats if name not in FORMATS]
+    if wrong:
+        raise Refused(f"--format {wrong[0]!r} is unknown; use {', '.join(FORMATS)}.")
     # a page inside the run is the run's own and may be renewed
     page = options.output or options.run / "report.html"
     require_file(page, options.force or options.output is None)
@@ -39,7 +48,8 @@ def run(options: ReportOptions) -> int:
             result = load(options.run)
             if options.truth is not None:
                 result = replace(result, truth=read_edges(options.truth))
-            write_report(result, page)
+            first = options.nodes[0] if options.nodes else None
+            write_report(result, page, threshold=options.threshold, node=first)
         console.say(f"Report: {page}")
         figures: list[Path] = []
         if options.figures or options.formats:
@@ -47,7 +57,13 @@ def run(options: ReportOptions) -> int:
 
             folder = page.parent / "figures"
             with console.busy("Drawing figures"):
-                figures = save_figures(result, folder, options.formats or ("png", "svg", "pdf"))
+                figures = save_figures(
+                    result,
+                    folder,
+                    options.formats or FORMATS,
+                    threshold=options.threshold,
+                    nodes=options.nodes,
+                )
             console.say(f"Figures: {folder}")
     if options.as_json:
         print_json(

@@ -26,7 +26,13 @@ from asterism.model.network import Network
 from asterism.results import courses
 from asterism.results.effects import effect
 from asterism.results.files import join_names, split_names, write_atomically, write_text
-from asterism.results.run import EDGE_COLUMNS, FAMILY_COLUMNS, OBSERVATION_COLUMNS, Run
+from asterism.results.run import (
+    EDGE_COLUMNS,
+    FAMILY_COLUMNS,
+    OBSERVATION_COLUMNS,
+    RATE_COLUMNS,
+    Run,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -38,7 +44,10 @@ FORMAT_VERSION = 1
 #: what may already lie in a folder that counts as new: the search wrote it during this run
 SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
 
-OPTIONAL_FILES = ("families.csv", "posterior.nc", "observations.csv", "history.csv", "truth.csv")
+OPTIONAL_FILES = (
+    *("families.csv", "posterior.nc", "observations.csv", "history.csv", "truth.csv"),
+    "rates.csv",
+)
 
 #: characters that XML cannot hold in any form
 _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], "\ufffd")
@@ -76,6 +85,8 @@ def save_run(
         _write_table(folder / "history.csv", run.history)
     if run.truth is not None:
         _write_table(folder / "truth.csv", pd.DataFrame(run.truth, columns=["parent", "child"]))
+    if run.rates is not None:
+        _write_table(folder / "rates.csv", run.rates)
     if run.posterior is not None:
         notices += _write_posterior(folder / "posterior.nc", run.posterior)
     _write_graphml(folder / "graph.graphml", run)
@@ -104,6 +115,8 @@ def load(folder: str | Path) -> Run:
         )
     edges = _read_table(folder / "edges.csv", EDGE_COLUMNS, ["probability"])
     if edges is not None:
+        for name in [name for name in edges.columns if name not in EDGE_COLUMNS]:
+            edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
     truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
     record = _read_record(folder / "run.json")
@@ -116,6 +129,7 @@ def load(folder: str | Path) -> Run:
         observations=_read_observations(folder / "observations.csv"),
         history=_read_history(folder / "history.csv", record),
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
+        rates=_read_table(folder / "rates.csv", RATE_COLUMNS, ["rate", "lower", "upper"]),
     )
 
 
@@ -226,7 +240,7 @@ def _write_graphml(path: Path, run: Run) -> None:
 
 def _remove_stale(folder: Path, run: Run) -> None:
     """When a folder is written again, files that this run does not have must not stay."""
-    have = (run.families, run.posterior, run.observations, run.history, run.truth)
+    have = (run.families, run.posterior, run.observations, run.history, run.truth, run.rates)
     for name, value in zip(OPTIONAL_FILES, have):
         if value is None:
             (folder / name).unlink(missing_ok=True)
@@ -301,6 +315,12 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
         for node, text, number in zip(table["node"], table["value"], values)
     ]
     return table
+
+
+def _numbers_or_text(column: pd.Series) -> pd.Series:
+    """Numbers where every cell that is not empty holds one."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers if bool((numbers.notna() | (column.str.strip() == "")).all()) else column
 
 
 def _whole_numbers(column: pd.Series) -> list[Any]:
