@@ -16,6 +16,7 @@ from asterism import __version__
 from asterism.commands import options as o
 from asterism.commands import options as values
 from asterism.commands.exits import CommandGroup
+from asterism.inference.methods import METHODS, methods_that_score_graphs
 
 EXIT_CODES = """\b
 Exit codes: 0 fine; 2 wrong usage; 3 bad data; 4 finished but not converged
@@ -84,7 +85,7 @@ def check(
 @o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
-@o.choice("--method", "star", "mean_field", help="How hidden courses are approximated.")
+@o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
 @o.choice(
     *("--search", "auto", "exhaustive", "screened"),
     help="Score every set of parents, or only those of the best candidates.",
@@ -140,7 +141,7 @@ def learn(**options: Any) -> int:
 @o.run_option
 @o.emission_option
 @o.choice(
-    *("--method", "star", "mean_field", "exact"),
+    *("--method", *METHODS),
     help="Approximations for any size, or exact for small networks.",
 )
 @o.accuracy_options(

@@ -236,7 +236,7 @@ def _make_run(
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.methods import quiet_infer
+        from asterism.inference.door import quiet_infer
 
         with console.busy("State probabilities over time"):
             found = quiet_infer(

@@ -1,91 +1,82 @@
-"""The one door to inference: data and an emission become evidence, a method solves it."""
+"""The methods of inference, as data: which there are, and what each can do.
+
+A method is one entry of :data:`METHODS`: its name, what it is in one sentence, which options only
+it has, whether it gives an evidence value, and the module whose ``solve`` carries it out.
+``infer``, both learners, the command line, the table in the docs and the error messages read this
+registry. Nothing is loaded here, so that ``--help`` can list the methods at once; ``door.py`` loads
+a method on first use.
+
+To add a method: write ``solve(network, evidence, **options) -> Posterior`` and add one entry.
+"""
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import dataclass
 from typing import Any
 
-from asterism.data.observations import Observations
-from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError
-from asterism.inference.posterior import Posterior
-from asterism.model.network import Network
-
-#: method: the options that only it has
-_OPTIONS: dict[str, tuple[str, ...]] = {"star": (), "mean_field": (), "exact": ("joint_limit",)}
-METHODS = tuple(_OPTIONS)
-#: the exact method uses only the last, but whoever compares methods need not know
-_OPTIONS_OF_ALL = ("tolerance", "time_step", "max_sweeps", "n_jobs")
+#: options that ``infer`` takes for every method; a method ignores those it does not need, so that
+#: whoever compares methods can pass the same ones to all
+COMMON_OPTIONS = ("tolerance", "time_step", "max_sweeps", "n_jobs")
 
 
-def infer(
-    net: Network,
-    obs: Observations | Trajectories,
-    emission: Any = None,
-    method: str = "star",
-    tolerance: float = 1e-3,
-    time_step: float | None = None,
-    max_sweeps: int = 200,
-    n_jobs: int = 1,
-    **options: Any,
-) -> Posterior:
-    """Hidden courses of every trajectory, given a network and what was measured.
+@dataclass(frozen=True)
+class Method:
+    """One way to find out what the hidden paths probably were."""
 
-    ``method``: "star" (default), "mean_field" (a lower bound of the evidence) or "exact" (small
-    networks). ``tolerance``, ``time_step`` and ``max_sweeps`` concern the first two. ``n_jobs``
-    threads share the trajectories, −1 takes all cores; results do not depend on it. ``options``
-    go to the method; "exact" knows ``joint_limit``. Trajectories count as seen throughout. Warns
-    if the iteration did not settle.
-    """
-    posterior = quiet_infer(
-        net,
-        obs,
-        emission,
-        method,
-        tolerance=tolerance,
-        time_step=time_step,
-        max_sweeps=max_sweeps,
-        n_jobs=n_jobs,
-        **options,
-    )
-    if not posterior.converged:
-        from sklearn.exceptions import ConvergenceWarning
-
-        warnings.warn(posterior.stop_reason, ConvergenceWarning, stacklevel=2)
-    return posterior
+    name: str
+    summary: str
+    """What it is and where it fits, in one sentence."""
+    module: str
+    """Home of its ``solve``."""
+    uses: tuple[str, ...] = COMMON_OPTIONS
+    """Which of the common options it reads."""
+    options: tuple[str, ...] = ()
+    """Options that only it has."""
+    fixed: tuple[tuple[str, Any], ...] = ()
+    """Arguments by which several methods share one ``solve``."""
+    has_evidence: bool = True
+    """Whether it gives a value of ln P(Y)."""
+    is_comparable: bool = False
+    """Whether its evidence is good enough to compare networks that differ much."""
+    is_bound: bool = False
+    """Whether its evidence never exceeds ln P(Y)."""
+    scores_graphs: bool = False
+    """Whether a structure search can use it."""
+    takes: str = "all evidence"
+    """What evidence it can take."""
 
 
-def quiet_infer(
-    net: Network,
-    obs: Observations | Trajectories,
-    emission: Any = None,
-    method: str = "star",
-    **options: Any,
-) -> Posterior:
-    """:func:`infer` for callers that themselves say whether the iteration settled."""
-    if method not in METHODS:
-        raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")
-    valid = (*_OPTIONS_OF_ALL, *_OPTIONS[method])
-    for name in options:
-        if name not in valid:
-            raise AsterismError(
-                f"infer has no option {name!r} for {method!r}; valid are {', '.join(valid)}."
-            )
-    if not isinstance(obs, Observations | Trajectories):
-        raise AsterismError(
-            f"obs is a {type(obs).__name__}; infer needs Trajectories or Observations, which "
-            "am.Observations.from_frame(table) makes of a table."
-        )
-    from asterism.evidence.build import build_evidence
+_ENTRIES = (
+    Method(
+        "star",
+        "Each node with its parents' averages: any size, quick; evidence and transitions too high.",
+        "asterism.star.method",
+        fixed=(("method", "star"),),
+        scores_graphs=True,
+    ),
+    Method(
+        "mean_field",
+        "Independent nodes: any size, quick; a lower bound of the evidence, often a loose one.",
+        "asterism.star.method",
+        fixed=(("method", "mean_field"),),
+        is_bound=True,
+        scores_graphs=True,
+    ),
+    Method(
+        "exact",
+        "All nodes as one chain: no error, for small networks only.",
+        "asterism.exact.exact_posterior",
+        uses=("n_jobs",),
+        options=("joint_limit",),
+        is_comparable=True,
+        is_bound=True,
+    ),
+)
 
-    if isinstance(obs, Trajectories):
-        obs = Observations.from_trajectories(obs)
-    evidence = build_evidence(net, obs, emission)
-    if method == "exact":
-        from asterism.exact.exact_posterior import solve as solve_exactly
+#: every method by its name
+METHODS: dict[str, Method] = {entry.name: entry for entry in _ENTRIES}
 
-        taken = ("n_jobs", *_OPTIONS[method])
-        return solve_exactly(net, evidence, **{k: v for k, v in options.items() if k in taken})
-    from asterism.star.method import solve
 
-    return solve(net, evidence, method=method, **options)
+def methods_that_score_graphs() -> tuple[str, ...]:
+    """Names of the methods that a structure search can use."""
+    return tuple(m.name for m in METHODS.values() if m.scores_graphs)

@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from asterism.errors import DataError, ModelError
-from asterism.model.emission_base import (
+from asterism.model.emissions import (
+    Emission,
     FloatArray,
     IntArray,
     Values,
@@ -32,7 +33,7 @@ SMALLEST_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Emission):
     """Normal noise around one mean per state; ``scale`` is the standard deviation.
 
     ``scale`` is one number for all states or one per state. With ``learn=True``, means and scale
@@ -138,11 +139,16 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
+<<<<<<< HEAD
 class Poisson:
     """Counts with one mean per state; with ``learn=True`` the means may be left out.
 
     ``levels`` then says how many states there are, as for :class:`Gaussian`.
     """
+=======
+class Poisson(Emission):
+    """Counts with one mean per state; with ``learn=True`` the means may be left out."""
+>>>>>>> main
 
     means: Sequence[float] | None = None
     learn: bool = False

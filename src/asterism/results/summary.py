@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from asterism.inference.methods import METHODS
 from asterism.results.effects import LOWERS, RAISES, effect
 from asterism.results.run import Run
 
@@ -75,7 +76,8 @@ def _evidence(run: Run) -> str:
     if not isinstance(value, int | float):
         return "Rates and state probabilities are below."
     settings = run.run.get("settings")
-    if isinstance(settings, dict) and settings.get("method") == "exact":
+    method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
+    if method is not None and method.is_comparable:
         use = "by which networks can be compared on the same data"
     else:
         use = "an approximation, too rough to choose between networks whose edges differ much"

@@ -16,6 +16,7 @@ from asterism.data.observations import Observations
 from asterism.errors import ModelError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.evidence.build import build_evidence, split_emissions
+from asterism.inference.methods import METHODS
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
 from asterism.learning.em.estimate import Coordinates, Estimate
@@ -240,9 +241,9 @@ def network_of(template: Network, estimate: Estimate) -> Network:
 
 def check_settings(settings: Settings) -> None:
     """One clear sentence about the first setting that cannot be."""
-    if settings.method not in ("star", "mean_field", "exact"):
+    if settings.method not in METHODS:
         raise ModelError(
-            f"method {settings.method!r} is not known; valid are star, mean_field, exact."
+            f"method {settings.method!r} is not known; valid are {', '.join(METHODS)}."
         )
     if settings.n_init < 1 or settings.max_iterations < 1:
         raise ModelError("n_init and max_iterations must be at least 1.")

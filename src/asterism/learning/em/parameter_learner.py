@@ -21,7 +21,8 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.evidence.build import with_joint_by_column
 from asterism.exact.joint_layout import JOINT_LIMIT
-from asterism.inference.methods import quiet_infer
+from asterism.inference.door import quiet_infer
+from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
 from asterism.learning.em.fit import Fit, Settings, check_settings, fit_parameters
 from asterism.learning.em.start import build_template
@@ -241,12 +242,14 @@ class ParameterLearner(Estimator):
         return pd.concat(parts, ignore_index=True)
 
     def _infer(self, obs: Observations | Trajectories) -> Posterior:
-        options: dict[str, Any] = {"n_jobs": self.n_jobs}
-        if self.method == "exact":
-            options["joint_limit"] = self.joint_limit
-        else:
-            options["tolerance"] = self.grid_tolerance
-            options["time_step"] = self.time_step
+        known = {
+            "n_jobs": self.n_jobs,
+            "tolerance": self.grid_tolerance,
+            "time_step": self.time_step,
+            "joint_limit": self.joint_limit,
+        }
+        entry = METHODS[self.method]
+        options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
         return quiet_infer(self.network_, obs, self.emission_, self.method, **options)
 
 

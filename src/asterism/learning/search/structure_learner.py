@@ -22,6 +22,7 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
+from asterism.inference.methods import methods_that_score_graphs
 from asterism.learning.estimator import Estimator
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.structure_prior import FAMILY_PRIORS, StructurePrior, structure_prior
@@ -274,7 +275,6 @@ class StructureLearner(Estimator):
         )
 
 
-METHODS = ("star", "mean_field")
 SEARCHES = ("auto", "exhaustive", "screened")
 
 
@@ -315,7 +315,7 @@ class StructureSettings:
                 f"prior must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
                 "graphs cannot be compared."
             )
-        _one_of("method", self.method, METHODS)
+        _one_of("method", self.method, methods_that_score_graphs())
         _one_of("search", self.search, SEARCHES)
         _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
         _one_of("ties", self.ties, ("error", "order"))
