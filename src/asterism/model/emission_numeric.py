@@ -139,16 +139,11 @@ class Gaussian(Emission):
 
 
 @dataclass(frozen=True)
-<<<<<<< HEAD
-class Poisson:
+class Poisson(Emission):
     """Counts with one mean per state; with ``learn=True`` the means may be left out.
 
     ``levels`` then says how many states there are, as for :class:`Gaussian`.
     """
-=======
-class Poisson(Emission):
-    """Counts with one mean per state; with ``learn=True`` the means may be left out."""
->>>>>>> main
 
     means: Sequence[float] | None = None
     learn: bool = False

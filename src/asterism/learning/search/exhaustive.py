@@ -19,6 +19,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.evidence.arrays import IntArray
 from asterism.evidence.build import with_joint_by_column
+from asterism.learning.levels import LevelChoice, with_levels
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
 from asterism.learning.search.journal import Journal, context_of, fingerprint
@@ -66,6 +67,8 @@ class SearchTask:
     screened: bool
     n_candidates: int
     journal: Journal | None = None
+    levels: Sequence[LevelChoice] = ()
+    """How many levels were counted before the search."""
     round: int = 0
     """How often emissions have been refined: the same graph then has other scores."""
 
@@ -89,6 +92,14 @@ def _with_joint_by_column(
     settings: StructureSettings, observations: Observations
 ) -> StructureSettings:
     return replace(settings, emission=with_joint_by_column(settings.emission, observations))
+
+
+def _with_levels(
+    settings: StructureSettings, observations: Observations
+) -> tuple[StructureSettings, list[LevelChoice]]:
+    """The settings with emissions whose levels have been counted."""
+    emission, choices = with_levels(settings.emission, observations, settings.states)
+    return replace(settings, emission=emission), choices
 
 
 def canonical_nodes(settings: StructureSettings, observations: Observations) -> tuple[str, ...]:
@@ -151,7 +162,9 @@ def learn_from_observations(
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
     settings = _with_joint_by_column(settings, observations)
+    settings, levels = _with_levels(settings, observations)
     task = prepare(settings, observations, progress)
+    task.levels = levels
     if settings.journal is not None:
         print_of = fingerprint(settings, task.lone.evidence, task.nodes)
         task.journal = Journal.open(settings.journal, print_of, settings.resume)
@@ -335,6 +348,7 @@ def score_graph(
 
         return score_complete_graph(settings, wanted, data)
     settings = _with_joint_by_column(settings, data)
+    settings, _ = _with_levels(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
     task = prepare(settings, data, Silent(), nodes)
     number = {name: n for n, name in enumerate(nodes)}

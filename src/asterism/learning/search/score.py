@@ -317,11 +317,13 @@ def structure_score(
 
     ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. ``prior`` defaults
     to ``GammaPrior(5, "auto")``. ``options`` are those of :class:`StructureLearner` (structure
-    prior, exogenous nodes, digamma, …). Complete paths get the exact Bayesian score.
+    prior, exogenous nodes, digamma, …), except that every graph is equally probable beforehand
+    unless ``edge_log_odds`` says otherwise. Complete paths get the exact Bayesian score.
     """
     from asterism.learning.search.exhaustive import score_graph
     from asterism.learning.search.structure_learner import StructureSettings
 
+    options.setdefault("edge_log_odds", None)
     settings = StructureSettings(
         emission=emission, prior=prior or GammaPrior(), method=method, **options
     )
