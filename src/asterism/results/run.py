@@ -16,13 +16,14 @@ import pandas as pd
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
 from asterism.results.edge_sets import Edge, edge_list
-from asterism.results.files import split_names
+from asterism.results.name_lists import split_names
 
 if TYPE_CHECKING:
     import networkx
     import xarray
 
 EDGE_COLUMNS = ["parent", "child", "probability", "in_graph"]
+RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
 
@@ -36,7 +37,7 @@ class Run:
 
     network: Network
     edges: pd.DataFrame | None = None
-    """parent, child, probability, in_graph; surest first. None: the network's edges, as given."""
+    """parent, child, probability, in_graph and more where known; surest first. None: as given."""
     families: pd.DataFrame | None = None
     """node, parents (a tuple of names), score, probability; None when no structure was learned."""
     posterior: xarray.Dataset | None = None
@@ -49,6 +50,8 @@ class Run:
     """One row per iteration, numbers only."""
     truth: list[Edge] | None = None
     """The true edges, where they are known."""
+    rates: pd.DataFrame | None = None
+    """node, configuration ("A=on, B=off"), from, to, rate, lower, upper: rates with intervals."""
 
     def __post_init__(self) -> None:
         self.edges = _checked_edges(self.edges, self.network)
@@ -57,6 +60,8 @@ class Run:
         if self.truth is not None:
             self.truth = [(str(p), str(c)) for p, c in edge_list(self.truth)]
             _require_known(self.network, [end for edge in self.truth for end in edge], "The truth")
+        if self.rates is not None:
+            _require_columns(self.rates, RATE_COLUMNS, "The table of rates")
         if self.observations is not None:
             _require_columns(self.observations, OBSERVATION_COLUMNS, "The observations")
 
@@ -77,6 +82,8 @@ class Run:
             "seed": settings.get("random_state"),
             "converged": getattr(learner, "converged_", None),
             "stop_reason": getattr(learner, "stop_reason_", None),
+            "n_sweeps": getattr(learner, "n_sweeps_", None),
+            **_learned_record(learner),
         }
         return cls(
             network=learner.network_,
@@ -139,6 +146,24 @@ class Run:
         )
 
 
+def _learned_record(learner: Any) -> dict[str, Any]:
+    """Prior and emissions that were used, in words and as they can be read back."""
+    record: dict[str, Any] = {}
+    if getattr(learner, "prior_", None) is not None:
+        record["prior"] = {"shape": learner.prior_.shape, "rate": learner.prior_.rate}
+    emission = getattr(learner, "emission_", None)
+    if emission is not None:
+        by_node = emission
+        if not isinstance(emission, Mapping):
+            by_node = dict.fromkeys(learner.network_.nodes, emission)
+        record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
+        record["emissions"] = {str(node): one for node, one in by_node.items()}
+    for name, attribute in (("tempering", "tempering_"), ("levels", "level_record_")):
+        if getattr(learner, attribute, None) is not None:
+            record[name] = getattr(learner, attribute)
+    return record
+
+
 def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame:
     if edges is None:
         pairs = [(p, child) for child in network.nodes for p in network.parents[child]]
@@ -146,7 +171,9 @@ def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame
         edges["probability"], edges["in_graph"] = 1.0, True
     _require_columns(edges, EDGE_COLUMNS, "The table of edges")
     _require_known(network, [*edges["parent"], *edges["child"]], "The table of edges")
-    edges = edges[EDGE_COLUMNS].copy()
+    # what else a learner says of an edge (prior, Bayes factor, …) stays beside it
+    more = [name for name in edges.columns if name not in EDGE_COLUMNS]
+    edges = edges[[*EDGE_COLUMNS, *more]].copy()
     edges["probability"] = edges["probability"].astype(np.float64)
     edges["in_graph"] = edges["in_graph"].astype(bool)
     probability = edges["probability"].to_numpy()
