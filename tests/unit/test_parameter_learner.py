@@ -227,7 +227,7 @@ def test_rate_update_by_hand():
     update = rate_update(graph, network.compiled.rates > 0, am.GammaPrior(2.0, 3.0), False, 1e9)
     moves = np.array([0.0, 4, 1, 2, 0, 0, 0, 0, 0])
     dwell = np.array([5.0, 2.0, 7.0])
-    found = update.rates(moves, dwell, np.zeros(9)).reshape(3, 3)
+    found = update.improved(moves, dwell, np.zeros(9), np.zeros(0))[0].reshape(3, 3)
     np.testing.assert_allclose(found, [[-9 / 8, 6 / 8, 3 / 8], [4 / 5, -4 / 5, 0], [0, 0, 0]])
     assert automatic_prior_rate(2.0, update, moves, dwell) == pytest.approx(2.0 * 7.0 / 7.0)
 

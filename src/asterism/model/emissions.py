@@ -13,6 +13,7 @@ from asterism.errors import ModelError
 from asterism.model.emission_base import Emission, require_possible
 from asterism.model.emission_discrete import Categorical, Exact, Joint, Likelihood
 from asterism.model.emission_numeric import Gaussian, Poisson
+from asterism.model.emission_silent import SilentStates
 from asterism.model.emission_threshold import Threshold
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Joint",
     "Likelihood",
     "Poisson",
+    "SilentStates",
     "Threshold",
     "check_emissions",
     "emission_for",
@@ -115,6 +117,8 @@ def emission_from_dict(content: Mapping[str, Any]) -> Any:
             return Exact()
         case "likelihood":
             return Likelihood()
+        case "silent":
+            return SilentStates(emission_from_dict(fields["emission"]), fields["silent"])
         case "joint":
             raise ModelError(
                 f"The joint measurement {fields.get('column')!r} holds a function, which files "
