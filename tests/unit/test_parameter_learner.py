@@ -62,8 +62,9 @@ def test_results(learner, data):
     assert learner.n_iter_ == len(learner.history_)
     assert learner.network_.states["A"] == ("off", "on")
     assert learner.log_evidence_ == pytest.approx(learner.posterior_.log_evidence, rel=1e-9)
-    assert learner.score(data).sum() == pytest.approx(learner.log_evidence_, rel=1e-9)
-    assert len(learner.score(data)) == data.n_trajectories
+    assert learner.score_samples(data).sum() == pytest.approx(learner.log_evidence_, rel=1e-9)
+    assert len(learner.score_samples(data)) == data.n_trajectories
+    assert learner.score(data) == pytest.approx(learner.log_evidence_ / data.n_trajectories)
     assert learner.log_evidence_given_first_ > learner.log_evidence_
     for node in ("A", "B"):
         np.testing.assert_allclose(

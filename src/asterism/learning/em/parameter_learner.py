@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.door import quiet_infer
 from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
+from asterism.learning.em import quantities
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
 from asterism.learning.em.effects import rate_model
@@ -41,6 +43,7 @@ from asterism.learning.em.situations import (
 )
 from asterism.learning.em.start import build_template
 from asterism.learning.em.uncertainty import Information, observed_information, rate_table
+from asterism.learning.em.viterbi import most_probable_paths
 from asterism.learning.estimator import Estimator
 from asterism.model.emissions import Exact
 from asterism.model.network import Network
@@ -263,7 +266,7 @@ class ParameterLearner(Estimator):
     def predict_proba(self, obs: Observations | Trajectories, times: Any) -> xarray.DataArray:
         """State probabilities (trajectory, time, node, state); later times are forecasts."""
         self._require_fitted("network_")
-        return own_marginals(self._infer(obs), times)
+        return own_marginals(self._fit, self._infer(obs), times)
 
     def score(self, obs: Observations | Trajectories, y: Any = None) -> float:
         """Average ln evidence of a trajectory: larger is better. ``y`` is ignored."""
@@ -295,6 +298,71 @@ class ParameterLearner(Estimator):
                 columns[node] = [labels[i] for i in p.argmax(axis=1)]
             parts.append(pd.DataFrame(columns))
         return pd.concat(parts, ignore_index=True)
+
+    def most_probable_paths(self, obs: Observations | Trajectories) -> pd.DataFrame:
+        """The likeliest states at the times of the data, together (Viterbi).
+
+        Columns trajectory, time, and the nodes. For few joint states only.
+        """
+        self._require_fitted("network_")
+        return most_probable_paths(self._fit, self.emission_, _observations(obs))
+
+    def forecast(self, obs: Observations | Trajectories, horizons: Any) -> pd.DataFrame:
+        """State probabilities some time after the end of each trajectory.
+
+        Columns trajectory, horizon, time, node, state, probability. Covariates keep the values
+        they had last.
+        """
+        self._require_fitted("network_")
+        ahead = np.atleast_1d(np.asarray(horizons, dtype=np.float64))
+        if ahead.ndim != 1 or not np.isfinite(ahead).all() or (ahead < 0.0).any():
+            raise DataError("horizons must be finite numbers that are not negative.")
+        observations = _observations(obs)
+        posterior = self._infer(observations)
+        rows: list[tuple[Any, ...]] = []
+        for d, label in enumerate(observations.trajectories):
+            clock = observations.end[d] + ahead
+            for node, p in zip(self.network_.nodes, posterior.courses.marginals(d, clock)):
+                for k, (h, t) in enumerate(zip(ahead, clock)):
+                    rows += [
+                        (label, h, t, node, s, float(v))
+                        for s, v in zip(self.network_.states[node], p[k])
+                    ]
+        names = ["trajectory", "horizon", "time", "node", "state", "probability"]
+        return pd.DataFrame(rows, columns=names)
+
+    # ---- what follows from the rates ----------------------------------------------------------
+
+    def transition_probabilities(
+        self, times: Any, covariates: Mapping[str, Any] | None = None, interval: str = "delta"
+    ) -> pd.DataFrame:
+        """P(t): time, from, to, probability, se, lower, upper. ``interval``: delta or simulate."""
+        return quantities.transition_probabilities(
+            self._uncertainty(), times, covariates, self.level, interval
+        )
+
+    def sojourn_times(self, covariates: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Mean time until a state is left: node, configuration, state, mean, se, lower, upper."""
+        return quantities.sojourn_times(self._uncertainty(), covariates, self.level)
+
+    def length_of_stay(
+        self, duration: float = np.inf, covariates: Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
+        """Expected total time in each state: from, state, time, se, lower, upper."""
+        return quantities.length_of_stay(self._uncertainty(), duration, covariates, self.level)
+
+    def prevalence(self, times: Any, obs: Observations | None = None) -> pd.DataFrame:
+        """Observed and expected share of each state: time, state, observed, expected, n."""
+        self._require_fitted("network_")
+        data = self._observations if obs is None else _observations(obs)
+        return quantities.prevalence(self._fit, data, times)
+
+    def save(self, folder: str | Path, force: bool = False) -> Path:
+        """Write a results folder with a page about the rates; ``am.load`` reads it back."""
+        from asterism.learning.em.saved_fit import save_fit
+
+        self._require_fitted("network_")
+        return save_fit(self, Path(folder), force)
 
     def _infer(self, obs: Observations | Trajectories) -> Posterior:
         known = {

@@ -8,6 +8,7 @@ inference; ``own_marginals`` leaves that node out of the answer again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,11 +66,29 @@ def with_situations(fit: Fit, observations: Observations) -> tuple[Network, Obse
     return network_of(expanded.network, rates, starts), expanded.observations
 
 
-def own_marginals(posterior: Posterior, times: Any) -> xarray.DataArray:
+def own_marginals(fit: Fit, posterior: Posterior, times: Any) -> xarray.DataArray:
     """State probabilities (trajectory, time, node, state) without the node of the covariates."""
     if SITUATION not in posterior.network.nodes:
         return posterior.marginals(times)
-    return posterior.without_node(SITUATION).marginals(times)
+    view = copy(posterior)
+    view.network = fit.network
+    view.courses = _OwnCourses(posterior.courses, fit.network.n_nodes)
+    return view.marginals(times)
+
+
+class _OwnCourses:
+    """The courses of the first nodes only."""
+
+    def __init__(self, courses: Any, n_nodes: int) -> None:
+        self._courses, self._n_nodes = courses, n_nodes
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """As the courses it shows."""
+        return list(self._courses.marginals(trajectory, times))[: self._n_nodes]
+
+    def sample(self, n: int, kind: str, rng: np.random.Generator) -> Any:
+        """Paths, those of the covariates among them."""
+        return self._courses.sample(n, kind, rng)
 
 
 def statistics_of(fit: Fit) -> Statistics:
