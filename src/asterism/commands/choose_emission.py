@@ -18,6 +18,7 @@ from asterism.data.columns import canonical, encode
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError
+from asterism.model.emission_kinds import EMISSION_KINDS
 from asterism.model.emissions import (
     Categorical,
     Exact,
@@ -27,7 +28,7 @@ from asterism.model.emissions import (
     Threshold,
 )
 
-KINDS = ("gaussian", "poisson", "exact", "categorical", "threshold", "likelihood")
+KINDS = tuple(EMISSION_KINDS)
 
 #: a column of whole numbers with no more different ones than this holds states
 MOST_NUMBERED_STATES = 5

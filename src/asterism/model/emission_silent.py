@@ -6,7 +6,7 @@ A silent state is seen only where the data say so for certain: a code, an event 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.model.emission_base import FloatArray, IntArray, Values
+from asterism.model.emissions import Emission, FloatArray, IntArray, Values, emission_from_dict
 from asterism.model.restrictions import state_number
 
 
 @dataclass(frozen=True)
-class SilentStates:
+class SilentStates(Emission):
     """``emission`` for all states but the ``silent`` ones, which emit nothing."""
 
     emission: Any
@@ -32,7 +32,8 @@ class SilentStates:
         object.__setattr__(self, "silent", given)
 
     @property
-    def learn(self) -> bool:
+    def learn(self) -> bool:  # type: ignore[override]
+        """Whether the inner emission is learned."""
         return bool(self.emission.learn)
 
     @property
@@ -79,3 +80,8 @@ class SilentStates:
             "emission": self.emission.to_dict(),
             "silent": list(self.silent),
         }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> SilentStates:
+        """The inverse of :meth:`to_dict`; ``fields`` are without the kind."""
+        return cls(emission_from_dict(fields["emission"]), fields["silent"])

@@ -36,7 +36,7 @@ from asterism.model.emissions import (
     Threshold,
     emission_for,
 )
-from asterism.model.graphs import as_parents
+from asterism.model.names import as_parents
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.model.restrictions import as_mask
