@@ -24,7 +24,6 @@ _HOMES = {
     **{name: module for module, name in EMISSION_KINDS.values()},
     "Emission": "asterism.model.emissions",
     "Joint": "asterism.model.emissions",
-    "SilentStates": "asterism.model.emissions",
     "Transitions": "asterism.model.restrictions",
     "GammaPrior": "asterism.model.priors",
     "simulate": "asterism.simulation.simulator",
