@@ -262,9 +262,6 @@ def _make_run(
             "complete": isinstance(data, Trajectories),
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
-            "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},
-            "emission": {str(k): repr(v) for k, v in dict(learner.emission_ or {}).items()},
-            "emissions": {str(k): v.to_dict() for k, v in dict(learner.emission_ or {}).items()},
         },
     )
 

@@ -80,12 +80,9 @@ def effective(command: str, options: Any) -> dict[str, Any]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """To stdout; numbers that JSON lacks become null or text."""
-    from asterism.results.folder import _as_json, _finite
+    from asterism.results.record import as_json
 
-    text = json.dumps(
-        _finite(dict(content)), indent=2, ensure_ascii=False, allow_nan=False, default=_as_json
-    )
-    click.echo(text)
+    click.echo(json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def read_edges(path: Path) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from asterism.data.files import write_text
 from asterism.report.page_data import page_data
-from asterism.results.files import write_text
 from asterism.results.run import Run
 from asterism.results.summary import sentences, settings_rows
 

@@ -249,20 +249,9 @@ class StructureLearner(Estimator):
         return graphs
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
-        """Write network.json, edges.csv, families.csv and run.json; ``am.load`` reads them."""
-        from asterism.learning.saved_run import write_run
+        """Write a results folder, without page and courses; ``am.load`` reads it."""
+        from asterism.results.folder import save_run
+        from asterism.results.run import Run
 
         self._require_fitted("_found")
-        record = {
-            "converged": self.converged_,
-            "stop_reason": self.stop_reason_,
-            "seed": self.random_state,
-            "settings": self.get_params(),
-            "prior": self.prior_,
-            "emission": self.emission_,
-            "n_sweeps": self.n_sweeps_,
-            "history": self.history_,
-        }
-        return write_run(
-            Path(folder), self.network_, self.edges_, self.family_scores_, record, force
-        )
+        return save_run(Run.from_learner(self), folder, force)
