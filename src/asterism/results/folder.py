@@ -30,7 +30,13 @@ from asterism.results.manifest import FILES, RECORD, read_record, verify_files, 
 from asterism.results.name_lists import join_names, split_names
 from asterism.results.posterior_file import read_posterior, write_posterior
 from asterism.results.record import complete_record
-from asterism.results.run import EDGE_COLUMNS, FAMILY_COLUMNS, OBSERVATION_COLUMNS, Run
+from asterism.results.run import (
+    EDGE_COLUMNS,
+    FAMILY_COLUMNS,
+    FIT_TABLES,
+    OBSERVATION_COLUMNS,
+    Run,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -39,6 +45,12 @@ log = logging.getLogger(__name__)
 
 #: what may already lie in a folder that counts as new: the search wrote it during this run
 SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
+
+#: columns of a fit's tables that hold names
+_FIT_LABELS = frozenset(
+    ("node", "configuration", "from", "to", "state", "note", "kind", "parameter", "transitions",
+     "covariate", "trajectory")
+)  # fmt: skip
 
 #: characters that XML cannot hold in any form
 _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], "\ufffd")
@@ -113,7 +125,22 @@ def load(folder: str | Path, verify: bool = True) -> Run:
         observations=_read_observations(folder / "observations.csv"),
         history=_read_history(folder / "history.csv", record),
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
+        tables=_read_fit_tables(folder),
     )
+
+
+def _read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """What a fit of rates wrote; columns of numbers as numbers, all others as text."""
+    result = {}
+    for name in FIT_TABLES:
+        table = _read_table(folder / f"{name}.csv", [], [])
+        if table is None:
+            continue
+        for column in table.columns:
+            if column not in _FIT_LABELS:
+                table[column] = pd.to_numeric(table[column], errors="coerce")
+        result[name] = table
+    return result
 
 
 def _verify(folder: Path, record: dict[str, Any]) -> bool:
@@ -169,7 +196,7 @@ def _tables(run: Run) -> dict[str, pd.DataFrame]:
         tables["history.csv"] = run.history
     if run.truth is not None:
         tables["truth.csv"] = pd.DataFrame(run.truth, columns=["parent", "child"])
-    return tables
+    return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
 def _write_thinned(path: Path, posterior: xarray.Dataset) -> list[str]:

@@ -68,12 +68,17 @@ def with_situations(fit: Fit, observations: Observations) -> tuple[Network, Obse
 
 def own_marginals(fit: Fit, posterior: Posterior, times: Any) -> xarray.DataArray:
     """State probabilities (trajectory, time, node, state) without the node of the covariates."""
+    return own_view(fit, posterior).marginals(times)
+
+
+def own_view(fit: Fit, posterior: Posterior) -> Posterior:
+    """The posterior as of the network without covariates; for courses and marginals only."""
     if SITUATION not in posterior.network.nodes:
-        return posterior.marginals(times)
+        return posterior
     view = copy(posterior)
     view.network = fit.network
     view.courses = _OwnCourses(posterior.courses, fit.network.n_nodes)
-    return view.marginals(times)
+    return view
 
 
 class _OwnCourses:
