@@ -27,6 +27,10 @@ LARGE_DRAWING = 40
 def write_report(run: Run, path: str | Path) -> Path:
     """Write the page, atomically."""
     path = Path(path)
+    if run.is_fit:
+        from asterism.report.rates_page import write_rates_page
+
+        return write_rates_page(run, path)
     write_text(path, render(run, title=_title(run, path)))
     return path
 

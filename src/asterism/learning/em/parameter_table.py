@@ -129,10 +129,10 @@ def _both(uncertainty: Uncertainty, level: float) -> tuple[pd.DataFrame, pd.Data
     n = len(rates)
     se[:n], lower[:n], upper[:n] = rates["se"], rates["lower"], rates["upper"]
     notes[:n] = list(rates["note"])
-    effects = fit.outcome.best.estimate.effects
-    for k, effect in enumerate(effects):
-        if abs(effect) >= LARGEST_EFFECT:
-            notes[n + k] = "at the limit: too few transitions to tell"
+    first = fit.task.coordinates.effects.start
+    for k, effect in enumerate(fit.outcome.best.estimate.effects):
+        if first + k not in uncertainty.information.active or abs(effect) >= LARGEST_EFFECT:
+            notes[n + k] = "not identified: too few transitions show it"
             se[n + k], lower[n + k], upper[n + k] = np.inf, -np.inf, np.inf
     table = pd.DataFrame(
         {
