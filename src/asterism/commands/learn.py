@@ -27,7 +27,7 @@ from asterism.commands.outputs import (
     effective,
     print_json,
     read_edges,
-    require_folder,
+    writing_to,
 )
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.wording import in_flags
@@ -103,7 +103,11 @@ def run(options: LearnOptions) -> int:
 
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
-    require_folder(options.output, options.force, options.resume)
+    with writing_to(options.output, options.force, options.resume):
+        return _learn(options, console)
+
+
+def _learn(options: LearnOptions, console: Console) -> Learned:
     truth = None if options.truth is None else read_edges(options.truth)
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions = _read(options)

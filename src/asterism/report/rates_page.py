@@ -88,7 +88,8 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _node(run: Run, node: str) -> dict[str, Any]:
-    rates = run.tables["rates"]
+    rates = run.rates
+    assert rates is not None
     mine = rates[rates["node"] == node]
     groups = []
     for configuration, rows in mine.groupby("configuration", sort=False):

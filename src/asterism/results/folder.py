@@ -35,6 +35,7 @@ from asterism.results.run import (
     FAMILY_COLUMNS,
     FIT_TABLES,
     OBSERVATION_COLUMNS,
+    RATE_COLUMNS,
     Run,
 )
 
@@ -114,6 +115,8 @@ def load(folder: str | Path, verify: bool = True) -> Run:
         )
     edges = _read_table(folder / "edges.csv", EDGE_COLUMNS, ["probability"])
     if edges is not None:
+        for name in [name for name in edges.columns if name not in EDGE_COLUMNS]:
+            edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
     truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
     return Run(
@@ -125,22 +128,25 @@ def load(folder: str | Path, verify: bool = True) -> Run:
         observations=_read_observations(folder / "observations.csv"),
         history=_read_history(folder / "history.csv", record),
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
+        rates=_read_fit_table(folder / "rates.csv", RATE_COLUMNS),
         tables=_read_fit_tables(folder),
     )
 
 
 def _read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """What a fit of rates wrote; columns of numbers as numbers, all others as text."""
-    result = {}
-    for name in FIT_TABLES:
-        table = _read_table(folder / f"{name}.csv", [], [])
-        if table is None:
-            continue
+    """What a fit of rates wrote besides the rates."""
+    found = {name: _read_fit_table(folder / f"{name}.csv", []) for name in FIT_TABLES}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
+    """Columns of numbers as numbers, those that hold names as text."""
+    table = _read_table(path, columns, [])
+    if table is not None:
         for column in table.columns:
             if column not in _FIT_LABELS:
                 table[column] = pd.to_numeric(table[column], errors="coerce")
-        result[name] = table
-    return result
+    return table
 
 
 def _verify(folder: Path, record: dict[str, Any]) -> bool:
@@ -196,6 +202,8 @@ def _tables(run: Run) -> dict[str, pd.DataFrame]:
         tables["history.csv"] = run.history
     if run.truth is not None:
         tables["truth.csv"] = pd.DataFrame(run.truth, columns=["parent", "child"])
+    if run.rates is not None:
+        tables["rates.csv"] = run.rates
     return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
@@ -274,6 +282,12 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
         for node, text, number in zip(table["node"], table["value"], values)
     ]
     return table
+
+
+def _numbers_or_text(column: pd.Series) -> pd.Series:
+    """Numbers where every cell that is not empty holds one."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers if bool((numbers.notna() | (column.str.strip() == "")).all()) else column
 
 
 def _whole_numbers(column: pd.Series) -> list[Any]:

@@ -15,13 +15,10 @@ from asterism.learning.em.situations import own_view
 from asterism.results.courses import gather
 from asterism.results.folder import save_run
 from asterism.results.measured import measured_table
-from asterism.results.run import Run
+from asterism.results.run import RATE_COLUMNS, Run
 
 if TYPE_CHECKING:
     from asterism.learning.em.parameter_learner import ParameterLearner
-
-#: the columns of rates.csv that other programs may rely on come first
-RATE_COLUMNS = ("node", "configuration", "from", "to", "rate", "lower", "upper")
 
 #: times at which P(t) and the prevalence are kept
 N_TIMES = 41
@@ -65,6 +62,7 @@ def fit_run(learner: ParameterLearner, record: Mapping[str, Any] | None = None) 
             "notices": notices,
             **(record or {}),
         },
+        rates=tables.pop("rates"),
         tables=tables,
     )
 
