@@ -33,6 +33,7 @@ from asterism.results.record import complete_record
 from asterism.results.run import (
     EDGE_COLUMNS,
     FAMILY_COLUMNS,
+    FIT_TABLES,
     OBSERVATION_COLUMNS,
     RATE_COLUMNS,
     Run,
@@ -45,6 +46,12 @@ log = logging.getLogger(__name__)
 
 #: what may already lie in a folder that counts as new: the search wrote it during this run
 SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
+
+#: columns of a fit's tables that hold names
+_FIT_LABELS = frozenset(
+    ("node", "configuration", "from", "to", "state", "note", "kind", "parameter", "transitions",
+     "covariate", "trajectory")
+)  # fmt: skip
 
 #: characters that XML cannot hold in any form
 _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], "\ufffd")
@@ -121,8 +128,25 @@ def load(folder: str | Path, verify: bool = True) -> Run:
         observations=_read_observations(folder / "observations.csv"),
         history=_read_history(folder / "history.csv", record),
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
-        rates=_read_table(folder / "rates.csv", RATE_COLUMNS, ["rate", "lower", "upper"]),
+        rates=_read_fit_table(folder / "rates.csv", RATE_COLUMNS),
+        tables=_read_fit_tables(folder),
     )
+
+
+def _read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """What a fit of rates wrote besides the rates."""
+    found = {name: _read_fit_table(folder / f"{name}.csv", []) for name in FIT_TABLES}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
+    """Columns of numbers as numbers, those that hold names as text."""
+    table = _read_table(path, columns, [])
+    if table is not None:
+        for column in table.columns:
+            if column not in _FIT_LABELS:
+                table[column] = pd.to_numeric(table[column], errors="coerce")
+    return table
 
 
 def _verify(folder: Path, record: dict[str, Any]) -> bool:
@@ -180,7 +204,7 @@ def _tables(run: Run) -> dict[str, pd.DataFrame]:
         tables["truth.csv"] = pd.DataFrame(run.truth, columns=["parent", "child"])
     if run.rates is not None:
         tables["rates.csv"] = run.rates
-    return tables
+    return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
 def _write_thinned(path: Path, posterior: xarray.Dataset) -> list[str]:

@@ -23,6 +23,8 @@ RECORD = "run.json"
 FILES = (
     *("network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml"),
     *("observations.csv", "history.csv", "truth.csv", "rates.csv", "report.html"),
+    *("effects.csv", "parameters.csv", "covariance.csv", "contributions.csv"),
+    *("sojourn_times.csv", "transition_probabilities.csv", "prevalence.csv"),
 )
 
 FORMAT = "asterism-run"

@@ -27,6 +27,12 @@ RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
 
+#: tables that a fit adds to its rates, each a CSV file of this name
+FIT_TABLES = (
+    *("effects", "parameters", "covariance", "contributions"),
+    *("sojourn_times", "transition_probabilities", "prevalence"),
+)
+
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
 
@@ -52,6 +58,8 @@ class Run:
     """The true edges, where they are known."""
     rates: pd.DataFrame | None = None
     """node, configuration ("A=on, B=off"), from, to, rate, lower, upper: rates with intervals."""
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Tables of a fit of rates by name: those of :data:`FIT_TABLES` that there are."""
 
     def __post_init__(self) -> None:
         self.edges = _checked_edges(self.edges, self.network)
@@ -74,6 +82,8 @@ class Run:
         observations: pd.DataFrame | None = None,
         truth: Any = None,
         run: Mapping[str, Any] | None = None,
+        rates: pd.DataFrame | None = None,
+        tables: Mapping[str, pd.DataFrame] | None = None,
     ) -> Run:
         """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
         settings = learner.get_params() if hasattr(learner, "get_params") else {}
@@ -94,7 +104,14 @@ class Run:
             observations=observations,
             history=getattr(learner, "history_", None),
             truth=None if truth is None else edge_list(truth),
+            rates=rates,
+            tables=dict(tables or {}),
         )
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether this is a fit of rates, with tables about them."""
+        return self.rates is not None
 
     @property
     def learned(self) -> bool:
