@@ -228,13 +228,26 @@ def simulate(**options: Any) -> int:
 @main.command(short_help="Write the report page of a run, and figures.")
 @click.argument("run", type=values.OLD_FOLDER)
 @click.option("-o", "--output", type=values.FILE, help="The page; RUN/report.html if not given.")
-@o.switch("--figures", help="Also write figures (PNG, SVG, PDF).")
+@o.setting(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    help="Show edges with at least this probability.",
+)
 @click.option(
-    "--format",
-    "formats",
+    *("--node", "nodes"),
     multiple=True,
-    type=click.Choice(["png", "svg", "pdf"]),
-    help="Only these figures.",
+    callback=values.names,
+    metavar="A,B,…",
+    help="Nodes whose courses are drawn; the page starts with the first.",
+)
+@o.switch("--figures", help="Also write figures, as PNG, SVG and PDF.")
+@click.option(
+    *("--format", "formats"),
+    multiple=True,
+    callback=values.names,
+    metavar="png,svg,pdf",
+    help="Write figures in these formats only.",
 )
 @o.truth_option
 @o.unverified_option
@@ -245,10 +258,31 @@ def report(**options: Any) -> int:
     \b
     Example:
       asterism report RUN --figures
+      asterism report RUN --threshold 0.8 --node GAL4 --format pdf,svg
     """
     from asterism.commands.make_report import ReportOptions, run
 
     return run(ReportOptions(**options))
+
+
+@main.command(short_help="Set runs side by side on one page.")
+@click.argument("runs", type=values.OLD_FOLDER, nargs=-1, required=True, metavar="RUN1 RUN2 ...")
+@click.option(
+    *("-o", "--output"), type=values.FOLDER, required=True, help="Folder for the page and a table."
+)
+@o.several_names("--names", "What to call the runs; the names of their folders if not given.")
+@click.option("--title", help="Title of the page.")
+@o.result_options
+def compare(**options: Any) -> int:
+    """Compare runs with the first: edges gained, lost and changed, and how sure that is.
+
+    \b
+    Example:
+      asterism compare CONTROL TREATED -o COMPARED
+    """
+    from asterism.commands.compare import CompareOptions, run
+
+    return run(CompareOptions(**options))
 
 
 @main.command(short_help="Make a figure or table of the paper again.")

@@ -28,7 +28,7 @@ from asterism.model.emissions import (
     Threshold,
 )
 
-KINDS = tuple(EMISSION_KINDS)
+KINDS = tuple(kind for kind in EMISSION_KINDS if kind != "silent")
 
 #: a column of whole numbers with no more different ones than this holds states
 MOST_NUMBERED_STATES = 5

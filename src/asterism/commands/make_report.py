@@ -9,8 +9,12 @@ from pathlib import Path
 
 from asterism.commands import exits
 from asterism.commands.console import Console
+from asterism.commands.exits import Refused
 from asterism.commands.outputs import print_json, read_edges, require_file
 from asterism.results.lock import only_writer
+
+#: kinds of figures
+FORMATS = ("png", "svg", "pdf")
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,8 @@ class ReportOptions:
 
     run: Path
     output: Path | None = None
+    threshold: float = 0.5
+    nodes: Sequence[str] = ()
     figures: bool = False
     formats: Sequence[str] = ()
     truth: Path | None = None
@@ -32,18 +38,25 @@ def run(options: ReportOptions) -> int:
     """Write report.html again (or elsewhere), and the figures."""
     from asterism.report.page import write_report
     from asterism.results.folder import read_run
-    from asterism.results.manifest import FILES, renew
+    from asterism.results.manifest import FILES, PAGE, renew
 
     console = Console(options.quiet)
+    wrong = [name for name in options.formats if name not in FORMATS]
+    if wrong:
+        raise Refused(f"--format {wrong[0]!r} is unknown; use {', '.join(FORMATS)}.")
     # a page inside the run is the run's own and may be renewed
     page = options.output or options.run / "report.html"
     require_file(page, options.force or options.output is None)
     with console.listening():
         with console.busy(f"Reading {options.run}"), _writing(options.run, options.output):
-            result = read_run(options.run, () if options.unverified else FILES[:-1])
+            result = read_run(
+                options.run,
+                () if options.unverified else tuple(name for name in FILES if name != PAGE),
+            )
             if options.truth is not None:
                 result = replace(result, truth=read_edges(options.truth))
-            write_report(result, page)
+            first = options.nodes[0] if options.nodes else None
+            write_report(result, page, threshold=options.threshold, node=first)
             if options.output is None:
                 renew(options.run, page.name)
         console.say(f"Report: {page}")
@@ -53,7 +66,13 @@ def run(options: ReportOptions) -> int:
 
             folder = page.parent / "figures"
             with console.busy("Drawing figures"):
-                figures = save_figures(result, folder, options.formats or ("png", "svg", "pdf"))
+                figures = save_figures(
+                    result,
+                    folder,
+                    options.formats or FORMATS,
+                    threshold=options.threshold,
+                    nodes=options.nodes,
+                )
             console.say(f"Figures: {folder}")
     if options.as_json:
         print_json(

@@ -30,7 +30,14 @@ from asterism.results.manifest import FILES, RECORD, read_record, verify_files, 
 from asterism.results.name_lists import join_names, split_names
 from asterism.results.posterior_file import read_posterior, write_posterior
 from asterism.results.record import complete_record
-from asterism.results.run import EDGE_COLUMNS, FAMILY_COLUMNS, OBSERVATION_COLUMNS, Run
+from asterism.results.run import (
+    EDGE_COLUMNS,
+    FAMILY_COLUMNS,
+    FIT_TABLES,
+    OBSERVATION_COLUMNS,
+    RATE_COLUMNS,
+    Run,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -39,6 +46,12 @@ log = logging.getLogger(__name__)
 
 #: what may already lie in a folder that counts as new: the search wrote it during this run
 SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
+
+#: columns of a fit's tables that hold names
+_FIT_LABELS = frozenset(
+    ("node", "configuration", "from", "to", "state", "note", "kind", "parameter", "transitions",
+     "covariate", "trajectory")
+)  # fmt: skip
 
 #: characters that XML cannot hold in any form
 _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], "\ufffd")
@@ -106,6 +119,8 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         )
     edges = _read_table(folder / "edges.csv", EDGE_COLUMNS, ["probability"])
     if edges is not None:
+        for name in [name for name in edges.columns if name not in EDGE_COLUMNS]:
+            edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
     truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
     return Run(
@@ -117,7 +132,25 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         observations=_read_observations(folder / "observations.csv"),
         history=_read_history(folder / "history.csv", record),
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
+        rates=_read_fit_table(folder / "rates.csv", RATE_COLUMNS),
+        tables=_read_fit_tables(folder),
     )
+
+
+def _read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """What a fit of rates wrote besides the rates."""
+    found = {name: _read_fit_table(folder / f"{name}.csv", []) for name in FIT_TABLES}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
+    """Columns of numbers as numbers, those that hold names as text."""
+    table = _read_table(path, columns, [])
+    if table is not None:
+        for column in table.columns:
+            if column not in _FIT_LABELS:
+                table[column] = pd.to_numeric(table[column], errors="coerce")
+    return table
 
 
 def _verify(folder: Path, record: dict[str, Any], names: Sequence[str]) -> bool:
@@ -173,7 +206,9 @@ def _tables(run: Run) -> dict[str, pd.DataFrame]:
         tables["history.csv"] = run.history
     if run.truth is not None:
         tables["truth.csv"] = pd.DataFrame(run.truth, columns=["parent", "child"])
-    return tables
+    if run.rates is not None:
+        tables["rates.csv"] = run.rates
+    return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
 def _write_thinned(path: Path, posterior: xarray.Dataset) -> list[str]:
@@ -251,6 +286,12 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
         for node, text, number in zip(table["node"], table["value"], values)
     ]
     return table
+
+
+def _numbers_or_text(column: pd.Series) -> pd.Series:
+    """Numbers where every cell that is not empty holds one."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers if bool((numbers.notna() | (column.str.strip() == "")).all()) else column
 
 
 def _whole_numbers(column: pd.Series) -> list[Any]:

@@ -23,8 +23,15 @@ if TYPE_CHECKING:
     import xarray
 
 EDGE_COLUMNS = ["parent", "child", "probability", "in_graph"]
+RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
+
+#: tables that a fit adds to its rates, each a CSV file of this name
+FIT_TABLES = (
+    *("effects", "parameters", "covariance", "contributions"),
+    *("sojourn_times", "transition_probabilities", "prevalence"),
+)
 
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
@@ -36,7 +43,7 @@ class Run:
 
     network: Network
     edges: pd.DataFrame | None = None
-    """parent, child, probability, in_graph; surest first. None: the network's edges, as given."""
+    """parent, child, probability, in_graph and more where known; surest first. None: as given."""
     families: pd.DataFrame | None = None
     """node, parents (a tuple of names), score, probability; None when no structure was learned."""
     posterior: xarray.Dataset | None = None
@@ -49,6 +56,10 @@ class Run:
     """One row per iteration, numbers only."""
     truth: list[Edge] | None = None
     """The true edges, where they are known."""
+    rates: pd.DataFrame | None = None
+    """node, configuration ("A=on, B=off"), from, to, rate, lower, upper: rates with intervals."""
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Tables of a fit of rates by name: those of :data:`FIT_TABLES` that there are."""
 
     def __post_init__(self) -> None:
         self.edges = _checked_edges(self.edges, self.network)
@@ -57,6 +68,8 @@ class Run:
         if self.truth is not None:
             self.truth = [(str(p), str(c)) for p, c in edge_list(self.truth)]
             _require_known(self.network, [end for edge in self.truth for end in edge], "The truth")
+        if self.rates is not None:
+            _require_columns(self.rates, RATE_COLUMNS, "The table of rates")
         if self.observations is not None:
             _require_columns(self.observations, OBSERVATION_COLUMNS, "The observations")
 
@@ -69,6 +82,8 @@ class Run:
         observations: pd.DataFrame | None = None,
         truth: Any = None,
         run: Mapping[str, Any] | None = None,
+        rates: pd.DataFrame | None = None,
+        tables: Mapping[str, pd.DataFrame] | None = None,
     ) -> Run:
         """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
         settings = learner.get_params() if hasattr(learner, "get_params") else {}
@@ -89,7 +104,14 @@ class Run:
             observations=observations,
             history=getattr(learner, "history_", None),
             truth=None if truth is None else edge_list(truth),
+            rates=rates,
+            tables=dict(tables or {}),
         )
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether this is a fit of rates, with tables about them."""
+        return self.rates is not None
 
     @property
     def learned(self) -> bool:
@@ -153,6 +175,9 @@ def _learned_record(learner: Any) -> dict[str, Any]:
             by_node = dict.fromkeys(learner.network_.nodes, emission)
         record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
         record["emissions"] = {str(node): one for node, one in by_node.items()}
+    for name, attribute in (("tempering", "tempering_"), ("levels", "level_record_")):
+        if getattr(learner, attribute, None) is not None:
+            record[name] = getattr(learner, attribute)
     return record
 
 
@@ -163,7 +188,9 @@ def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame
         edges["probability"], edges["in_graph"] = 1.0, True
     _require_columns(edges, EDGE_COLUMNS, "The table of edges")
     _require_known(network, [*edges["parent"], *edges["child"]], "The table of edges")
-    edges = edges[EDGE_COLUMNS].copy()
+    # what else a learner says of an edge (prior, Bayes factor, …) stays beside it
+    more = [name for name in edges.columns if name not in EDGE_COLUMNS]
+    edges = edges[[*EDGE_COLUMNS, *more]].copy()
     edges["probability"] = edges["probability"].astype(np.float64)
     edges["in_graph"] = edges["in_graph"].astype(bool)
     probability = edges["probability"].to_numpy()
