@@ -8,7 +8,7 @@ observations into evidence (``evidence/build.py``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from asterism.data import interventions as set_by_hand
 from asterism.data.columns import Problem
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeLimit
-from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
+from asterism.data.measurements import (
+    Events,
+    Intervals,
+    NodeMeasurements,
+    no_intervals,
+    objects,
+)
 from asterism.data.read_table import TableFormat, read_frames
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -41,6 +48,9 @@ class Observations:
     intervals: Intervals
     ties: str = "error"
     """Related nodes that jump at one recorded time: "error", or "order" = in the order of rows."""
+
+    interventions: Intervals = field(default_factory=no_intervals)
+    """Times during which the experimenter held a node; see :meth:`with_interventions`."""
 
     # ------------------------------------------------------------------ construction
     @classmethod
@@ -192,6 +202,8 @@ class Observations:
             parts.append(f"{len(self.events)} events")
         if len(self.intervals):
             parts.append(f"{len(self.intervals)} intervals")
+        if len(self.interventions):
+            parts.append(f"{len(self.interventions)} interventions")
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
         span = ""
         if self.n_trajectories:
@@ -224,6 +236,7 @@ class Observations:
             trajectories=tuple(wanted),
             start=self.start[index],
             end=self.end[index],
+            interventions=set_by_hand.taken(self.interventions, new),
             measurements={n: _renumbered(m, new) for n, m in self.measurements.items()},
             events=Events(
                 new[events.trajectory[e]],
@@ -243,6 +256,18 @@ class Observations:
             ),
         )
 
+    def with_interventions(self, frame: pd.DataFrame) -> Observations:
+        """The same observations, of which some nodes were held by the experimenter.
+
+        ``frame`` has the columns trajectory, node, start, end, state; an empty start or end is that
+        of the trajectory. Inside, the node's own rates have no part in its state; its children feel
+        it; at the end it is free again. Measurements of the node inside say nothing about it.
+        """
+        found = set_by_hand.read_interventions(
+            frame, self.trajectories, self.start, self.end, self.nodes
+        )
+        return replace(self, interventions=found)
+
     def rename(self, nodes: Mapping[str, str]) -> Observations:
         """Other names for some nodes."""
         new = [nodes.get(n, n) for n in self.nodes]
@@ -254,6 +279,9 @@ class Observations:
             events=replace(self.events, node=objects(nodes.get(n, n) for n in self.events.node)),
             intervals=replace(
                 self.intervals, node=objects(nodes.get(n, n) for n in self.intervals.node)
+            ),
+            interventions=replace(
+                self.interventions, node=objects(nodes.get(n, n) for n in self.interventions.node)
             ),
         )
 
@@ -273,6 +301,11 @@ class Observations:
                 self.intervals,
                 start=self.intervals.start * factor,
                 end=self.intervals.end * factor,
+            ),
+            interventions=replace(
+                self.interventions,
+                start=self.interventions.start * factor,
+                end=self.interventions.end * factor,
             ),
         )
 

@@ -100,6 +100,7 @@ class ExactCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Draw jointly; ``kind`` makes no difference here."""
+        refuse_interventions(self._evidence, "Drawing paths")
         compiled, evidence = self._network.compiled, self._evidence
         prepared = prepare(compiled.graph, evidence, self._joint_limit)
         n_paths = evidence.n_trajectories * n

@@ -18,7 +18,7 @@ from asterism.results import courses as course_data
 from asterism.results.effects import configurations, effect, rates_by_parent_state
 from asterism.results.measured import Levels, Measured, levels, measurements
 from asterism.results.metrics import pr_curve, roc_curve
-from asterism.results.run import Run
+from asterism.results.run import EDGE_COLUMNS, Run
 
 #: edges that the page can list and search; the rest is in edges.csv
 LISTED_EDGES = 3_000
@@ -74,7 +74,7 @@ def _edges(run: Run, number: dict[str, int], notices: list[str]) -> list[dict[st
         )
     truth = set(run.truth) if run.truth is not None else None
     rows = []
-    for parent, child, probability, in_graph in kept.itertuples(index=False):
+    for parent, child, probability, in_graph in kept[EDGE_COLUMNS].itertuples(index=False):
         row: dict[str, Any] = {
             "from": number[parent],
             "to": number[child],

@@ -26,7 +26,12 @@ from asterism.model.network import Network
 from asterism.results import courses
 from asterism.results.effects import effect
 from asterism.results.files import join_names, split_names, write_atomically, write_text
-from asterism.results.run import EDGE_COLUMNS, FAMILY_COLUMNS, OBSERVATION_COLUMNS, Run
+from asterism.results.run import (
+    EDGE_COLUMNS,
+    FAMILY_COLUMNS,
+    OBSERVATION_COLUMNS,
+    Run,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -104,6 +109,8 @@ def load(folder: str | Path) -> Run:
         )
     edges = _read_table(folder / "edges.csv", EDGE_COLUMNS, ["probability"])
     if edges is not None:
+        for name in [name for name in edges.columns if name not in EDGE_COLUMNS]:
+            edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
     truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
     record = _read_record(folder / "run.json")
@@ -218,8 +225,7 @@ def _write_graphml(path: Path, run: Run) -> None:
         graph.add_edge(
             _xml_text(parent),
             _xml_text(child),
-            probability=attributes.get("probability", 0.0),
-            effect=effect(run.network, child, parent),
+            **{"probability": 0.0, "effect": effect(run.network, child, parent), **attributes},
         )
     write_atomically(path, lambda temporary: networkx.write_graphml(graph, temporary))
 
@@ -301,6 +307,12 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
         for node, text, number in zip(table["node"], table["value"], values)
     ]
     return table
+
+
+def _numbers_or_text(column: pd.Series) -> pd.Series:
+    """Numbers where every cell that is not empty holds one."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers if bool((numbers.notna() | (column.str.strip() == "")).all()) else column
 
 
 def _whole_numbers(column: pd.Series) -> list[Any]:

@@ -36,7 +36,7 @@ class Run:
 
     network: Network
     edges: pd.DataFrame | None = None
-    """parent, child, probability, in_graph; surest first. None: the network's edges, as given."""
+    """parent, child, probability, in_graph and more where known; surest first. None: as given."""
     families: pd.DataFrame | None = None
     """node, parents (a tuple of names), score, probability; None when no structure was learned."""
     posterior: xarray.Dataset | None = None
@@ -77,6 +77,8 @@ class Run:
             "seed": settings.get("random_state"),
             "converged": getattr(learner, "converged_", None),
             "stop_reason": getattr(learner, "stop_reason_", None),
+            "tempering": getattr(learner, "tempering_", None),
+            "levels": getattr(learner, "level_record_", None),
         }
         return cls(
             network=learner.network_,
@@ -102,11 +104,14 @@ class Run:
 
     @property
     def graph(self) -> networkx.DiGraph:
-        """The network's graph; every edge carries its ``probability``."""
+        """The network's graph; edges carry ``probability``, and what else the table says."""
         graph = self.network.graph
-        for parent, child, probability in self.edge_table[EDGE_COLUMNS[:3]].itertuples(index=False):
-            if graph.has_edge(parent, child):
-                graph.edges[parent, child]["probability"] = float(probability)
+        table = self.edge_table
+        for row in table[[c for c in table.columns if c != "in_graph"]].to_dict("records"):
+            if graph.has_edge(row["parent"], row["child"]):
+                known = {k: v for k, v in row.items() if isinstance(v, str) or not np.isnan(v)}
+                del known["parent"], known["child"]
+                graph.edges[row["parent"], row["child"]].update(known)
         return graph
 
     @property
@@ -146,7 +151,9 @@ def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame
         edges["probability"], edges["in_graph"] = 1.0, True
     _require_columns(edges, EDGE_COLUMNS, "The table of edges")
     _require_known(network, [*edges["parent"], *edges["child"]], "The table of edges")
-    edges = edges[EDGE_COLUMNS].copy()
+    # what else a learner says of an edge (prior, Bayes factor, …) stays beside it
+    more = [name for name in edges.columns if name not in EDGE_COLUMNS]
+    edges = edges[[*EDGE_COLUMNS, *more]].copy()
     edges["probability"] = edges["probability"].astype(np.float64)
     edges["in_graph"] = edges["in_graph"].astype(bool)
     probability = edges["probability"].to_numpy()

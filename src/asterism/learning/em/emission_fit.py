@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.data.interventions import inside
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
@@ -83,7 +84,8 @@ def learned_nodes(
         time = np.concatenate([record.time, intervals.start[momentary]])
         position = np.empty(len(time), dtype=np.int64)
         position[np.lexsort((time, trajectory))] = np.arange(len(time))
-        noisy = np.flatnonzero(~record.exact)
+        held = inside(observations.interventions, node, record.trajectory, record.time)
+        noisy = np.flatnonzero(~record.exact & ~held)
         size = len(network.states[node])
         place = points.offset[rows[position[noisy]]][:, None] + np.arange(size)
         result.append(LearnedNode(node, network.states[node], record.value[noisy], place, emission))
