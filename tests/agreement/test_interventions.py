@@ -77,7 +77,9 @@ def test_a_held_node_is_in_its_state_and_tells_its_parent_nothing():
         np.testing.assert_allclose(held, 1.0, atol=1e-10)
         alone = am.infer(
             am.Network({"A": []}, {"A": RATES["A"][0]}, {"A": [0, 1]}),
-            am.Observations.from_frame(pd.DataFrame({"trajectory": 1, "time": TIMES, "A": VALUES["A"]})),
+            am.Observations.from_frame(
+                pd.DataFrame({"trajectory": 1, "time": TIMES, "A": VALUES["A"]})
+            ),
             NOISE,
             method="exact",
         )

@@ -7,6 +7,7 @@ state that is set. Expected statistics come from a fine sum over time.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,18 @@ def held_chain(
 ) -> tuple[float, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """ln P(Y), dwell times and transitions of both nodes (axis of the other node first)."""
     cuts = sorted(
-        {0.0, end, *(t for t, _, _ in measurements), *(t for _, s, e, _ in interventions for t in (s, e))}
+        {
+            0.0,
+            end,
+            *(t for t, _, _ in measurements),
+            *(t for _, s, e, _ in interventions for t in (s, e)),
+        }
     )
     times = [0.0]
-    for begin, stop in zip(cuts, cuts[1:]):
+    for begin, stop in itertools.pairwise(cuts):
         times += list(np.linspace(begin, stop, n_fine + 1)[1:])
     operators = [(_at(times[0], measurements, interventions), None)]
-    for begin, stop in zip(times, times[1:]):
+    for begin, stop in itertools.pairwise(times):
         held = {n for n, s, e, _ in interventions if s <= begin + 1e-12 and stop <= e + 1e-12}
         q = joint_generator(rates, held)
         operators.append((_at(stop, measurements, interventions), (q, stop - begin, held)))
