@@ -146,5 +146,3 @@ def values_at(covariates: Covariates, name: str, trajectory: IntArray, time: Flo
     """The value of a covariate for some trajectories and times."""
     at = _places(covariates.trajectory, covariates.time, trajectory, time)
     return covariates.values[name][at]
-
-

@@ -8,7 +8,7 @@ observations into evidence (``evidence/build.py``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from asterism.data import interventions as set_by_hand
 from asterism.data.columns import Problem
 from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeLimit
-from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
+from asterism.data.measurements import (
+    Events,
+    Intervals,
+    NodeMeasurements,
+    no_intervals,
+    objects,
+)
 from asterism.data.panel_records import exact_entries, state_codes, state_sets
 from asterism.data.read_table import TableFormat, read_frames
 from asterism.data.trajectories import Trajectories
@@ -45,6 +52,9 @@ class Observations:
     """Related nodes that jump at one recorded time: "error", or "order" = in the order of rows."""
     covariates: Covariates | None = None
     """What else is known about the trajectories; see :meth:`with_covariates`."""
+
+    interventions: Intervals = field(default_factory=no_intervals)
+    """Times during which the experimenter held a node; see :meth:`with_interventions`."""
 
     # ------------------------------------------------------------------ construction
     @classmethod
@@ -222,6 +232,8 @@ class Observations:
             parts.append(f"{len(self.events)} events")
         if len(self.intervals):
             parts.append(f"{len(self.intervals)} intervals")
+        if len(self.interventions):
+            parts.append(f"{len(self.interventions)} interventions")
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
         span = ""
         if self.n_trajectories:
@@ -276,11 +288,24 @@ class Observations:
             trajectories=tuple(self.trajectories[i] for i in index),
             start=self.start[index],
             end=self.end[index],
+            interventions=set_by_hand.taken(self.interventions, new),
             measurements={n: _renumbered(m, new) for n, m in self.measurements.items()},
             events=events.take(e, new),
             intervals=intervals.take(i, new),
             covariates=None if self.covariates is None else self.covariates.renumbered(new),
         )
+
+    def with_interventions(self, frame: pd.DataFrame) -> Observations:
+        """The same observations, of which some nodes were held by the experimenter.
+
+        ``frame`` has the columns trajectory, node, start, end, state; an empty start or end is that
+        of the trajectory. Inside, the node's own rates have no part in its state; its children feel
+        it; at the end it is free again. Measurements of the node inside say nothing about it.
+        """
+        found = set_by_hand.read_interventions(
+            frame, self.trajectories, self.start, self.end, self.nodes
+        )
+        return replace(self, interventions=found)
 
     def rename(self, nodes: Mapping[str, str]) -> Observations:
         """Other names for some nodes."""
@@ -293,6 +318,9 @@ class Observations:
             events=replace(self.events, node=objects(nodes.get(n, n) for n in self.events.node)),
             intervals=replace(
                 self.intervals, node=objects(nodes.get(n, n) for n in self.intervals.node)
+            ),
+            interventions=replace(
+                self.interventions, node=objects(nodes.get(n, n) for n in self.interventions.node)
             ),
         )
 
@@ -316,6 +344,11 @@ class Observations:
             covariates=None
             if self.covariates is None
             else replace(self.covariates, time=self.covariates.time * factor),
+            interventions=replace(
+                self.interventions,
+                start=self.interventions.start * factor,
+                end=self.interventions.end * factor,
+            ),
         )
 
     def with_covariates(

@@ -234,8 +234,7 @@ def _write_graphml(path: Path, run: Run) -> None:
         graph.add_edge(
             _xml_text(parent),
             _xml_text(child),
-            probability=attributes.get("probability", 0.0),
-            effect=effect(run.network, child, parent),
+            **{"probability": 0.0, "effect": effect(run.network, child, parent), **attributes},
         )
     write_atomically(path, lambda temporary: networkx.write_graphml(graph, temporary))
 

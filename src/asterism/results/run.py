@@ -126,11 +126,14 @@ class Run:
 
     @property
     def graph(self) -> networkx.DiGraph:
-        """The network's graph; every edge carries its ``probability``."""
+        """The network's graph; edges carry ``probability``, and what else the table says."""
         graph = self.network.graph
-        for parent, child, probability in self.edge_table[EDGE_COLUMNS[:3]].itertuples(index=False):
-            if graph.has_edge(parent, child):
-                graph.edges[parent, child]["probability"] = float(probability)
+        table = self.edge_table
+        for row in table[[c for c in table.columns if c != "in_graph"]].to_dict("records"):
+            if graph.has_edge(row["parent"], row["child"]):
+                known = {k: v for k, v in row.items() if isinstance(v, str) or not np.isnan(v)}
+                del known["parent"], known["child"]
+                graph.edges[row["parent"], row["child"]].update(known)
         return graph
 
     @property

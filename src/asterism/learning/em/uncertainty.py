@@ -72,8 +72,8 @@ class Information:
         values, vectors = np.linalg.eigh(self.matrix / np.outer(size, size))
         flat = values < _FLAT
         inverse = np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, values))
-        result[np.ix_(self.active, self.active)] = (vectors * inverse) @ vectors.T / np.outer(
-            size, size
+        result[np.ix_(self.active, self.active)] = (
+            (vectors * inverse) @ vectors.T / np.outer(size, size)
         )
         unknown[self.active] = (vectors[:, flat] ** 2).sum(axis=1) > 1e-6
         return result, unknown
@@ -132,7 +132,9 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     tail = 0.5 * (1.0 - level)
     prior = fit.prior
     m, t = update.totals(best.expected.transitions, best.expected.dwell, best.estimate.effects)
-    shape = np.append(m, 0.0)[number] + (0.5 if prior is None else prior.shape - update.added_transitions)
+    shape = np.append(m, 0.0)[number] + (
+        0.5 if prior is None else prior.shape - update.added_transitions
+    )
     per_time = np.append(t, 0.0)[number]
     known = (per_time > 0.0) & ~held
     scale = 1.0 / np.where(known, per_time, 1.0)

@@ -51,7 +51,7 @@ def fingerprint(
         digest.update(name.encode("utf-8", "backslashreplace") + b"\0")
     for array in (evidence.start, evidence.end):
         digest.update(np.ascontiguousarray(array).tobytes())
-    for part in (evidence.points, evidence.jumps, evidence.spans):
+    for part in (evidence.points, evidence.jumps, evidence.spans, evidence.interventions):
         for item in fields(part):
             digest.update(np.ascontiguousarray(getattr(part, item.name)).tobytes())
     for joint in evidence.joint:
