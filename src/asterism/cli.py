@@ -130,6 +130,7 @@ def check(
     max_sweeps="The most sweeps of the search.",
     n_sweeps=20,
 )
+@o.minutes_option
 @o.jobs_option
 @click.option(
     "--scheduler",
@@ -173,6 +174,7 @@ def learn(**options: Any) -> int:
     max_sweeps="The most sweeps over the messages of a trajectory.",
     n_sweeps=200,
 )
+@o.minutes_option
 @o.jobs_option
 @o.unverified_option
 @o.config_option
@@ -229,6 +231,7 @@ def infer(**options: Any) -> int:
 @o.whole("--n-states", 2, "Of each node, with --random.", at_least=2)
 @o.new_file("--save-network", "Also write the network.")
 @o.new_file("--save-truth", "Also write its edges.")
+@o.minutes_option
 @o.jobs_option
 @o.seed_option
 @o.config_option

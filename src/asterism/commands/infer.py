@@ -12,6 +12,7 @@ from asterism.commands import exits
 from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
+from asterism.commands.options import seconds
 from asterism.commands.outputs import effective, print_json, writing_to
 from asterism.commands.wording import in_flags
 from asterism.data.json_files import read_json
@@ -39,6 +40,7 @@ class InferOptions:
     as_json: bool = False
     quiet: bool = False
     config: Path | None = None
+    minutes: float | None = None
     unverified: bool = False
 
 
@@ -68,6 +70,7 @@ def run(options: InferOptions) -> int:
                 time_step=options.time_step,
                 max_sweeps=options.max_sweeps,
                 n_jobs=options.jobs,
+                max_seconds=seconds(options.minutes),
             )
         stop_reason = in_flags(posterior.stop_reason)
         observed = measured_table(data) if isinstance(data, Observations) else None

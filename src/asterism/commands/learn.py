@@ -23,6 +23,7 @@ from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
+from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
@@ -81,6 +82,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
+    minutes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,7 @@ def make_learner(
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
+        "max_seconds": seconds(options.minutes),
         "journal": options.output / JOURNAL,
         "resume": options.resume,
     }

@@ -47,6 +47,8 @@ PHRASES: Sequence[tuple[str, str]] = (
     (r"exact=(?=')", "--exact "),
     (r"a column, a boolean mask or 'first'", "a column or 'first'"),
     (r"is not among nodes=", "is not among --nodes"),
+    (r"max_seconds=([\d.e+]+)", r"\1 seconds (--minutes)"),
+    (r"max_seconds ends", "--minutes ends"),
     (r"(with|use) verify=False", "with --unverified"),
     (r"overwrite it with force=True", "use --force"),
     (r"or start anew\.", "or start anew with --force."),

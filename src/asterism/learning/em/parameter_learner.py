@@ -49,6 +49,7 @@ from asterism.learning.levels import level_frame, with_levels
 from asterism.model.emissions import Exact
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import xarray
@@ -102,6 +103,7 @@ class ParameterLearner(Estimator):
         equal_rates: Any = None,
         fixed_rates: Any = None,
         start_rates: Any = None,
+        max_seconds: float | None = None,
     ) -> None:
         self.graph = graph
         self.emission = emission
@@ -125,6 +127,7 @@ class ParameterLearner(Estimator):
         self.equal_rates = equal_rates
         self.fixed_rates = fixed_rates
         self.start_rates = start_rates
+        self.max_seconds = max_seconds
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -158,7 +161,8 @@ class ParameterLearner(Estimator):
             self.fixed_rates,
             self.start_rates,
         )
-        fit = fit_parameters(template, observations, emission, settings, model)
+        with time_limit(self.max_seconds):
+            fit = fit_parameters(template, observations, emission, settings, model)
         best = fit.outcome.best
         self._fit: Fit = fit
         self._observations = observations

@@ -24,6 +24,7 @@ from asterism.learning.search.structure_prior import SPARSE
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import networkx
@@ -94,6 +95,8 @@ class StructureLearner(Estimator):
     journal, resume
         A file that remembers every score, and whether to continue from what it holds: an
         interrupted search then ends with the same result as an uninterrupted one.
+    max_seconds
+        After these the search ends with the best graph so far, and says so.
 
     Attributes
     ----------
@@ -151,6 +154,7 @@ class StructureLearner(Estimator):
         threshold: float = 0.5,
         edge_prior: Any = None,
         tempering: float | str = "auto",
+        max_seconds: float | None = None,
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -182,6 +186,7 @@ class StructureLearner(Estimator):
         self.threshold = threshold
         self.edge_prior = edge_prior
         self.tempering = tempering
+        self.max_seconds = max_seconds
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -201,7 +206,8 @@ class StructureLearner(Estimator):
         elif isinstance(data, Observations):
             from asterism.learning.search.task import learn_from_observations
 
-            found = learn_from_observations(settings, data, listener)
+            with time_limit(self.max_seconds):
+                found = learn_from_observations(settings, data, listener)
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
