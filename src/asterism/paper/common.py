@@ -7,8 +7,10 @@ settings and the same version reads them instead of computing them again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ import pandas as pd
 
 import asterism
 from asterism.data.files import write_atomically, write_text
+from asterism.data.json_files import parse_json
 from asterism.errors import DataError
 from asterism.learning.tasks import Progress, Silent
 
@@ -46,9 +49,13 @@ class SavedRows:
             whole = content[: content.rfind(b"\n") + 1]
             if len(whole) < len(content):
                 write_atomically(self.path, lambda temporary: temporary.write_bytes(whole))
+        n_damaged = 0
         for line in whole.splitlines():
             try:
-                record = json.loads(line)
+                record = parse_json(line.decode("utf-8"))
+                if record.pop("checksum", None) != _checksum(record):
+                    n_damaged += 1  # an older version had no checksums: its rows are old too
+                    continue
                 self._known[_name(record["case"], record["version"])] = record["result"]
             except (ValueError, KeyError, TypeError):
                 raise DataError(
@@ -56,13 +63,22 @@ class SavedRows:
                     "folder."
                 ) from None
 
+        if n_damaged:
+            warnings.warn(
+                f"{n_damaged} saved row{'' if n_damaged == 1 else 's'} of {str(self.path)!r} "
+                "cannot be trusted and will be computed again.",
+                stacklevel=2,
+            )
+
     def get(self, case: Mapping[str, Any]) -> Case | None:
         return self._known.get(_name(case, asterism.__version__))
 
     def add(self, case: Mapping[str, Any], result: Mapping[str, Any]) -> Case:
         """Append one line; read back as the next run will read it."""
         record = {"case": dict(case), "result": dict(result), "version": asterism.__version__}
-        line = json.dumps(record, default=_plain, allow_nan=False, sort_keys=True) + "\n"
+        plain = json.loads(json.dumps(record, default=_plain, allow_nan=False))
+        signed = {**plain, "checksum": _checksum(plain)}
+        line = json.dumps(signed, allow_nan=False, sort_keys=True) + "\n"
         with self.path.open("a", encoding="utf-8") as file:
             file.write(line)
             file.flush()
@@ -70,6 +86,12 @@ class SavedRows:
         kept: Case = json.loads(line)["result"]
         self._known[_name(case, asterism.__version__)] = kept
         return kept
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    """Of what a row says, however it is spaced and ordered."""
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def for_each(
