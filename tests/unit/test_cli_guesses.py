@@ -13,7 +13,8 @@ from asterism.commands.choose_emission import choose_emissions, parse_emission
 from asterism.commands.console import duration
 from asterism.commands.data_summary import Changes, summarise
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import TableOptions, guess_columns, read_table
+from asterism.commands.guess_columns import guess_columns
+from asterism.commands.input_table import TableOptions, read_table
 from asterism.errors import DataError
 from asterism.report.bundled_data import demo_files
 

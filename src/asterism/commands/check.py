@@ -12,11 +12,12 @@ import click
 from asterism.commands import exits
 from asterism.commands.choose_emission import NOTHING, choose_emissions, nothing_to_learn_from
 from asterism.commands.data_summary import in_words, summarise
+from asterism.commands.flags import in_flags
 from asterism.commands.input_table import Table, TableOptions, read_table
-from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
+from asterism.data.problems import listed
 
-#: problems, and nodes, that are listed one by one on a screen; JSON holds all
+#: lines of a kind on a screen; JSON holds all
 SHOWN = 200
 
 
@@ -35,7 +36,8 @@ def run(options: CheckOptions) -> int:
     summary: dict[str, Any] = {}
     if table.data is not None:
         summary = summarise(table.data, options.max_parents, options.exogenous)
-        summary["warnings"] += [in_flags(str(p)) for p in table.problems if p.severity != "error"]
+        warned = [p for p in table.problems if p.severity == "warning"]
+        summary["warnings"] += [in_flags(line) for line in listed(warned)]
     how, is_empty = _how_learn_would_read(table)
     decisions = [*table.decisions, *how]
     is_empty = is_empty and not errors
@@ -47,7 +49,8 @@ def run(options: CheckOptions) -> int:
             "nothing_to_learn_from": is_empty,
             "problems": [
                 {
-                    "message": in_flags(str(p)),
+                    "message": in_flags(p.sentence),
+                    "remedy": in_flags(p.remedy),
                     "row": p.row,
                     "column": p.column,
                     "trajectory": None if p.trajectory is None else str(p.trajectory),
@@ -55,6 +58,7 @@ def run(options: CheckOptions) -> int:
                     "severity": p.severity,
                 }
                 for p in table.problems
+                if p.severity != "note"
             ],
             "decisions": decisions,
             **summary,
@@ -65,12 +69,12 @@ def run(options: CheckOptions) -> int:
             click.echo(line)
         for warning in summary.get("warnings", []):
             click.echo(f"Warning: {warning}")
-        for problem in errors[:SHOWN]:
-            click.echo(f"Error: {in_flags(str(problem))}")
+        for line in listed(errors):
+            click.echo(f"Error: {in_flags(line)}")
         for clash in clashes[:SHOWN]:
             click.echo(f"Error: {clash}")
         if len(errors) > SHOWN:
-            click.echo(f"… and {len(errors) - SHOWN:,} more; --json lists them all.")
+            click.echo("--json lists all problems.")
         if is_empty:
             click.echo(f"Error: {NOTHING}")
         click.echo(_verdict(len(errors) + len(clashes), is_empty))

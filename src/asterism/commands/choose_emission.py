@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import listed
+from asterism.commands.guess_columns import listed
 from asterism.data.columns import canonical, encode
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations

@@ -17,7 +17,6 @@ import pandas as pd
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import read_header
 from asterism.commands.options import FORMATS
 from asterism.commands.outputs import print_json, read_edges, require_file
 from asterism.data.csv_files import write_atomically
@@ -27,6 +26,7 @@ from asterism.data.formats.pyagrum import COLUMNS as PYAGRUM_COLUMNS
 from asterism.data.formats.pyagrum import read_pyagrum, write_pyagrum
 from asterism.data.formats.pyctbn import read_pyctbn, write_pyctbn
 from asterism.data.observations import Observations
+from asterism.data.table_file import read_header
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.model.network import Network

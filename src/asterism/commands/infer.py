@@ -12,9 +12,10 @@ from typing import Any
 from asterism.commands import exits
 from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
-from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
+from asterism.commands.flags import in_flags
+from asterism.commands.guess_columns import listed
+from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.outputs import effective, print_json, require_folder
-from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError

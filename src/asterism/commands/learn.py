@@ -20,6 +20,7 @@ from asterism.commands.choose_emission import (
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.exits import Refused
+from asterism.commands.flags import in_flags
 from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.outputs import (
@@ -30,7 +31,6 @@ from asterism.commands.outputs import (
     require_folder,
 )
 from asterism.commands.running import on_cluster, scored_in
-from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -255,7 +255,7 @@ def _make_run(
         truth=truth,
         run={
             "title": options.title,
-            "stop_reason": in_flags(learner.stop_reason_, "learn"),
+            "stop_reason": in_flags(learner.stop_reason_),
             "command": effective("learn", options),
             "decisions": decisions,
             "warnings": warnings,

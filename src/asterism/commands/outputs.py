@@ -100,7 +100,7 @@ def read_edges(path: Path) -> list[tuple[str, str]]:
         from asterism.model.network import Network
 
         return edge_list(Network.load(path))
-    from asterism.data.csv_files import read_text_table
+    from asterism.data.table_file import read_text_table
 
     try:
         pairs = edge_list(read_text_table(path))

@@ -16,13 +16,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from asterism.data.columns import Problem
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeLimit
 from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
-from asterism.data.read_table import TableFormat, read_frames
+from asterism.data.problems import Problem
+from asterism.data.read_table import read_frames
+from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, Setting
 
 FloatArray = NDArray[np.float64]
 
@@ -41,6 +42,8 @@ class Observations:
     intervals: Intervals
     ties: str = "error"
     """Related nodes that jump at one recorded time: "error", or "order" = in the order of rows."""
+    time_unit: str = ""
+    """Unit of all times, such as "h"; "" if nothing says it."""
 
     # ------------------------------------------------------------------ construction
     @classmethod
@@ -62,6 +65,9 @@ class Observations:
         labels: Collection[str] | bool = (),
         sort: bool = False,
         ties: str = "error",
+        missing: Collection[object] = (),
+        unit: str | None = None,
+        end_column: str | None = None,
     ) -> Observations:
         """Read a wide table (trajectory, time, one column per node) or a long one.
 
@@ -70,13 +76,20 @@ class Observations:
         optionally from; ``intervals`` trajectory, node, start, end, state. ``exact`` marks rows
         that report the state itself: the name of a boolean column, a mask, or "first".
         ``labels`` lists columns whose cells are names even if they look like numbers.
+
+        Times may be numbers, durations ("2h", "30 min", "Day 3") or dates; ``unit`` is the unit to
+        read them into, such as "h". ``missing`` lists further codes for "not measured", and
+        ``end_column`` is a column with the end of each trajectory's follow-up.
         """
-        form = TableFormat(kind, trajectory, time, node, value, nodes, labels, exact, sort)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        form = TableFormat(
+            *(kind, trajectory, time, node, value, nodes, labels, exact, sort),
+            *(missing, unit, end_column),
+        )
+        parts, problems, time_unit = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
         assert parts is not None
-        return cls(*parts, ties)
+        return cls(*parts, ties, time_unit)
 
     @classmethod
     def check_frame(
@@ -91,8 +104,8 @@ class Observations:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
-        return None if parts is None else cls(*parts, ties), problems.found
+        parts, problems, unit = read_frames(frame, form, (start, end), events, intervals, ties)
+        return None if parts is None else cls(*parts, ties, unit), problems.found
 
     @classmethod
     def from_likelihoods(
@@ -159,7 +172,7 @@ class Observations:
         from asterism.data.frames import long_frame, wide_frame
 
         if kind not in ("wide", "long"):
-            raise DataError(f"kind={kind!r} is unknown; use 'wide' or 'long'")
+            raise DataError(Setting("kind", kind), " is unknown; use 'wide' or 'long'")
         return wide_frame(self) if kind == "wide" else long_frame(self)
 
     def events_frame(self) -> pd.DataFrame:

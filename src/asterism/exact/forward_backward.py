@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, TooLargeError
+from asterism.errors import DataError, Setting, TooLargeError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.exact import _dense_chain as dense_chain
 from asterism.exact import _joint_chain as joint_chain
@@ -210,7 +210,8 @@ def _prefers_dense(component: Component, generators: joint_chain.Generators) -> 
     if len(mass) and steps.max() > _SPARSE_STEPS:
         raise TooLargeError(
             f"Exact inference on {n:,} joint states would need {steps.max():.3g} steps for the "
-            "longest gap, as some rates are very large for it: use method='star'."
+            "longest gap, as some rates are very large for it: use ",
+            *(Setting("method", "star"), "."),
         )
     return False
 

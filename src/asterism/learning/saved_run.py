@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asterism.errors import DataError
+from asterism.errors import DataError, Setting
 from asterism.model.network import Network
 
 #: written by a search while it runs; they do not make a folder old
@@ -56,7 +56,9 @@ def _require_new(folder: Path, force: bool) -> None:
         if held:
             raise DataError(
                 f"The folder {str(folder)!r} already holds {', '.join(held[:3])}; name another "
-                "folder, or overwrite it with force=True."
+                "folder, or overwrite it with ",
+                Setting("force", True),
+                ".",
             )
 
 

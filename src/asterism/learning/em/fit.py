@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asterism.data.observations import Observations
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.evidence.build import build_evidence, split_emissions
 from asterism.inference.methods import METHODS
@@ -246,6 +246,10 @@ def check_settings(settings: Settings) -> None:
             f"method {settings.method!r} is not known; valid are {', '.join(METHODS)}."
         )
     if settings.n_init < 1 or settings.max_iterations < 1:
-        raise ModelError("n_init and max_iterations must be at least 1.")
+        raise ModelError(
+            *(Setting("n_init"), " and ", Setting("max_iterations"), " must be at least 1.")
+        )
     if not (settings.tolerance > 0.0 and settings.grid_tolerance > 0.0):
-        raise ModelError("tolerance and grid_tolerance must be positive.")
+        raise ModelError(
+            *(Setting("tolerance"), " and ", Setting("grid_tolerance"), " must be positive.")
+        )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.build import with_joint_by_column
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.door import quiet_infer
@@ -151,8 +151,8 @@ class ParameterLearner(Estimator):
     def _settings(self) -> Settings:
         if self.prior is not None and not isinstance(self.prior, GammaPrior):
             raise ModelError(
-                f"prior is {self.prior!r}; give None (maximum likelihood) or "
-                "GammaPrior(shape, rate)."
+                Setting("prior"),
+                f" is {self.prior!r}; give None (maximum likelihood) or GammaPrior(shape, rate).",
             )
         if self.map and self.prior is None:
             raise ModelError("map=True needs a prior; without one the fit is maximum likelihood.")

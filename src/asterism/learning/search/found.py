@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError, TooLargeError
+from asterism.errors import ModelError, Sentence, Setting, TooLargeError
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.search.score import GraphSolution, posterior_mean_rates
 from asterism.learning.search.structure_prior import (
@@ -264,9 +264,9 @@ def in_the_users_order(
 
 def _stop_reason(task: SearchTask, state: SearchState) -> str:
     if not state.settled:
-        return (
-            f"The graph still changed in the last of {state.n_sweeps} sweeps: raise max_sweeps, or "
-            "take the probabilities with a grain of salt."
+        return Sentence(
+            f"The graph still changed in the last of {state.n_sweeps} sweeps: raise ",
+            *(Setting("max_sweeps"), ", or take the probabilities with a grain of salt."),
         )
     if state.unconverged:
         return (

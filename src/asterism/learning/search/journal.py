@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.errors import AsterismError, DataError
+from asterism.errors import Advice, AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search.structure_learner import StructureSettings
 
@@ -160,7 +160,8 @@ def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, s
         connection.close()
         raise DataError(
             f"The journal {place.name} belongs to another search; different: "
-            f"{'; '.join(differences)}. Use the same data and settings, or start anew."
+            f"{'; '.join(differences)}. Use the same data and settings, or ",
+            Advice("start anew.", "start again with --force."),
         )
 
 
@@ -215,6 +216,7 @@ def _failure(place: Path, problem: sqlite3.Error) -> AsterismError:
     if "full" in text:
         return AsterismError(
             f"The disk is full: the journal {place.name} holds everything up to the last batch. "
-            "Make room and resume."
+            "Make room and ",
+            Advice("resume.", "go on with --resume."),
         )
     return AsterismError(f"The journal {place.name} cannot be written ({text}).")

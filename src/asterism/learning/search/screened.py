@@ -36,7 +36,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
 from asterism.learning.search.exhaustive import (
@@ -71,8 +71,9 @@ def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> Sea
     """
     if len(task.scorer.base.problem.link) > 1:
         raise ModelError(
-            "search='screened' cannot use exactly timed jumps or joint measurements yet; use "
-            "search='exhaustive', or give the jumps as measurements."
+            *(Setting("search", "screened"), " cannot use exactly timed jumps or joint "),
+            *("measurements yet; use ", Setting("search", "exhaustive")),
+            ", or give the jumps as measurements.",
         )
     empty: Parents = tuple(() for _ in task.nodes)
     task.progress.start(1, "solving every node alone")

@@ -21,7 +21,7 @@ import pandas as pd
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.inference.methods import methods_that_score_graphs
 from asterism.learning.estimator import Estimator
 from asterism.learning.search.found import SearchResult
@@ -312,8 +312,9 @@ class StructureSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):
             raise ModelError(
-                f"prior must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
-                "graphs cannot be compared."
+                Setting("prior"),
+                f" must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
+                "graphs cannot be compared.",
             )
         _one_of("method", self.method, methods_that_score_graphs())
         _one_of("search", self.search, SEARCHES)
@@ -322,15 +323,16 @@ class StructureSettings:
         for name in ("n_candidates", "n_init", "max_sweeps"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ModelError(f"{name} must be a whole number ≥ 1, got {value!r}.")
+                raise ModelError(Setting(name), f" must be a whole number ≥ 1, got {value!r}.")
         if not isinstance(self.refine_emissions, bool | np.bool_):
             raise ModelError(
-                f"refine_emissions is {self.refine_emissions!r}; valid are True, False."
+                Setting("refine_emissions"),
+                f" is {self.refine_emissions!r}; valid are True, False.",
             )
         if not self.tolerance > 0.0:
-            raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
+            raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:
-            raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
+            raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
 
     def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
         """What is known about the graph, by the numbers of these nodes."""
@@ -349,4 +351,4 @@ class StructureSettings:
 def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
     if value not in valid:
         listed = ", ".join(map(repr, valid))
-        raise ModelError(f"{name} is {value!r}; valid are {listed}.")
+        raise ModelError(Setting(name), f" is {value!r}; valid are {listed}.")
