@@ -70,8 +70,8 @@ class Table:
 
 def read_table(options: TableOptions) -> Table:
     """Guess, read, and collect every problem."""
-    require_size(options.data)
     header = read_header(options.data, options.sheet)
+    require_size(options.data)
     free = [name for name in header if name != options.end_column]
     columns = guess_columns(free, options.kind, options.time, options.trajectory, options.nodes)
     if options.end_column is not None and options.end_column not in header:

@@ -11,7 +11,6 @@ import gzip
 import io
 import lzma
 import re
-import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ BYTES_PER_BYTE = 15
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
 _NO_NAME = re.compile(r"(Unnamed: ?\d+)?")
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _ZIP = b"PK\x03\x04"
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 
@@ -77,9 +77,11 @@ def read_header(path: Path, sheet: str | None = None) -> list[str]:
     if beginning.startswith(_ZIP):
         rows = list(_sheet_rows(path, sheet, limit=1))
         return [cell.strip() for cell in (rows[0] if rows else []) if cell.strip()]
+    is_utf16 = beginning.startswith(_UTF16)
+    if b"\0" in beginning and not is_utf16 and not beginning.startswith(_OLD_EXCEL):
+        where = beginning.index(b"\0")
+        raise DataError(f"{str(path)!r} is not a text file: byte {where} is zero.")
     text = _decoded(beginning, path, whole=len(beginning) < LONGEST_HEADER)
-    if "\0" in text:
-        raise DataError(f"{str(path)!r} is not a text file: it holds a zero byte.")
     lines = text.splitlines(keepends=True)
     line = next((line for line in lines if line.strip()), "")
     if not line:
@@ -164,7 +166,7 @@ def _decoded(content: bytes, path: Path, whole: bool = True) -> str:
             f"{str(path)!r} is a workbook of an old Excel; save it as .xlsx or as CSV UTF-8."
         )
     try:
-        if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if content.startswith(_UTF16):
             return content.decode("utf-16", errors="strict" if whole else "ignore")
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -215,17 +217,18 @@ def _workbook(path: Path) -> Iterator[Any]:
             f"{str(path)!r} is a workbook; reading it needs openpyxl: "
             "pip install 'asterism[excel]', or save the sheet as CSV UTF-8."
         ) from None
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError, zlib.error):
-        raise DataError(
-            f"{str(path)!r} is no text but a zip archive, and not a workbook of Excel; save the "
-            "table as CSV UTF-8."
-        ) from None
-    try:
-        yield book
-    finally:
-        book.close()
+    with path.open("rb") as file:
+        try:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        except Exception:  # whatever a broken archive makes it raise
+            raise DataError(
+                f"{str(path)!r} is a zip archive, but not a workbook of Excel that can be read; "
+                "save the table as CSV UTF-8."
+            ) from None
+        try:
+            yield book
+        finally:
+            book.close()
 
 
 def _sheet_rows(path: Path, sheet: str | None, limit: int | None = None) -> Iterator[list[str]]:
