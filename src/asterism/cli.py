@@ -6,7 +6,6 @@ imported before a command needs it, so that ``--help`` and shell completion answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +52,13 @@ def demo(**options: Any) -> int:
 
 @main.command(short_help="Name everything that is wrong with a table.")
 @o.table_options
-@o.max_parents_option("Parents that are to be learned: are there enough measurements for them?")
+@o.max_parents_option("Warn if there are too few measurements to learn this many parents.")
 @o.several_names("--exogenous", "Nodes whose course is given: nothing is learned about them.")
+@o.emission_option
+@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
 @o.config_option
 @o.json_option
-def check(
-    max_parents: int, exogenous: Sequence[str], as_json: bool, config: Path | None, **table: Any
-) -> int:
+def check(config: Path | None, **options: Any) -> int:
     """Name everything that is wrong with a table, and say what is in it.
 
     \b
@@ -69,7 +68,8 @@ def check(
     from asterism.commands.check import CheckOptions, run
     from asterism.commands.input_table import TableOptions
 
-    return run(CheckOptions(TableOptions(**table), max_parents, exogenous, as_json))
+    table, rest = o.split(options)
+    return run(CheckOptions(TableOptions(**table), **rest))
 
 
 @main.command(short_help="Learn a network with a probability on every edge.")

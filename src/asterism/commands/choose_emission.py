@@ -52,15 +52,6 @@ class Choice:
     decisions: list[str]
 
 
-#: said where a table is well-formed and yet holds nothing
-NOTHING = "No column of the table holds anything to learn from."
-
-
-def nothing_to_learn_from(data: Observations, choice: Choice) -> bool:
-    """Whether no node is left, neither measured nor seen to jump."""
-    return not choice.nodes and not {*data.events.node, *data.intervals.node}
-
-
 def choose_emissions(
     observations: Observations,
     specifications: Sequence[str] = (),

@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
-from asterism.commands.choose_emission import (
-    NOTHING,
-    choose_emissions,
-    nothing_to_learn_from,
-)
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.exits import Refused
 from asterism.commands.flags import in_flags
-from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.input_table import TableOptions, file_hash, read_table
+from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.outputs import (
     JOURNAL,
@@ -118,7 +114,6 @@ def learn(options: LearnOptions, console: Console) -> Learned:
             f"{options.max_parents}; lower the first or raise the second."
         )
     summary = summarise(data, options.max_parents, options.exogenous)
-    summary["warnings"] += summary.get("clashes", [])
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -160,21 +155,10 @@ def _read(
 ) -> tuple[Observations | Trajectories, Any, dict[str, list[str]] | None, list[str]]:
     """The data, the emissions, the names of hidden states, and what was decided."""
     table = read_table(options.table)
-    data = table.require()
-    decisions = list(table.decisions)
-    if isinstance(data, Trajectories):
-        if options.emission:
-            raise Refused("Complete paths are seen without error: --emission has no meaning here.")
-        return data, None, None, decisions
-    choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
-    if nothing_to_learn_from(data, choice):
-        raise DataError(f"{NOTHING} {' '.join(choice.decisions)}")
-    return (
-        only_nodes(data, choice.nodes),
-        choice.emission,
-        choice.states or None,
-        [*decisions, *choice.decisions],
+    found = make_learnable(
+        table, options.emission, options.states, options.table.nodes, options.exogenous
     )
+    return found.require(), found.emission, found.states, [*table.decisions, *found.decisions]
 
 
 def _about_refining(emission: Any) -> str:
