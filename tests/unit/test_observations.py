@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.csv_files import check_csv, read_text_table
+from asterism.data.csv_files import check_csv
 from asterism.data.problems import DataWarning
+from asterism.data.table_file import read_text_table
 from asterism.errors import DataError
 
 

@@ -34,6 +34,8 @@ class Learnable:
     emission: Any = None
     states: dict[str, list[str]] | None = None
     decisions: list[str] = field(default_factory=list)
+    levels: dict[str, Any] = field(default_factory=dict)
+    """Of the nodes whose levels were counted, how."""
     errors: list[str] = field(default_factory=list)
 
     def require(self) -> Observations | Trajectories:
@@ -46,7 +48,7 @@ class Learnable:
 def make_learnable(
     table: Table,
     emission: Sequence[str] = (),
-    n_states: int = 2,
+    n_states: int | str = 2,
     keep: Sequence[str] = (),
     exogenous: Sequence[str] = (),
 ) -> Learnable:
@@ -64,7 +66,14 @@ def make_learnable(
     for node, record in used.measurements.items():
         clash = _clash(node, record, isinstance(choice.emission[node], Exact))
         errors += [clash] if clash else []
-    return Learnable(used, choice.emission, choice.states or None, choice.decisions, errors)
+    return Learnable(
+        used,
+        choice.emission,
+        choice.states or None,
+        choice.decisions,
+        choice.levels,
+        errors,
+    )
 
 
 def _errors(data: Observations | Trajectories, exogenous: Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them up by 
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from asterism.data.columns import plain
+from asterism.data.files import write_table, write_text
+from asterism.data.json_files import read_json
 from asterism.data.table_file import DECIMAL_COMMA, read_text_table
 from asterism.errors import DataError, Setting
 
@@ -65,24 +66,15 @@ def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
     side = side_file(path, "meta.json")
     if not side.exists():
         return None
-    try:
-        meta = json.loads(side.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{str(side)!r} is not valid JSON: {error}") from None
+    meta = read_json(side, "side file")
     if not isinstance(meta, dict) or meta.get("format") != expected:
         raise DataError(f"{str(side)!r} is not a side file of format {expected!r}; move it away")
-    if meta.get("version", 0) > 1:
+    version = meta.get("version", 0)
+    if not isinstance(version, int) or version > 1:
         raise DataError(
             f"{str(side)!r} has version {meta['version']}; this program reads version 1: upgrade it"
         )
     return meta
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file beside its place and move it there, so that no half file is ever seen."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(text, encoding="utf-8", newline="")
-    os.replace(temporary, path)
 
 
 def write_observations(observations: Observations, path: str | Path, kind: str = "wide") -> None:
@@ -113,8 +105,8 @@ def write_observations(observations: Observations, path: str | Path, kind: str =
         else:
             side.unlink(missing_ok=True)  # or an old table would be read back
     for target, table in tables.items():
-        write_atomically(target, table.to_csv(index=False, lineterminator="\n"))
-    write_atomically(side_file(path, "meta.json"), json.dumps(meta, indent=1))
+        write_table(target, table)
+    write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
 
 
 def read_observations(path: str | Path, **options: Any) -> Observations:

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import pandas as pd
 
+from asterism.data.formula_cells import unescape_cell
 from asterism.errors import DataError, Setting, TooLargeError
 
 #: a header, and so a line without any end, may be this long
@@ -45,7 +46,7 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
     rows, separator = _rows(Path(path), sheet)
     if not rows:
         raise DataError(f"{str(path)!r} is empty")
-    names = [name.strip() for name in rows[0]]
+    names = [unescape_cell(name.strip()) for name in rows[0]]
     while names and not names[-1]:
         names.pop()  # a trailing separator makes an empty last column
     for number, row in enumerate(rows[1:], start=2):
@@ -58,7 +59,7 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
             raise DataError(
                 f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
             )
-    body = [[cell.strip() for cell in row[: len(names)]] for row in rows[1:]]
+    body = [[unescape_cell(cell.strip()) for cell in row[: len(names)]] for row in rows[1:]]
     if separator != "," and any(DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
         body = [
             [c.replace(",", ".") if DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
@@ -76,7 +77,7 @@ def read_header(path: Path, sheet: str | None = None) -> list[str]:
         raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
     if beginning.startswith(_ZIP):
         rows = list(_sheet_rows(path, sheet, limit=1))
-        return [cell.strip() for cell in (rows[0] if rows else []) if cell.strip()]
+        return [unescape_cell(c.strip()) for c in (rows[0] if rows else []) if c.strip()]
     is_utf16 = beginning.startswith(_UTF16)
     if b"\0" in beginning and not is_utf16 and not beginning.startswith(_OLD_EXCEL):
         where = beginning.index(b"\0")
@@ -96,7 +97,7 @@ def read_header(path: Path, sheet: str | None = None) -> list[str]:
         cells = next(csv.reader(io.StringIO(line.strip("\r\n"), newline=""), delimiter=separator))
     except (csv.Error, StopIteration) as error:
         raise DataError(f"The header of {str(path)!r} cannot be read: {error}.") from None
-    return [cell.strip() for cell in cells if cell.strip()]
+    return [unescape_cell(cell.strip()) for cell in cells if cell.strip()]
 
 
 def sheet_names(path: Path) -> list[str]:
