@@ -29,14 +29,15 @@ KEYWORD = re.compile(r"(?<![\w<{-])[a-z]+(?:_[a-z]+)+\b|(?<![\w<{-])(?!NODE=)[A-
 ONLY_IN_PYTHON = re.compile(
     "allowed_transitions|edge_log_odds|log_likelihood|max_iterations|grid_tolerance|rate_range|"
     r"map=|n_nodes=|trajectories=|outside='missing'|states= names|\binitial=\"fixed\"|"
-    r"from_frame\(table\)|\(n_s, S, S\)"
+    r"from_frame\(table\)|\(n_s, S, S\)|with_covariates\(|start_rates|prior=None|to_dict|levels=|"
+    "joint_marginals|runpy"
 )
 
 #: words with an underscore that a user types or sees in files as they are
 KNOWN_WORDS = {"mean_field", "edges_"}
 
 #: settings that no command has
-NO_FLAG = {"edge_log_odds", "grid_tolerance", "max_iterations"}
+NO_FLAG = {"edge_log_odds", "grid_tolerance", "max_draws", "max_iterations", "n_draws"}
 
 
 def trees() -> Iterator[ast.Module]:

@@ -15,7 +15,6 @@ from asterism.errors import Advice, Front, Named, Setting, told
 #: settings whose flag has another name
 OTHER_NAMES = {
     "random_state": "seed",
-    "edge_log_odds": "edge-prior",
     "allowed_transitions": "allowed",
 }
 

@@ -327,8 +327,8 @@ def require_tables(
         if n_configurations > LARGEST_TABLE:
             raise TooLargeError(
                 f"Node {nodes[child]!r} has {len(above)} parents at this threshold, hence "
-                f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise "
-                'threshold, or use graph="map".'
+                f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise ",
+                *(Setting("threshold"), ", or use ", Setting("graph", "map"), "."),
             )
 
 

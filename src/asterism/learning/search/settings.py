@@ -90,9 +90,9 @@ class StructureSettings:
                 f" is {self.refine_emissions!r}; valid are True, False.",
             )
         if not self.tolerance > 0.0:
-            raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
+            raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:
-            raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
+            raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
 
     @property
     def tempering_factor(self) -> float:

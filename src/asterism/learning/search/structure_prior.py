@@ -321,19 +321,20 @@ def _with_probabilities(
         absent = [c for c in ("parent", "child", "probability") if c not in edge_prior.columns]
         if absent:
             raise ModelError(
-                f"The table edge_prior has no column {absent[0]!r}; it needs parent, child, "
-                "probability."
+                *("The table ", Setting("edge_prior")),
+                f" has no column {absent[0]!r}; it needs parent, child, probability.",
             )
         columns = (edge_prior[c].tolist() for c in ("parent", "child", "probability"))
         given = {(p, c): value for p, c, value in zip(*columns)}
         if len(given) < len(edge_prior):
-            raise ModelError("The table edge_prior names an edge twice.")
+            raise ModelError("The table ", Setting("edge_prior"), " names an edge twice.")
     elif isinstance(edge_prior, Mapping):
         given = dict(edge_prior)
     else:
         raise ModelError(
-            "edge_prior must be {(parent, child): probability} or a table with the columns parent, "
-            f"child, probability, got {type(edge_prior).__name__}."
+            Setting("edge_prior"),
+            " must be {(parent, child): probability} or a table with the columns parent, "
+            f"child, probability, got {type(edge_prior).__name__}.",
         )
     matrix = pairs.copy() if isinstance(pairs, np.ndarray) else None
     by_child: dict[int, dict[int, float]] = {}
@@ -344,7 +345,8 @@ def _with_probabilities(
         into, above = _known(number, child, "edge_prior"), _known(number, parent, "edge_prior")
         if into == above:
             raise ModelError(
-                f"edge_prior names {parent!r} → {child!r}; self-loops are not allowed."
+                Setting("edge_prior"),
+                f" names {parent!r} → {child!r}; self-loops are not allowed.",
             )
         odds = _logit(value, parent, child)
         if matrix is not None:
@@ -361,8 +363,10 @@ def _logit(value: Any, parent: Any, child: Any) -> float:
         probability = math.nan
     if not 0.0 < probability < 1.0:
         raise ModelError(
-            f"edge_prior of {parent!r} → {child!r} must be a probability between 0 and 1, got "
-            f"{value!r}; use required or forbidden for certain edges."
+            Setting("edge_prior"),
+            f" of {parent!r} → {child!r} must be a probability between 0 and 1, got {value!r}; "
+            "use ",
+            *(Setting("required"), " or ", Setting("forbidden"), " for certain edges."),
         )
     return math.log(probability) - math.log1p(-probability)
 
