@@ -24,7 +24,7 @@ from asterism.commands.outputs import (
     JOURNAL,
     effective,
     print_json,
-    read_edges,
+    read_truth,
     writing_to,
 )
 from asterism.commands.running import on_cluster, scored_in
@@ -110,14 +110,10 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 
 def _learn(options: LearnOptions, console: Console) -> Learned:
-    truth = None if options.truth is None else read_edges(options.truth)
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions, levels = _read(options)
     nodes = list(data.nodes)
-    for edge in truth or ():
-        for end in edge:
-            if end not in nodes:
-                raise DataError(f"--truth names {end!r}, which is not a node of the table.")
+    truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
         raise Refused(
             f"--min-parents {options.min_parents} is more than --max-parents "
@@ -307,7 +303,9 @@ def _make_run(
             "stop_reason": in_flags(learner.stop_reason_),
             "command": effective("learn", options),
             **record,
-            "complete": isinstance(data, Trajectories),
+            "complete": True,
+            "complete_data": isinstance(data, Trajectories),
+            "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },

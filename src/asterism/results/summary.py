@@ -41,7 +41,7 @@ def sentences(run: Run) -> list[str]:
 
 
 def _how_to_read(run: Run) -> str:
-    if run.run.get("complete"):
+    if run.run.get("complete_data"):
         return EXACT
     factor = run.run.get("tempering")
     if isinstance(factor, int | float) and factor < 1.0:
@@ -182,7 +182,15 @@ Group = tuple[str, list[tuple[str, str]]]
 HIDDEN = frozenset(
     {
         *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
-        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emissions"),
+        *(
+            "stop_reason",
+            "n_nodes",
+            "n_edges",
+            "decisions",
+            "complete",
+            "complete_data",
+            "emissions",
+        ),
     }
 )
 
