@@ -29,6 +29,7 @@ from asterism.commands.outputs import (
 )
 from asterism.commands.running import on_cluster, scored_in
 from asterism.data.observations import Observations
+from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.learning.compile_ahead import compiling_ahead
@@ -111,7 +112,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions, levels = _read(options)
+        data, emission, states, decisions, levels = _read(options, console)
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
@@ -171,7 +172,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
 
 
 def _read(
-    options: LearnOptions,
+    options: LearnOptions, console: Console
 ) -> tuple[
     Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
 ]:
@@ -181,6 +182,8 @@ def _read(
         table, options.emission, options.states, options.table.nodes, options.exogenous
     )
     data, decisions = found.require(), list(table.decisions)
+    for line in listed(p for p in table.problems if p.severity == "warning"):
+        console.warn(line)
     if options.interventions is not None:
         if isinstance(data, Trajectories):
             raise Refused("Complete paths cannot have --interventions yet: give measurements.")
