@@ -300,7 +300,7 @@ def test_intervals_of_rates_and_what_a_learner_says_of_edges_reach_the_page() ->
     assert data["heatmap"]["prior"] == 0.125
     first = data["edges"][0]
     assert (first["prior"], first["bf"], first["fold"], first["error"]) == (0.125, 12.5, 2.5, 0.01)
-    assert "a probability of 0.12, the prior" in render(run)
+    assert "The orange line marks the prior" in render(run)
     varied = run.edge_table.assign(prior=np.linspace(0.1, 0.2, len(run.edge_table)))
     assert page_data(replace(run, edges=varied))["heatmap"]["prior"] is None
 
@@ -368,6 +368,7 @@ def test_page_of_one_node_has_no_parts_about_edges() -> None:
     html = render(example_run({"A": []}, truth=False, n_weak=0))
     for part in ("network", "edges", "heatmap", "threshold-bar"):
         assert f'id="{part}"' not in html
+    assert "trajectories, the rates of A were learned. There is no other node" in html
     assert 'id="rates"' in html
     assert 'id="courses"' in html
 

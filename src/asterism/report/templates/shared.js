@@ -52,6 +52,12 @@ report.number = (value) => {
   return size >= 1e5 || size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 };
 
+/** So many letters of a name: its beginning, an ellipsis and its end. */
+report.shorten = (name, most) => {
+  const letters = [...name], start = Math.ceil((most - 1) * 0.5);
+  return letters.length <= most ? letters.join("") : `${letters.slice(0, start).join("")}…${letters.slice(letters.length - (most - 1 - start)).join("")}`;
+};
+
 /** All ordered pairs of different states: the transitions a node can make. */
 report.transitions = (node) => {
   const states = report.nodes[node].states;
