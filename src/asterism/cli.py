@@ -152,6 +152,7 @@ def learn(**options: Any) -> int:
     n_sweeps=200,
 )
 @o.jobs_option
+@o.unverified_option
 @o.config_option
 @o.result_options
 def infer(**options: Any) -> int:
@@ -249,6 +250,7 @@ def simulate(**options: Any) -> int:
     help="Write figures in these formats only.",
 )
 @o.truth_option
+@o.unverified_option
 @o.result_options
 def report(**options: Any) -> int:
     """Write the report page of a results folder, and figures for papers.

@@ -27,9 +27,9 @@ class CompareOptions:
 
 def run(options: CompareOptions) -> int:
     """Write compare.html and edges.csv."""
+    from asterism.data.files import write_atomically
     from asterism.report.compare_page import comparison_sentences, write_comparison
     from asterism.results.comparison import compare
-    from asterism.results.files import write_atomically
     from asterism.results.folder import load
 
     if len(options.runs) < 2:

@@ -27,7 +27,7 @@ from asterism.commands.outputs import (
     effective,
     print_json,
     read_edges,
-    require_folder,
+    writing_to,
 )
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.wording import in_flags
@@ -103,7 +103,11 @@ def run(options: LearnOptions) -> int:
 
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
-    require_folder(options.output, options.force, options.resume)
+    with writing_to(options.output, options.force, options.resume):
+        return _learn(options, console)
+
+
+def _learn(options: LearnOptions, console: Console) -> Learned:
     truth = None if options.truth is None else read_edges(options.truth)
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions = _read(options)
@@ -262,9 +266,6 @@ def _make_run(
             "complete": isinstance(data, Trajectories),
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
-            "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},
-            "emission": {str(k): repr(v) for k, v in dict(learner.emission_ or {}).items()},
-            "emissions": {str(k): v.to_dict() for k, v in dict(learner.emission_ or {}).items()},
         },
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
 from asterism.commands.outputs import print_json, read_edges, require_file
+from asterism.results.lock import only_writer
 
 #: kinds of figures
 FORMATS = ("png", "svg", "pdf")
@@ -29,12 +31,14 @@ class ReportOptions:
     force: bool = False
     as_json: bool = False
     quiet: bool = False
+    unverified: bool = False
 
 
 def run(options: ReportOptions) -> int:
     """Write report.html again (or elsewhere), and the figures."""
     from asterism.report.page import write_report
     from asterism.results.folder import load
+    from asterism.results.manifest import renew
 
     console = Console(options.quiet)
     wrong = [name for name in options.formats if name not in FORMATS]
@@ -44,12 +48,14 @@ def run(options: ReportOptions) -> int:
     page = options.output or options.run / "report.html"
     require_file(page, options.force or options.output is None)
     with console.listening():
-        with console.busy(f"Reading {options.run}"):
-            result = load(options.run)
+        with console.busy(f"Reading {options.run}"), _writing(options.run, options.output):
+            result = load(options.run, verify=not options.unverified)
             if options.truth is not None:
                 result = replace(result, truth=read_edges(options.truth))
             first = options.nodes[0] if options.nodes else None
             write_report(result, page, threshold=options.threshold, node=first)
+            if options.output is None:
+                renew(options.run, page.name)
         console.say(f"Report: {page}")
         figures: list[Path] = []
         if options.figures or options.formats:
@@ -75,3 +81,13 @@ def run(options: ReportOptions) -> int:
             }
         )
     return exits.OK
+
+
+@contextmanager
+def _writing(folder: Path, output: Path | None) -> Iterator[None]:
+    """A page that becomes a part of the run needs the folder for itself."""
+    if output is not None:
+        yield
+        return
+    with only_writer(folder):
+        yield

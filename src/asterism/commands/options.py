@@ -201,6 +201,9 @@ quiet_option = switch("-q", "--quiet", help="Say nothing but warnings.")
 force_option = switch("--force", help="Overwrite what is there.")
 #: of every command that writes results
 result_options = several(force_option, json_option, quiet_option)
+unverified_option = switch(
+    "--unverified", help="Read results as they are, also where a file was changed since."
+)
 truth_option = file("--truth", "True edges: parent,child or source,target.")
 run_option = setting(
     *("-o", "--output"), type=FOLDER, default=Path("RUN"), help="Folder for the results."

@@ -14,6 +14,7 @@ from typing import Any
 
 import networkx
 
+from asterism.data.files import write_text
 from asterism.report.graph_layout import positions
 from asterism.results.comparison import (
     CHANGED,
@@ -25,7 +26,6 @@ from asterism.results.comparison import (
     WORTH_LISTING,
     Comparison,
 )
-from asterism.results.files import write_text
 from asterism.results.summary import probability_text
 
 #: rows of a table, and edges of a drawing

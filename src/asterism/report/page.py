@@ -11,10 +11,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from asterism.data.files import write_text
 from asterism.report.methods_text import methods_paragraph, references
 from asterism.report.page_courses import fit_sentence
 from asterism.report.page_data import page_data
-from asterism.results.files import write_text
 from asterism.results.run import Run
 from asterism.results.summary import sentences, settings_rows
 

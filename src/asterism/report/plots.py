@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from asterism.data.files import write_atomically
 from asterism.errors import DataError
 from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tidy
 from asterism.report.network_figure import graph
 from asterism.report.page_data import common_prior
 from asterism.results import courses as course_data
 from asterism.results.edge_sets import edge_list
-from asterism.results.files import write_atomically
 from asterism.results.measured import levels, measurements
 from asterism.results.metrics import edge_scores, pr_curve, roc_curve
 from asterism.results.run import Run

@@ -16,7 +16,7 @@ import pandas as pd
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
 from asterism.results.edge_sets import Edge, edge_list
-from asterism.results.files import split_names
+from asterism.results.name_lists import split_names
 
 if TYPE_CHECKING:
     import networkx
@@ -82,6 +82,8 @@ class Run:
             "seed": settings.get("random_state"),
             "converged": getattr(learner, "converged_", None),
             "stop_reason": getattr(learner, "stop_reason_", None),
+            "n_sweeps": getattr(learner, "n_sweeps_", None),
+            **_learned_record(learner),
         }
         return cls(
             network=learner.network_,
@@ -142,6 +144,24 @@ class Run:
         return edge_scores(
             self.edge_table, self.truth, graph=self.network, nodes=self.network.nodes
         )
+
+
+def _learned_record(learner: Any) -> dict[str, Any]:
+    """Prior and emissions that were used, in words and as they can be read back."""
+    record: dict[str, Any] = {}
+    if getattr(learner, "prior_", None) is not None:
+        record["prior"] = {"shape": learner.prior_.shape, "rate": learner.prior_.rate}
+    emission = getattr(learner, "emission_", None)
+    if emission is not None:
+        by_node = emission
+        if not isinstance(emission, Mapping):
+            by_node = dict.fromkeys(learner.network_.nodes, emission)
+        record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
+        record["emissions"] = {str(node): one for node, one in by_node.items()}
+    for name, attribute in (("tempering", "tempering_"), ("levels", "level_record_")):
+        if getattr(learner, attribute, None) is not None:
+            record[name] = getattr(learner, attribute)
+    return record
 
 
 def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame:

@@ -28,7 +28,9 @@ from asterism.learning.em.fit import Fit, Settings, check_settings, fit_paramete
 from asterism.learning.em.start import build_template
 from asterism.learning.em.uncertainty import Information, observed_information, rate_table
 from asterism.learning.estimator import Estimator
+from asterism.learning.levels import level_frame, with_levels
 from asterism.model.emissions import Exact
+from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 
 if TYPE_CHECKING:
@@ -110,6 +112,9 @@ class ParameterLearner(Estimator):
         states = dict(self.states or {})
         if isinstance(obs, Trajectories):
             states = {**obs.states, **states}
+        named = {**(self.graph.states if isinstance(self.graph, Network) else {}), **states}
+        emission, choices = with_levels(emission, observations, named)
+        self.levels_ = level_frame(choices)
         template = build_template(
             self.graph,
             observations,

@@ -172,7 +172,7 @@ def _states_from_data(
         return _sorted_labels(node, seen, "has a known path")
     raise ModelError(
         f"The states of node {node!r} cannot be read off the data or its emission; give states="
-        "{node: labels}."
+        '{node: labels}, or let them be counted with Gaussian(levels="auto", learn=True).'
     )
 
 

@@ -199,7 +199,7 @@ def _solve_family(
                 begin = first_step + first
                 width = problem.width[begin : begin + count]
                 step_moments(size, width, first, count, count, clamped, work)
-                fresh = work.matrices[8]
+                fresh = work.matrices[3]
                 if geometric:
                     for row in range(rows):
                         if row // size != row % size:
