@@ -99,12 +99,11 @@ report.describeEdge = (edge) => {
     moves.forEach((move) => row.append(report.element("td", {}, report.number(block[move.x][move.y]))));
     table.append(row);
   });
-  const folds = edge.folds.filter(([x, y]) => moves.some((move) => move.x === x && move.y === y));
-  if (folds.length) {
-    const row = report.element("tr", {}, report.element("th", { scope: "row" }, "fold change"));
+  if (edge.ratios.length) {
+    const row = report.element("tr", {}, report.element("th", { scope: "row" }, "ratio"));
     moves.forEach((move) => {
-      const fold = folds.find(([x, y]) => x === move.x && y === move.y);
-      row.append(report.element("td", {}, fold ? report.between(...fold.slice(2)) : ""));
+      const ratio = edge.ratios.find(([x, y]) => x === move.x && y === move.y);
+      row.append(report.element("td", {}, ratio ? report.between(...ratio.slice(2)) : ""));
     });
     table.append(row);
   }
