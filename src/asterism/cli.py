@@ -79,11 +79,33 @@ def check(
 @o.max_parents_option("The most parents a node may have.")
 @o.whole("--min-parents", 0, "The fewest parents a node may have.", at_least=0)
 @o.choice(
-    *("--family-prior", "uniform", "by_size"),
-    help="Equally probable beforehand: every set of parents, or every number of parents.",
+    *("--family-prior", "sparse", "uniform", "by_size"),
+    help="Beforehand: about one parent per node, every set of parents equally probable, or every "
+    "number of parents.",
+)
+@o.file("--edge-prior", "Prior probabilities of single edges: parent,child,probability.")
+@o.file(
+    "--interventions",
+    "Nodes set by the experimenter: trajectory,node,start,end,state.",
+)
+@o.choice(
+    *("--graph", "probable", "map"),
+    help="Show the edges that reach --threshold, or the most probable parents of each node.",
+)
+@o.setting(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.5,
+    help="Probability from which an edge is in the graph.",
+)
+@click.option(
+    "--null",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Also search N times in data permuted between nodes: what arises by chance?",
 )
 @o.emission_option
-@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
+@o.states_option
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
 @o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")

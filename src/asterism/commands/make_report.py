@@ -37,8 +37,8 @@ class ReportOptions:
 def run(options: ReportOptions) -> int:
     """Write report.html again (or elsewhere), and the figures."""
     from asterism.report.page import write_report
-    from asterism.results.folder import load
-    from asterism.results.manifest import renew
+    from asterism.results.folder import read_run
+    from asterism.results.manifest import FILES, renew
 
     console = Console(options.quiet)
     wrong = [name for name in options.formats if name not in FORMATS]
@@ -49,7 +49,7 @@ def run(options: ReportOptions) -> int:
     require_file(page, options.force or options.output is None)
     with console.listening():
         with console.busy(f"Reading {options.run}"), _writing(options.run, options.output):
-            result = load(options.run, verify=not options.unverified)
+            result = read_run(options.run, () if options.unverified else FILES[:-1])
             if options.truth is not None:
                 result = replace(result, truth=read_edges(options.truth))
             first = options.nodes[0] if options.nodes else None

@@ -72,7 +72,7 @@ def _held(folder: Path) -> set[str]:
     if not folder.is_dir():
         return set()
     names = {path.name for path in folder.iterdir()}
-    return {name for name in names if name != LOCK and not name.startswith(TEMPORARY)}
+    return {name for name in names if not name.startswith((LOCK, TEMPORARY))}
 
 
 def _require_no_file(folder: Path) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.interventions import inside
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError
@@ -101,6 +102,9 @@ def with_levels(
         resolved[node] = one
         if getattr(one, "levels", None) is None or record.likelihood is not None:
             continue
+        held = inside(observations.interventions, node, record.trajectory, record.time)
+        if held.any():
+            record = record.take(np.flatnonzero(~held))
         asked = named.get(node, one.levels)
         try:
             choice = choose_levels(node, record, replace(one, levels=asked))

@@ -33,6 +33,10 @@ def write_report(
 ) -> Path:
     """Write the page, atomically; see :func:`render`."""
     path = Path(path)
+    if run.is_fit:
+        from asterism.report.rates_page import write_rates_page
+
+        return write_rates_page(run, path)
     write_text(path, render(run, _title(run, path), threshold=threshold, node=node))
     return path
 

@@ -34,6 +34,7 @@ from asterism.learning.search.structure_prior import StructurePrior, enumerate_f
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.model.restrictions import as_mask
 from asterism.numerics.resources import map_chunks, require_memory
 
 IntArray = NDArray[np.int64]
@@ -347,7 +348,7 @@ def _allowed(
             )
         if paths.nodes.index(node) in constraints.exogenous:
             raise ModelError(f"allowed_transitions names {node!r}, which is exogenous.")
-        result[node] = allowed_off_diagonal(len(paths.states[node]), mask)
+        result[node] = as_mask(node, mask, paths.states[node])
     return result
 
 

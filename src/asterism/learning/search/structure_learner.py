@@ -123,7 +123,7 @@ class StructureLearner(Estimator):
         self,
         emission: Any = None,
         max_parents: int | Mapping[str, int] = 2,
-        prior: GammaPrior = GammaPrior(5.0, "auto"),  # noqa: B008 (immutable)
+        prior: GammaPrior = GammaPrior(1.0, "auto"),  # noqa: B008 (immutable)
         method: str = "star",
         search: str = "auto",
         n_candidates: int = 10,
