@@ -254,6 +254,18 @@ class StructureLearner(Estimator):
         return self._edge_probabilities
 
     @property
+    def rate_intervals_(self) -> pd.DataFrame | None:
+        """node, configuration, from, to, rate, lower, upper: 90 % intervals given the graph.
+
+        They take the expected transitions for counted ones, so they are rather too narrow. None
+        where the method keeps no counts, and for very large networks.
+        """
+        from asterism.learning.search.rate_frame import rate_frame
+
+        self._require_fitted("_found")
+        return rate_frame(self._found)
+
+    @property
     def family_scores_(self) -> pd.DataFrame:
         """node, parents, score, probability; the best family of each node first."""
         self._require_fitted("_found")
