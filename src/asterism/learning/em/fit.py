@@ -17,6 +17,7 @@ from asterism.data.observations import Observations
 from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.evidence.build import build_evidence, split_emissions
+from asterism.exact.joint_layout import components
 from asterism.inference.methods import METHODS
 from asterism.learning.em import emission_fit
 from asterism.learning.em.covariate_network import Expanded, expand
@@ -39,6 +40,9 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
 
+AUTO = "auto"
+_EXACT_STATES = 256
+"""Joint states of coupled nodes up to which "auto" is exact."""
 _COARSE = 10.0
 _COARSE_GAIN = 1e-2
 _VARIATIONAL_RESOLUTION = 1e-9
@@ -75,6 +79,8 @@ class Fit:
     """Log evidence that each start reached."""
     model: RateModel
     expanded: Expanded
+    method: str
+    """By which expectations were found; never "auto"."""
 
 
 def fit_parameters(
@@ -96,6 +102,7 @@ def fit_parameters(
     emissions = emission_fit.started_emissions(network, observations, single)
     evidence = build_evidence(network, observations, {**emissions, **joint})
     require_time(evidence)
+    settings = replace(settings, method=chosen_method(settings.method, network, evidence))
     nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
     prior = settings.prior
     larger = Template(network, _allowed(template, expanded))
@@ -128,7 +135,22 @@ def fit_parameters(
         starts=tuple(o.best.log_evidence for o, _ in results),
         model=model,
         expanded=expanded,
+        method=settings.method,
     )
+
+
+def chosen_method(method: str, network: Network, evidence: Evidence) -> str:
+    """The method that "auto" means here: exact where that is quick, else the best there is."""
+    if method != AUTO:
+        return method
+    graph = network.compiled.graph
+    sizes = [
+        float(np.prod(graph.n_states[group], dtype=np.float64))
+        for group in components(graph, evidence)
+    ]
+    if max(sizes, default=1.0) <= _EXACT_STATES:
+        return "exact"
+    return "clusters" if "clusters" in METHODS else "star"
 
 
 def _allowed(template: Template, expanded: Expanded) -> NDArray[np.bool_]:
@@ -309,9 +331,9 @@ def network_of(template: Network, rates_flat: FloatArray, starts: FloatArray) ->
 
 def check_settings(settings: Settings) -> None:
     """One clear sentence about the first setting that cannot be."""
-    if settings.method not in METHODS:
+    if settings.method not in (AUTO, *METHODS):
         raise ModelError(
-            f"method {settings.method!r} is not known; valid are {', '.join(METHODS)}."
+            f"method {settings.method!r} is not known; valid are {', '.join((AUTO, *METHODS))}."
         )
     if settings.n_init < 1 or settings.max_iterations < 1:
         raise ModelError(

@@ -167,6 +167,7 @@ class ParameterLearner(Estimator):
         self.network_ = fit.network
         self.emission_ = fit.emission
         self.prior_ = fit.prior
+        self.method_ = fit.method
         self.log_evidence_ = best.log_evidence
         self.log_evidence_by_trajectory_ = pd.Series(
             best.expected.log_evidence,
@@ -375,10 +376,10 @@ class ParameterLearner(Estimator):
             "time_step": self.time_step,
             "joint_limit": self.joint_limit,
         }
-        entry = METHODS[self.method]
+        entry = METHODS[self.method_]
         options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
         network, data = with_situations(self._fit, _observations(obs))
-        return quiet_infer(network, data, self.emission_, self.method, **options)
+        return quiet_infer(network, data, self.emission_, self.method_, **options)
 
 
 def _about_zeros(fit: Fit, allowed: NDArray[np.bool_]) -> str:
