@@ -1,0 +1,411 @@
+"""Messages between clusters and separators along one trajectory, compiled.
+
+A cluster C tells its separator s three things: λ_{C→s}(x, jump) and θ_{C→s}(x) on every step, and
+κ_{C→s}(x) at the start. A region's chain multiplies (or adds) what the *others* said:
+
+    cluster    rate (owned) or 1, times λ of the other side;   exit rates plus θ of the other side
+    separator  λ of both sides;                                θ of both sides
+
+An update of C → s compares what C says about the process on s with what the separator's own chain
+says, q = M/T per state and jump:
+
+    λ ← λ (q^C / q_s)^γ,    θ ← θ − γ Σ (q^C − q_s),    κ ← κ (m^C / m_s)^γ.
+
+γ is 3/4 or a half, a quarter, … of it, so that a power is a few square roots.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from asterism.clusters._chain import (
+    FIRST_VALUE,
+    KIND,
+    LIKELIHOOD,
+    POINT,
+    backward_pass,
+    fill_base,
+    fill_evidence,
+    forward_pass,
+    has_spans,
+    jump_table_index,
+)
+from asterism.kernels._jit import inner, kernel
+
+GAMMA = 0.75
+_LEAST_TIME = 1e-14  # share of a step below which a state's rates are not compared
+_LEAST_RATE = 1e-16  # jumps per step below which two rates count as equal
+_LEAST_START = 1e-12
+_LARGEST_FACTOR = 1e4  # of one update
+_LARGEST_MESSAGE = 1e100
+_LOOSEST = 1e-6  # precision of a series while the messages still move
+_FINEST = 1e-14
+_PATIENCE = 6  # sweeps without progress before damping further
+_MOST_HALVINGS = 5
+
+UNSETTLED, SETTLED, FAILED = 0, 1, 2
+STATUS, SWEEPS, HALVINGS, REGION, STEP, FAILURE = 0, 1, 2, 3, 4, 5
+"""Columns of ``integers``: how a trajectory ended, and where it failed."""
+N_INTEGERS = 6
+EVIDENCE, RESIDUAL, FORBIDDEN = 0, 1, 2
+"""Columns of ``numbers``; forbidden: expected jumps at rates of zero."""
+N_NUMBERS = 3
+
+
+class Messages(NamedTuple):
+    """What every side of every separator was told along one trajectory."""
+
+    rate: np.ndarray
+    """(2 Σ entries, steps) λ: per separator the first side's, then the second's."""
+    diagonal: np.ndarray
+    """(2 Σ states, steps) θ."""
+    start: np.ndarray
+    """(2 Σ states,) κ."""
+
+
+class Shared(NamedTuple):
+    """A cluster's times and jumps summed onto a separator."""
+
+    time: np.ndarray
+    jumps: np.ndarray
+    start: np.ndarray
+
+
+class Found(NamedTuple):
+    """Expected statistics, added up over trajectories."""
+
+    table: np.ndarray
+    """As the network's flat rates: transitions, and times on the diagonal."""
+    initial: np.ndarray
+    points: np.ndarray
+    """Probability of each state at every measurement."""
+    is_zero: np.ndarray
+    """Which entries of the table have a rate of zero, but not under every configuration."""
+
+
+@inner
+def power(ratio, halvings):
+    """ratio to the power 3/4 · 2^−halvings."""
+    root = math.sqrt(ratio)
+    result = root * math.sqrt(root)
+    for _ in range(halvings):
+        result = math.sqrt(result)
+    return result
+
+
+@inner
+def start_vector(regions, r, initial, out):
+    """Π p0 of the region's nodes."""
+    node0 = regions.node_start[r]
+    n_nodes = regions.node_start[r + 1] - node0
+    for x in range(regions.n_joint[r]):
+        value = 1.0
+        for slot in range(n_nodes):
+            digit = regions.digit[regions.digit_start[r] + x * n_nodes + slot]
+            value *= initial[regions.state_start[regions.node[node0 + slot]] + digit]
+        out[x] = value
+
+
+@inner
+def solve_cluster(regions, c, problem, d, table, initial, messages, precision, work):
+    """Forward–backward of a cluster given what its separators were told; ln Z."""
+    n_steps = problem.step_start[d + 1] - problem.step_start[d]
+    n_joint = regions.n_joint[c]
+    n_entries = n_joint * regions.per_row[c]
+    fill_base(regions, c, problem, d, table, work)
+    start = work.start
+    start_vector(regions, c, initial, start)
+    for link in range(regions.link_start[c], regions.link_start[c + 1]):
+        s = regions.link_separator[link]
+        other = 1 - regions.link_side[link]
+        size = regions.message_state_start[s + 1] - regions.message_state_start[s]
+        n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
+        row0 = 2 * regions.message_entry_start[s] + other * n_jumps
+        state0 = 2 * regions.message_state_start[s] + other * size
+        for e in range(n_entries):
+            to = regions.link_entry[regions.link_entry_start[link] + e]
+            if to >= 0:
+                said = messages.rate[row0 + to]
+                own = work.rate[e]
+                for k in range(n_steps):
+                    own[k] *= said[k]
+        for x in range(n_joint):
+            to = regions.link_state[regions.link_state_start[link] + x]
+            said = messages.diagonal[state0 + to]
+            own = work.diagonal[x]
+            for k in range(n_steps):
+                own[k] += said[k]
+            start[x] *= messages.start[state0 + to]
+    return _both_passes(regions, c, problem, d, table, precision, work)
+
+
+@inner
+def solve_separator(regions, s, problem, d, table, initial, messages, precision, work):
+    """Forward–backward of a separator's own chain; ln Z."""
+    r = regions.n_clusters + s
+    n_steps = problem.step_start[d + 1] - problem.step_start[d]
+    n_joint = regions.n_joint[r]
+    n_entries = n_joint * regions.per_row[r]
+    row0 = 2 * regions.message_entry_start[s]
+    state0 = 2 * regions.message_state_start[s]
+    start_vector(regions, r, initial, work.start)
+    for e in range(n_entries):
+        factor = table[regions.base_index[regions.entry_start[r] + e]]
+        left = messages.rate[row0 + e]
+        right = messages.rate[row0 + n_entries + e]
+        own = work.rate[e]
+        for k in range(n_steps):
+            own[k] = factor * left[k] * right[k]
+    for x in range(n_joint):
+        left = messages.diagonal[state0 + x]
+        right = messages.diagonal[state0 + n_joint + x]
+        own = work.diagonal[x]
+        for k in range(n_steps):
+            own[k] = left[k] + right[k]
+        work.start[x] *= messages.start[state0 + x] * messages.start[state0 + n_joint + x]
+    return _both_passes(regions, r, problem, d, table, precision, work)
+
+
+@inner
+def _both_passes(regions, r, problem, d, table, precision, work):
+    taken_out = fill_evidence(regions, r, problem, d, work)
+    is_held = has_spans(regions, r, problem, d)
+    if not backward_pass(regions, r, problem, d, table, precision, is_held, work):
+        return -np.inf
+    return taken_out + forward_pass(regions, r, problem, d, table, precision, is_held, work)
+
+
+@inner
+def sum_onto(regions, c, link, n_steps, work, shared):
+    """Add the cluster's times and jumps up over what the separator does not see."""
+    s = regions.link_separator[link]
+    size = regions.message_state_start[s + 1] - regions.message_state_start[s]
+    n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
+    for x in range(size):
+        shared.start[x] = 0.0
+        row = shared.time[x]
+        for k in range(n_steps):
+            row[k] = 0.0
+    for e in range(n_jumps):
+        row = shared.jumps[e]
+        for k in range(n_steps):
+            row[k] = 0.0
+    n_joint = regions.n_joint[c]
+    for x in range(n_joint):
+        to = regions.link_state[regions.link_state_start[link] + x]
+        shared.start[to] += work.first_time[x]
+        row = shared.time[to]
+        own = work.time[x]
+        for k in range(n_steps):
+            row[k] += own[k]
+    for e in range(n_joint * regions.per_row[c]):
+        to = regions.link_entry[regions.link_entry_start[link] + e]
+        if to >= 0:
+            row = shared.jumps[to]
+            own = work.jumps[e]
+            for k in range(n_steps):
+                row[k] += own[k]
+
+
+@inner
+def update_messages(regions, link, problem, d, halvings, shared, work, messages):
+    """Tell the separator what the cluster knows; the largest disagreement before."""
+    first = problem.step_start[d]
+    n_steps = problem.step_start[d + 1] - first
+    s = regions.link_separator[link]
+    side = regions.link_side[link]
+    size = regions.message_state_start[s + 1] - regions.message_state_start[s]
+    n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
+    row0 = 2 * regions.message_entry_start[s] + side * n_jumps
+    state0 = 2 * regions.message_state_start[s] + side * size
+    per_row = n_jumps // size
+    gamma = GAMMA * 0.5**halvings
+    worst = 0.0
+    for x in range(size):
+        theirs = shared.time[x]
+        mine = work.time[x]
+        for k in range(n_steps):
+            worst = max(worst, abs(theirs[k] - mine[k]) / problem.width[first + k])
+        told = messages.diagonal[state0 + x]
+        for e in range(x * per_row, (x + 1) * per_row):
+            said = messages.rate[row0 + e]
+            for k in range(n_steps):
+                width = problem.width[first + k]
+                least = _LEAST_TIME * width
+                if theirs[k] > least and mine[k] > least and work.rate[e, k] > 0.0:
+                    floor = _LEAST_RATE / width
+                    wanted = max(shared.jumps[e, k] / theirs[k], floor)
+                    present = max(work.jumps[e, k] / mine[k], floor)
+                    worst = max(worst, abs(shared.jumps[e, k] - work.jumps[e, k]))
+                    ratio = min(max(wanted / present, 1.0 / _LARGEST_FACTOR), _LARGEST_FACTOR)
+                    factor = said[k] * power(ratio, halvings)
+                    said[k] = min(max(factor, 1.0 / _LARGEST_MESSAGE), _LARGEST_MESSAGE)
+                    told[k] -= gamma * (wanted - present)
+        if shared.start[x] > _LEAST_START and work.first_time[x] > _LEAST_START:
+            ratio = shared.start[x] / work.first_time[x]
+            ratio = min(max(ratio, 1.0 / _LARGEST_FACTOR), _LARGEST_FACTOR)
+            messages.start[state0 + x] *= power(ratio, halvings)
+        worst = max(worst, abs(shared.start[x] - work.first_time[x]))
+    return worst
+
+
+@inner
+def sweep(regions, problem, d, table, initial, messages, halvings, precision, works, integers):
+    """Update every cluster and what it tells its separators once; the largest disagreement.
+
+    −1 where evidence is impossible; ``integers`` says where.
+    """
+    work, own, shared = works
+    n_steps = problem.step_start[d + 1] - problem.step_start[d]
+    worst = 0.0
+    for c in range(regions.n_clusters):
+        if regions.link_start[c] == regions.link_start[c + 1]:
+            continue
+        if solve_cluster(regions, c, problem, d, table, initial, messages, precision, work) == -np.inf:
+            _note_failure(integers, d, c, work)
+            return -1.0
+        for link in range(regions.link_start[c], regions.link_start[c + 1]):
+            sum_onto(regions, c, link, n_steps, work, shared)
+            s = regions.link_separator[link]
+            if (
+                solve_separator(regions, s, problem, d, table, initial, messages, precision, own)
+                == -np.inf
+            ):
+                _note_failure(integers, d, regions.n_clusters + s, own)
+                return -1.0
+            change = update_messages(regions, link, problem, d, halvings, shared, own, messages)
+            # a comparison with nan must not pass for agreement
+            worst = change if not change <= worst else worst
+    return worst
+
+
+@inner
+def _note_failure(integers, d, r, work):
+    integers[d, STATUS] = FAILED
+    integers[d, REGION] = r
+    integers[d, STEP] = work.counts[1]
+    integers[d, FAILURE] = work.counts[2]
+
+
+@kernel
+def iterate(regions, problem, d, table, initial, messages, settings, works, integers, numbers, history):
+    """Sweep trajectory d until its messages settle.
+
+    ``settings``: tolerance, and the largest number of sweeps. ``history`` takes the largest
+    disagreement of every sweep.
+    """
+    tolerance, max_sweeps = settings
+    integers[d, STATUS] = UNSETTLED
+    integers[d, SWEEPS] = 0
+    halvings = integers[d, HALVINGS]
+    best = np.inf
+    since = 0
+    worst = 1.0
+    for sweep_number in range(int(max_sweeps)):
+        precision = min(max(1e-4 * worst, _FINEST), _LOOSEST)
+        worst = sweep(
+            regions, problem, d, table, initial, messages, halvings, precision, works, integers
+        )
+        if integers[d, STATUS] == FAILED:
+            return
+        integers[d, SWEEPS] = sweep_number + 1
+        history[d, sweep_number] = worst
+        numbers[d, RESIDUAL] = worst
+        if worst <= tolerance:
+            integers[d, STATUS] = SETTLED
+            break
+        since += 1
+        if worst < 0.8 * best:
+            best = worst
+            since = 0
+        elif since >= _PATIENCE and halvings < _MOST_HALVINGS:
+            halvings += 1
+            best = worst
+            since = 0
+    integers[d, HALVINGS] = halvings
+
+
+@kernel
+def conclude(regions, problem, d, table, initial, messages, works, integers, numbers, found):
+    """F and expected statistics of trajectory d at its present messages."""
+    work, own, _ = works
+    total = 0.0
+    numbers[d, FORBIDDEN] = 0.0
+    for c in range(regions.n_clusters):
+        value = solve_cluster(regions, c, problem, d, table, initial, messages, _FINEST, work)
+        if value == -np.inf:
+            _note_failure(integers, d, c, work)
+            return
+        total += value
+        numbers[d, FORBIDDEN] += _count(regions, c, problem, d, work, found)
+    for s in range(len(regions.message_state_start) - 1):
+        value = solve_separator(regions, s, problem, d, table, initial, messages, _FINEST, own)
+        if value == -np.inf:
+            _note_failure(integers, d, regions.n_clusters + s, own)
+            return
+        total -= value
+    numbers[d, EVIDENCE] = total
+
+
+@inner
+def _count(regions, c, problem, d, work, found):
+    """Add a cluster's expected statistics of the nodes it owns; jumps at rates of zero."""
+    forbidden = 0.0
+    first = problem.step_start[d]
+    n_steps = problem.step_start[d + 1] - first
+    n_joint = regions.n_joint[c]
+    per_row = regions.per_row[c]
+    node0 = regions.node_start[c]
+    n_nodes = regions.node_start[c + 1] - node0
+    owned0 = regions.owned_start[c]
+    n_owned = regions.owned_start[c + 1] - owned0
+    n_network = len(regions.block)
+    for j in range(n_owned):
+        slot = regions.owned_slot[owned0 + j]
+        node = regions.node[node0 + slot]
+        column = problem.input_column[node]
+        block = regions.block[node]
+        for x in range(n_joint):
+            digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
+            found.initial[regions.state_start[node] + digit] += work.first_time[x]
+            at = regions.exit_index[regions.exit_start[c] + x * n_owned + j]
+            for k in range(n_steps):
+                shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
+                found.table[at + shift] += work.time[x, k]
+            for e in range(x * per_row, (x + 1) * per_row):
+                if regions.entry_slot[regions.entry_start[c] + e] == slot:
+                    base = regions.base_index[regions.entry_start[c] + e]
+                    for k in range(n_steps):
+                        shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
+                        found.table[base + shift] += work.jumps[e, k]
+                        if found.is_zero[base + shift]:
+                            forbidden += work.jumps[e, k]
+        pair = d * n_network + node
+        for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
+            if problem.event[row, KIND] == LIKELIHOOD:
+                at = problem.event[row, FIRST_VALUE]
+                k = problem.event[row, POINT]
+                norm = 0.0
+                for x in range(n_joint):
+                    norm += work.forward[k, x] * work.backward[k, x]
+                for x in range(n_joint):
+                    digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
+                    found.points[at + digit] += work.forward[k, x] * work.backward[k, x] / norm
+    for row in range(work.counts[0]):
+        _count_recorded(regions, c, problem, d, row, work, found)
+    return forbidden
+
+
+@inner
+def _count_recorded(regions, c, problem, d, row, work, found):
+    """Count a recorded jump of an owned node where it came from."""
+    total = 0.0
+    for x in range(regions.n_joint[c]):
+        total += work.before[row, x]
+    for x in range(regions.n_joint[c]):
+        at = jump_table_index(regions, c, problem, d, work, row, x)
+        if at >= 0 and work.before[row, x] > 0.0:
+            found.table[at] += work.before[row, x] / total
