@@ -9,9 +9,10 @@ A cluster C tells its separator s three things: λ_{C→s}(x, jump) and θ_{C→
 An update of C → s compares what C says about the process on s with what the separator's own chain
 says, q = M/T per state and jump:
 
-    λ ← λ (q^C / q_s)^γ,    θ ← θ − γ Σ (q^C − q_s),    κ ← κ (m^C / m_s)^γ.
+    λ ← λ (q^C / q_s)^γ,    θ ← θ − Σ q_s ((q^C / q_s)^γ − 1),    κ ← κ (m^C / m_s)^γ.
 
-γ is 3/4 or a half, a quarter, … of it, so that a power is a few square roots.
+θ follows λ, so that the separator's exit rates stay in balance with its rates however large the
+change. γ is 3/4 or a half, a quarter, … of it, so that a power is a few square roots.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from asterism.clusters._chain import (
 )
 from asterism.kernels._jit import inner, kernel
 
-GAMMA = 0.75
 _LEAST_TIME = 1e-14  # share of a step below which a state's rates are not compared
 _LEAST_RATE = 1e-16  # jumps per step below which two rates count as equal
 _LEAST_START = 1e-12
-_LARGEST_FACTOR = 1e4  # of one update
+_LARGEST_FACTOR = 20.0  # of one update, before the power
 _LARGEST_MESSAGE = 1e100
 _LOOSEST = 1e-6  # precision of a series while the messages still move
 _FINEST = 1e-14
 _PATIENCE = 6  # sweeps without progress before damping further
 _MOST_HALVINGS = 5
+_LOST = 100.0  # a disagreement this much above the best so far: start again, damped more
 
 UNSETTLED, SETTLED, FAILED = 0, 1, 2
 STATUS, SWEEPS, HALVINGS, REGION, STEP, FAILURE = 0, 1, 2, 3, 4, 5
@@ -212,7 +213,11 @@ def sum_onto(regions, c, link, n_steps, work, shared):
 
 @inner
 def update_messages(regions, link, problem, d, halvings, shared, work, messages):
-    """Tell the separator what the cluster knows; the largest disagreement before."""
+    """Tell the separator what the cluster knows; the largest disagreement before.
+
+    Disagreement: jumps that one expects and the other does not, added up over the steps. It bounds
+    by how much probabilities differ.
+    """
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
     s = regions.link_separator[link]
@@ -222,16 +227,14 @@ def update_messages(regions, link, problem, d, halvings, shared, work, messages)
     row0 = 2 * regions.message_entry_start[s] + side * n_jumps
     state0 = 2 * regions.message_state_start[s] + side * size
     per_row = n_jumps // size
-    gamma = GAMMA * 0.5**halvings
     worst = 0.0
     for x in range(size):
         theirs = shared.time[x]
         mine = work.time[x]
-        for k in range(n_steps):
-            worst = max(worst, abs(theirs[k] - mine[k]) / problem.width[first + k])
         told = messages.diagonal[state0 + x]
         for e in range(x * per_row, (x + 1) * per_row):
             said = messages.rate[row0 + e]
+            moved = 0.0
             for k in range(n_steps):
                 width = problem.width[first + k]
                 least = _LEAST_TIME * width
@@ -239,11 +242,12 @@ def update_messages(regions, link, problem, d, halvings, shared, work, messages)
                     floor = _LEAST_RATE / width
                     wanted = max(shared.jumps[e, k] / theirs[k], floor)
                     present = max(work.jumps[e, k] / mine[k], floor)
-                    worst = max(worst, abs(shared.jumps[e, k] - work.jumps[e, k]))
+                    moved += abs(wanted - present) * theirs[k]
                     ratio = min(max(wanted / present, 1.0 / _LARGEST_FACTOR), _LARGEST_FACTOR)
-                    factor = said[k] * power(ratio, halvings)
-                    said[k] = min(max(factor, 1.0 / _LARGEST_MESSAGE), _LARGEST_MESSAGE)
-                    told[k] -= gamma * (wanted - present)
+                    factor = power(ratio, halvings)
+                    said[k] = min(max(said[k] * factor, 1.0 / _LARGEST_MESSAGE), _LARGEST_MESSAGE)
+                    told[k] -= present * (factor - 1.0)
+            worst = moved if not moved <= worst else worst
         if shared.start[x] > _LEAST_START and work.first_time[x] > _LEAST_START:
             ratio = shared.start[x] / work.first_time[x]
             ratio = min(max(ratio, 1.0 / _LARGEST_FACTOR), _LARGEST_FACTOR)
@@ -291,29 +295,42 @@ def _note_failure(integers, d, r, work):
 
 
 @kernel
-def iterate(regions, problem, d, table, initial, messages, settings, works, integers, numbers, history):
+def iterate(regions, problem, d, table, initial, messages, first, settings, works, outcome):
     """Sweep trajectory d until its messages settle.
 
-    ``settings``: tolerance, and the largest number of sweeps. ``history`` takes the largest
-    disagreement of every sweep.
+    ``first``: λ and θ to start again from if the iteration leaves the range of numbers.
+    ``settings``: tolerance, and the largest number of sweeps. ``outcome``: integers, numbers and
+    history, which takes the largest disagreement of every sweep.
     """
     tolerance, max_sweeps = settings
+    integers, numbers, history = outcome
     integers[d, STATUS] = UNSETTLED
-    integers[d, SWEEPS] = 0
     halvings = integers[d, HALVINGS]
     best = np.inf
     since = 0
     worst = 1.0
+    is_fresh = False
     for sweep_number in range(int(max_sweeps)):
         precision = min(max(1e-4 * worst, _FINEST), _LOOSEST)
         worst = sweep(
             regions, problem, d, table, initial, messages, halvings, precision, works, integers
         )
-        if integers[d, STATUS] == FAILED:
-            return
         integers[d, SWEEPS] = sweep_number + 1
         history[d, sweep_number] = worst
         numbers[d, RESIDUAL] = worst
+        is_lost = integers[d, STATUS] == FAILED
+        if is_lost and (is_fresh or halvings == _MOST_HALVINGS):
+            return  # from the first messages everything possible is possible: the evidence is not
+        if is_lost or not worst < _LOST * min(best, 1.0):
+            integers[d, STATUS] = UNSETTLED
+            start_again(messages, first)
+            halvings = min(halvings + 1, _MOST_HALVINGS)
+            best = np.inf
+            worst = 1.0
+            since = 0
+            is_fresh = True
+            continue
+        is_fresh = False
         if worst <= tolerance:
             integers[d, STATUS] = SETTLED
             break
@@ -328,10 +345,24 @@ def iterate(regions, problem, d, table, initial, messages, settings, works, inte
     integers[d, HALVINGS] = halvings
 
 
+@inner
+def start_again(messages, first):
+    """Set all messages of a trajectory to the first ones."""
+    rate, diagonal = first
+    for row in range(messages.rate.shape[0]):
+        for k in range(messages.rate.shape[1]):
+            messages.rate[row, k] = rate[row]
+    for row in range(messages.diagonal.shape[0]):
+        for k in range(messages.diagonal.shape[1]):
+            messages.diagonal[row, k] = diagonal[row]
+        messages.start[row] = 1.0
+
+
 @kernel
-def conclude(regions, problem, d, table, initial, messages, works, integers, numbers, found):
+def conclude(regions, problem, d, table, initial, messages, works, outcome, found):
     """F and expected statistics of trajectory d at its present messages."""
     work, own, _ = works
+    integers, numbers, _ = outcome
     total = 0.0
     numbers[d, FORBIDDEN] = 0.0
     for c in range(regions.n_clusters):

@@ -261,6 +261,8 @@ def run_clusters(
     has_messages = bool(len(model.arrays.message_state_start) > 1)
     history = np.full((n, max_sweeps if has_messages else 1), np.nan)
     points = np.zeros(len(batch.evidence.points.log_likelihood))
+    ended = (integers, numbers, history)
+    first_ones = first_messages(model, rates)
 
     def solve_some(first: int, last: int) -> Found:
         works = make_work(model.arrays, batch.problem)
@@ -269,11 +271,11 @@ def run_clusters(
             common = (model.arrays, batch.problem, d, table.table, initial, batch.messages[d])
             if has_messages:
                 settings = (tolerance, float(max_sweeps))
-                _messages.iterate(*common, settings, works, integers, numbers, history)
+                _messages.iterate(*common, first_ones, settings, works, ended)
             else:
                 integers[d, _messages.STATUS] = _messages.SETTLED
             if integers[d, _messages.STATUS] != _messages.FAILED:
-                _messages.conclude(*common, works, integers, numbers, found)
+                _messages.conclude(*common, works, ended, found)
         return found
 
     parts = map_chunks(solve_some, chunks(n, _CHUNKS), n_jobs)
