@@ -31,7 +31,7 @@ _HOMES = {
     "Posterior": "asterism.inference.posterior",
     "ParameterLearner": "asterism.learning.em.parameter_learner",
     "StructureLearner": "asterism.learning.search.structure_learner",
-    "structure_score": "asterism.learning.search.score",
+    "structure_score": "asterism.learning.search.task",
     "load": "asterism.results.folder",
 }
 _SUBMODULES = {

@@ -17,6 +17,7 @@ from asterism.commands import options as o
 from asterism.commands import options as values
 from asterism.commands.exits import CommandGroup
 from asterism.inference.methods import METHODS, methods_that_score_graphs
+from asterism.learning.search.searches import SEARCHES
 
 EXIT_CODES = """\b
 Exit codes: 0 fine; 2 wrong usage; 3 bad data; 4 finished but not converged
@@ -87,7 +88,7 @@ def check(
 @o.prior_option
 @o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
 @o.choice(
-    *("--search", "auto", "exhaustive", "screened"),
+    *("--search", "auto", *SEARCHES),
     help="Score every set of parents, or only those of the best candidates.",
 )
 @o.whole("--candidates", 10, "Parents kept by a screened search.")

@@ -25,7 +25,7 @@ class Search:
 def choose_search(options: LearnOptions, data: Observations | Trajectories) -> Search:
     """As the learner will choose; also checks what was asked about edges."""
     from asterism.learning.search import complete
-    from asterism.learning.search import exhaustive as search
+    from asterism.learning.search import task as search
 
     n_families = _count_families(options, data)
     if isinstance(data, Trajectories):

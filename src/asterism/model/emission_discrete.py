@@ -18,7 +18,7 @@ from asterism.model.emissions import (
     checked_weights,
     require_n_states,
 )
-from asterism.model.state_labels import checked_states, label_array, numbers_of
+from asterism.model.names import checked_states, label_array, numbers_of
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from abc import ABC
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ IntArray = NDArray[np.int64]
 Values = NDArray[Any]
 
 
-class Emission:
+class Emission(ABC):  # noqa: B024  (its methods have defaults)
     """How likely a measured value is under each state of a node: the base of every emission.
 
     Write your own by subclassing it: :meth:`log_likelihood` is all that inference needs. Add
@@ -44,6 +45,14 @@ class Emission:
 
     learn: bool = False
     """Whether learning may change the parameters."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> Any:
+        """A class that has all the methods counts as an emission, subclass or not."""
+        if cls is not Emission:
+            return NotImplemented
+        needed = ("log_likelihood", "sample", "m_step", "initialise", "to_dict")
+        return all(hasattr(other, name) for name in needed) or NotImplemented
 
     @property
     def n_states(self) -> int | None:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from asterism.errors import ModelError
 from asterism.model import joint_space, network_file
-from asterism.model import state_labels as labels
+from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
-from asterism.model.graphs import as_parents, checked_parents
+from asterism.model.names import as_parents, checked_parents
 from asterism.model.rates import SummaryRates, as_numbers, checked_probabilities, checked_rates
 
 if TYPE_CHECKING:

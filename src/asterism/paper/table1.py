@@ -17,7 +17,7 @@ import pandas as pd
 
 import asterism as am
 from asterism.learning.tasks import Progress
-from asterism.model.graphs import random_parents
+from asterism.model.names import random_parents
 from asterism.paper.common import (
     Case,
     for_each,

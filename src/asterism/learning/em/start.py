@@ -29,7 +29,7 @@ from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import Categorical, Exact, Likelihood, Threshold, emission_for
-from asterism.model.graphs import as_parents
+from asterism.model.names import as_parents
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 

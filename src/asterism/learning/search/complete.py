@@ -24,7 +24,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.score import allowed_off_diagonal, posterior_mean_rates
-from asterism.learning.search.structure_learner import StructureSettings
+from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import StructurePrior, enumerate_families
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network

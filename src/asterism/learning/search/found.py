@@ -33,7 +33,7 @@ from asterism.learning.search.structure_prior import (
 from asterism.model.network import Network
 
 if TYPE_CHECKING:
-    from asterism.learning.search.exhaustive import SearchState, SearchTask
+    from asterism.learning.search.task import SearchState, SearchTask
 
 IntArray = NDArray[np.int64]
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from asterism.errors import AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
-from asterism.learning.search.structure_learner import StructureSettings
+from asterism.learning.search.settings import StructureSettings
 
 FORMAT = "1"
 _BATCH = 256

@@ -14,8 +14,8 @@ import numpy as np
 
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search._local import single_parent_gains
-from asterism.learning.search.exhaustive import SearchTask
 from asterism.learning.search.score import GraphSolution
+from asterism.learning.search.task import SearchTask
 from asterism.numerics.resources import require_memory
 
 _BLOCK_OF_CHILDREN = 64
