@@ -33,11 +33,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.star_ode import StarODE
 
 import asterism as am
-from asterism.inference.batch import Batch, make_batch, run
-from asterism.inference.evidence import Evidence
-from asterism.inference.evidence_builder import build_evidence
-from asterism.inference.parameters import Parameters
-from asterism.inference.variational import solve
+from asterism.evidence.arrays import Evidence
+from asterism.evidence.build import build_evidence
+from asterism.star.batch import Batch, make_batch, run
+from asterism.star.method import solve
+from asterism.star.problem import Parameters
 
 NOISY = am.Gaussian(means=(-1, 1), scale=0.6)
 #: processor time: a busy machine disturbs it little

@@ -21,7 +21,7 @@ import pandas as pd
 from common import option_parser, peak_gigabytes, timed, write_table
 
 import asterism as am
-from asterism.report.metrics import edge_scores
+from asterism.results.metrics import edge_scores
 
 
 def one_size(n_nodes: int, n_trajectories: int, scale: float, jobs: int) -> dict[str, float]:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from asterism.model.network import Network
-from asterism.report import courses
-from asterism.report.run import Run
+from asterism.results import courses
+from asterism.results.run import Run
 
 GENES = ["SWI5", "CBF1", "GAL4", "GAL80", "ASH1", "MCM1", "FKH2", "CLN3"]
 TRUE_PARENTS = {

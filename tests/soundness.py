@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.inference.evidence import Evidence
+from asterism.evidence.arrays import Evidence
 from asterism.inference.posterior import Posterior
 
 

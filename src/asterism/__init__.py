@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from asterism.model.emission_kinds import EMISSION_KINDS
+
 __version__ = "0.1.0"
 
 #: public name -> module that defines it
@@ -16,28 +18,24 @@ _HOMES = {
     "Observations": "asterism.data.observations",
     "Trajectories": "asterism.data.trajectories",
     "Network": "asterism.model.network",
-    "SummaryRates": "asterism.model.summary_rates",
+    "SummaryRates": "asterism.model.rates",
     "glauber": "asterism.model.generators",
     "random_network": "asterism.model.generators",
-    "Gaussian": "asterism.model.emissions",
-    "Poisson": "asterism.model.emissions",
-    "Categorical": "asterism.model.emissions",
-    "Exact": "asterism.model.emissions",
-    "Threshold": "asterism.model.emissions",
-    "Likelihood": "asterism.model.emissions",
+    **{name: module for module, name in EMISSION_KINDS.values()},
+    "Emission": "asterism.model.emissions",
     "Joint": "asterism.model.emissions",
     "GammaPrior": "asterism.model.priors",
-    "simulate": "asterism.inference.simulate",
-    "observe": "asterism.inference.simulate",
-    "infer": "asterism.inference.infer",
+    "simulate": "asterism.simulation.simulator",
+    "observe": "asterism.simulation.simulator",
+    "infer": "asterism.inference.door",
     "Posterior": "asterism.inference.posterior",
-    "ParameterLearner": "asterism.learning.parameters",
-    "StructureLearner": "asterism.learning.structure",
-    "structure_score": "asterism.learning.score",
-    "load": "asterism.report.results",
+    "ParameterLearner": "asterism.learning.em.parameter_learner",
+    "StructureLearner": "asterism.learning.search.structure_learner",
+    "structure_score": "asterism.learning.search.task",
+    "load": "asterism.results.folder",
 }
 _SUBMODULES = {
-    "metrics": "asterism.report.metrics",
+    "metrics": "asterism.results.metrics",
     "plots": "asterism.report.plots",
 }
 

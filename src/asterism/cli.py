@@ -14,8 +14,10 @@ import click
 
 from asterism import __version__
 from asterism.commands import options as o
-from asterism.commands import values
+from asterism.commands import options as values
 from asterism.commands.exits import CommandGroup
+from asterism.inference.methods import METHODS, methods_that_score_graphs
+from asterism.learning.search.searches import SEARCHES
 
 EXIT_CODES = """\b
 Exit codes: 0 fine; 2 wrong usage; 3 bad data; 4 finished but not converged
@@ -66,7 +68,7 @@ def check(
       asterism check cells.csv
     """
     from asterism.commands.check import CheckOptions, run
-    from asterism.commands.tables import TableOptions
+    from asterism.commands.input_table import TableOptions
 
     return run(CheckOptions(TableOptions(**table), max_parents, exogenous, as_json))
 
@@ -84,9 +86,9 @@ def check(
 @o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
-@o.choice("--method", "star", "mean_field", help="How hidden courses are approximated.")
+@o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
 @o.choice(
-    *("--search", "auto", "exhaustive", "screened"),
+    *("--search", "auto", *SEARCHES),
     help="Score every set of parents, or only those of the best candidates.",
 )
 @o.whole("--candidates", 10, "Parents kept by a screened search.")
@@ -127,8 +129,8 @@ def learn(**options: Any) -> int:
       asterism learn cells.csv -o RUN --max-parents 3 --truth edges.csv
       asterism learn visits.csv --trajectory patient --emission categorical
     """
+    from asterism.commands.input_table import TableOptions
     from asterism.commands.learn import LearnOptions, run
-    from asterism.commands.tables import TableOptions
 
     table, rest = o.split(options)
     return run(LearnOptions(TableOptions(**table), **rest))
@@ -140,7 +142,7 @@ def learn(**options: Any) -> int:
 @o.run_option
 @o.emission_option
 @o.choice(
-    *("--method", "star", "mean_field", "exact"),
+    *("--method", *METHODS),
     help="Approximations for any size, or exact for small networks.",
 )
 @o.accuracy_options(
@@ -160,7 +162,7 @@ def infer(**options: Any) -> int:
       asterism infer cells.csv --network network.json -o RUN
     """
     from asterism.commands.infer import InferOptions, run
-    from asterism.commands.tables import TableOptions
+    from asterism.commands.input_table import TableOptions
 
     table, rest = o.split(options)
     return run(InferOptions(TableOptions(**table), **rest))
@@ -242,7 +244,7 @@ def report(**options: Any) -> int:
     Example:
       asterism report RUN --figures
     """
-    from asterism.commands.report import ReportOptions, run
+    from asterism.commands.make_report import ReportOptions, run
 
     return run(ReportOptions(**options))
 

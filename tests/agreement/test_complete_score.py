@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.kernels.complete_score import family_statistics
-from asterism.learning import complete
-from asterism.learning.complete import CompleteScorer
-from asterism.learning.families import family_tuple
-from asterism.learning.gamma_terms import log_gamma_terms
-from asterism.learning.structure_prior import structure_prior
+from asterism.learning.search import complete
+from asterism.learning.search._complete_score import family_statistics
+from asterism.learning.search.complete import CompleteScorer
+from asterism.learning.search.score import log_gamma_terms
+from asterism.learning.search.structure_prior import family_tuple, structure_prior
 from tests.reference.complete_score import family_score
 
 

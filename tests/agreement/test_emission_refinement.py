@@ -12,7 +12,8 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning import emission_refinement, search
+from asterism.learning.search import emission_refinement
+from asterism.learning.search import task as search
 
 LEARNED = am.Gaussian(learn=True)
 STATES = {n: ["low", "high"] for n in "abcd"}

@@ -7,8 +7,8 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, TooLargeError
-from asterism.inference import exact
-from asterism.inference.exact_posterior import solve
+from asterism.exact import forward_backward as exact
+from asterism.exact.exact_posterior import solve
 from tests.reference.joint_chain import ReferenceChain
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 

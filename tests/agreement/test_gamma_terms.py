@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 from asterism.errors import ModelError
-from asterism.learning.gamma_terms import log_gamma_terms, posterior_mean_rates
+from asterism.learning.search.score import log_gamma_terms, posterior_mean_rates
 
 
 def log_integral(m: float, t: float, shape: float, rate: float) -> float:

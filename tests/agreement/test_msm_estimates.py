@@ -117,7 +117,7 @@ def test_the_fixed_parameters_of_the_manual():
 
 def test_nothing_is_left_to_gain_where_it_stopped():
     """The stop is judged by the true Hessian, not by the one the iteration built up."""
-    from asterism.learning.uncertainty import observed_information
+    from asterism.learning.em.uncertainty import observed_information
 
     learner = fitted(with_death_times())
     found = observed_information(learner._fit.task, learner._fit.outcome.best)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asterism.inference.parameters import Parameters
-from asterism.inference.refine import solve_on_grids
 from asterism.model.generators import random_rates
+from asterism.star.problem import Parameters
+from asterism.star.refine import solve_on_grids
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points
 from tests.reference.star_functional import Functional

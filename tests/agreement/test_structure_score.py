@@ -11,7 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.learning.gamma_terms import log_gamma_terms
+from asterism.learning.search.score import log_gamma_terms
 from tests.reference.complete_score import family_score
 
 PRIOR = am.GammaPrior(5.0, 2.0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.inference.parameters import Parameters
-from asterism.inference.refine import solve_on_grids
-from asterism.inference.variational import solve
+from asterism.star.method import solve
+from asterism.star.problem import Parameters
+from asterism.star.refine import solve_on_grids
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import NOISY, random_points
 

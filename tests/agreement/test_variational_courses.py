@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from asterism.errors import DataError
-from asterism.inference.batch import (
+from asterism.evidence.arrays import Evidence
+from asterism.model.network import Network
+from asterism.star._buffers import KIND, LIKELIHOOD
+from asterism.star.batch import (
     Batch,
     expected_statistics,
     make_batch,
     run,
 )
-from asterism.inference.courses import VariationalCourses, flat_marginals
-from asterism.inference.evidence import Evidence
-from asterism.inference.parameters import Parameters
-from asterism.inference.point_values import point_marginals, set_log_likelihoods
-from asterism.kernels.arrays import KIND, LIKELIHOOD
-from asterism.model.network import Network
+from asterism.star.method import VariationalCourses, flat_marginals
+from asterism.star.point_values import point_marginals, set_log_likelihoods
+from asterism.star.problem import Parameters
 from tests.reference.joint_chain import ReferenceChain
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from asterism.report.page import write_report
-from asterism.report.run import Run
+from asterism.results.run import Run
 from tests.example_runs import example_run, large_run
 
 FLAGS = [

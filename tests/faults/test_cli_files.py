@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.commands.tables import TableOptions, read_table
+from asterism.commands.input_table import TableOptions, read_table
 from tests.command_line import assert_refused, invoke
 
 TABLE = """trajectory,time,A,B

@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.learning.parallel import map_tasks
-from asterism.learning.progress import Silent
+from asterism.learning.tasks import Silent, map_tasks
 
 Client = pytest.importorskip("distributed", reason="needs the dask extra").Client
 pytestmark = pytest.mark.slow
@@ -99,7 +98,7 @@ def test_the_input_is_sent_again_when_nobody_has_it_any_more(cluster):
 
 
 def test_no_worker_left_is_said(cluster, monkeypatch):
-    monkeypatch.setattr("asterism.learning.parallel.PATIENCE", 2.0)
+    monkeypatch.setattr("asterism.learning.tasks.PATIENCE", 2.0)
     worker = cluster()
     with Client(scheduler_file=cluster.file, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)

@@ -17,7 +17,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import AsterismError, DataError
-from asterism.learning.journal import Journal, JournalWarning
+from asterism.learning.search.journal import Journal, JournalWarning
 
 EMISSION = am.Gaussian((-1, 1), 0.5)
 

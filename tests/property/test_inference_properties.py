@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asterism as am
-from asterism.inference.exact_posterior import solve
+from asterism.exact.exact_posterior import solve
 from tests.reference.random_evidence import random_evidence, random_network
 from tests.soundness import assert_same_in_another_unit, assert_sound
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asterism.model.generators import glauber, random_network
 from asterism.model.network import Network
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 
 
 @st.composite

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.inference.evidence import Evidence, JointMeasurement, Jumps, Points, Spans
+from asterism.evidence.arrays import Evidence, JointMeasurement, Jumps, Points, Spans
 from asterism.model.network import Network
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.inference.exact_posterior import solve
+from asterism.exact.exact_posterior import solve
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.shared_data import DATA, needs
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.learning.adoption import Refusals, adopt, propose
-from asterism.learning.progress import Silent
-from asterism.learning.result import FamilyTable
-from asterism.learning.score import GraphSolution, Parents
-from asterism.learning.search import prepare
-from asterism.learning.settings import StructureSettings
-from asterism.learning.structure_prior import structure_prior
+from asterism.learning.search.found import FamilyTable
+from asterism.learning.search.score import GraphSolution, Parents
+from asterism.learning.search.screened import Refusals, adopt, propose
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.structure_prior import structure_prior
+from asterism.learning.search.task import prepare
+from asterism.learning.tasks import Silent
 
 NODES = ("a", "b", "c", "d")
 EMPTY: Parents = ((), (), (), ())

@@ -15,10 +15,10 @@ import pytest
 import asterism as am
 from asterism.cli import main
 from asterism.commands.console import Console
+from asterism.commands.input_table import TableOptions, read_header, read_table
 from asterism.commands.running import scored_in
-from asterism.commands.tables import TableOptions, read_header, read_table
 from asterism.errors import DataError
-from asterism.report.demo import demo_files
+from asterism.report.bundled_data import demo_files
 from tests.command_line import invoke
 
 # ---- settings -------------------------------------------------------------------------------

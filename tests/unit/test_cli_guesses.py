@@ -9,14 +9,13 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.commands.column_guess import guess_columns
+from asterism.commands.choose_emission import choose_emissions, parse_emission
 from asterism.commands.console import duration
 from asterism.commands.data_summary import Changes, summarise
-from asterism.commands.emissions import choose_emissions, parse_emission
 from asterism.commands.exits import Refused
-from asterism.commands.tables import TableOptions, read_table
+from asterism.commands.input_table import TableOptions, guess_columns, read_table
 from asterism.errors import DataError
-from asterism.report.demo import demo_files
+from asterism.report.bundled_data import demo_files
 
 
 def observations(**columns: Any) -> am.Observations:

@@ -13,10 +13,10 @@ from scipy.io import savemat
 import asterism as am
 from asterism.commands.convert import by_ending, read, recognise, write
 from asterism.commands.exits import Refused
-from asterism.data.convert_graphml import read_graphml
-from asterism.data.convert_mat import read_mat, write_mat
-from asterism.data.convert_pyagrum import read_pyagrum, write_pyagrum
-from asterism.data.convert_pyctbn import read_pyctbn, write_pyctbn
+from asterism.data.formats.graphml import read_graphml
+from asterism.data.formats.mat import read_mat, write_mat
+from asterism.data.formats.pyagrum import read_pyagrum, write_pyagrum
+from asterism.data.formats.pyctbn import read_pyctbn, write_pyctbn
 from asterism.errors import DataError
 
 # A leaves off at 1.0 and on at 2.5; B stays; C goes x -> z at 1.5.

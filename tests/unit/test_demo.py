@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from asterism.report.demo import demo_files
+from asterism.report.bundled_data import demo_files
 from tests.command_line import invoke
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "make_demo_data.py"
@@ -52,7 +52,7 @@ def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     def fail(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("asterism.learning.structure.StructureLearner.fit", fail)
+    monkeypatch.setattr("asterism.learning.search.structure_learner.StructureLearner.fit", fail)
     result = invoke("demo", "-o", tmp_path / "RUN")
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr

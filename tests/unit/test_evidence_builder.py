@@ -10,7 +10,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.inference.evidence_builder import build_evidence, first_measurement_times, truncate
+from asterism.evidence.build import build_evidence
 
 OFF = 1.0 - np.eye(2)
 
@@ -85,7 +85,7 @@ def test_many_nodes_in_several_batches_agree_with_one_by_one(monkeypatch):
     frame.insert(0, "trajectory", np.repeat([3, 1, 2], 4))
     obs = am.Observations.from_frame(frame)
     emission = {n: GAUSSIAN if i % 2 else am.Gaussian((-1, 1), 0.2) for i, n in enumerate(names)}
-    monkeypatch.setattr("asterism.inference.point_evidence._CHUNK_ROWS", 20)
+    monkeypatch.setattr("asterism.evidence.build._CHUNK_ROWS", 20)
     evidence = build_evidence(net, obs, emission)
     p = evidence.points
     for i in range(len(p.time)):
@@ -417,54 +417,3 @@ def test_nothing_may_follow_a_state_that_cannot_be_left():
     with pytest.raises(DataError, match="enters 'off' after 'on', which cannot be left"):
         build_evidence(net, known([(2.0, "A", "on"), (3.0, "A", "off")]), am.Exact())
     build_evidence(network(), known([(2.0, "A", "on")], frame=later), am.Exact())
-
-
-# ---------------------------------------------------------------- parts of the evidence
-def test_first_times_and_truncation():
-    net = with_drug()
-    frame = pd.DataFrame(
-        {
-            "trajectory": [1, 1, 1, 2],
-            "time": [1.0, 2.0, 3.0, 0.0],
-            "A": [0.0, 1.0, 0.5, np.nan],
-            "drug": ["no", "yes", "no", "no"],
-        }
-    )
-    events = pd.DataFrame({"trajectory": [1], "time": [2.5], "node": "A", "to": "on"})
-    intervals = pd.DataFrame(
-        {"trajectory": [1], "node": ["A"], "start": [3.5], "end": [4.0], "state": ["on"]}
-    )
-    obs = am.Observations.from_frame(frame, start=0.0, end=5.0, events=events, intervals=intervals)
-    evidence = build_evidence(net, obs, GAUSSIAN)
-    first = first_measurement_times(evidence)
-    assert first[0] == 1.0
-    assert np.isnan(first[1])
-    sizes = net.compiled.graph.n_states
-    short = truncate(evidence, first, sizes)
-    assert short.end.tolist() == [1.0, 0.0]
-    assert short.points.time.tolist() == [1.0]
-    assert len(short.jumps.time) == 0
-    assert list(zip(short.spans.trajectory, short.spans.start, short.spans.end)) == [
-        (0, 0.0, 1.0),
-        (1, 0.0, 0.0),
-    ]
-    later = truncate(evidence, np.array([3.5, 5.0]), sizes)
-    assert later.points.time.tolist() == [1.0, 2.0, 3.0, 3.5]
-    assert row_of(later, 3, 2).tolist() == [-np.inf, 0.0]
-    assert later.jumps.time.tolist() == [2.5]
-    assert (later.spans.node == 0).all()
-    assert later.spans.end.max() == 5.0
-    whole = truncate(evidence, np.array([9.0, 9.0]), sizes)
-    assert whole.end.tolist() == [5.0, 5.0]
-    assert len(whole.spans.node) == len(evidence.spans.node)
-
-
-def test_truncation_at_a_jump_does_not_state_its_target_twice():
-    obs = known(intervals=[("A", 0.0, 2.0, "off"), ("A", 2.0, 3.0, "on")])
-    net = network()
-    short = truncate(
-        build_evidence(net, obs, GAUSSIAN), np.array([2.0]), net.compiled.graph.n_states
-    )
-    assert short.jumps.time.tolist() == [2.0]
-    assert len(short.points.time) == 0
-    assert short.spans.end.tolist() == [2.0]

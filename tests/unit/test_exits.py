@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from asterism.commands.exits import BAD_DATA, CommandGroup
 from asterism.errors import AsterismError, DataError
-from asterism.inference.batch import ImpossibleEvidence
+from asterism.star.batch import ImpossibleEvidence
 
 
 class OfTwoNumbers(DataError):

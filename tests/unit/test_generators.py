@@ -18,9 +18,9 @@ from asterism.model.generators import (
     random_parents,
     random_rates,
 )
-from asterism.model.graphs import as_parents
+from asterism.model.names import as_parents
 from asterism.model.priors import GammaPrior
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 
 
 @pytest.mark.parametrize("align", [True, False])

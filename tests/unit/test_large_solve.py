@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.learning import warm
-from asterism.learning.progress import Silent
-from asterism.learning.search import prepare
-from asterism.learning.settings import StructureSettings
+from asterism.learning import compile_ahead as warm
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.task import prepare
+from asterism.learning.tasks import Silent
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_both_ways_to_solve_a_graph_agree(
 def test_extrapolation_saves_iterations(
     seen: tuple[am.Observations, am.Gaussian], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asterism.learning import large
+    from asterism.learning.search import coupled as large
 
     scorer = prepare(StructureSettings(emission=seen[1]), seen[0], Silent()).scorer
     graph = ((4,), (0,), (0,), (1,), (1,))
@@ -73,10 +73,14 @@ def test_close_calls_are_settled_as_by_the_exhaustive_search(seed: int) -> None:
 TOY_AND_SEARCH = """
 import json
 import asterism as am
-from asterism.kernels import node_steps, passes, readings, statistics, sweep
-from asterism.kernels.courses import marginals_at
-from asterism.kernels.local import score_families
-from asterism.learning import warm
+from asterism.star import _node as node_steps
+from asterism.star import _messages as passes
+from asterism.star import _readings as readings
+from asterism.star import _solve as statistics
+from asterism.star import _messages as sweep
+from asterism.star._between_points import marginals_at
+from asterism.learning.search._local import score_families
+from asterism.learning import compile_ahead as warm
 
 PARTS = [
     node_steps.store_moments, passes.evaluate_marks, passes.backward_pass, passes.forward_pass,

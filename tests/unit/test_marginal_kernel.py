@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.special import digamma as scipy_digamma
 
-import asterism.kernels._jit as jit
-from asterism.kernels import marginal
-from asterism.learning import score
-from asterism.learning.score import Scorer, make_scorer
+import asterism.numerics._jit as jit
+from asterism.learning.search import _marginal as marginal
+from asterism.learning.search import score
+from asterism.learning.search.score import Scorer, make_scorer
 from tests.reference.marginal_dynamics import MarginalDynamics, with_exit_rates
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from asterism.errors import AsterismError, DataError
-from asterism.report import metrics
+from asterism.results import metrics
 
 NODES = ["A", "B", "C"]
 TRUTH = [("A", "B"), ("B", "C")]

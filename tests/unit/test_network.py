@@ -11,7 +11,7 @@ import pytest
 
 from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.model.network import Network
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 
 LONE = [[0.0, 1.0], [2.0, 0.0]]
 BELOW = [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 5.0], [0.5, 0.0]]]

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.data.columns import DataWarning
 from asterism.data.csv_files import check_csv, read_text_table
-from asterism.data.validate import DataWarning
 from asterism.errors import DataError
 
 

@@ -12,7 +12,7 @@ import pytest
 from asterism.errors import DataError
 from asterism.paper import common
 from asterism.paper.common import ROWS, SavedRows, for_each, mean_and_errors, write_table
-from asterism.paper.page import Page, Section, cell, write_page
+from asterism.paper.paper_page import Page, Section, cell, write_page
 
 
 def test_finished_cases_are_not_computed_again(tmp_path: Path) -> None:

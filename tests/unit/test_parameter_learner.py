@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.learning.rates_update import automatic_prior_rate, rate_update
+from asterism.learning.em.rates_update import automatic_prior_rate, rate_update
 
 NOISE = am.Gaussian(means=(-1, 1), scale=0.4)
 
@@ -325,7 +325,7 @@ def test_rows_that_report_the_state_are_left_out_of_the_emission():
 
 
 def test_states_come_in_the_order_of_their_means(data):
-    from asterism.learning.em_relabel import in_order_of_means
+    from asterism.learning.em.relabel import in_order_of_means
 
     learner = am.ParameterLearner(
         {"A": [], "B": ["A"]}, am.Gaussian(learn=True), method="exact",
@@ -343,7 +343,7 @@ def test_states_come_in_the_order_of_their_means(data):
         task.coordinates.initial_groups,
         (flipped, *task.coordinates.nodes[1:]),
     )
-    from asterism.inference.evidence_builder import build_evidence
+    from asterism.evidence.build import build_evidence
 
     evidence = build_evidence(learner.network_, data, learner.emission_)
     renamed = in_order_of_means(best.estimate, coordinates, learner.network_, evidence)

@@ -14,7 +14,7 @@ from matplotlib.patches import FancyArrowPatch
 import asterism as am
 from asterism.errors import DataError
 from asterism.report import plots
-from asterism.report.layout import positions
+from asterism.report.graph_layout import positions
 from tests.example_runs import TRUE_PARENTS, example_run
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from asterism.kernels.propagate import (
+from asterism.numerics._step import (
     general_moments,
     general_propagator,
     two_state_moments,

@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import cumulative_simpson
 
 import asterism as am
-from asterism.inference import refine
-from asterism.kernels.placing import lay_out
+from asterism.star import refine
+from asterism.star._grid_steps import lay_out
 
 
 @pytest.fixture(scope="module")

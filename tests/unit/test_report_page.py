@@ -16,16 +16,15 @@ import pandas as pd
 import pytest
 
 from asterism.model.network import Network
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 from asterism.report import page_data as limits
-from asterism.report.courses import from_dataset
-from asterism.report.effects import configurations, effect, rates_by_parent_state
-from asterism.report.measured import Levels, levels, measurements
 from asterism.report.page import json_for_script, render, write_report
 from asterism.report.page_data import page_data
-from asterism.report.results_text import settings_rows
-from asterism.report.run import Run
-from asterism.report.summary import probability_text, sentences
+from asterism.results.courses import from_dataset
+from asterism.results.effects import configurations, effect, rates_by_parent_state
+from asterism.results.measured import Levels, levels, measurements
+from asterism.results.run import Run
+from asterism.results.summary import probability_text, sentences, settings_rows
 from tests.example_runs import TRUE_PARENTS, example_network, example_run, large_run
 
 

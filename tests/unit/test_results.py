@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 import asterism as am
 from asterism.errors import DataError
-from asterism.report import courses, results
-from asterism.report.courses import gather
-from asterism.report.measured import measured_table
-from asterism.report.name_lists import join_names, split_names
-from asterism.report.results import load, save_run
-from asterism.report.run import Run
+from asterism.report.page import write_report
+from asterism.results import courses
+from asterism.results import folder as results
+from asterism.results.courses import gather
+from asterism.results.files import join_names, split_names
+from asterism.results.folder import load, save_run
+from asterism.results.measured import measured_table
+from asterism.results.run import Run
 from tests.example_runs import example_network, example_run
 
 ODD = {"NA": [], "007": ["NA"], "a;b\\": ["007", "NA"], 'q"u,o\n': ["a;b\\"], "Ünï 基因\x01": []}
@@ -27,7 +29,7 @@ ODD = {"NA": [], "007": ["NA"], "a;b\\": ["007", "NA"], 'q"u,o\n': ["a;b\\"], "�
 
 def test_everything_reads_back(tmp_path: Path) -> None:
     run = example_run()
-    assert save_run(run, tmp_path / "run") == tmp_path / "run"
+    assert save_run(run, tmp_path / "run", page=write_report) == tmp_path / "run"
     back = load(tmp_path / "run")
     assert back.network == run.network
     pd.testing.assert_frame_equal(back.edge_table, run.edge_table, check_dtype=False)
@@ -53,7 +55,7 @@ def test_everything_reads_back(tmp_path: Path) -> None:
 
 
 def test_folder_holds_the_promised_files(tmp_path: Path) -> None:
-    save_run(example_run(), tmp_path / "run")
+    save_run(example_run(), tmp_path / "run", page=write_report)
     held = {path.name for path in (tmp_path / "run").iterdir()}
     assert held == {
         "network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml", "run.json",
@@ -70,7 +72,7 @@ def test_folder_holds_the_promised_files(tmp_path: Path) -> None:
 
 def test_odd_names_survive_every_file(tmp_path: Path) -> None:
     run = example_run(ODD, n_trajectories=2)
-    save_run(run, tmp_path / "run")
+    save_run(run, tmp_path / "run", page=write_report)
     back = load(tmp_path / "run")
     assert back.network.nodes == tuple(ODD)
     assert back.edge_table["parent"].tolist() == run.edge_table["parent"].tolist()
@@ -84,7 +86,7 @@ def test_odd_names_survive_every_file(tmp_path: Path) -> None:
 
 def test_graphml_is_the_learned_graph_with_probabilities(tmp_path: Path) -> None:
     run = example_run()
-    save_run(run, tmp_path / "run", report=False)
+    save_run(run, tmp_path / "run")
     graph = nx.read_graphml(tmp_path / "run" / "graph.graphml")
     assert set(graph.edges) == set(run.network.graph.edges)
     for parent, child, probability in run.edge_table.iloc[:, :3].itertuples(index=False):
@@ -94,12 +96,12 @@ def test_graphml_is_the_learned_graph_with_probabilities(tmp_path: Path) -> None
 
 
 def test_existing_results_are_refused_without_force(tmp_path: Path) -> None:
-    save_run(example_run(), tmp_path / "run", report=False)
+    save_run(example_run(), tmp_path / "run")
     with pytest.raises(DataError, match=r"already holds edges\.csv"):
-        save_run(example_run(seed=1), tmp_path / "run", report=False)
+        save_run(example_run(seed=1), tmp_path / "run")
     assert load(tmp_path / "run").network == example_run().network
     other = Run(example_run(seed=1).network)
-    save_run(other, tmp_path / "run", force=True, report=False)
+    save_run(other, tmp_path / "run", force=True)
     back = load(tmp_path / "run")
     assert back.network == other.network
     assert back.families is None
@@ -111,18 +113,18 @@ def test_journal_of_the_search_does_not_make_a_folder_old(tmp_path: Path) -> Non
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "journal.sqlite").write_text("kept")
-    save_run(example_run(), folder, report=False)
+    save_run(example_run(), folder)
     assert (folder / "journal.sqlite").read_text() == "kept"
 
 
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
     with pytest.raises(DataError, match="is a file"):
-        save_run(example_run(), tmp_path / "run")
+        save_run(example_run(), tmp_path / "run", page=write_report)
 
 
 def test_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_run(example_run(), tmp_path / "run", report=False)
+    save_run(example_run(), tmp_path / "run")
     before = (tmp_path / "run" / "edges.csv").read_bytes()
 
     def half_way(table: pd.DataFrame, path: Path, **_: object) -> None:
@@ -131,7 +133,7 @@ def test_failed_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", half_way)
     with pytest.raises(OSError, match="no space"):
-        save_run(example_run(seed=1), tmp_path / "run", force=True, report=False)
+        save_run(example_run(seed=1), tmp_path / "run", force=True)
     assert (tmp_path / "run" / "edges.csv").read_bytes() == before
     assert not [p for p in (tmp_path / "run").iterdir() if p.name.startswith(".")]
     # the mark of a finished run is gone, so nobody mistakes the mixture for one
@@ -166,7 +168,7 @@ def test_public_load_is_this_one() -> None:
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, name: str, content: str, message: str) -> None:
-    save_run(example_run(), tmp_path / "run", report=False)
+    save_run(example_run(), tmp_path / "run")
     (tmp_path / "run" / name).write_text(content)
     with pytest.raises(ValueError, match=message):
         load(tmp_path / "run")
@@ -183,7 +185,7 @@ def test_large_posterior_is_thinned_with_a_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(courses, "LARGEST", 2_000)
-    save_run(example_run(n_times=200), tmp_path / "run", report=False)
+    save_run(example_run(n_times=200), tmp_path / "run")
     back = load(tmp_path / "run")
     assert back.posterior is not None
     found = courses.from_dataset(back.posterior)
@@ -198,7 +200,7 @@ def test_record_may_hold_anything(tmp_path: Path) -> None:
     run.run["settings"] = {
         "prior": object, "limit": float("inf"), "seen": np.float64("nan"), "array": np.arange(2),
     }  # fmt: skip
-    save_run(run, tmp_path / "run", report=False)
+    save_run(run, tmp_path / "run")
     kept = load(tmp_path / "run").run["settings"]
     assert kept["limit"] == "inf"
     assert kept["seen"] is None
@@ -298,5 +300,5 @@ def test_results_are_written_when_a_cluster_is_gone(tmp_path: Path) -> None:
     dask = pytest.importorskip("dask")
     pytest.importorskip("distributed")
     with dask.config.set(scheduler="dask.distributed"):  # as a client leaves it that died
-        save_run(example_run(), tmp_path / "RUN")
+        save_run(example_run(), tmp_path / "RUN", page=write_report)
         assert load(tmp_path / "RUN").posterior is not None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asterism.kernels.arrays import FIRST, LAST
-from asterism.kernels.buffers import BLOCK
-from asterism.kernels.stretches import find_stretches
+from asterism.star._buffers import BLOCK, FIRST, LAST
+from asterism.star._grid_steps import find_stretches
 
 
 def band(weights: np.ndarray, values: np.ndarray) -> np.ndarray:

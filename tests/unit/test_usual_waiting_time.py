@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asterism.learning.lone import usual_waiting_time
+from asterism.learning.search.single_nodes import usual_waiting_time
 
 
 def test_all_nodes_together() -> None:

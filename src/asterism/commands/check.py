@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from asterism.commands import exits
+from asterism.commands.choose_emission import NOTHING, choose_emissions, nothing_to_learn_from
 from asterism.commands.data_summary import in_words, summarise
-from asterism.commands.emissions import NOTHING, choose_emissions, nothing_to_learn_from
-from asterism.commands.tables import Table, TableOptions, read_table
+from asterism.commands.input_table import Table, TableOptions, read_table
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 

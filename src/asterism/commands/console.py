@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from asterism.commands.wording import in_flags
-from asterism.learning.progress import Progress, ProgressMeter, Stage
+from asterism.learning.tasks import Progress, ProgressMeter, Stage
 
 #: seconds between two lines about the same stage where there is no terminal
 LINE_INTERVAL = 10.0

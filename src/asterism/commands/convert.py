@@ -17,21 +17,21 @@ import pandas as pd
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.input_table import read_header
+from asterism.commands.options import FORMATS
 from asterism.commands.outputs import print_json, read_edges, require_file
-from asterism.commands.tables import read_header
-from asterism.commands.values import FORMATS
-from asterism.data.convert_graphml import read_graphml, write_graphml
-from asterism.data.convert_mat import read_mat, write_mat
-from asterism.data.convert_pyagrum import COLUMNS as PYAGRUM_COLUMNS
-from asterism.data.convert_pyagrum import read_pyagrum, write_pyagrum
-from asterism.data.convert_pyctbn import read_pyctbn, write_pyctbn
 from asterism.data.csv_files import write_atomically
+from asterism.data.formats.graphml import read_graphml, write_graphml
+from asterism.data.formats.mat import read_mat, write_mat
+from asterism.data.formats.pyagrum import COLUMNS as PYAGRUM_COLUMNS
+from asterism.data.formats.pyagrum import read_pyagrum, write_pyagrum
+from asterism.data.formats.pyctbn import read_pyctbn, write_pyctbn
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.model.network_file import FORMAT as NETWORK_FORMAT
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 
 
 @dataclass(frozen=True)

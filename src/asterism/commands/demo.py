@@ -9,10 +9,10 @@ import click
 
 from asterism.commands import exits
 from asterism.commands.console import Console
+from asterism.commands.input_table import TableOptions
 from asterism.commands.learn import Learned, LearnOptions, findings, learn
 from asterism.commands.outputs import print_json
-from asterism.commands.tables import TableOptions
-from asterism.report.summary import probability_text
+from asterism.results.summary import probability_text
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class DemoOptions:
 
 def run(options: DemoOptions) -> int:
     """Learn from the bundled measurements and compare."""
-    from asterism.report.demo import demo_files
+    from asterism.report.bundled_data import demo_files
 
     console = Console(options.quiet)
     with console.listening(), demo_files() as files:

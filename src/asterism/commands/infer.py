@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from asterism.commands import exits
-from asterism.commands.column_guess import listed
+from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
-from asterism.commands.emissions import choose_emissions
+from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
 from asterism.commands.outputs import effective, print_json, require_folder
-from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -43,11 +42,12 @@ class InferOptions:
 
 def run(options: InferOptions) -> int:
     """Infer, write, and say how it went."""
-    from asterism.inference.infer import quiet_infer
-    from asterism.report.courses import gather
-    from asterism.report.measured import measured_table
-    from asterism.report.results import save_run
-    from asterism.report.run import Run
+    from asterism.inference.door import quiet_infer
+    from asterism.report.page import write_report
+    from asterism.results.courses import gather
+    from asterism.results.folder import save_run
+    from asterism.results.measured import measured_table
+    from asterism.results.run import Run
 
     console = Console(options.quiet)
     with console.listening():
@@ -90,7 +90,7 @@ def run(options: InferOptions) -> int:
                 history=posterior.history,
                 run=record,
             )
-            save_run(result, options.output, force=True)
+            save_run(result, options.output, force=True, page=write_report)
         console.say(f"Log evidence {posterior.log_evidence:.6g}. {stop_reason}")
         console.say(f"Results: {options.output}; open {options.output / 'report.html'}")
         if not posterior.converged:

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
-from asterism.commands.console import Console
-from asterism.commands.data_summary import in_words, summarise
-from asterism.commands.emissions import (
+from asterism.commands.choose_emission import (
     NOTHING,
     choose_emissions,
     nothing_to_learn_from,
 )
+from asterism.commands.console import Console
+from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.exits import Refused
+from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.outputs import (
     JOURNAL,
@@ -29,16 +30,15 @@ from asterism.commands.outputs import (
     require_folder,
 )
 from asterism.commands.running import on_cluster, scored_in
-from asterism.commands.tables import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
-from asterism.learning.warm import compiling_ahead
+from asterism.learning.compile_ahead import compiling_ahead
 
 if TYPE_CHECKING:
-    from asterism.learning.structure import StructureLearner
-    from asterism.report.run import Run
+    from asterism.learning.search.structure_learner import StructureLearner
+    from asterism.results.run import Run
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,11 @@ def learn(options: LearnOptions, console: Console) -> Learned:
         console.say(decisions[-1])
         result = _make_run(options, learner, data, truth, decisions, summary["warnings"], console)
 
-    from asterism.report.results import save_run
+    from asterism.report.page import write_report
+    from asterism.results.folder import save_run
 
     with console.busy(f"Writing {options.output}"):
-        save_run(result, options.output, force=True)
+        save_run(result, options.output, force=True, page=write_report)
     return Learned(
         result, options.output, bool(learner.converged_), _summary(options, result, decisions)
     )
@@ -186,7 +187,7 @@ def make_learner(
     options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
-    from asterism.learning.structure import StructureLearner
+    from asterism.learning.search.structure_learner import StructureLearner
     from asterism.model.priors import GammaPrior
 
     settings: dict[str, Any] = {
@@ -229,13 +230,13 @@ def _make_run(
     warnings: list[str],
     console: Console,
 ) -> Run:
-    from asterism.report.courses import gather
-    from asterism.report.measured import measured_table
-    from asterism.report.run import Run
+    from asterism.results.courses import gather
+    from asterism.results.measured import measured_table
+    from asterism.results.run import Run
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.infer import quiet_infer
+        from asterism.inference.door import quiet_infer
 
         with console.busy("State probabilities over time"):
             found = quiet_infer(
@@ -288,7 +289,7 @@ def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[s
 
 def findings(learned: Learned) -> list[str]:
     """The result in words, and where it lies."""
-    from asterism.report.summary import sentences
+    from asterism.results.summary import sentences
 
     lines = sentences(learned.run)
     scores = learned.run.scores()

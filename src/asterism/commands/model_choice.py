@@ -24,7 +24,8 @@ class Search:
 
 def choose_search(options: LearnOptions, data: Observations | Trajectories) -> Search:
     """As the learner will choose; also checks what was asked about edges."""
-    from asterism.learning import complete, search
+    from asterism.learning.search import complete
+    from asterism.learning.search import task as search
 
     n_families = _count_families(options, data)
     if isinstance(data, Trajectories):
@@ -91,7 +92,7 @@ def time_scale(prior: GammaPrior, asked: tuple[float, float | str]) -> str:
 
 def _count_families(options: LearnOptions, data: Observations | Trajectories) -> int:
     """How many sets of parents there are."""
-    from asterism.learning.structure_prior import structure_prior
+    from asterism.learning.search.structure_prior import structure_prior
 
     prior = structure_prior(
         tuple(data.nodes),

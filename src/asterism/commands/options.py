@@ -1,32 +1,133 @@
-"""Flags: the shapes that they come in, and those that several commands share.
+"""Flags: what their values may be, the shapes they come in, and those that several commands share.
 
-What a value may be is in ``values.py``, the file behind ``--config`` in ``config_file.py``. Only
-click is imported here, so that ``--help`` answers at once.
+A file given with ``--config`` can stand in for flags: it holds one key per flag
+(``max-parents = 3``), at the top or in a table named after the command. Flags on the command line
+win. Only click is imported here, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
-from asterism.commands.config_file import read_config
-from asterism.commands.values import (
-    FILE,
-    FOLDER,
-    FORMATS,
-    POSITIVE,
-    READABLE,
-    edges,
-    jobs,
-    names,
-    prior,
-)
+from asterism.commands.exits import Refused
 
 Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
+
+# --- values -----------------------------------------------------------------------------------
+
+READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(path_type=Path)
+OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+#: numbers that must be at least zero, or above zero
+AMOUNT = click.FloatRange(min=0)
+POSITIVE = click.FloatRange(min=0, min_open=True)
+
+#: what ``convert`` reads and writes
+FORMATS = ("paths", "pyagrum", "pyctbn", "likelihoods", "mat", "network", "edges", "graphml")
+
+
+def names(_: click.Context, __: click.Parameter, value: Any) -> tuple[str, ...]:
+    """``A,B`` and repeated flags alike."""
+    given = [value] if isinstance(value, str) else list(value or ())
+    return tuple(part.strip() for text in given for part in str(text).split(",") if part.strip())
+
+
+def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tuple[str, str], ...]:
+    """``A->B``; ``A→B`` is understood too."""
+    given = [value] if isinstance(value, str) else list(value or ())
+    found = []
+    for text in given:
+        parent, arrow, child = str(text).replace("→", "->").partition("->")
+        if not arrow or not parent.strip() or not child.strip():
+            raise click.BadParameter(f"{text!r} is no edge; write PARENT->CHILD.", param=parameter)
+        found.append((parent.strip(), child.strip()))
+    return tuple(found)
+
+
+def prior(_: click.Context, parameter: click.Parameter, value: str) -> tuple[float, float | str]:
+    """``SHAPE`` or ``SHAPE,RATE``; the rate may be ``auto``."""
+    shape, _comma, rate = str(value).partition(",")
+    try:
+        found = float(shape), None if rate.strip() in ("", "auto") else float(rate)
+    except ValueError:
+        found = math.nan, None
+    if not all(number is None or 0.0 < number < math.inf for number in found):
+        raise click.BadParameter(
+            f"{value!r} is no prior; write SHAPE or SHAPE,RATE with positive numbers, such as 5 "
+            "or 5,10.",
+            param=parameter,
+        )
+    return found[0], "auto" if found[1] is None else found[1]
+
+
+def jobs(_: click.Context, parameter: click.Parameter, value: int) -> int:
+    """1, 2, … or -1."""
+    if value < 1 and value != -1:
+        raise click.BadParameter(f"{value} is not 1, 2, … or -1 for all cores.", param=parameter)
+    return value
+
+
+def read_config(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
+    """Make the values of a TOML file the defaults of this command."""
+    if path is None:
+        return None
+    import tomllib
+
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refused(f"{str(path)!r} is not a TOML file: {error}.") from None
+    group = context.parent.command if context.parent is not None else None
+    commands = group.commands if isinstance(group, click.Group) else {}
+    own = content.get(context.info_name or "", {})
+    shared = {key: value for key, value in content.items() if key not in commands}
+    if not isinstance(own, dict):
+        raise Refused(f"{str(path)!r}: [{context.info_name}] must be a table of settings.")
+    known = {
+        parameter.name
+        for parameter in context.command.params
+        if isinstance(parameter, click.Option) and parameter.name not in ("config", "help")
+    }
+    values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
+    # the file may say --output and --parents-style names as the flags do
+    flags = {
+        flag.lstrip("-").replace("-", "_"): parameter.name
+        for parameter in context.command.params
+        for flag in parameter.opts
+    }
+    values = {flags.get(key) or key: value for key, value in values.items()}
+    unknown = sorted(set(values) - known - {"data"})
+    if unknown:
+        names = {to: flag.replace("_", "-") for flag, to in flags.items() if len(flag) > 1}
+        valid = sorted(names[name] for name in known)
+        tables = [key for key in unknown if isinstance(values[key], dict)]
+        if tables:
+            raise Refused(
+                f"{str(path)!r} has a table [{tables[0]}], which is no command; the commands are "
+                f"{', '.join(commands)}."
+            )
+        near = get_close_matches(unknown[0].replace("_", "-"), valid, 1)
+        hint = f" (perhaps {near[0]})" if near else ""
+        raise Refused(
+            f"{str(path)!r} sets {', '.join(unknown)}{hint}, unknown to asterism "
+            f"{context.info_name}; it may set {', '.join(valid)}."
+        )
+    several = {p.name for p in context.command.params if getattr(p, "multiple", False)}
+    for key in several & set(values):
+        if isinstance(values[key], str):  # as after the flag
+            values[key] = [values[key]]
+    context.default_map = {**(context.default_map or {}), **values}
+    return path
+
 
 # --- shapes -----------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ def effective(command: str, options: Any) -> dict[str, Any]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """To stdout; numbers that JSON lacks become null or text."""
-    from asterism.report.results import _as_json, _finite
+    from asterism.results.folder import _as_json, _finite
 
     text = json.dumps(
         _finite(dict(content)), indent=2, ensure_ascii=False, allow_nan=False, default=_as_json
@@ -90,10 +90,10 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 def read_edges(path: Path) -> list[tuple[str, str]]:
     """Edges from a CSV with parent,child or source,target, a GraphML file or a network."""
-    from asterism.report.edge_sets import edge_list
+    from asterism.results.edge_sets import edge_list
 
     if path.suffix.lower() == ".graphml":
-        from asterism.data.convert_graphml import read_graphml
+        from asterism.data.formats.graphml import read_graphml
 
         return read_graphml(path).edges
     if path.suffix.lower() == ".json":

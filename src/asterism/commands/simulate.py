@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from asterism.commands import exits
+from asterism.commands.choose_emission import parse_emission
 from asterism.commands.console import Console
-from asterism.commands.emissions import parse_emission
 from asterism.commands.exits import Refused
 from asterism.commands.outputs import print_json, require_file
 from asterism.errors import ModelError
@@ -55,7 +55,7 @@ class SimulateOptions:
 
 def run(options: SimulateOptions) -> int:
     """Simulate and write the table, and what was asked for beside it."""
-    from asterism.inference.simulate import observe, simulate
+    from asterism.simulation.simulator import observe, simulate
 
     console = Console(options.quiet)
     written = [options.output, options.save_network, options.save_truth]
@@ -121,7 +121,7 @@ def make_network(options: SimulateOptions) -> Network:
             "--random N."
         )
     from asterism.model.generators import glauber, random_network
-    from asterism.model.graphs import random_parents
+    from asterism.model.names import random_parents
 
     if options.network is not None:
         if not options.network.is_file():

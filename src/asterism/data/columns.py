@@ -1,19 +1,32 @@
 """Owns the reading of single columns: numbers, labels, times, flags, trajectory names.
 
 Columns arrive as pandas read them or as plain text; each reader says which cells are wrong.
+
+Owns the question whether two labels mean the same.
+
+A state called 1 in a network may come back from a spreadsheet as 1.0, "1" or "1.0". Labels are
+compared as they are first, and by their canonical text second; nothing else is guessed.
+
+Owns how problems of a table are collected and told.
+
+Reading a table never stops at the first problem: every reader appends to a :class:`Problems`
+list, so that ``asterism check`` can print all of them and an exception can name the first few
+and the number of the rest.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.labels import is_missing, plain
-from asterism.data.validate import Problems
+from asterism.errors import DataError
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -179,3 +192,168 @@ def times(
         ~np.isfinite(parsed) & ~is_text & ~empty, "the time {value} is not finite", **where
     )
     return parsed
+
+
+IntArray = NDArray[np.int64]
+
+#: How an empty cell may be spelled in a text file.
+MISSING_TEXT = frozenset(
+    {"", "NA", "N/A", "#N/A", "NaN", "nan", "NAN", "<NA>", "null", "NULL", "-nan", "-NaN"}
+)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell says "not measured"."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    return isinstance(value, str) and value.strip() in MISSING_TEXT
+
+
+def canonical(label: object) -> str:
+    """The text by which labels of different types are compared: 1, 1.0, "1" and "1.0" agree."""
+    text = str(label).strip()
+    if isinstance(label, bool | np.bool_):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not np.isfinite(number) or "_" in text:
+        return text
+    return str(int(number)) if number == int(number) else repr(number)
+
+
+def plain(label: Any) -> Any:
+    """A label as an ordinary Python value: whole floats and numpy integers become ints."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, float) and np.isfinite(label) and label == int(label):
+        return int(label)
+    return label.strip() if isinstance(label, str) else label
+
+
+def encode(values: NDArray[Any] | Sequence[Any], states: Sequence[object]) -> IntArray:
+    """The number of each value's state; −1 where the value is none of the states."""
+    array = np.asarray(values)
+    if array.dtype.kind in "fiu" and all(isinstance(s, int | float | np.number) for s in states):
+        return _encode_numbers(array.astype(np.float64), np.array([float(s) for s in states]))  # type: ignore[arg-type]
+    same = {state: i for i, state in reversed(list(enumerate(states)))}
+    alike = {canonical(state): i for i, state in reversed(list(enumerate(states)))}
+    codes, uniques = pd.factorize(np.asarray(array, dtype=object))
+    numbers = [same.get(u, alike.get(canonical(u), -1)) for u in uniques]
+    return np.array([*numbers, -1], dtype=np.int64)[codes]
+
+
+def _encode_numbers(values: NDArray[np.float64], states: NDArray[np.float64]) -> IntArray:
+    order = np.argsort(states, kind="stable")
+    place = np.minimum(np.searchsorted(states[order], values), len(states) - 1)
+    found = states[order][place] == values
+    return np.where(found, order[place], -1).astype(np.int64)
+
+
+def label_codes(labels: NDArray[Any]) -> IntArray:
+    """Numbers that are equal exactly where the labels mean the same; missing labels get −1."""
+    codes, uniques = pd.factorize(np.asarray(labels, dtype=object))
+    by_text: dict[str, int] = {}
+    numbers = [by_text.setdefault(canonical(u), len(by_text)) for u in uniques]
+    return np.array([*numbers, -1], dtype=np.int64)[codes]
+
+
+#: The first data row of a file with a header line is its line 2.
+FIRST_ROW = 2
+
+
+class DataWarning(UserWarning):
+    """Something in the measurements is legal but probably not meant."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a table, and where."""
+
+    message: str
+    trajectory: object = None
+    row: int | None = None
+    """Line of the file (the header is line 1), or of the frame counted the same way."""
+    column: str | None = None
+    value: object = None
+    table: str = "measurements"
+    severity: str = "error"
+    """"error", or "warning" for what is legal but probably not meant."""
+
+    def __str__(self) -> str:
+        place = []
+        if self.table != "measurements":
+            place.append(f"table of {self.table}")
+        if self.row is not None:
+            place.append(f"row {self.row}")
+        if self.trajectory is not None:
+            place.append(f"trajectory {self.trajectory!r}")
+        if self.column is not None:
+            place.append(f"column {self.column!r}")
+        where = ", ".join(place)
+        return f"{where}: {self.message}" if where else self.message
+
+
+@dataclass
+class Problems:
+    """A growing list of problems."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, message: str, **where: Any) -> None:
+        self.found.append(Problem(message, **where))
+
+    def add_rows(
+        self,
+        bad: NDArray[np.bool_],
+        message: str,
+        *,
+        rows: NDArray[np.int64],
+        trajectory: NDArray[Any] | None = None,
+        value: NDArray[Any] | None = None,
+        column: str | None = None,
+        table: str = "measurements",
+    ) -> None:
+        """One problem per marked row; ``{value}`` in the message is the offending cell."""
+        for i in np.flatnonzero(bad):
+            cell = None if value is None else value[i]
+            self.add(
+                message.format(value=_show(cell)),
+                trajectory=None if trajectory is None else trajectory[i],
+                row=int(rows[i]),
+                column=column,
+                value=cell,
+                table=table,
+            )
+
+    @property
+    def errors(self) -> list[Problem]:
+        return [p for p in self.found if p.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        return [p for p in self.found if p.severity != "error"]
+
+    def raise_errors(self, shown: int = 5) -> None:
+        """Raise if anything is wrong, naming the first few problems and how many there are."""
+        errors = self.errors
+        if not errors:
+            return
+        if len(errors) == 1:
+            raise DataError(str(errors[0]))
+        lines = "\n".join(f"  {problem}" for problem in errors[:shown])
+        more = f"\n  … and {len(errors) - shown} more" if len(errors) > shown else ""
+        raise DataError(f"the table has {len(errors)} problems:\n{lines}{more}")
+
+    def warn(self) -> None:
+        for problem in self.warnings:
+            warnings.warn(str(problem), DataWarning, stacklevel=4)
+
+
+def _show(cell: object) -> str:
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    return repr(cell)

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from asterism.data.labels import plain
+from asterism.data.columns import plain
 from asterism.errors import DataError
 
 if TYPE_CHECKING:
+    from asterism.data.columns import Problem
     from asterism.data.observations import Observations
-    from asterism.data.validate import Problem
 
 FORMAT = "asterism-observations"
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
@@ -218,7 +218,7 @@ def _renamed(observations: Observations, names: list[Any]) -> Observations:
     """Trajectories in the order, and with the type of name, that they were written with."""
     from dataclasses import replace
 
-    from asterism.data.labels import canonical
+    from asterism.data.columns import canonical
 
     by_text = {canonical(x): x for x in names}
     renamed = replace(

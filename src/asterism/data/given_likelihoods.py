@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import columns
+from asterism.data.columns import Problems
+from asterism.data.known_paths import TimeLimit, check_inside, time_limits
 from asterism.data.measurements import (
     NodeMeasurements,
     Parts,
@@ -19,8 +21,6 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
-from asterism.data.spans_of_time import TimeLimit, check_inside, time_limits
-from asterism.data.validate import Problems
 from asterism.errors import DataError
 
 IntArray = NDArray[np.int64]

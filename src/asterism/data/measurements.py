@@ -2,6 +2,11 @@
 
 Trajectories are numbers here (positions in ``Observations.trajectories``); states and values
 stay as the user wrote them, because only a network knows their numbers.
+
+Owns the search for "the last entry before this time in the same group".
+
+Groups are numbers (a trajectory, or a trajectory and a node together). One sort answers all
+questions at once, with no loop over groups.
 """
 
 from __future__ import annotations
@@ -114,3 +119,32 @@ def no_intervals() -> Intervals:
 def no_measurements() -> NodeMeasurements:
     none = np.empty(0, dtype=np.int64)
     return NodeMeasurements(none, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), none)
+
+
+def last_before(
+    entry_group: IntArray,
+    entry_time: FloatArray,
+    query_group: IntArray,
+    query_time: FloatArray,
+    *,
+    strict: bool = False,
+) -> IntArray:
+    """Index of the last entry of the query's group at or before its time; −1 if there is none.
+
+    Entries must be sorted by (group, time). With ``strict`` only entries before the time count.
+    """
+    n_entries, n_queries = len(entry_group), len(query_group)
+    if n_entries == 0 or n_queries == 0:
+        return np.full(n_queries, -1, dtype=np.int64)
+    group = np.concatenate([entry_group, query_group])
+    time = np.concatenate([entry_time, query_time])
+    is_entry = np.zeros(n_entries + n_queries, dtype=np.bool_)
+    is_entry[:n_entries] = True
+    rank = is_entry if strict else ~is_entry
+    order = np.lexsort((rank, time, group))
+    seen = np.cumsum(is_entry[order]) - 1
+    place = np.empty(n_entries + n_queries, dtype=np.int64)
+    place[order] = seen
+    found = place[n_entries:]
+    valid = (found >= 0) & (entry_group[np.maximum(found, 0)] == query_group)
+    return np.where(valid, found, -1).astype(np.int64)

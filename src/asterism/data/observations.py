@@ -2,7 +2,7 @@
 
 Different nodes may be measured at different times, several times at once, or never. Times have
 the user's unit; states and values the user's labels. A network and an emission turn
-observations into evidence (``inference/evidence_builder.py``).
+observations into evidence (``evidence/build.py``).
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from asterism.data.columns import Problem
 from asterism.data.given_likelihoods import read_likelihoods
+from asterism.data.known_paths import TimeLimit
 from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
-from asterism.data.read_frames import read_frames
-from asterism.data.spans_of_time import TimeLimit
-from asterism.data.table_rows import TableFormat
+from asterism.data.read_table import TableFormat, read_frames
 from asterism.data.trajectories import Trajectories
-from asterism.data.validate import Problem
 from asterism.errors import DataError
 
 FloatArray = NDArray[np.float64]

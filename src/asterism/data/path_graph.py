@@ -20,7 +20,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PathGraph:
-    """Who depends on whom, laid out for ``kernels/path_statistics.py``."""
+    """Who depends on whom, laid out for ``data/_path_statistics.py``."""
 
     nodes: tuple[str, ...]
     states: dict[str, tuple[Any, ...]]

@@ -12,10 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
+from asterism.data.columns import FIRST_ROW, Problems, canonical, encode, plain
 from asterism.data.csv_files import read_meta, read_text_table, side_file, write_atomically
-from asterism.data.labels import canonical, encode, plain
 from asterism.data.measurements import objects
-from asterism.data.validate import FIRST_ROW, Problems
 from asterism.errors import DataError
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ class Trajectories:
         At the time of a jump the new state counts. Times outside a trajectory are an error, or
         −1 with ``outside="missing"``.
         """
-        from asterism.kernels.path_statistics import states_at
+        from asterism.data._path_statistics import states_at
 
         asked = np.asarray(times, dtype=np.float64)
         shape = (self.n_trajectories, asked.shape[-1] if asked.ndim else 1)
@@ -137,7 +137,7 @@ class Trajectories:
 
         ``network`` is a Network, or {node: parents} over the nodes of these paths.
         """
-        from asterism.kernels.path_statistics import path_statistics
+        from asterism.data._path_statistics import path_statistics
 
         graph = path_graph(network, self.nodes, self.states)
         paths = self.reordered(graph.nodes, graph.states)

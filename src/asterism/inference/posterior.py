@@ -17,8 +17,13 @@ from numpy.typing import ArrayLike
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError, TooLargeError
-from asterism.inference.evidence import Evidence, FloatArray
-from asterism.inference.evidence_parts import first_measurements, first_times, start_log_evidence
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    first_measurements,
+    first_times,
+    start_log_evidence,
+)
 from asterism.model.network import Network
 
 if TYPE_CHECKING:

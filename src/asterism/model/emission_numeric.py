@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from asterism.errors import DataError, ModelError
-from asterism.model.emission_base import (
+from asterism.model.emissions import (
+    Emission,
     FloatArray,
     IntArray,
     Values,
@@ -32,7 +33,7 @@ SMALLEST_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Emission):
     """Normal noise around one mean per state; ``scale`` is the standard deviation.
 
     ``scale`` is one number for all states or one per state. With ``learn=True``, means and scale
@@ -132,7 +133,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Emission):
     """Counts with one mean per state; with ``learn=True`` the means may be left out."""
 
     means: Sequence[float] | None = None

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.model.graphs import Parents, as_parents, graph_from_spec, random_parents
+from asterism.model.names import Parents, as_parents, graph_from_spec, random_parents
 from asterism.model.network import Network
-from asterism.model.rate_tables import require_table_fits
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates, require_table_fits
 
 __all__ = ["glauber", "graph_from_spec", "random_network", "random_parents", "random_rates"]
 

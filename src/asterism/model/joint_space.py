@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import TooLargeError
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

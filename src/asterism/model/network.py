@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.model import joint_space, labels, network_file
+from asterism.model import joint_space, network_file
+from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
-from asterism.model.graphs import as_parents, checked_parents
-from asterism.model.rate_tables import as_numbers, checked_probabilities, checked_rates
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.names import as_parents, checked_parents
+from asterism.model.rates import SummaryRates, as_numbers, checked_probabilities, checked_rates
 
 if TYPE_CHECKING:
     import networkx

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from asterism.errors import ModelError
-from asterism.model.summary_rates import SummaryRates
+from asterism.model.rates import SummaryRates
 
 FORMAT = "asterism-network"
 VERSION = 1

@@ -19,8 +19,8 @@ import pandas as pd
 
 import asterism
 from asterism.errors import DataError
-from asterism.learning.progress import Progress, Silent
-from asterism.report.files import write_atomically, write_text
+from asterism.learning.tasks import Progress, Silent
+from asterism.results.files import write_atomically, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

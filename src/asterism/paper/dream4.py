@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.progress import Progress
+from asterism.learning.tasks import Progress
 from asterism.paper.common import (
     Case,
     for_each,
@@ -24,7 +24,7 @@ from asterism.paper.common import (
     write_table,
 )
 from asterism.paper.irma_data import data_file
-from asterism.paper.page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_page
 from asterism.paper.rankings import forest, lagged_correlation, random_scores
 from asterism.report.figure_style import PALETTE, tidy
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.progress import Progress
+from asterism.learning.tasks import Progress
 from asterism.paper.common import (
     Case,
     for_each,
@@ -22,7 +22,7 @@ from asterism.paper.common import (
     write_figure,
     write_table,
 )
-from asterism.paper.page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_page
 from asterism.report.figure_style import BLUE, ORANGE, tidy
 
 GRAPH, RATE, COUPLING, NOISE = "tree:3", 1.0, 0.6, 0.8

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.progress import Progress
+from asterism.learning.tasks import Progress
 from asterism.paper.common import (
     Case,
     for_each,
@@ -23,7 +23,7 @@ from asterism.paper.common import (
     write_figure,
     write_table,
 )
-from asterism.paper.page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_page
 from asterism.report.figure_style import BLUE, ORANGE, tidy
 
 GRAPHS: dict[str, dict[str, list[str]]] = {

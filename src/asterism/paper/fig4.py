@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.progress import Progress
+from asterism.learning.tasks import Progress
 from asterism.paper.common import (
     Case,
     for_each,
@@ -25,7 +25,7 @@ from asterism.paper.common import (
     write_figure,
     write_table,
 )
-from asterism.paper.page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_page
 from asterism.report.figure_style import PALETTE, tidy
 
 RATE, COUPLING, DURATION, N_OBSERVATIONS = 1.0, 0.6, 10.0, 10

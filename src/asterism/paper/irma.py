@@ -16,7 +16,7 @@ import pandas as pd
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.progress import Progress
+from asterism.learning.tasks import Progress
 from asterism.paper import irma_data, irma_page
 from asterism.paper.common import Case, for_each, write_table
 

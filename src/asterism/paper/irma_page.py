@@ -9,7 +9,7 @@ import pandas as pd
 
 from asterism.paper import irma_data
 from asterism.paper.common import new_figure, records, write_figure
-from asterism.paper.page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_page
 from asterism.report.figure_style import BLUE, ORANGE, tidy
 
 UNSPECIFIED = (

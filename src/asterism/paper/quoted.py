@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from asterism.errors import DataError
-from asterism.report.files import write_text
+from asterism.results.files import write_text
 
 TABLE = re.compile(
     r"(?P<open><!-- table: (?P<spec>.*?) -->\n).*?(?P<close><!-- end -->)", re.DOTALL

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.progress import Progress
-from asterism.model.graphs import random_parents
+from asterism.learning.tasks import Progress
+from asterism.model.names import random_parents
 from asterism.paper.common import (
     Case,
     for_each,
@@ -26,7 +26,7 @@ from asterism.paper.common import (
     write_figure,
     write_table,
 )
-from asterism.paper.page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_page
 from asterism.report.figure_style import PALETTE, tidy
 
 N_NODES, COUPLING, DURATION, N_OBSERVATIONS = 5, 0.6, 5.0, 10

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from asterism.errors import DataError
-from asterism.report.effects import LOWERS, MIXED, NONE, RAISES, effect
 from asterism.report.figure_style import BLUE, GREY, ORANGE, axes_or_new
-from asterism.report.layout import positions
-from asterism.report.run import Run
+from asterism.report.graph_layout import positions
+from asterism.results.effects import LOWERS, MIXED, NONE, RAISES, effect
+from asterism.results.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from asterism.report.files import write_text
 from asterism.report.page_data import page_data
-from asterism.report.results_text import settings_rows
-from asterism.report.run import Run
-from asterism.report.summary import sentences
+from asterism.results.files import write_text
+from asterism.results.run import Run
+from asterism.results.summary import sentences, settings_rows
 
 #: scripts that draw the first screen, and those that wait for the plotting library
 FIRST_SCRIPTS = ("shared.js", "network.js", "edge_table.js", "start.js")

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from asterism.model.network import Network
-from asterism.report import courses as course_data
-from asterism.report.effects import configurations, effect, rates_by_parent_state
-from asterism.report.layout import positions
-from asterism.report.measured import Levels, Measured, levels, measurements
-from asterism.report.metrics import pr_curve, roc_curve
-from asterism.report.run import Run
+from asterism.report.graph_layout import positions
+from asterism.results import courses as course_data
+from asterism.results.effects import configurations, effect, rates_by_parent_state
+from asterism.results.measured import Levels, Measured, levels, measurements
+from asterism.results.metrics import pr_curve, roc_curve
+from asterism.results.run import Run
 
 #: edges that the page can list and search; the rest is in edges.csv
 LISTED_EDGES = 3_000

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 
 from asterism.errors import DataError
-from asterism.report import courses as course_data
 from asterism.report.figure_style import BLUE, PALETTE, axes_or_new, tidy
-from asterism.report.files import write_atomically
-from asterism.report.measured import levels, measurements
-from asterism.report.metrics import edge_scores, pr_curve, roc_curve
 from asterism.report.network_figure import graph
-from asterism.report.run import Run
+from asterism.results import courses as course_data
+from asterism.results.files import write_atomically
+from asterism.results.measured import levels, measurements
+from asterism.results.metrics import edge_scores, pr_curve, roc_curve
+from asterism.results.run import Run
 
 if TYPE_CHECKING:
     import xarray

@@ -1,0 +1,256 @@
+"""Chooses an emission for every measured node: as the user asked, or from the values themselves.
+
+Text is a state; a few whole numbers are states; other numbers are a noisy level of a hidden state,
+whose Gaussian is learned. Every choice is said in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asterism.commands.exits import Refused
+from asterism.commands.input_table import listed
+from asterism.data.columns import canonical, encode
+from asterism.data.measurements import NodeMeasurements
+from asterism.data.observations import Observations
+from asterism.errors import DataError
+from asterism.model.emission_kinds import EMISSION_KINDS
+from asterism.model.emissions import (
+    Categorical,
+    Exact,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    Threshold,
+)
+
+KINDS = tuple(EMISSION_KINDS)
+
+#: a column of whole numbers with no more different ones than this holds states
+MOST_NUMBERED_STATES = 5
+
+#: a column with more different texts than this holds notes rather than states
+MOST_TEXT_STATES = 20
+
+#: values beyond this, or differences below its inverse, are beyond floating point once squared
+LARGEST = 1e100
+
+#: chance that a reported label is wrong, where learning of a confusion matrix starts
+ERROR_RATE = 0.1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Emissions, the names of hidden states, and what was decided."""
+
+    emission: dict[str, Any]
+    states: dict[str, list[str]]
+    nodes: list[str]
+    decisions: list[str]
+
+
+#: said where a table is well-formed and yet holds nothing
+NOTHING = "No column of the table holds anything to learn from."
+
+
+def nothing_to_learn_from(data: Observations, choice: Choice) -> bool:
+    """Whether no node is left, neither measured nor seen to jump."""
+    return not choice.nodes and not {*data.events.node, *data.intervals.node}
+
+
+def choose_emissions(
+    observations: Observations,
+    specifications: Sequence[str] = (),
+    n_states: int = 2,
+    keep: Sequence[str] = (),
+    known_states: Mapping[str, Sequence[Any]] | None = None,
+    learned: Mapping[str, Any] | None = None,
+) -> Choice:
+    """One emission per node; columns without information are left out unless in ``keep``.
+
+    ``known_states`` are those of a given network: values that are among them are states.
+    ``learned`` are emissions that came with that network.
+    """
+    measured = observations.measurements
+    everywhere, by_node = _asked(specifications, list(measured))
+    emission: dict[str, Any] = {}
+    states: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
+    for node, record in measured.items():
+        asked = by_node.get(node, everywhere)
+        known = None if known_states is None else known_states.get(node)
+        if learned is not None and node in learned:
+            emission[node] = learned[node]
+            how = as_flag(learned[node]) or type(learned[node]).__name__.lower()
+            groups.setdefault(f"As learned with the network (--emission), {how}", []).append(node)
+            continue
+        kind = asked or _guess(record, known)
+        if kind.startswith("left out"):
+            if node not in keep and known is None:
+                groups.setdefault(kind, []).append(node)
+                continue
+            kind = "exact" if record.holds_labels else "gaussian"
+        size = len(known) if known is not None else n_states
+        emission[node] = _made(kind, node, record, size, known)
+        if not isinstance(emission[node], Exact | Categorical | Likelihood):
+            states[node] = hidden_names(emission[node].n_states or size)
+        flags = "--states, --emission" if known is None else "--emission"
+        words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
+        groups.setdefault(words, []).append(node)
+    decisions = [
+        f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()
+    ]
+    return Choice(emission, states, list(emission), decisions)
+
+
+def hidden_names(n_states: int) -> list[str]:
+    """Names for levels that only the measurements' size tells apart."""
+    few = {2: ["low", "high"], 3: ["low", "mid", "high"]}
+    return few.get(n_states) or [f"level {i + 1}" for i in range(n_states)]
+
+
+def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any:
+    """An emission from words: ``gaussian``, ``gaussian:-1,1:0.2``, ``categorical:0.05``, …"""
+    kind, *parameters = [part.strip() for part in text.strip().split(":")]
+    kind = kind.lower()
+    learn = "learn" in parameters
+    parameters = [p for p in parameters if p != "learn"]
+    if kind not in KINDS:
+        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(KINDS)}.")
+    most = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2}.get(kind, 0)
+    if len(parameters) > most:
+        raise Refused(f"--emission {text!r} has more than {most} parameters.")
+    values = [_numbers(p, text) for p in parameters]
+    match kind:
+        case "gaussian":
+            if not values:
+                return Gaussian(learn=True)
+            scale: Any = values[1] if len(values) > 1 else None
+            scale = scale[0] if scale is not None and len(scale) == 1 else scale
+            return Gaussian(values[0], scale, learn=learn or scale is None)
+        case "poisson":
+            return Poisson(values[0], learn=learn) if values else Poisson(learn=True)
+        case "categorical":
+            size = max(n_labels or n_states, 2)
+            wrong = values[0][0] if values else ERROR_RATE
+            if not 0.0 <= wrong < 1.0:
+                raise Refused(f"--emission {text!r}: the chance of an error must lie in [0, 1).")
+            confusion = np.full((size, size), wrong / (size - 1))
+            np.fill_diagonal(confusion, 1.0 - wrong)
+            return Categorical(confusion.tolist(), learn=learn or not values)
+        case "threshold":
+            mean, spread = [*(v[0] for v in values), None, None][:2]
+            return Threshold(mean, spread)
+        case "exact":
+            return Exact()
+    return Likelihood()
+
+
+def as_flag(emission: Any) -> str | None:
+    """What to write behind ``--emission NODE=`` to get this emission; None if nothing does."""
+    match emission:
+        case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
+            scales = scale if isinstance(scale, Sequence) else (scale,)
+            return f"gaussian:{_listed_numbers(means)}:{_listed_numbers(scales)}"
+        case Poisson(means=means) if means is not None:
+            return f"poisson:{_listed_numbers(means)}"
+    return None
+
+
+def _listed_numbers(values: Any) -> str:
+    return ",".join(f"{float(v):.6g}" for v in values)
+
+
+def _asked(
+    specifications: Sequence[str], nodes: Sequence[str]
+) -> tuple[str | None, dict[str, str]]:
+    everywhere: str | None = None
+    by_node: dict[str, str] = {}
+    for text in specifications:
+        node, equals, kind = text.rpartition("=")
+        if not equals:
+            everywhere = kind
+        elif node in nodes:
+            by_node[node] = kind
+        else:
+            raise Refused(
+                f"--emission {text!r} names {node!r}, which is not a node; the nodes are "
+                f"{listed(nodes)}."
+            )
+        parse_emission(kind, 2)  # misspelt kinds are told before anything is computed
+    return everywhere, by_node
+
+
+def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
+    if record.likelihood is not None:
+        return "likelihood"
+    if len(record) == 0:
+        return "left out, as nothing was measured"
+    if known is not None and bool(np.all(encode(record.value, list(known)) >= 0)):
+        return "exact"
+    if record.holds_labels:
+        n_different = len({canonical(v) for v in record.value})
+        if n_different > MOST_TEXT_STATES:
+            return f"left out, as text with more than {MOST_TEXT_STATES} different entries"
+        return "left out, as it never changes" if n_different < 2 else "exact"
+    different = np.unique(record.value)
+    if len(different) < 2:
+        return "left out, as it never changes"
+    whole = bool(np.all(different == np.round(different)))
+    few = len(different) <= MOST_NUMBERED_STATES and len(record) >= 3 * len(different)
+    return "exact" if whole and few else "gaussian"
+
+
+def _made(
+    kind: str, node: str, record: NodeMeasurements, size: int, known: Sequence[Any] | None
+) -> Any:
+    n_labels = len({canonical(v) for v in record.value}) if record.likelihood is None else None
+    made = parse_emission(kind, size, len(known) if known is not None else n_labels)
+    numeric = isinstance(made, Gaussian | Poisson | Threshold)
+    if numeric and (record.holds_labels or record.likelihood is not None):
+        raise Refused(f"--emission: {node!r} holds {_content(record)}, which is not for {kind}.")
+    if isinstance(made, Likelihood) != (record.likelihood is not None):
+        raise Refused(f"--emission: {node!r} holds {_content(record)}, which is not for {kind}.")
+    if numeric and len(record):
+        _require_ordinary_size(node, record.value)
+    if known is not None and made.learn and numeric:
+        made = made.initialise(record.value[~record.exact], size)
+    return made
+
+
+def _require_ordinary_size(node: str, values: Any) -> None:
+    """Squares of the values, and of their differences, must be numbers too."""
+    largest, spread = float(np.abs(values).max()), float(np.ptp(values))
+    if largest > LARGEST or 0.0 < spread < 1.0 / LARGEST:
+        raise DataError(
+            f"The values of {node!r} reach {largest:g} and differ by {spread:g}; use a unit in "
+            f"which both lie between {1 / LARGEST:g} and {LARGEST:g}."
+        )
+
+
+def _content(record: NodeMeasurements) -> str:
+    if record.likelihood is not None:
+        return "likelihoods"
+    return "text" if record.holds_labels else "numbers"
+
+
+def _in_words(emission: Any, size: int, flags: str) -> str:
+    if isinstance(emission, Exact):
+        return "The values are states, seen without error (--emission categorical allows errors)"
+    if isinstance(emission, Likelihood):
+        return "The values are likelihoods of the states"
+    return (
+        f"Numbers: noisy levels of {size} hidden states, Gaussian with means and scale from the "
+        f"data ({flags})"
+    )
+
+
+def _numbers(text: str, whole: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise Refused(f"--emission {whole!r}: {text!r} is not a list of numbers.") from None

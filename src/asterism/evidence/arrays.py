@@ -1,0 +1,267 @@
+"""What the data say, as plain arrays: the common input of every inference method.
+
+States and nodes are numbers, times are the user's. Four kinds of evidence: *points* (a likelihood
+of each state of one node at one time; replicates at one time are separate rows and multiply),
+*jumps* (a node entered a state exactly then), *spans* (a node's state is known throughout an
+interval) and *joint measurements* (a likelihood of several nodes at once). Exogenous nodes have
+a span over every moment and no rates: their jumps cost nothing and are not listed as jumps.
+
+The evidence of some of the trajectories, renumbered from zero.
+
+Parts of the evidence: one trajectory of it, or only what each trajectory shows first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Likelihoods of single nodes, sorted by (trajectory, node, time)."""
+
+    trajectory: IntArray
+    node: IntArray
+    time: FloatArray
+    offset: IntArray
+    """Row i's values are ``log_likelihood[offset[i] : offset[i] + n_states[node[i]]]``."""
+    log_likelihood: FloatArray
+    """Flat; −inf where the measurement excludes the state; never all −inf in one row."""
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """Exactly timed transitions, sorted by (trajectory, node, time)."""
+
+    trajectory: IntArray
+    node: IntArray
+    time: FloatArray
+    to_state: IntArray
+    from_state: IntArray
+    """−1 where the state before the jump is not known."""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Intervals of continuous observation, sorted by (trajectory, node, start), disjoint."""
+
+    trajectory: IntArray
+    node: IntArray
+    start: FloatArray
+    end: FloatArray
+    state: IntArray
+
+
+@dataclass(frozen=True)
+class JointMeasurement:
+    """A likelihood of several nodes at one time."""
+
+    trajectory: int
+    time: float
+    nodes: tuple[int, ...]
+    log_likelihood: FloatArray
+    """One axis per node, in the order of ``nodes``."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything inference needs to know about the data."""
+
+    n_nodes: int
+    start: FloatArray
+    end: FloatArray
+    """(D,) the span of time of each trajectory."""
+    points: Points
+    jumps: Jumps
+    spans: Spans
+    joint: tuple[JointMeasurement, ...] = ()
+    exogenous: frozenset[int] = field(default_factory=frozenset)
+    labels: tuple[object, ...] = ()
+    """Trajectory labels, for messages and output."""
+    memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What has been worked out from this evidence and will be asked for again; a copy made by
+    ``dataclasses.replace`` starts without."""
+
+    @property
+    def n_trajectories(self) -> int:
+        return len(self.start)
+
+
+def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
+    """Evidence of the listed trajectories, which must be ascending."""
+    new_number = np.full(evidence.n_trajectories, -1, dtype=np.int64)
+    new_number[trajectories] = np.arange(len(trajectories))
+    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    rows = np.flatnonzero(new_number[points.trajectory] >= 0)
+    lengths = np.diff(np.append(points.offset, len(points.log_likelihood)))[rows]
+    offset = np.cumsum(lengths) - lengths
+    gather = np.repeat(points.offset[rows] - offset, lengths) + np.arange(lengths.sum())
+    of_jumps = np.flatnonzero(new_number[jumps.trajectory] >= 0)
+    of_spans = np.flatnonzero(new_number[spans.trajectory] >= 0)
+    return replace(
+        evidence,
+        start=evidence.start[trajectories],
+        end=evidence.end[trajectories],
+        points=Points(
+            trajectory=new_number[points.trajectory[rows]],
+            node=points.node[rows],
+            time=points.time[rows],
+            offset=offset.astype(np.int64),
+            log_likelihood=points.log_likelihood[gather],
+        ),
+        jumps=Jumps(
+            trajectory=new_number[jumps.trajectory[of_jumps]],
+            node=jumps.node[of_jumps],
+            time=jumps.time[of_jumps],
+            to_state=jumps.to_state[of_jumps],
+            from_state=jumps.from_state[of_jumps],
+        ),
+        spans=Spans(
+            trajectory=new_number[spans.trajectory[of_spans]],
+            node=spans.node[of_spans],
+            start=spans.start[of_spans],
+            end=spans.end[of_spans],
+            state=spans.state[of_spans],
+        ),
+        joint=tuple(
+            replace(j, trajectory=int(new_number[j.trajectory]))
+            for j in evidence.joint
+            if new_number[j.trajectory] >= 0
+        ),
+        labels=tuple(evidence.labels[d] for d in trajectories) if evidence.labels else (),
+    )
+
+
+def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
+    """The evidence of one trajectory, renumbered to 0; likelihood offsets stay as they are."""
+
+    def rows(of_trajectory: IntArray) -> slice:
+        return slice(
+            int(np.searchsorted(of_trajectory, trajectory, side="left")),
+            int(np.searchsorted(of_trajectory, trajectory, side="right")),
+        )
+
+    p, j, s = evidence.points, evidence.jumps, evidence.spans
+    rp, rj, rs = rows(p.trajectory), rows(j.trajectory), rows(s.trajectory)
+    return replace(
+        evidence,
+        start=evidence.start[trajectory : trajectory + 1],
+        end=evidence.end[trajectory : trajectory + 1],
+        points=Points(
+            np.zeros_like(p.trajectory[rp]), p.node[rp], p.time[rp], p.offset[rp], p.log_likelihood
+        ),
+        jumps=Jumps(
+            np.zeros_like(j.trajectory[rj]),
+            j.node[rj],
+            j.time[rj],
+            j.to_state[rj],
+            j.from_state[rj],
+        ),
+        spans=Spans(
+            np.zeros_like(s.trajectory[rs]), s.node[rs], s.start[rs], s.end[rs], s.state[rs]
+        ),
+        joint=tuple(replace(m, trajectory=0) for m in evidence.joint if m.trajectory == trajectory),
+        labels=evidence.labels[trajectory : trajectory + 1],
+    )
+
+
+def first_times(evidence: Evidence) -> FloatArray:
+    """(D,) when each trajectory is measured for the first time; +inf if never.
+
+    The beginning of a continuous observation counts as a measurement; known inputs do not.
+    """
+    first = np.full(evidence.n_trajectories, np.inf)
+    points, spans = evidence.points, evidence.spans
+    np.minimum.at(first, points.trajectory, points.time)
+    own = ~_is_exogenous(evidence, spans.node)
+    np.minimum.at(first, spans.trajectory[own], spans.start[own])
+    for measurement in evidence.joint:
+        first[measurement.trajectory] = min(first[measurement.trajectory], measurement.time)
+    clipped: FloatArray = np.maximum(first, evidence.start)
+    return clipped
+
+
+def first_measurements(evidence: Evidence, n_states: IntArray) -> Evidence:
+    """Only the measurements at each trajectory's first measurement time, which also ends it.
+
+    A node that is seen continuously from then on enters with its state at that moment.
+    """
+    first = first_times(evidence)
+    points, spans = evidence.points, evidence.spans
+    keep = points.time <= first[points.trajectory]
+    exogenous = _is_exogenous(evidence, spans.node)
+    seen = ~exogenous & (spans.start <= first[spans.trajectory]) & has_length(evidence)
+    indicators = [
+        np.where(np.arange(n_states[n]) == x, 0.0, -np.inf)
+        for n, x in zip(spans.node[seen], spans.state[seen])
+    ]
+    sizes = np.array([len(i) for i in indicators], dtype=np.int64)
+    offsets = len(points.log_likelihood) + np.cumsum(sizes) - sizes
+    trajectory = np.concatenate([points.trajectory[keep], spans.trajectory[seen]])
+    node = np.concatenate([points.node[keep], spans.node[seen]])
+    order = np.lexsort((node, trajectory))
+    end = np.where(np.isfinite(first), first, evidence.start)
+    empty = np.zeros(0, dtype=np.int64)
+    return replace(
+        evidence,
+        end=end,
+        points=Points(
+            trajectory=trajectory[order],
+            node=node[order],
+            time=end[trajectory[order]],
+            offset=np.concatenate([points.offset[keep], offsets])[order],
+            log_likelihood=np.concatenate([points.log_likelihood, *indicators]),
+        ),
+        jumps=Jumps(empty, empty, np.zeros(0), empty, empty),
+        spans=_clipped(spans, exogenous, end),
+        joint=tuple(m for m in evidence.joint if m.time <= first[m.trajectory]),
+    )
+
+
+def has_length(evidence: Evidence) -> NDArray[np.bool_]:
+    """Spans that say something: not empty, unless the whole trajectory is a single moment."""
+    spans = evidence.spans
+    begin, end = evidence.start[spans.trajectory], evidence.end[spans.trajectory]
+    found: NDArray[np.bool_] = (spans.end > spans.start) & (spans.end > begin) | (begin == end)
+    return found
+
+
+def start_log_evidence(
+    evidence: Evidence, initial: FloatArray, state_start: IntArray
+) -> FloatArray:
+    """(D,) Σ_n ln Σ_x p0_n(x) L_n(x) of measurements made at the start of every trajectory."""
+    points = evidence.points
+    total = np.zeros(evidence.n_trajectories)
+    for node in np.unique(points.node):
+        rows = np.flatnonzero(points.node == node)
+        prior = initial[state_start[node] : state_start[node + 1]]
+        logs = np.zeros((evidence.n_trajectories, len(prior)))
+        values = points.log_likelihood[points.offset[rows][:, None] + np.arange(len(prior))]
+        np.add.at(logs, points.trajectory[rows], values)
+        top = np.max(logs, axis=1, keepdims=True)
+        top[~np.isfinite(top)] = 0.0
+        with np.errstate(divide="ignore"):
+            total += np.log(np.exp(logs - top) @ prior) + top[:, 0]
+    return total
+
+
+def _clipped(spans: Spans, keep: NDArray[np.bool_], end: FloatArray) -> Spans:
+    keep = keep & (spans.start <= end[spans.trajectory])
+    return Spans(
+        spans.trajectory[keep],
+        spans.node[keep],
+        spans.start[keep],
+        np.minimum(spans.end[keep], end[spans.trajectory[keep]]),
+        spans.state[keep],
+    )
+
+
+def _is_exogenous(evidence: Evidence, node: IntArray) -> NDArray[np.bool_]:
+    return np.isin(node, list(evidence.exogenous))

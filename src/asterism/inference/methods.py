@@ -1,0 +1,82 @@
+"""The methods of inference, as data: which there are, and what each can do.
+
+A method is one entry of :data:`METHODS`: its name, what it is in one sentence, which options only
+it has, whether it gives an evidence value, and the module whose ``solve`` carries it out.
+``infer``, both learners, the command line, the table in the docs and the error messages read this
+registry. Nothing is loaded here, so that ``--help`` can list the methods at once; ``door.py`` loads
+a method on first use.
+
+To add a method: write ``solve(network, evidence, **options) -> Posterior`` and add one entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+#: options that ``infer`` takes for every method; a method ignores those it does not need, so that
+#: whoever compares methods can pass the same ones to all
+COMMON_OPTIONS = ("tolerance", "time_step", "max_sweeps", "n_jobs")
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to find out what the hidden paths probably were."""
+
+    name: str
+    summary: str
+    """What it is and where it fits, in one sentence."""
+    module: str
+    """Home of its ``solve``."""
+    uses: tuple[str, ...] = COMMON_OPTIONS
+    """Which of the common options it reads."""
+    options: tuple[str, ...] = ()
+    """Options that only it has."""
+    fixed: tuple[tuple[str, Any], ...] = ()
+    """Arguments by which several methods share one ``solve``."""
+    has_evidence: bool = True
+    """Whether it gives a value of ln P(Y)."""
+    is_comparable: bool = False
+    """Whether its evidence is good enough to compare networks that differ much."""
+    is_bound: bool = False
+    """Whether its evidence never exceeds ln P(Y)."""
+    scores_graphs: bool = False
+    """Whether a structure search can use it."""
+    takes: str = "all evidence"
+    """What evidence it can take."""
+
+
+_ENTRIES = (
+    Method(
+        "star",
+        "Each node with its parents' averages: any size, quick; evidence and transitions too high.",
+        "asterism.star.method",
+        fixed=(("method", "star"),),
+        scores_graphs=True,
+    ),
+    Method(
+        "mean_field",
+        "Independent nodes: any size, quick; a lower bound of the evidence, often a loose one.",
+        "asterism.star.method",
+        fixed=(("method", "mean_field"),),
+        is_bound=True,
+        scores_graphs=True,
+    ),
+    Method(
+        "exact",
+        "All nodes as one chain: no error, for small networks only.",
+        "asterism.exact.exact_posterior",
+        uses=("n_jobs",),
+        options=("joint_limit",),
+        is_comparable=True,
+        is_bound=True,
+    ),
+)
+
+#: every method by its name
+METHODS: dict[str, Method] = {entry.name: entry for entry in _ENTRIES}
+
+
+def methods_that_score_graphs() -> tuple[str, ...]:
+    """Names of the methods that a structure search can use."""
+    return tuple(m.name for m in METHODS.values() if m.scores_graphs)

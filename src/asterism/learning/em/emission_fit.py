@@ -1,0 +1,240 @@
+"""Owns learned emissions: their data, their coordinates, and the steps of EM that touch them.
+
+Each learned emission is moved in its own coordinates: means as they are, scales and counts' means
+as logarithms, rows of a confusion matrix as square roots that are normalised again. For each kind
+the expected complete-data log-likelihood Q has a simple gradient and (diagonal) information:
+
+    Gaussian     ∂Q/∂μ = Σ w (y−μ)/σ²      ∂Q/∂ln σ = Σ w ((y−μ)²/σ² − 1)
+    Poisson      ∂Q/∂ln μ = Σ w (y−μ)
+    Categorical  ∂Q/∂√p_r = 2 (C_r − p_r Σ C) / √p_r
+
+where w are the posterior probabilities of the states. By Fisher's identity these gradients are
+those of the log evidence itself. Other emissions that can learn only take plain EM steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.observations import Observations
+from asterism.errors import AsterismError
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.model.emission_numeric import SMALLEST_SCALE
+from asterism.model.emissions import Categorical, Emission, Gaussian, Poisson, emission_for
+from asterism.model.network import Network
+
+_LARGEST_LOG_MOVE = 1.5
+
+
+@dataclass(frozen=True)
+class LearnedNode:
+    """The noisy measurements of one node whose emission is learned."""
+
+    node: str
+    states: tuple[Any, ...]
+    values: NDArray[Any]
+    place: IntArray
+    """(n, S) where each measurement's likelihoods stand in the flat evidence."""
+    start: Any
+    """The emission with which learning starts."""
+
+
+def started_emissions(
+    network: Network, observations: Observations, emission: Any
+) -> dict[str, Any]:
+    """One emission per measured node, open parameters filled in from that node's own data."""
+    result: dict[str, Any] = {}
+    for node in network.nodes:
+        record = observations.measurements.get(node)
+        if record is None or node in network.exogenous or record.exact.all():
+            continue
+        found = emission_for(emission, node)
+        if found.learn and record.likelihood is None:
+            try:
+                found = found.initialise(record.value[~record.exact], len(network.states[node]))
+            except AsterismError as error:
+                raise type(error)(f"Node {node!r}: {error}") from None
+        result[node] = found
+    return result
+
+
+def learned_nodes(
+    network: Network,
+    observations: Observations,
+    emissions: dict[str, Any],
+    evidence: Evidence,
+) -> tuple[LearnedNode, ...]:
+    """The nodes whose emission is learned, with their data laid out."""
+    points = evidence.points
+    result = []
+    for node, emission in emissions.items():
+        record = observations.measurements[node]
+        if not emission.learn or record.likelihood is not None:
+            continue
+        rows = np.flatnonzero(points.node == network.node_index(node))
+        # states known for a moment are points too; they stand behind measurements of that time
+        intervals = observations.intervals
+        momentary = (intervals.node == node) & (intervals.start == intervals.end)
+        trajectory = np.concatenate([record.trajectory, intervals.trajectory[momentary]])
+        time = np.concatenate([record.time, intervals.start[momentary]])
+        position = np.empty(len(time), dtype=np.int64)
+        position[np.lexsort((time, trajectory))] = np.arange(len(time))
+        noisy = np.flatnonzero(~record.exact)
+        size = len(network.states[node])
+        place = points.offset[rows[position[noisy]]][:, None] + np.arange(size)
+        result.append(LearnedNode(node, network.states[node], record.value[noisy], place, emission))
+    return tuple(result)
+
+
+def write_log_likelihoods(
+    nodes: tuple[LearnedNode, ...], emissions: tuple[Emission, ...], flat: FloatArray
+) -> FloatArray:
+    """A copy of the flat log-likelihoods with those of the learned nodes brought up to date."""
+    result = flat.copy()
+    for learned, emission in zip(nodes, emissions):
+        result[learned.place] = emission.log_likelihood(learned.values, learned.states)
+    return result
+
+
+def coordinates(emission: Emission, learned: LearnedNode) -> FloatArray:
+    """The free parameters as unbounded numbers; empty for kinds this file does not know."""
+    if isinstance(emission, Gaussian):
+        scale = np.atleast_1d(np.asarray(emission.scale, dtype=np.float64))
+        return np.concatenate([np.asarray(emission.means, dtype=np.float64), np.log(scale)])
+    if isinstance(emission, Poisson):
+        return np.log(np.maximum(np.asarray(emission.means, dtype=np.float64), 1e-300))
+    if isinstance(emission, Categorical):
+        table = np.array(emission.confusion, dtype=np.float64)
+        return np.sqrt(table[_free_entries(learned)])
+    return np.zeros(0)
+
+
+def distance(one: Emission, other: Emission, learned: LearnedNode) -> float:
+    """The largest difference of two emissions of a kind; means of a Gaussian in its scales.
+
+    Of kinds that this file does not know, the largest difference in the logarithm of a likelihood.
+    """
+    before, after = coordinates(one, learned), coordinates(other, learned)
+    if not len(before):
+        before, after = (e.log_likelihood(learned.values, learned.states) for e in (one, other))
+        possible = np.isfinite(before) & np.isfinite(after)
+        return float(np.abs(after[possible] - before[possible]).max(initial=0.0))
+    apart = np.abs(after - before)
+    if isinstance(one, Gaussian):
+        apart[: len(learned.states)] /= np.asarray(one.scale, dtype=np.float64)
+    return float(apart.max())
+
+
+def at_coordinates(emission: Emission, vector: FloatArray, learned: LearnedNode) -> Emission:
+    """The emission of the same kind at other coordinates."""
+    if isinstance(emission, Gaussian):
+        size = len(learned.states)
+        spread = float(np.std(learned.values.astype(np.float64)))
+        scale = np.exp(vector[size:])
+        if spread > 0.0:
+            scale = np.maximum(scale, SMALLEST_SCALE * spread)
+        shared = not isinstance(emission.scale, tuple)
+        return replace(
+            emission,
+            means=tuple(vector[:size].tolist()),
+            scale=float(scale[0]) if shared else tuple(scale.tolist()),
+        )
+    if isinstance(emission, Poisson):
+        return replace(emission, means=tuple(np.exp(vector).tolist()))
+    if isinstance(emission, Categorical):
+        free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
+        table[free] = vector**2
+        total = np.where(free.any(axis=1), np.sum(table * free, axis=1), 1.0)[:, None]
+        table = np.where(free, table / total, table)
+        return replace(emission, confusion=tuple(map(tuple, table.tolist())))
+    return emission
+
+
+def score_and_information(
+    emission: Emission, learned: LearnedNode, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Gradient and diagonal information of Q in the coordinates."""
+    total = weights.sum(axis=0)
+    if isinstance(emission, Gaussian):
+        means = np.asarray(emission.means, dtype=np.float64)
+        scale = np.broadcast_to(np.asarray(emission.scale, dtype=np.float64), means.shape)
+        z = (learned.values.astype(np.float64)[:, None] - means) / scale
+        by_mean = np.sum(weights * z, axis=0) / scale
+        by_scale = np.sum(weights * (z**2 - 1.0), axis=0)
+        about_scale = 2.0 * total
+        if not isinstance(emission.scale, tuple):
+            by_scale, about_scale = by_scale.sum(keepdims=True), about_scale.sum(keepdims=True)
+        return (
+            np.concatenate([by_mean, by_scale]),
+            np.concatenate([total / scale**2, about_scale]),
+        )
+    if isinstance(emission, Poisson):
+        means = np.asarray(emission.means, dtype=np.float64)
+        counts = learned.values.astype(np.float64)
+        return weights.T @ counts - total * means, total * means
+    if isinstance(emission, Categorical):
+        free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
+        count = np.zeros_like(table)
+        np.add.at(count.T, emission._columns(learned.values, learned.states), weights)
+        count = np.where(free, count, 0.0)
+        rows = np.broadcast_to(count.sum(axis=1, keepdims=True), table.shape)
+        return root_score(count[free], rows[free], table[free]), 4.0 * rows[free]
+    return np.zeros(0), np.zeros(0)
+
+
+def trusted_range(
+    emission: Emission, vector: FloatArray, learned: LearnedNode
+) -> tuple[FloatArray, FloatArray]:
+    """How far an extrapolated step may take the coordinates."""
+    if isinstance(emission, Categorical):
+        return 0.03 * vector, np.ones(len(vector))
+    reach = np.full(len(vector), _LARGEST_LOG_MOVE)
+    if isinstance(emission, Gaussian):
+        reach[: len(learned.states)] = emission.scale
+    return vector - reach, vector + reach
+
+
+def root_score(count: FloatArray, total: FloatArray, value: FloatArray) -> FloatArray:
+    """2 (count − total·value) / √value, the gradient in √value; 0 where the value is zero."""
+    positive = value > 0.0
+    root = np.sqrt(np.where(positive, value, 1.0))
+    result: FloatArray = np.where(positive, 2.0 * (count - total * value) / root, 0.0)
+    return result
+
+
+def reference_coordinates(emission: Emission, learned: LearnedNode) -> NDArray[np.bool_]:
+    """Which coordinates are redundant: of each row of probabilities the largest."""
+    redundant = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
+    if isinstance(emission, Categorical):
+        free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
+        number = np.full(table.shape, -1, dtype=np.int64)
+        number[free] = np.arange(int(free.sum()))
+        for x in np.flatnonzero(free.any(axis=1)):
+            redundant[number[x, int(np.argmax(np.where(free[x], table[x], -1.0)))]] = True
+    return redundant
+
+
+def jittered(emission: Emission, learned: LearnedNode, rng: np.random.Generator) -> Emission:
+    """A different start of the same kind, within what the data make plausible."""
+    vector = coordinates(emission, learned)
+    if isinstance(emission, Gaussian):
+        size = len(learned.states)
+        distance = float(np.ptp(vector[:size])) / size
+        vector[:size] = np.sort(vector[:size] + 0.5 * distance * rng.normal(size=size))
+        vector[size:] += 0.3 * rng.normal(size=len(vector) - size)
+    elif isinstance(emission, Poisson):
+        vector = vector + 0.5 * rng.normal(size=len(vector))
+    elif isinstance(emission, Categorical):
+        vector = vector * np.exp(0.5 * rng.normal(size=len(vector)))
+    return at_coordinates(emission, vector, learned)
+
+
+def _free_entries(learned: LearnedNode) -> NDArray[np.bool_]:
+    """Entries of a confusion matrix that may change: those that started neither at 0 nor at 1."""
+    table = np.array(learned.start.confusion, dtype=np.float64)
+    free: NDArray[np.bool_] = (table > 0.0) & (table < 1.0)
+    return free

@@ -1,0 +1,251 @@
+"""Owns a whole fit: evidence, starts, restarts, grids, and the order in which these come.
+
+Star and mean field run twice: first on coarse grids made for the starting rates, then on grids
+as fine as asked for, made for the rates found. A prior's automatic rate comes first of all, from
+maximum-likelihood fits of the nodes without their parents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from asterism.data.observations import Observations
+from asterism.errors import ModelError
+from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.evidence.build import build_evidence, split_emissions
+from asterism.inference.methods import METHODS
+from asterism.learning.em import emission_fit
+from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
+from asterism.learning.em.estimate import Coordinates, Estimate
+from asterism.learning.em.iterate import Outcome, Task, maximise
+from asterism.learning.em.rates_update import (
+    RateUpdate,
+    automatic_prior_rate,
+    complete_diagonals,
+    fastest_rate,
+    rate_update,
+)
+from asterism.learning.em.relabel import in_order_of_means
+from asterism.learning.em.start import Template, crude_start, other_start, require_time
+from asterism.model.compiled import CompiledGraph
+from asterism.model.network import Network
+from asterism.model.priors import GammaPrior
+from asterism.model.rates import SummaryRates
+
+_COARSE = 10.0
+_COARSE_GAIN = 1e-2
+_VARIATIONAL_RESOLUTION = 1e-9
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose."""
+
+    method: str
+    prior: GammaPrior | None
+    use_mode: bool
+    learn_initial: bool
+    n_init: int
+    tolerance: float
+    max_iterations: int
+    grid_tolerance: float
+    time_step: float | None
+    joint_limit: int
+    n_jobs: int
+    seed: Any
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What was found."""
+
+    network: Network
+    emission: Any
+    outcome: Outcome
+    task: Task
+    prior: GammaPrior | None
+    starts: tuple[float, ...]
+    """Log evidence that each start reached."""
+
+
+def fit_parameters(
+    template: Template, observations: Observations, emission: Any, settings: Settings
+) -> Fit:
+    """Learn rates, initial probabilities and emissions of the template's network."""
+    single, joint = split_emissions(emission, observations)
+    emissions = emission_fit.started_emissions(template.network, observations, single)
+    evidence = build_evidence(template.network, observations, {**emissions, **joint})
+    require_time(evidence)
+    nodes = emission_fit.learned_nodes(template.network, observations, emissions, evidence)
+    prior = settings.prior
+    if prior is not None and prior.is_auto:
+        prior = prior.resolved(_lone_rate(prior.shape, template, evidence, nodes, settings))
+    graph = template.network.compiled.graph
+    update = rate_update(graph, template.allowed, prior, settings.use_mode, fastest_rate(evidence))
+    coordinates = Coordinates(update, _initial_groups(template.network, settings), nodes)
+    solver = _Solver(graph, evidence, coordinates, settings)
+    rng = np.random.default_rng(settings.seed)
+    first = crude_start(graph, evidence, coordinates, template.network.compiled.initial, rng)
+    starts = [first, *(other_start(first, coordinates, rng) for _ in range(settings.n_init - 1))]
+    results = [solver.solve(start) for start in starts]
+    reached = [outcome.best.objective for outcome, _ in results]
+    outcome, task = results[int(np.argmax(reached))]
+    outcome = _completed(outcome, task, template.network, evidence)
+    best = outcome.best.estimate
+    learned = {node.node: e for node, e in zip(nodes, best.emissions)}
+    return Fit(
+        network=network_of(template.network, best),
+        emission={**emissions, **learned, **joint} if nodes else emission,
+        outcome=outcome,
+        task=task,
+        prior=prior,
+        starts=tuple(o.best.log_evidence for o, _ in results),
+    )
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """Runs EM from a start by the chosen method."""
+
+    graph: CompiledGraph
+    evidence: Evidence
+    coordinates: Coordinates
+    settings: Settings
+
+    def solve(self, start: Estimate) -> tuple[Outcome, Task]:
+        s = self.settings
+        if s.method == "exact":
+            task = self._task(ExactStep(self.graph, self.evidence, s.n_jobs, s.joint_limit))
+            return maximise(task, start, s.tolerance, s.max_iterations), task
+        is_coupled = bool(len(self.graph.parents))
+        history: list[dict[str, Any]] = []
+        if is_coupled and s.time_step is None:
+            task = self._task(self._variational(start, _COARSE * s.grid_tolerance))
+            coarse = maximise(task, start, max(s.tolerance, _COARSE_GAIN), s.max_iterations)
+            start, history = coarse.best.estimate, coarse.history
+            if coarse.ran_away:
+                return coarse, task
+        task = self._task(self._variational(start, s.grid_tolerance))
+        fine = maximise(task, start, s.tolerance, s.max_iterations)
+        grids = [{**row, "grid": "coarse"} for row in history]
+        grids += [{**row, "grid": "fine", "iteration": len(history) + int(row["iteration"])}
+                  for row in fine.history]  # fmt: skip
+        return replace(fine, history=grids), task
+
+    def _task(self, step: Step) -> Task:
+        exact = isinstance(step, ExactStep)
+        flat = self.evidence.points.log_likelihood
+        if exact:
+            return Task(self.coordinates, step, flat)
+        return Task(self.coordinates, step, flat, resolution=_VARIATIONAL_RESOLUTION)
+
+    def _variational(self, at: Estimate, tolerance: float) -> Step:
+        logs = emission_fit.write_log_likelihoods(
+            self.coordinates.nodes, at.emissions, self.evidence.points.log_likelihood
+        )
+        return VariationalStep(
+            self.graph, self.evidence, self.settings.method, at.rates, at.initial, logs, tolerance,
+            self.settings.time_step, self.settings.n_jobs,
+            bool(self.coordinates.nodes or self.coordinates.initial_groups),
+        )  # fmt: skip
+
+
+def _completed(outcome: Outcome, task: Task, network: Network, evidence: Evidence) -> Outcome:
+    """States in the order of their means, rates that the data leave open filled in; one E-step."""
+    best = outcome.best
+    estimate = in_order_of_means(best.estimate, task.coordinates, network, evidence)
+    update = task.coordinates.update
+    expected = best.expected
+    if estimate is not best.estimate:
+        expected = task.evaluate(estimate).expected
+    rates = update.pooled_where_unseen(expected.transitions, expected.dwell, estimate.rates)
+    if estimate is best.estimate and np.array_equal(rates, estimate.rates):
+        return outcome
+    return replace(outcome, best=task.evaluate(replace(estimate, rates=rates)))
+
+
+def _initial_groups(network: Network, settings: Settings) -> tuple[Any, ...]:
+    if not settings.learn_initial:
+        return ()
+    start = network.compiled.graph.state_start
+    return tuple(
+        np.arange(start[n], start[n + 1])
+        for n, node in enumerate(network.nodes)
+        if node not in network.exogenous
+    )
+
+
+def _lone_rate(
+    shape: float,
+    template: Template,
+    evidence: Evidence,
+    nodes: tuple[emission_fit.LearnedNode, ...],
+    settings: Settings,
+) -> float:
+    """The automatic prior rate: every node fitted alone by maximum likelihood, exactly."""
+    network = template.network
+    if evidence.joint:
+        evidence = replace(evidence, joint=())  # they would couple the nodes again
+    lone = Network(
+        {node: [] for node in network.nodes},
+        {node: _lone_mask(template, node) for node in network.nodes},
+        network.states,
+        network.initial,
+    )
+    graph = lone.compiled.graph
+    update: RateUpdate = rate_update(
+        graph, lone.compiled.rates > 0.0, None, False, fastest_rate(evidence)
+    )
+    coordinates = Coordinates(update, _initial_groups(lone, settings), nodes)
+    rng = np.random.default_rng(settings.seed)
+    start = crude_start(graph, evidence, coordinates, lone.compiled.initial, rng)
+    task = Task(
+        coordinates, ExactStep(graph, evidence, settings.n_jobs), evidence.points.log_likelihood
+    )
+    found = maximise(task, start, _COARSE_GAIN, settings.max_iterations).best.expected
+    return automatic_prior_rate(shape, update, found.transitions, found.dwell)
+
+
+def _lone_mask(template: Template, node: str) -> FloatArray | None:
+    rates = template.network.rates[node]
+    if rates is None:
+        return None
+    table = rates.table if isinstance(rates, SummaryRates) else rates
+    size = table.shape[-1]
+    mask: FloatArray = (table.reshape(-1, size, size)[0] > 0.0).astype(np.float64)
+    return mask
+
+
+def network_of(template: Network, estimate: Estimate) -> Network:
+    """The template with the estimate's rates and initial probabilities."""
+    graph = template.compiled.graph
+    flat = estimate.rates.copy()
+    complete_diagonals(flat, graph)
+    rates: dict[str, Any] = {}
+    initial: dict[str, FloatArray] = {}
+    for n, node in enumerate(template.nodes):
+        table = flat[graph.table_start[n] : graph.table_start[n + 1]]
+        old = template.rates[node]
+        if old is None:
+            rates[node] = None
+        elif isinstance(old, SummaryRates):
+            rates[node] = old.with_table(table.reshape(old.table.shape))
+        else:
+            rates[node] = table.reshape(old.shape)
+        initial[node] = estimate.initial[graph.state_start[n] : graph.state_start[n + 1]]
+    return Network(template.parents, rates, template.states, initial)
+
+
+def check_settings(settings: Settings) -> None:
+    """One clear sentence about the first setting that cannot be."""
+    if settings.method not in METHODS:
+        raise ModelError(
+            f"method {settings.method!r} is not known; valid are {', '.join(METHODS)}."
+        )
+    if settings.n_init < 1 or settings.max_iterations < 1:
+        raise ModelError("n_init and max_iterations must be at least 1.")
+    if not (settings.tolerance > 0.0 and settings.grid_tolerance > 0.0):
+        raise ModelError("tolerance and grid_tolerance must be positive.")

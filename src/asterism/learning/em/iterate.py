@@ -1,0 +1,244 @@
+"""Owns the iteration of EM: plain steps first, then quasi-Newton steps that EM keeps honest.
+
+One E-step gives the objective, the M-step's answer, and by Fisher's identity the exact gradient.
+Plain EM converges at the rate of the missing information, which is slow where looks are rare. So
+after a few plain steps we move along H·gradient, where H is the limited-memory BFGS approximation
+of the inverse observed information, built on the complete-data information (with an empty memory
+this is the EM step to first order). A move that does not raise the objective is taken back and
+replaced by a plain EM step, which cannot fail with exact inference and mean field.
+
+The star's F is no bound: without a prior it can rise without end as rates grow, until its messages
+no longer converge. Estimates at which they do not are never accepted, and after a few of them the
+iteration stops and says so.
+
+H also says how much is still to gain: gradientᵀ·H·gradient is the extrapolated remaining rise of
+2 ln P. We stop when that stays below the tolerance, never because the last step was short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from asterism.errors import DataError
+from asterism.evidence.arrays import FloatArray
+from asterism.learning.em import emission_fit
+from asterism.learning.em.e_step import Expected, Step
+from asterism.learning.em.estimate import Coordinates, Estimate
+
+PLAIN_STEPS = 3
+MEMORY = 40
+_ROUNDING = 1e-12
+_CURVATURE = 1e-10
+_QUIET = 2  # looks in a row that must promise no more gain
+_UNSETTLED = 3  # steps to where messages do not converge
+
+
+@dataclass(frozen=True)
+class Task:
+    """An objective to maximise: E-step, coordinates and the likelihoods that do not change."""
+
+    coordinates: Coordinates
+    step: Step
+    log_likelihood: FloatArray
+    resolution: float = _ROUNDING
+    """Relative changes of the objective below this mean nothing."""
+
+    def evaluate(self, estimate: Estimate) -> Point:
+        """One E-step."""
+        nodes = self.coordinates.nodes
+        logs = self.log_likelihood
+        if nodes:
+            logs = emission_fit.write_log_likelihoods(nodes, estimate.emissions, logs)
+        expected = self.step(estimate.rates, estimate.initial, logs)
+        log_evidence = float(np.sum(expected.log_evidence))
+        objective = log_evidence + self.coordinates.update.penalty(estimate.rates)
+        return Point(estimate, expected, log_evidence, objective)
+
+
+@dataclass(frozen=True)
+class Point:
+    """An estimate and what the E-step says about it."""
+
+    estimate: Estimate
+    expected: Expected
+    log_evidence: float
+    objective: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the iteration ended, and how."""
+
+    best: Point
+    converged: bool
+    stop_reason: str
+    remaining_gain: float
+    history: list[dict[str, float | int | str]]
+    ran_away: bool = False
+    """Whether it stopped because messages no longer converged."""
+
+    @property
+    def n_iterations(self) -> int:
+        return len(self.history)
+
+
+class _Memory:
+    """The last changes of coordinates and gradient; applies the inverse information they imply."""
+
+    def __init__(self) -> None:
+        self._pairs: list[tuple[FloatArray, FloatArray, float]] = []
+
+    def add(self, move: FloatArray, fall: FloatArray) -> None:
+        """``fall`` is the gradient before minus the gradient after the move."""
+        curvature = float(move @ fall)
+        lengths = float(np.linalg.norm(move) * np.linalg.norm(fall))
+        # where nothing moves any more the curvature is too small to divide by
+        if curvature > max(_CURVATURE * lengths, np.finfo(np.float64).tiny):
+            self._pairs = [*self._pairs[1 - MEMORY :], (move, fall, 1.0 / curvature)]
+
+    def clear(self) -> None:
+        self._pairs = []
+
+    def apply(self, gradient: FloatArray, scale: FloatArray) -> FloatArray:
+        """The two-loop recursion, on a diagonal start ``scale``."""
+        q = gradient.copy()
+        factors = []
+        for move, fall, weight in reversed(self._pairs):
+            factor = weight * float(move @ q)
+            factors.append(factor)
+            q = q - factor * fall
+        direction = scale * q
+        for (move, fall, weight), factor in zip(self._pairs, reversed(factors)):
+            direction = direction + (factor - weight * float(fall @ direction)) * move
+        return direction
+
+
+def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int) -> Outcome:
+    """Raise the objective from ``start`` until at most ``tolerance`` remains to gain in 2 ln P."""
+    coordinates = task.coordinates
+    memory = _Memory()
+    best = task.evaluate(start)
+    history: list[dict[str, float | int | str]] = []
+    n_plain, n_quiet, n_stuck, n_refused, n_unsettled = PLAIN_STEPS, 0, 0, 0, 0
+    remaining = np.inf
+    step_kind = "start"
+    vector = coordinates.vector(best.estimate)
+    score, information = coordinates.score_and_information(best.estimate, best.expected)
+    while True:
+        image = coordinates.improved(best.estimate, best.expected)
+        # information so small that its inverse overflows is none
+        informed = information > np.finfo(np.float64).tiny
+        scale = np.where(informed, 1.0 / np.where(informed, information, 1.0), 0.0)
+        direction = memory.apply(score, scale)
+        remaining = max(float(score @ direction), float(score @ (scale * score)))
+        history.append(_row(len(history), best, remaining, step_kind))
+        n_quiet = n_quiet + 1 if remaining < tolerance else 0
+        if n_quiet >= _QUIET and n_stuck == 0:
+            return _finished(best, remaining, tolerance, history)
+        if n_unsettled >= _UNSETTLED:
+            return _ran_away(best, remaining, history)
+        if n_stuck >= _QUIET:
+            return _exhausted(best, remaining, tolerance, history)
+        if len(history) >= max_iterations:
+            return _limit(best, remaining, max_iterations, history)
+        plain = n_plain > 0 or not float(score @ direction) > 0.0
+        if plain:
+            trial = image
+        else:
+            trial = coordinates.moved(best.estimate, vector, direction, image)
+        found = _evaluated(task, trial, required=plain)
+        n_plain = max(n_plain - 1, 0)
+        slack = task.resolution * max(1.0, abs(best.objective))
+        unsettled = found is not None and best.expected.settled and not found.expected.settled
+        n_unsettled += int(unsettled)
+        if found is None or unsettled or (not plain and found.objective < best.objective - slack):
+            history.append(_row(len(history), best, remaining, "refused"))
+            n_quiet = 0
+            n_refused += 1
+            n_plain = 1
+            if n_refused > 1:
+                memory.clear()
+                n_plain = PLAIN_STEPS
+            continue
+        n_refused = 0
+        step_kind = "em" if plain else "accelerated"
+        n_stuck = n_stuck + 1 if found.objective <= best.objective + slack and plain else 0
+        new_vector = coordinates.vector(found.estimate)
+        new_score, information = coordinates.score_and_information(found.estimate, found.expected)
+        memory.add(new_vector - vector, score - new_score)
+        best, vector, score = found, new_vector, new_score
+
+
+def _evaluated(task: Task, trial: Estimate, required: bool) -> Point | None:
+    """The trial's point; None if an extrapolated trial makes the data impossible."""
+    if required:
+        return task.evaluate(trial)
+    try:
+        found = task.evaluate(trial)
+    except DataError:
+        return None
+    return found if np.isfinite(found.objective) else None
+
+
+def _row(number: int, point: Point, remaining: float, kind: str) -> dict[str, float | int | str]:
+    return {
+        "iteration": number,
+        "log_evidence": point.log_evidence,
+        "objective": point.objective,
+        "remaining_gain": remaining,
+        "step": kind,
+    }
+
+
+def _finished(
+    best: Point, remaining: float, tolerance: float, history: list[dict[str, float | int | str]]
+) -> Outcome:
+    text = (
+        f"Converged: the extrapolated remaining gain in -2 ln P is {remaining:.2g}, below "
+        f"{tolerance:g}."
+    )
+    if not best.expected.settled:
+        text = (
+            "The rates have settled, but the messages of some trajectories have not: use a smaller "
+            "time_step, or method='mean_field'."
+        )
+    return Outcome(best, best.expected.settled, text, remaining, history)
+
+
+def _ran_away(
+    best: Point, remaining: float, history: list[dict[str, float | int | str]]
+) -> Outcome:
+    text = (
+        "Stopped: the approximation's objective keeps rising towards rates at which its messages "
+        "no longer converge, so it has no trustworthy maximum here. A stronger prior may help; use "
+        "method='exact' or 'mean_field'."
+    )
+    return Outcome(best, False, text, remaining, history, ran_away=True)
+
+
+def _exhausted(
+    best: Point, remaining: float, tolerance: float, history: list[dict[str, float | int | str]]
+) -> Outcome:
+    if remaining < 1e3 * tolerance and best.expected.settled:
+        text = (
+            "Converged: further gains are below rounding (extrapolated remaining gain in -2 ln P "
+            f"{remaining:.2g})."
+        )
+        return Outcome(best, True, text, remaining, history)
+    text = (
+        f"Stopped: EM steps no longer raise the objective, though {remaining:.2g} seems left to "
+        "gain in -2 ln P. Try other starts (n_init), a prior, or method='exact'."
+    )
+    return Outcome(best, False, text, remaining, history)
+
+
+def _limit(
+    best: Point, remaining: float, max_iterations: int, history: list[dict[str, float | int | str]]
+) -> Outcome:
+    text = (
+        f"Stopped after max_iterations={max_iterations} E-steps with about {remaining:.2g} left to "
+        "gain in -2 ln P. Raise max_iterations, or give a prior: some rates may not be identified."
+    )
+    return Outcome(best, False, text, remaining, history)

@@ -1,0 +1,286 @@
+"""Owns :class:`ParameterLearner`: rates, emissions and starts of a network whose graph is given.
+
+The algorithm is EM (``em.py``: the iteration; ``em_steps.py``: E-steps; ``rates_update.py`` and
+``emission_fit.py``: M-steps; ``em_fit.py``: a whole fit; ``uncertainty.py``: intervals). This
+file is what a user touches.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asterism.data.observations import Observations
+from asterism.data.statistics import Statistics
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError, ModelError
+from asterism.evidence.build import with_joint_by_column
+from asterism.exact.joint_layout import JOINT_LIMIT
+from asterism.inference.door import quiet_infer
+from asterism.inference.methods import METHODS
+from asterism.inference.posterior import Posterior
+from asterism.learning.em.fit import Fit, Settings, check_settings, fit_parameters
+from asterism.learning.em.start import build_template
+from asterism.learning.em.uncertainty import Information, observed_information, rate_table
+from asterism.learning.estimator import Estimator
+from asterism.model.emissions import Exact
+from asterism.model.priors import GammaPrior
+
+if TYPE_CHECKING:
+    import xarray
+
+#: of the largest rate: below this a rate is as good as zero
+_ZERO = 1e-9
+
+
+class ParameterLearner(Estimator):
+    """Learns every conditional rate of a network from incomplete, noisy data.
+
+    ``graph``: {node: parents}, a networkx.DiGraph, a Network (its states and summary weights are
+    kept, its rates are not) or a short name. ``emission``: as for ``infer``; those with
+    ``learn=True`` are fitted, one per node. ``prior``: None for maximum likelihood, or a
+    :class:`GammaPrior`: posterior mean of the rates, with ``map=True`` their mode. ``initial``:
+    "learn", "uniform", {node: probabilities}, or "fixed" (that of the Network given).
+    ``allowed_transitions``: {node: (S, S) booleans}; rates elsewhere stay zero. ``states``:
+    {node: labels} where data and emission do not say. ``exogenous``: nodes whose path is given.
+    ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
+    ``time_step`` concern star and mean field as in ``infer``; ``level`` is that of all intervals.
+
+    After ``fit``: ``network_``, ``emission_``, ``log_evidence_``, ``log_evidence_given_first_``,
+    ``statistics_``, ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_``
+    (E-steps), ``history_``, and ``rate_intervals_`` with one row per rate: node, configuration of
+    its parents, from, to, rate, expected_transitions and expected_time; conditional_mean, _lower,
+    _upper (Gamma, given the approximate posterior: too narrow); se, lower, upper (observed
+    information: the honest ones; computed at first use); note.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        emission: Any = None,
+        prior: GammaPrior | None = None,
+        method: str = "star",
+        initial: Any = "learn",
+        allowed_transitions: Mapping[Any, Any] | None = None,
+        n_init: int = 1,
+        states: Mapping[Any, Sequence[Any]] | None = None,
+        exogenous: Sequence[Any] = (),
+        map: bool = False,
+        tolerance: float = 1e-6,
+        max_iterations: int = 1000,
+        grid_tolerance: float = 1e-3,
+        time_step: float | None = None,
+        joint_limit: int = JOINT_LIMIT,
+        level: float = 0.95,
+        n_jobs: int = 1,
+        random_state: Any = 0,
+    ) -> None:
+        self.graph = graph
+        self.emission = emission
+        self.prior = prior
+        self.method = method
+        self.initial = initial
+        self.allowed_transitions = allowed_transitions
+        self.n_init = n_init
+        self.states = states
+        self.exogenous = exogenous
+        self.map = map
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.grid_tolerance = grid_tolerance
+        self.time_step = time_step
+        self.joint_limit = joint_limit
+        self.level = level
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---- learning ---------------------------------------------------------------------------
+
+    def fit(self, obs: Observations | Trajectories, y: Any = None) -> ParameterLearner:
+        """Learn from observations; trajectories count as seen throughout. ``y`` is ignored."""
+        settings = self._settings()
+        observations = _observations(obs)
+        emission = Exact() if self.emission is None else self.emission
+        emission = with_joint_by_column(emission, observations)
+        states = dict(self.states or {})
+        if isinstance(obs, Trajectories):
+            states = {**obs.states, **states}
+        template = build_template(
+            self.graph,
+            observations,
+            emission,
+            states,
+            self.exogenous,
+            self.allowed_transitions,
+            self.initial,
+        )
+        fit = fit_parameters(template, observations, emission, settings)
+        best = fit.outcome.best
+        self._fit: Fit = fit
+        self._observations = observations
+        self._posterior: Posterior | None = None
+        self._information: Information | None = None
+        self.network_ = fit.network
+        self.emission_ = fit.emission
+        self.prior_ = fit.prior
+        self.log_evidence_ = best.log_evidence
+        self.log_evidence_by_start_ = fit.starts
+        self.statistics_ = Statistics.from_flat(
+            fit.network.nodes,
+            fit.network.parents,
+            fit.network.compiled.graph,
+            best.expected.dwell,
+            best.expected.transitions,
+            fit.network.states,
+        )
+        self.converged_ = fit.outcome.converged
+        self.stop_reason_ = fit.outcome.stop_reason + _about_zeros(fit, template.allowed)
+        self.n_iter_ = fit.outcome.n_iterations
+        self.history_ = pd.DataFrame(fit.outcome.history)
+        if not self.converged_:
+            from sklearn.exceptions import ConvergenceWarning
+
+            warnings.warn(self.stop_reason_, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _settings(self) -> Settings:
+        if self.prior is not None and not isinstance(self.prior, GammaPrior):
+            raise ModelError(
+                f"prior is {self.prior!r}; give None (maximum likelihood) or "
+                "GammaPrior(shape, rate)."
+            )
+        if self.map and self.prior is None:
+            raise ModelError("map=True needs a prior; without one the fit is maximum likelihood.")
+        if not 0.0 < self.level < 1.0:
+            raise ModelError(f"level is {self.level}; it must lie between 0 and 1, e.g. 0.95.")
+        settings = Settings(
+            method=self.method,
+            prior=self.prior,
+            use_mode=self.map,
+            learn_initial=isinstance(self.initial, str) and self.initial == "learn",
+            n_init=self.n_init,
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+            grid_tolerance=self.grid_tolerance,
+            time_step=self.time_step,
+            joint_limit=self.joint_limit,
+            n_jobs=self.n_jobs,
+            seed=self.random_state,
+        )
+        check_settings(settings)
+        return settings
+
+    # ---- what was learned -------------------------------------------------------------------
+
+    @property
+    def posterior_(self) -> Posterior:
+        """The posterior of the data that were fitted, under the network learned."""
+        self._require_fitted("network_")
+        if self._posterior is None:
+            self._posterior = self._infer(self._observations)
+        return self._posterior
+
+    @property
+    def log_evidence_given_first_(self) -> float:
+        """ln P of the data given each trajectory's measurements at its first time."""
+        return self.posterior_.log_evidence_given_first
+
+    @property
+    def rate_intervals_(self) -> pd.DataFrame:
+        """One row per rate: estimate and intervals. Takes two E-steps per parameter at first."""
+        self._require_fitted("network_")
+        return rate_table(
+            self.network_,
+            self._fit.task.coordinates.update,
+            self._fit.outcome.best,
+            self.prior_,
+            self._observed(),
+            self.level,
+        )
+
+    def _observed(self) -> Information:
+        if self._information is None:
+            self._information = observed_information(self._fit.task, self._fit.outcome.best)
+        return self._information
+
+    # ---- other data -------------------------------------------------------------------------
+
+    def predict_proba(self, obs: Observations | Trajectories, times: Any) -> xarray.DataArray:
+        """State probabilities (trajectory, time, node, state); later times are forecasts."""
+        self._require_fitted("network_")
+        return self._infer(obs).marginals(times)
+
+    def score(self, obs: Observations | Trajectories, y: Any = None) -> pd.Series:
+        """ln evidence of every trajectory, by name. ``y`` is ignored."""
+        self._require_fitted("network_")
+        return self._infer(obs).log_evidence_by_trajectory
+
+    def impute(self, obs: Observations | Trajectories, times: Any = None) -> pd.DataFrame:
+        """The most probable state of every node: columns trajectory, time, and the nodes.
+
+        ``times``: the same for all trajectories; by default all times at which anything was
+        measured in a trajectory.
+        """
+        self._require_fitted("network_")
+        observations = _observations(obs)
+        posterior = self._infer(observations)
+        if times is not None:
+            return posterior.most_likely_states(times)
+        parts = []
+        for d, label in enumerate(observations.trajectories):
+            clock = _measured_times(observations, d)
+            columns: dict[str, Any] = {"trajectory": [label] * len(clock), "time": clock}
+            for node, p in zip(self.network_.nodes, posterior.courses.marginals(d, clock)):
+                labels = self.network_.states[node]
+                columns[node] = [labels[i] for i in p.argmax(axis=1)]
+            parts.append(pd.DataFrame(columns))
+        return pd.concat(parts, ignore_index=True)
+
+    def _infer(self, obs: Observations | Trajectories) -> Posterior:
+        known = {
+            "n_jobs": self.n_jobs,
+            "tolerance": self.grid_tolerance,
+            "time_step": self.time_step,
+            "joint_limit": self.joint_limit,
+        }
+        entry = METHODS[self.method]
+        options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
+        return quiet_infer(self.network_, obs, self.emission_, self.method, **options)
+
+
+def _about_zeros(fit: Fit, allowed: NDArray[np.bool_]) -> str:
+    """A maximum of the likelihood may have rates of zero, which nobody should take for known."""
+    rates = fit.network.compiled.rates[allowed]
+    if fit.prior is not None or not len(rates):
+        return ""
+    n_zero = int((rates < _ZERO * rates.max()).sum())
+    if n_zero == 0:
+        return ""
+    which = "rate is" if n_zero == 1 else "rates are"
+    return f" At this maximum {n_zero} {which} zero: too few data show them; a prior helps."
+
+
+def _observations(obs: Observations | Trajectories) -> Observations:
+    if isinstance(obs, Trajectories):
+        return Observations.from_trajectories(obs)
+    if not isinstance(obs, Observations):
+        raise DataError(
+            f"fit needs Observations or Trajectories, got {type(obs).__name__}; "
+            "use Observations.from_frame(table)."
+        )
+    return obs
+
+
+def _measured_times(observations: Observations, trajectory: int) -> Any:
+    """All times of one trajectory at which anything is known, ascending."""
+    events, intervals = observations.events, observations.intervals
+    times = [m.time[m.trajectory == trajectory] for m in observations.measurements.values()]
+    times.append(events.time[events.trajectory == trajectory])
+    mine = intervals.trajectory == trajectory
+    times += [intervals.start[mine], intervals.end[mine]]
+    return np.unique(np.concatenate(times))

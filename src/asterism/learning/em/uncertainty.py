@@ -1,0 +1,195 @@
+"""Owns standard errors and intervals of learned rates: two kinds, and the table that shows them.
+
+*Conditional*: given the expected statistics as if they had been counted, each rate has a Gamma
+posterior (shape M + α, rate T + β; without a prior Jeffreys' M + ½, T). It ignores that the path
+was not seen, and so is too narrow.
+*Observed information*: the negative Hessian of the objective in its coordinates, all learned
+parameters together, by central differences of its exact gradient. Intervals are symmetric in ln R,
+except for a rate estimated as zero: there √R has a standard error and gives an upper limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import gamma, norm
+
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.learning.em.iterate import Point, Task
+from asterism.learning.em.rates_update import RateUpdate
+from asterism.model.network import Network
+from asterism.model.priors import GammaPrior
+from asterism.model.rates import SummaryRates
+
+_AT_ZERO = 0.05
+"""A rate that explains fewer transitions than this counts as zero."""
+_WIDTH = 0.05
+"""Half the distance of a central difference, in complete-data standard errors."""
+_FLAT = 1e-9
+"""Eigenvalues of the scaled information below this: the data do not determine the direction."""
+
+
+@dataclass(frozen=True)
+class Information:
+    """Observed information over the coordinates that have any."""
+
+    active: IntArray
+    """Numbers of the coordinates."""
+    matrix: FloatArray
+    score: FloatArray
+    """Gradient at the estimate, of the active coordinates."""
+    n_coordinates: int
+
+    def standard_errors(self) -> FloatArray:
+        """Of all coordinates; inf where the data say nothing."""
+        result = np.full(self.n_coordinates, np.inf)
+        if len(self.active) == 0:
+            return result
+        size = np.sqrt(np.maximum(np.abs(np.diag(self.matrix)), 1e-300))
+        values, vectors = np.linalg.eigh(self.matrix / np.outer(size, size))
+        flat = values < _FLAT
+        variance = (vectors**2) @ np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, values))
+        undetermined = (vectors[:, flat] ** 2).sum(axis=1) > 1e-6
+        result[self.active] = np.where(undetermined, np.inf, np.sqrt(variance) / size)
+        return result
+
+    def remaining_gain(self) -> float:
+        """Newton's estimate of what is left to gain in 2 ln P."""
+        if len(self.active) == 0:
+            return 0.0
+        step, *_ = np.linalg.lstsq(self.matrix, self.score, rcond=1e-12)
+        return float(self.score @ step)
+
+
+def observed_information(task: Task, best: Point) -> Information:
+    """The Hessian by central differences: two E-steps per learned parameter."""
+    coordinates = task.coordinates
+    vector = coordinates.vector(best.estimate)
+    score, complete = coordinates.score_and_information(best.estimate, best.expected)
+    is_active = (complete > 0.0) & ~coordinates.redundant(best.estimate)
+    n_rates = len(coordinates.update.index)
+    n_roots = n_rates + sum(map(len, coordinates.initial_groups))
+    at_ceiling = best.estimate.rates[coordinates.update.index] >= coordinates.update.ceiling
+    is_active[:n_rates] &= ~at_ceiling & (vector[:n_rates] > 0.0)
+    active = np.flatnonzero(is_active)
+    matrix = np.zeros((len(active), len(active)))
+    for column, i in enumerate(active):
+        width = _WIDTH / np.sqrt(complete[i])
+        gradients = []
+        for sign in (1.0, -1.0):
+            moved = vector.copy()
+            moved[i] += sign * width
+            point = task.evaluate(coordinates.estimate(moved, best.estimate))
+            gradient, _ = coordinates.score_and_information(point.estimate, point.expected)
+            if moved[i] < 0.0 and i < n_roots:
+                gradient[i] *= -1.0  # the objective is even in a square root, its gradient odd
+            gradients.append(gradient[active])
+        matrix[:, column] = (gradients[1] - gradients[0]) / (2.0 * width)
+    return Information(active, 0.5 * (matrix + matrix.T), score[active], len(vector))
+
+
+def rate_table(
+    network: Network,
+    update: RateUpdate,
+    best: Point,
+    prior: GammaPrior | None,
+    information: Information,
+    level: float,
+) -> pd.DataFrame:
+    """One row per learned rate; the columns are described at ``ParameterLearner``."""
+    rate = best.estimate.rates[update.index]
+    moves = best.expected.transitions[update.index]
+    time = best.expected.dwell[update.dwell_index]
+    tail = 0.5 * (1.0 - level)
+    shape = moves + (prior.shape if prior is not None else 0.5)
+    per_time = time + (prior.rate_value if prior is not None else 0.0)
+    known = per_time > 0.0
+    scale = 1.0 / np.where(known, per_time, 1.0)
+    error = information.standard_errors()[: len(update.index)]
+    absolute, lower, upper = _intervals(rate, moves < _AT_ZERO, error, float(norm.isf(tail)))
+    table = pd.DataFrame(_labels(network, update))
+    return table.assign(
+        rate=rate,
+        expected_transitions=moves,
+        expected_time=time,
+        conditional_mean=np.where(known, shape * scale, np.inf),
+        conditional_lower=np.where(known, gamma.ppf(tail, shape, scale=scale), 0.0),
+        conditional_upper=np.where(known, gamma.isf(tail, shape, scale=scale), np.inf),
+        se=absolute,
+        lower=lower,
+        upper=upper,
+        note=_notes(update, rate, time, moves, error),
+    )
+
+
+def _intervals(
+    rate: FloatArray, is_zero: NDArray[np.bool_], error: FloatArray, width: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Standard error, lower and upper end, from the standard errors of √R."""
+    root = np.sqrt(rate)
+    known = np.isfinite(error)
+    spread = np.where(known, error, 0.0)
+    inside = known & ~is_zero & (root > 0.0)
+    with np.errstate(over="ignore"):
+        factor = np.exp(2.0 * width * spread / np.where(inside, root, 1.0))
+        upper = np.where(inside, rate * factor, (root + width * spread) ** 2)
+    lower = np.where(inside, rate / factor, 0.0)
+    absolute = np.where(inside, 2.0 * root * spread, spread**2)
+    return np.where(known, absolute, np.inf), lower, np.where(known, upper, np.inf)
+
+
+def _notes(
+    update: RateUpdate, rate: FloatArray, time: FloatArray, moves: FloatArray, error: FloatArray
+) -> list[str]:
+    total = max(float(time.max(initial=0.0)), 1e-300)
+    notes = []
+    for r, t, m, e in zip(rate, time, moves, error):
+        if t <= 1e-9 * total:
+            notes.append("not identified: this situation never occurred")
+        elif r >= update.ceiling:
+            notes.append("at the upper limit: too fast for the data to tell")
+        elif m < _AT_ZERO:
+            notes.append("at zero: upper is a limit")
+        elif not np.isfinite(e):
+            notes.append("not identified: the evidence is flat in this direction")
+        else:
+            notes.append("")
+    return notes
+
+
+def _labels(network: Network, update: RateUpdate) -> dict[str, NDArray[Any]]:
+    """Node, configuration of its parents, from and to, of every learned rate."""
+    graph = update.graph
+    number = np.searchsorted(graph.table_start, update.index, side="right") - 1
+    columns: dict[str, list[Any]] = {"node": [], "configuration": [], "from": [], "to": []}
+    for n in range(graph.n_nodes):
+        node = network.nodes[n]
+        states = network.states[node]
+        names = _configurations(network, node)
+        size = len(states)
+        for place in update.index[number == n] - graph.table_start[n]:
+            columns["node"].append(node)
+            columns["configuration"].append(names[int(place) // size**2])
+            columns["from"].append(states[int(place) % size**2 // size])
+            columns["to"].append(states[int(place) % size])
+    result = {}
+    for name, values in columns.items():
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        result[name] = array
+    return result
+
+
+def _configurations(network: Network, node: str) -> list[str]:
+    rates, above = network.rates[node], network.parents[node]
+    if isinstance(rates, SummaryRates):
+        return [f"summary={rates.shift + s}" for s in range(rates.n_summary)]
+    return [
+        ", ".join(f"{p}={label}" for p, label in zip(above, labels))
+        for labels in product(*(network.states[p] for p in above))
+    ]

@@ -1,0 +1,453 @@
+"""Marginal dynamics: messages and posterior rates iterated together until they agree.
+
+Rates are unknown with independent Gamma(α, β) priors. After every sweep over all trajectories they
+become their posterior means R̄ = (M+α)/(T+β) at the expected statistics M and T; with α = β = 0 that
+is an EM iteration. The exact stationary point of the marginalised energy uses
+exp(digamma(M+α))/(T+β) off the diagonal instead. Only allowed transitions exist.
+
+Anderson mixing of moments and rates together: marginal dynamics in fewer sweeps.
+
+The state of that iteration is every moment and the logarithm of every rate.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asterism.numerics._jit import inner, kernel
+from asterism.star._buffers import (
+    CONFIGURATIONS,
+    DWELL,
+    INITIAL,
+    IS_EXOGENOUS,
+    STATES,
+    TABLE,
+    make_work,
+    moments_range,
+    prepare_trajectory,
+    project_moments,
+    scale_of_moments,
+    start_moments,
+)
+from asterism.star._messages import EVIDENCE, RESIDUAL, sweep_trajectory
+from asterism.star._readings import NOTHING, Messages
+from asterism.star._solve import (
+    DEPTH,
+    add_products,
+    add_statistics,
+    begin_sweep,
+    fit,
+    make_history,
+    remember,
+    step_back,
+)
+
+LOG_OF_ZERO_RATE = -1e12
+
+# how the iteration ended
+CONVERGED = 0
+ITERATION_LIMIT = 1
+IMPOSSIBLE = 2
+NOT_FINITE = 4
+
+# entries of the summary
+TOTAL_EVIDENCE = 0
+ENERGY = 1
+GAMMA_TERMS = 2
+LARGEST_RESIDUAL = 3
+RATE_CHANGE = 4
+N_SUMMARY = 5
+
+
+@inner
+def digamma(z):
+    """d ln Γ(z)/dz for z > 0, by recurrence to z ≥ 10 and the asymptotic series."""
+    value = 0.0
+    while z < 10.0:
+        value -= 1.0 / z
+        z += 1.0
+    inverse = 1.0 / (z * z)
+    tail = inverse * (
+        1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse / 132)))
+    )
+    return value + math.log(z) - 0.5 / z - tail
+
+
+@inner
+def node_energy_and_gamma_terms(problem, rates, allowed, node, shape, rate, dwell, transitions):
+    """E = Σ (M ln R − T R_exit) at the rates in use, and the marginalised Gamma terms."""
+    size = problem.node[node, STATES]
+    rows = size * size
+    table = problem.node[node, TABLE]
+    dwell_begin = problem.node[node, DWELL]
+    energy = 0.0
+    gamma_terms = 0.0
+    constant = 0.0
+    if shape > 0.0:
+        constant = shape * math.log(rate) - math.lgamma(shape)
+    for u in range(problem.node[node, CONFIGURATIONS]):
+        for x in range(size):
+            time = dwell[dwell_begin + u * size + x]
+            for y in range(size):
+                entry = table + u * rows + x * size + y
+                if x == y:
+                    energy += time * rates[entry]
+                elif allowed[entry]:
+                    count = transitions[entry]
+                    if count > 0.0:
+                        energy += count * math.log(rates[entry])
+                    if shape > 0.0:
+                        gamma_terms += (
+                            constant
+                            + math.lgamma(count + shape)
+                            - (count + shape) * math.log(time + rate)
+                        )
+    return energy, gamma_terms
+
+
+@inner
+def update_node_rates(
+    problem, rates, table, allowed, node, shape, rate, exact_point, geometric, dwell, transitions
+):
+    """Replace a node's rates by their posterior means; returns the largest relative change."""
+    size = problem.node[node, STATES]
+    rows = size * size
+    begin = problem.node[node, TABLE]
+    dwell_begin = problem.node[node, DWELL]
+    largest = 0.0
+    for u in range(problem.node[node, CONFIGURATIONS]):
+        for x in range(size):
+            time = dwell[dwell_begin + u * size + x] + rate
+            leave = 0.0
+            for y in range(size):
+                entry = begin + u * rows + x * size + y
+                if x == y:
+                    continue
+                if not allowed[entry] or not time > 0.0:
+                    if not allowed[entry]:
+                        rates[entry] = 0.0
+                    leave += rates[entry]
+                else:
+                    count = transitions[entry] + shape
+                    value = count / time
+                    leave += value
+                    if exact_point and count > 0.0:
+                        value = math.exp(digamma(count)) / time
+                    scale = max(value, rates[entry])
+                    if scale > 0.0:
+                        largest = max(largest, abs(value - rates[entry]) / scale)
+                    rates[entry] = value
+                if geometric:
+                    table[entry] = (
+                        math.log(rates[entry]) if rates[entry] > 0.0 else LOG_OF_ZERO_RATE
+                    )
+            diagonal = begin + u * rows + x * size + x
+            rates[diagonal] = -leave
+            table[diagonal] = -leave
+    return largest
+
+
+@kernel
+def solve_marginal(
+    problem,
+    rates,
+    table,
+    initial,
+    geometric,
+    moments,
+    allowed,
+    shape,
+    rate,
+    exact_point,
+    restart,
+    min_iterations,
+    max_iterations,
+    tolerance,
+    learn_initial,
+    accelerate,
+    dwell,
+    transitions,
+    totals,
+    summary,
+):
+    """Iterate messages of all trajectories and rates; (iterations, status, node, trajectory).
+
+    Node and trajectory are those of impossible evidence, else −1. With ``learn_initial`` the
+    start probabilities become the average of the trajectories' after every sweep, with one
+    pseudo-trajectory that starts anywhere. ``accelerate`` mixes (see ``mixing``): it needs memory
+    for eight more sets of moments, and rates that stay positive.
+
+    ``rates`` and ``moments`` hold the start and receive the solution (``table`` is ``rates`` itself
+    for the star). ``dwell`` and ``transitions`` receive the expected statistics of the last sweep,
+    ``summary`` F, E and Gamma terms consistent with it.
+    """
+    n_trajectories = problem.step_start.shape[0] - 1
+    n_nodes = problem.node.shape[0] - 1
+    longest = 1
+    for d in range(n_trajectories):
+        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
+    work = make_work(problem, longest)
+    if restart:
+        for d in range(n_trajectories):
+            start_moments(problem, d, moments)
+    starts = np.zeros(initial.shape[0])
+    no_points = np.zeros(0)
+    no_states = np.zeros((0, 0), dtype=np.int32)
+    nothing = Messages(no_points, no_points, no_points, no_states, no_states)
+    with_pull = not restart
+    full_step = 1.0
+    damping = full_step
+    previous = math.inf
+    best = math.inf
+    stalled = 0
+    mixing = accelerate
+    moment_history = make_history(moments.shape[0] if accelerate else 0)
+    rate_history = make_history(rates.shape[0] if accelerate else 0)
+    if accelerate:
+        for d in range(n_trajectories):
+            first, last = moments_range(problem, d)
+            scale_of_moments(problem, geometric, d, moment_history.scale[first:last])
+    logs = np.zeros(rates.shape[0] if accelerate else 0)
+    gram = np.zeros((DEPTH, DEPTH))
+    n_differences = -1  # the first sweep that counts has no predecessor to differ from
+    may_begin_again = True
+    for iteration in range(max_iterations):
+        # the first sweep may begin from nothing and says little about the later ones
+        counts = mixing and iteration > 0
+        if counts:
+            begin_sweep(moment_history, moments)
+            logarithms(rates, rate_history.before)
+        for i in range(dwell.shape[0]):
+            dwell[i] = 0.0
+        for i in range(transitions.shape[0]):
+            transitions[i] = 0.0
+        starts[:] = 0.0
+        evidence = 0.0
+        residual = 0.0
+        for d in range(n_trajectories):
+            prepare_trajectory(problem, d, work)
+            bad_node, _ = sweep_trajectory(
+                problem,
+                rates,
+                table,
+                initial,
+                geometric,
+                with_pull,
+                damping,
+                moments,
+                d,
+                work,
+                totals,
+                NOTHING,
+                nothing,
+                no_points,
+            )
+            if bad_node >= 0:
+                return iteration + 1, IMPOSSIBLE, bad_node, d
+            for i in range(starts.shape[0]):
+                starts[i] += work.starts[i]
+            evidence += totals[d, EVIDENCE]
+            residual = max(residual, totals[d, RESIDUAL])
+            add_statistics(problem, rates, geometric, moments, d, dwell, transitions, work)
+        with_pull = True
+        energy = 0.0
+        gamma_terms = 0.0
+        change = 0.0
+        for node in range(n_nodes):
+            if problem.node[node, IS_EXOGENOUS] == 1:
+                continue
+            node_energy, node_gamma = node_energy_and_gamma_terms(
+                problem, rates, allowed, node, shape, rate, dwell, transitions
+            )
+            energy += node_energy
+            gamma_terms += node_gamma
+            if learn_initial:
+                size = problem.node[node, STATES]
+                begin = problem.node[node, INITIAL]
+                for x in range(size):
+                    value = (starts[begin + x] + 1.0 / size) / (n_trajectories + 1.0)
+                    change = max(change, abs(value - initial[begin + x]))
+                    initial[begin + x] = value
+            change = max(
+                change,
+                update_node_rates(
+                    problem,
+                    rates,
+                    table,
+                    allowed,
+                    node,
+                    shape,
+                    rate,
+                    exact_point,
+                    geometric,
+                    dwell,
+                    transitions,
+                ),
+            )
+        summary[TOTAL_EVIDENCE] = evidence
+        summary[ENERGY] = energy
+        summary[GAMMA_TERMS] = gamma_terms
+        summary[LARGEST_RESIDUAL] = residual
+        summary[RATE_CHANGE] = change
+        if not math.isfinite(evidence):
+            return iteration + 1, NOT_FINITE, -1, -1
+        # without a prior only F is free of the unit of time
+        score = evidence - energy + gamma_terms if shape > 0.0 else evidence
+        moved = abs(score - previous)
+        previous = score
+        if (
+            iteration + 1 >= min_iterations
+            and max(residual, change) <= tolerance
+            and moved <= tolerance
+        ):
+            return iteration + 1, CONVERGED, -1, -1
+        if residual < 0.95 * best:
+            best = residual
+            stalled = 0
+        else:
+            stalled += 1
+        if stalled >= 6:
+            stalled = 0
+            best = residual
+            if mixing and may_begin_again:
+                # what is remembered may mislead: forget it, once
+                may_begin_again = False
+                n_differences = -1
+                continue
+            mixing = False
+            damping = max(0.1, 0.6 * damping)
+        if counts and mixing:
+            logarithms(rates, logs)
+            if n_differences < 0:
+                remember(moment_history, moments, 0)
+                remember(rate_history, logs, 0)
+            else:
+                mix(problem, moment_history, rate_history, moments, logs, n_differences, gram)
+                set_rates(
+                    problem,
+                    logs,
+                    rate_history.image,
+                    exact_point,
+                    geometric,
+                    rates,
+                    table,
+                )
+            n_differences += 1
+    return max_iterations, ITERATION_LIMIT, -1, -1
+
+
+@kernel
+def update_all_rates(
+    problem,
+    rates,
+    table,
+    initial,
+    geometric,
+    allowed,
+    shape,
+    rate,
+    exact_point,
+    learn_initial,
+    starts,
+    n_trajectories,
+    dwell,
+    transitions,
+    summary,
+):
+    """Energy, Gamma terms and new rates of every node from summed statistics (see above)."""
+    summary[ENERGY] = 0.0
+    summary[GAMMA_TERMS] = 0.0
+    summary[RATE_CHANGE] = 0.0
+    for node in range(problem.node.shape[0] - 1):
+        if problem.node[node, IS_EXOGENOUS] == 1:
+            continue
+        energy, gamma_terms = node_energy_and_gamma_terms(
+            problem, rates, allowed, node, shape, rate, dwell, transitions
+        )
+        summary[ENERGY] += energy
+        summary[GAMMA_TERMS] += gamma_terms
+        change = update_node_rates(
+            problem,
+            rates,
+            table,
+            allowed,
+            node,
+            shape,
+            rate,
+            exact_point,
+            geometric,
+            dwell,
+            transitions,
+        )
+        if learn_initial:
+            size = problem.node[node, STATES]
+            begin = problem.node[node, INITIAL]
+            for x in range(size):
+                value = (starts[begin + x] + 1.0 / size) / (n_trajectories + 1.0)
+                change = max(change, abs(value - initial[begin + x]))
+                initial[begin + x] = value
+        summary[RATE_CHANGE] = max(summary[RATE_CHANGE], change)
+
+
+_LARGEST_STEP = 2.0  # no mixed rate is further from its image than this factor's logarithm
+
+
+@inner
+def logarithms(rates, logs):
+    """ln |rate| of every entry; zero for rates of zero, which stay as they are."""
+    for i in range(rates.shape[0]):
+        size = abs(rates[i])
+        logs[i] = math.log(size) if size > 0.0 else 0.0
+
+
+@inner
+def set_rates(problem, logs, image, exact_point, geometric, rates, table):
+    """Rates from mixed logarithms; exit rates are sums again unless they are free."""
+    for node in range(problem.node.shape[0] - 1):
+        size = problem.node[node, STATES]
+        for row in range(problem.node[node, CONFIGURATIONS] * size):
+            begin = problem.node[node, TABLE] + row * size
+            diagonal = begin + row % size
+            leave = 0.0
+            for entry in range(begin, begin + size):
+                if rates[entry] == 0.0:
+                    continue
+                step = min(max(logs[entry] - image[entry], -_LARGEST_STEP), _LARGEST_STEP)
+                size_of_rate = math.exp(image[entry] + step)
+                if entry == diagonal:
+                    rates[entry] = -size_of_rate
+                else:
+                    rates[entry] = size_of_rate
+                    leave += size_of_rate
+                    if geometric:
+                        table[entry] = image[entry] + step
+            if not exact_point:
+                rates[diagonal] = -leave
+            table[diagonal] = rates[diagonal]
+
+
+@inner(allocates=True)
+def mix(problem, moment_history, rate_history, moments, logs, n_before, gram):
+    """Put ``moments`` and ``logs``, the images of a sweep, where the differences point.
+
+    ``n_before`` differences were stored before this one. ``gram`` holds their inner products.
+    """
+    slot = n_before % DEPTH
+    remember(moment_history, moments, slot)
+    remember(rate_history, logs, slot)
+    n_kept = min(n_before + 1, DEPTH)
+    right = np.zeros(DEPTH)
+    gamma = np.zeros(DEPTH)
+    for j in range(DEPTH):
+        gram[slot, j] = 0.0
+    add_products(moment_history, slot, n_kept, gram, right)
+    add_products(rate_history, slot, n_kept, gram, right)
+    for j in range(DEPTH):
+        gram[j, slot] = gram[slot, j]
+    if fit(gram, right, n_kept, gamma):
+        step_back(moment_history, moments, n_kept, gamma)
+        step_back(rate_history, logs, n_kept, gamma)
+        for d in range(problem.step_start.shape[0] - 1):
+            project_moments(problem, d, moments)

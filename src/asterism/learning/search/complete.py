@@ -1,0 +1,381 @@
+"""Structure from fully known paths: the exact Bayesian score (Nodelman et al. 2003), no inference.
+
+The score decomposes over families, so every node is learned on its own: all its families are
+scored in one pass over the jumps (``_complete_score.py``), in blocks that keep the tables small.
+Nodes run on threads; each is computed alone, so results do not depend on their number. With very
+many families ("screened") only the parents that score best alone are combined.
+
+What must hold beforehand is checked here too: every node has two states or more, no jump is one of
+those not allowed, and two nodes that may influence each other do not jump at one recorded
+time, unless the rows are in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError, ModelError
+from asterism.learning.search.found import FamilyTable, SearchResult
+from asterism.learning.search.score import allowed_off_diagonal, posterior_mean_rates
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.structure_prior import StructurePrior, enumerate_families
+from asterism.learning.tasks import Progress, Silent
+from asterism.model.network import Network
+from asterism.model.priors import GammaPrior
+from asterism.numerics.resources import map_chunks, require_memory
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+#: "auto" scores every family up to this many in all, and screens beyond
+EXHAUSTIVE_LIMIT = 5_000_000
+#: tables of one block of families, so that they stay in the processor's cache
+BLOCK_BYTES = 1 << 20
+#: with more families than this in all, hopeless ones are not kept …
+KEEP_ALL = 2_000_000
+#: … that is, those this many nats below the best: together less than 1e-10 in probability
+HOPELESS = 40.0
+
+
+@dataclass(frozen=True)
+class CompleteScorer:
+    """Scores families of any node on given paths."""
+
+    paths: Trajectories
+    n_states: IntArray
+    allowed: Mapping[str, NDArray[np.bool_]]
+    prior: GammaPrior
+    """With its rate resolved."""
+    log_gamma: FloatArray
+    """ln Γ(m + α) of every count m that can occur."""
+
+    @classmethod
+    def prepare(
+        cls,
+        paths: Trajectories,
+        prior: GammaPrior,
+        allowed: Mapping[str, NDArray[np.bool_]] | None = None,
+    ) -> CompleteScorer:
+        """``prior`` must have a number for its rate."""
+        from scipy.special import gammaln
+
+        sizes = [len(paths.states[n]) for n in paths.nodes]
+        jumps = np.bincount(paths.jump_node, minlength=len(sizes))
+        masks = {n: (allowed or {}).get(n) for n in paths.nodes}
+        return cls(
+            paths=paths,
+            n_states=np.array(sizes, dtype=np.int64),
+            allowed={n: allowed_off_diagonal(s, masks[n]) for n, s in zip(paths.nodes, sizes)},
+            prior=prior,
+            log_gamma=gammaln(np.arange(int(jumps.max(initial=0)) + 1) + prior.shape),
+        )
+
+    def scores(self, child: int, families: IntArray) -> FloatArray:
+        """(n_families,) ln P(paths of the child | paths of the parents), rates integrated out."""
+        from asterism.learning.search._complete_score import complete_scores
+
+        paths = self.paths
+        size = int(self.n_states[child])
+        widest = size * int(self.n_states.max()) ** families.shape[1]
+        per_family = 8 * (widest * (1 + size) + 5 * families.shape[1])
+        require_memory(per_family, "The table of one family", "fewer parents (max_parents)")
+        block = max(64, BLOCK_BYTES // per_family)
+        pieces = [
+            complete_scores(
+                child,
+                families[begin : begin + block],
+                self.allowed[paths.nodes[child]],
+                self.prior.shape,
+                self.prior.rate_value,
+                self.log_gamma,
+                self.n_states,
+                paths.start,
+                paths.end,
+                paths.initial,
+                paths.jump_offset,
+                paths.jump_time,
+                paths.jump_node,
+                paths.jump_state,
+            )
+            for begin in range(0, len(families), block)
+        ]
+        return np.concatenate(pieces)
+
+
+def learn_from_trajectories(
+    settings: StructureSettings, paths: Trajectories, progress: Progress | None = None
+) -> SearchResult:
+    """Score the families of every node and choose the best."""
+    progress = progress or Silent()
+    if settings.states is not None:
+        paths = _with_states(paths, settings.states)
+    constraints = settings.structure_prior(paths.nodes)
+    initial = _initial(paths, settings.initial)
+    allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
+    prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
+    scorer = CompleteScorer.prepare(paths, prior, allowed)
+    n_families = sum(constraints.n_families(n) for n in constraints.children)
+    screened = settings.search == "screened" or (
+        settings.search == "auto" and n_families > EXHAUSTIVE_LIMIT
+    )
+    if not screened:
+        require_memory(
+            8.0 * n_families * (2 + int(constraints.max_parents.max(initial=0))),
+            f"Scoring all {n_families:,} families",
+            'search="screened", or a smaller max_parents,',
+        )
+    tables = _score_all(scorer, constraints, settings, screened, progress)
+    graph = [table.best(paths.nodes) for table in tables]
+    total = float(sum(table.scores.max() for table in tables))
+    n_scored = sum(len(table.scores) for table in tables) if screened else n_families
+    how = "every family" if not screened else "every family of the screened candidate parents"
+    return SearchResult(
+        nodes=paths.nodes,
+        states=dict(paths.states),
+        families=tables,
+        graph=graph,
+        network=_network(paths, constraints, graph, scorer, initial),
+        emission={},
+        prior_rate=prior.rate_value,
+        converged=True,
+        stop_reason=f"The data are complete: {how} was scored exactly, without iteration.",
+        history=[{"sweep": 1, "score": total, "n_families": n_scored}],
+        n_sweeps=1,
+    )
+
+
+def score_complete_graph(
+    settings: StructureSettings, parents: Mapping[str, Sequence[str]], paths: Trajectories
+) -> float:
+    """ln P(graph) + ln P(paths | graph, starts), rates integrated out; nodes not named have none.
+
+    The structure prior counts up to a constant, as everywhere. Limits on parents and forbidden or
+    required edges restrict a search, not the question how well a given graph does.
+    """
+    if settings.states is not None:
+        paths = _with_states(paths, settings.states)
+    number = {name: n for n, name in enumerate(paths.nodes)}
+    unknown = [n for n in parents if n not in number]
+    if unknown:
+        raise DataError(
+            f"The graph has the node {unknown[0]!r}, which has no path; there are paths of "
+            f"{', '.join(paths.nodes[:8])}."
+        )
+    constraints = settings.structure_prior(paths.nodes)
+    allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
+    prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
+    scorer = CompleteScorer.prepare(paths, prior, allowed)
+    total = 0.0
+    for child, name in enumerate(paths.nodes):
+        above = sorted(number[p] for p in parents.get(name, ()))
+        if child in constraints.exogenous:
+            if above:
+                raise ModelError(f"Node {name!r} is exogenous and so has no parents.")
+            continue
+        family = np.array([above or [-1]], dtype=np.int64)
+        score = scorer.scores(child, family) + constraints.log_prior(child, family)
+        total += float(score[0])
+    return total
+
+
+def automatic_rate(paths: Trajectories, constraints: StructurePrior, shape: float) -> float:
+    """β = α ΣT/ΣM, pooled over the nodes to be learned, each taken alone."""
+    children = constraints.children
+    time = float(paths.durations.sum()) * len(children)
+    jumps = int(np.isin(paths.jump_node, children).sum())
+    if not time > 0.0:
+        raise DataError(
+            "the trajectories have no duration, so nothing can be learned from them; give end="
+        )
+    return shape * time / max(jumps, 1)
+
+
+def _score_all(
+    scorer: CompleteScorer,
+    constraints: StructurePrior,
+    settings: StructureSettings,
+    screened: bool,
+    progress: Progress,
+) -> list[FamilyTable]:
+    lock = Lock()
+    n_nodes = constraints.n_nodes
+    n_all = sum(constraints.n_families(n) for n in constraints.children)
+    prune = n_all > KEEP_ALL and not screened
+
+    def one_node(child: int, _: int) -> FamilyTable:
+        if child in constraints.exogenous:
+            return FamilyTable(np.full((1, 1), -1, dtype=np.int64), np.zeros(1))
+        among = _screen(scorer, constraints, child, settings.n_candidates) if screened else None
+        families = constraints.families(child, among)
+        scores = scorer.scores(child, families) + constraints.log_prior(child, families)
+        table = FamilyTable(families, scores)
+        with lock:
+            progress.advance()
+        return table.likely(HOPELESS) if prune else table
+
+    progress.start(len(constraints.children), "scoring families")
+    tables = map_chunks(one_node, [(n, n + 1) for n in range(n_nodes)], settings.n_jobs)
+    progress.finish()
+    return tables
+
+
+def _screen(
+    scorer: CompleteScorer, constraints: StructurePrior, child: int, n_candidates: int
+) -> IntArray:
+    """The candidates that score best as one more parent beside the required ones."""
+    required = constraints.required.get(child, ())
+    candidates = constraints.candidates(child)
+    n_candidates = max(n_candidates, int(constraints.min_parents[child]))
+    if len(candidates) - len(required) <= n_candidates:
+        return candidates
+    single = enumerate_families(candidates, len(required) + 1, required)[1:]
+    scores = scorer.scores(child, single) + constraints.log_prior(child, single)
+    best = np.argsort(-scores, kind="stable")[:n_candidates]
+    return np.unique(single[best])
+
+
+def _network(
+    paths: Trajectories,
+    constraints: StructurePrior,
+    graph: list[tuple[int, ...]],
+    scorer: CompleteScorer,
+    initial: dict[str, Any] | None,
+) -> Network:
+    """The chosen graph with posterior means (M+α)/(T+β) as rates."""
+    parents = {n: [paths.nodes[p] for p in above] for n, above in zip(paths.nodes, graph)}
+    counted = paths.statistics(parents)
+    shape, rate = scorer.prior.shape, scorer.prior.rate_value
+    rates: dict[str, FloatArray | None] = {
+        n: posterior_mean_rates(
+            counted.transitions[n], counted.dwell_times[n], shape, rate, scorer.allowed[n]
+        )
+        for n in paths.nodes
+    }
+    for exogenous in constraints.exogenous:
+        rates[paths.nodes[exogenous]] = None
+    return Network(parents, rates, paths.states, initial)
+
+
+def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:
+    """Starting probabilities: as given, uniform, or counted with one imagined start, spread out."""
+    if initial is None or isinstance(initial, Mapping):
+        return None if initial is None else dict(initial)
+    if initial == "uniform":
+        return None
+    if initial != "learn":
+        raise ModelError(
+            f"initial is {initial!r}; valid are 'learn', 'uniform' or {{node: probabilities}}."
+        )
+    result: dict[str, Any] = {}
+    for n, name in enumerate(paths.nodes):
+        size = len(paths.states[name])
+        counts = np.bincount(paths.initial[:, n], minlength=size)
+        result[name] = (counts + 1.0 / size) / (counts.sum() + 1.0)
+    return result
+
+
+def _with_states(paths: Trajectories, states: Mapping[str, Any]) -> Trajectories:
+    """The paths with the states named by the user, who may know more than were visited."""
+    unknown = [n for n in states if n not in paths.nodes]
+    if unknown:
+        raise DataError(
+            f"states= names {unknown[0]!r}, which has no path; complete paths know of no hidden "
+            f"nodes, and have {', '.join(paths.nodes[:8])}"
+        )
+    return paths.reordered(paths.nodes, {**paths.states, **states})
+
+
+def check_paths(
+    paths: Trajectories,
+    constraints: StructurePrior,
+    allowed_transitions: Mapping[str, Any] | None,
+    ties: str,
+) -> dict[str, NDArray[np.bool_]]:
+    """Raise for the first contradiction; returns the allowed transitions of the nodes named."""
+    for node in paths.nodes:
+        if len(paths.states[node]) < 2:
+            raise DataError(
+                f"node {node!r} never leaves the state {paths.states[node][0]!r}, so nothing can "
+                "be learned about it; leave it out, or name its other states with states="
+            )
+    allowed = _allowed(paths, constraints, allowed_transitions)
+    _check_jumps(paths, allowed)
+    if ties == "error":
+        _check_ties(paths, constraints)
+    return allowed
+
+
+def _allowed(
+    paths: Trajectories, constraints: StructurePrior, given: Mapping[str, Any] | None
+) -> dict[str, NDArray[np.bool_]]:
+    result = {}
+    for name, mask in (given or {}).items():
+        node = str(name)
+        if node not in paths.nodes:
+            raise ModelError(
+                f"allowed_transitions names {node!r}, which is not a node; the nodes are "
+                f"{', '.join(paths.nodes[:8])}."
+            )
+        if paths.nodes.index(node) in constraints.exogenous:
+            raise ModelError(f"allowed_transitions names {node!r}, which is exogenous.")
+        result[node] = allowed_off_diagonal(len(paths.states[node]), mask)
+    return result
+
+
+def _before(paths: Trajectories) -> NDArray[np.int64]:
+    """(J,) the state that every jump leaves."""
+    n_nodes = len(paths.nodes)
+    d = np.repeat(np.arange(paths.n_trajectories), np.diff(paths.jump_offset))
+    key = d * n_nodes + paths.jump_node
+    order = np.argsort(key, kind="stable")
+    previous = np.empty(len(key), dtype=np.int64)
+    first = np.concatenate([[True], np.diff(key[order]) != 0])[: len(key)]
+    entered = paths.jump_state[order]
+    previous[order] = np.where(
+        first, paths.initial[d, paths.jump_node][order], np.concatenate([[0], entered])[:-1]
+    )
+    return previous
+
+
+def _check_jumps(paths: Trajectories, allowed: Mapping[str, NDArray[np.bool_]]) -> None:
+    before = _before(paths) if allowed else np.empty(0, dtype=np.int64)
+    for node, mask in allowed.items():
+        mine = np.flatnonzero(paths.jump_node == paths.nodes.index(node))
+        bad = mine[~mask[before[mine], paths.jump_state[mine]]]
+        if len(bad):
+            k = int(bad[0])
+            labels = paths.states[node]
+            raise DataError(
+                f"trajectory {_trajectory(paths, k)!r}, time {paths.jump_time[k]:g}: node {node!r} "
+                f"jumps from {labels[before[k]]!r} to {labels[paths.jump_state[k]]!r}, which "
+                "allowed_transitions exclude"
+            )
+
+
+def _check_ties(paths: Trajectories, constraints: StructurePrior) -> None:
+    d = np.repeat(np.arange(paths.n_trajectories), np.diff(paths.jump_offset))
+    tied = np.flatnonzero((np.diff(d) == 0) & (np.diff(paths.jump_time) == 0))
+    for k in tied:
+        together = np.flatnonzero((d == d[k]) & (paths.jump_time == paths.jump_time[k]))
+        nodes = [int(n) for n in paths.jump_node[together]]
+        for one in nodes:
+            for other in nodes:
+                if one == other or not constraints.may_have(one, other):
+                    continue
+                raise DataError(
+                    f"trajectory {_trajectory(paths, int(k))!r}: {paths.nodes[other]!r} and "
+                    f"{paths.nodes[one]!r} both jump at time {paths.jump_time[k]:g}, and which "
+                    "came first matters; change one time, or pass ties='order' if the rows are "
+                    "in order"
+                )
+
+
+def _trajectory(paths: Trajectories, jump: int) -> object:
+    return paths.labels[int(np.searchsorted(paths.jump_offset, jump, side="right")) - 1]

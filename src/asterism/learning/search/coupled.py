@@ -1,0 +1,239 @@
+"""One coupled solve of a large graph, its trajectories shared among threads.
+
+The same iteration as ``solve_marginal`` in ``_marginal.py``, with the loop over sweeps here: each
+sweep runs in threads over a fixed partition of the trajectories, and statistics are summed in the
+order of the partition, so that the result does not depend on the number of threads.
+
+Fewer iterations of messages and rates: extrapolates each node's rates from two steps.
+
+Near the solution the logarithms of a node's rates approach it geometrically. Two steps in a row
+tell by which factor, and hence how far there is to go (Aitken's idea, for the vector of a node's
+rates). Every third iteration starts from there; a plain step that follows corrects what the guess
+got wrong, so that the solution is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.learning.search import _marginal as marginal
+from asterism.numerics.resources import chunks, map_chunks
+from asterism.star._buffers import CONFIGURATIONS, STATES, TABLE, Problem
+from asterism.star._messages import EVIDENCE, RESIDUAL
+from asterism.star._solve import BAD_NODE, IMPOSSIBLE, STATUS
+from asterism.star.batch import Counts, make_counts, make_progress, sum_in_order, sweep
+from asterism.star.problem import Parameters
+
+_CHUNKS = 16
+_QUIET = 3e-7  # change of the score, per measurement, that no longer matters
+_LEAST_DAMPING = 0.1
+_FAR = 0.01  # change per iteration that is far from a solution
+_PATIENCE = 40  # iterations far from it, and without coming closer, that end it
+_RESTLESS = 0.02  # change of the logarithm of a rate that matters
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """What the iteration changes: the start going in, the solution coming out."""
+
+    rates: FloatArray
+    table: FloatArray
+    """``rates`` itself for the star."""
+    initial: FloatArray
+    moments: FloatArray
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the iteration ended, with the last sweep's statistics."""
+
+    dwell: FloatArray
+    transitions: FloatArray
+    summary: FloatArray
+    n_iterations: int
+    status: int
+    bad: NDArray[np.int64]
+    """Node and trajectory of impossible evidence."""
+    restless: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Nodes whose rates went on changing, if the iteration did not converge."""
+
+
+def solve_in_threads(
+    problem: Problem,
+    unknowns: Unknowns,
+    allowed: NDArray[np.bool_],
+    *,
+    geometric: bool,
+    shape: float,
+    rate: float,
+    exact_point: bool,
+    learn_initial: bool,
+    restart: bool,
+    min_iterations: int,
+    max_iterations: int,
+    tolerance: float,
+    n_jobs: int,
+) -> Ending:
+    """Iterate to self-consistency; arguments as in ``solve_marginal``."""
+    n_trajectories = len(problem.step_start) - 1
+    pieces = chunks(n_trajectories, _CHUNKS)
+    progress = make_progress(n_trajectories, 1)
+    totals = progress.totals
+    summary = np.zeros(marginal.N_SUMMARY)
+    bad = np.full(2, -1, dtype=np.int64)
+    damping, best, stalled, previous = 1.0, np.inf, 0, np.inf
+    n_quiet = 0
+    # what much data say may move by more; the score itself depends on the unit of time
+    scale = max(1.0, float(len(problem.mark)))
+    dwell = transitions = np.zeros(0)
+
+    def sweep_and_count(first: int, last: int) -> Counts:
+        counts = make_counts(problem)
+        sweep(
+            problem,
+            Parameters(unknowns.rates, unknowns.table, unknowns.initial, geometric),
+            unknowns.moments,
+            first,
+            last,
+            progress,
+            restart=restart and iteration == 1,
+            damping=damping,
+            counts=counts,
+        )
+        return counts
+
+    extrapolation = Extrapolation(problem, unknowns.rates)
+    # with the exact stationary point exit rates are not sums of rates
+    extrapolating = not exact_point
+    extrapolated = False
+    closest, n_farther = np.inf, 0
+    rates_when_closest = unknowns.rates.copy()
+    status = marginal.ITERATION_LIMIT
+    iteration = 0
+    while iteration < max_iterations:
+        iteration += 1
+        parts = map_chunks(sweep_and_count, pieces, n_jobs)
+        impossible = np.flatnonzero(progress.integers[:, STATUS] == IMPOSSIBLE)
+        if len(impossible):
+            bad[:] = progress.integers[impossible[0], BAD_NODE], impossible[0]
+            status = marginal.IMPOSSIBLE
+            break
+        dwell, transitions, starts = (sum_in_order([p[i] for p in parts]) for i in range(3))
+        marginal.update_all_rates(
+            problem,
+            unknowns.rates,
+            unknowns.table,
+            unknowns.initial,
+            geometric,
+            allowed,
+            shape,
+            rate,
+            exact_point,
+            learn_initial,
+            starts,
+            n_trajectories,
+            dwell,
+            transitions,
+            summary,
+        )
+        evidence = float(totals[:, EVIDENCE].sum())
+        residual = float(totals[:, RESIDUAL].max())
+        summary[marginal.TOTAL_EVIDENCE] = evidence
+        summary[marginal.LARGEST_RESIDUAL] = residual
+        if not np.isfinite(evidence):
+            status = marginal.NOT_FINITE
+            break
+        score = evidence - summary[marginal.ENERGY] + summary[marginal.GAMMA_TERMS]
+        moved = abs(score - previous)
+        previous = score
+        change = max(residual, float(summary[marginal.RATE_CHANGE]))
+        n_quiet = n_quiet + 1 if moved <= _QUIET * scale else 0
+        if iteration >= min_iterations and (
+            (change <= tolerance and moved <= tolerance * scale)
+            # one node of thousands may go on for long without any effect on the rest
+            or (n_quiet >= 3 and tolerance > _QUIET)
+        ):
+            status = marginal.CONVERGED
+            break
+        if change < closest:
+            closest, n_farther = change, 0
+            rates_when_closest[:] = unknowns.rates
+        elif change > _FAR:
+            n_farther += 1
+            if n_farther > _PATIENCE:
+                break
+        # an extrapolation may raise the residual of the iteration after it
+        if residual < 0.95 * best:
+            best, stalled = residual, 0
+        elif not extrapolated:
+            stalled += 1 if residual < 2.0 * best else 2
+        if stalled >= 6:
+            if damping > _LEAST_DAMPING:
+                n_farther = 0
+            damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
+        extrapolated = extrapolating and extrapolation.improve(unknowns.rates, unknowns.table)
+    restless = np.zeros(0, dtype=np.int64)
+    if status == marginal.ITERATION_LIMIT:
+        restless = _restless_nodes(problem, rates_when_closest, unknowns.rates)
+    return Ending(dwell, transitions, summary, iteration, status, bad, restless)
+
+
+def _restless_nodes(problem: Problem, before: FloatArray, now: FloatArray) -> IntArray:
+    """Nodes whose rates moved most, if they moved by an amount that matters at all."""
+    is_rate = (before > 0.0) & (now > 0.0)
+    moved = np.zeros(len(now))
+    moved[is_rate] = np.abs(np.log(now[is_rate] / before[is_rate]))
+    per_node = np.maximum.reduceat(moved, problem.node[:-1, TABLE])
+    return np.flatnonzero(per_node >= max(_RESTLESS, 0.3 * float(per_node.max(initial=0.0))))
+
+
+_PERIOD = 3
+_FARTHEST = 8.0  # times the last step
+_LARGEST_STEP = 1.0  # of a logarithm
+
+
+class Extrapolation:
+    """The last two images of the rates, and where every rate stands in the flat table."""
+
+    def __init__(self, problem: Problem, rates: FloatArray) -> None:
+        node = problem.node
+        sizes, n_configurations = node[:-1, STATES], node[:-1, CONFIGURATIONS]
+        n_entries = n_configurations * sizes**2
+        self._node: IntArray = np.repeat(np.arange(len(sizes)), n_entries)
+        place = np.arange(len(rates)) - node[self._node, TABLE]
+        size = sizes[self._node]
+        row, column = place // size, place % size
+        self._is_diagonal: NDArray[np.bool_] = row % size == column
+        self._diagonal: IntArray = np.arange(len(rates)) - column + row % size
+        self._logs: list[FloatArray] = [self._logarithms(rates)]
+
+    def _logarithms(self, rates: FloatArray) -> FloatArray:
+        return np.log(np.where(rates > 0.0, rates, 1.0))
+
+    def improve(self, rates: FloatArray, table: FloatArray) -> bool:
+        """Called after every update of ``rates``; whether it changed them, every third time."""
+        self._logs.append(self._logarithms(rates))
+        if len(self._logs) <= _PERIOD:
+            return False
+        before, last, now = self._logs[-3:]
+        step, last_step = now - last, last - before
+        change = step - last_step
+        n_nodes = int(self._node[-1]) + 1
+        along = np.bincount(self._node, weights=change * step, minlength=n_nodes)
+        squared = np.bincount(self._node, weights=change * change, minlength=n_nodes)
+        ahead = np.divide(-along, squared, out=np.zeros(n_nodes), where=squared > 0.0)
+        ahead = np.clip(ahead, 0.0, _FARTHEST)[self._node]
+        logs = now + np.clip(ahead * step, -_LARGEST_STEP, _LARGEST_STEP)
+        is_rate = (rates > 0.0) & ~self._is_diagonal
+        rates[is_rate] = np.exp(logs[is_rate])
+        leave = np.bincount(self._diagonal[is_rate], weights=rates[is_rate], minlength=len(rates))
+        rates[self._is_diagonal] = -leave[self._is_diagonal]
+        if table is not rates:
+            table[is_rate] = logs[is_rate]
+            table[self._is_diagonal] = rates[self._is_diagonal]
+        self._logs = [self._logarithms(rates)]
+        return True

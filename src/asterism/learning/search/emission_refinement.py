@@ -1,0 +1,106 @@
+"""Fits emissions once more, on the graph that a search has found.
+
+Emissions are first fitted to lone nodes, before anything is known about the graph. Neighbours tell
+more about the state in which a value was measured: with the graph held fixed, M-steps of the
+emissions and solves of the whole network alternate until the emissions stay. Each M-step raises the
+expected log-likelihood of the measurements, and nothing else in the score depends on emissions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from asterism.data.observations import Observations
+from asterism.evidence.arrays import FloatArray
+from asterism.evidence.build import split_emissions
+from asterism.learning.em.emission_fit import (
+    LearnedNode,
+    distance,
+    learned_nodes,
+    started_emissions,
+    write_log_likelihoods,
+)
+from asterism.learning.search.score import GraphSolution, Scorer
+from asterism.star.batch import Batch
+from asterism.star.point_values import point_marginals, set_log_likelihoods
+from asterism.star.problem import Parameters
+
+if TYPE_CHECKING:
+    from asterism.learning.search.task import SearchTask
+
+#: the largest change, in scales of a measurement, that ends the alternation
+_TOLERANCE = 1e-3
+_MAX_STEPS = 300
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Emissions fitted on a graph."""
+
+    task: SearchTask
+    """With these emissions."""
+    solution: GraphSolution
+    """Of the graph, with these emissions."""
+    settled: bool
+
+
+def refine_emissions(
+    task: SearchTask, solution: GraphSolution, observations: Observations
+) -> Refinement | None:
+    """Fit emissions on the graph of ``solution``; None if there is nothing to learn.
+
+    The scorer's likelihoods change in place.
+    """
+    network = task.lone.template.network
+    single, joint = split_emissions(task.lone.emission, observations)
+    emissions = started_emissions(network, observations, single)
+    nodes = learned_nodes(network, observations, emissions, task.lone.evidence)
+    if not nodes:
+        return None
+    settled = False
+    scorer = task.scorer
+    task.progress.start(_MAX_STEPS, "fitting emissions on the graph")
+    for _ in range(_MAX_STEPS):
+        weights = _weights(scorer, solution, task.settings.n_jobs)
+        fitted = {
+            n.node: emissions[n.node].m_step(n.values, weights[n.place], n.states) for n in nodes
+        }
+        moved = max(distance(emissions[n.node], fitted[n.node], n) for n in nodes)
+        emissions |= fitted
+        scorer = _with_emissions(scorer, nodes, emissions)
+        solution = scorer.solve(
+            solution.parents, solution, task.settings.n_jobs if task.screened else None
+        )
+        task.progress.advance()
+        settled = moved < _TOLERANCE
+        if settled:
+            break
+    task.progress.finish()
+    lone = replace(task.lone, emission={**emissions, **joint}, evidence=scorer.evidence)
+    return Refinement(replace(task, lone=lone, scorer=scorer), solution, settled)
+
+
+def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray:
+    """Probability of each state at every measurement, flat as in the evidence."""
+    base = scorer.base
+    problem = scorer.problem_of(solution.parents)
+    if len(problem.marginals) == len(solution.marginals):
+        problem.marginals[:] = solution.marginals
+    solved = Batch(
+        scorer.evidence, base.layout, base.grid, base.graph, problem, solution.moments.copy()
+    )
+    parameters = Parameters(
+        solution.rates, scorer.table_of(solution), solution.initial, scorer.geometric
+    )
+    return point_marginals(solved, parameters, n_jobs)
+
+
+def _with_emissions(
+    scorer: Scorer, nodes: tuple[LearnedNode, ...], emissions: dict[str, Any]
+) -> Scorer:
+    """The scorer with other likelihoods of the same measurements."""
+    present = scorer.evidence.points.log_likelihood
+    flat = write_log_likelihoods(nodes, tuple(emissions[n.node] for n in nodes), present)
+    set_log_likelihoods(scorer.base, flat)
+    return replace(scorer, evidence=scorer.base.evidence)

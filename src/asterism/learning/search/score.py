@@ -1,0 +1,357 @@
+"""The score of a graph from incomplete data: marginal dynamics, then the rates integrated out.
+
+ln score = ln P(G) + (F − E) + Gamma terms, with F the variational evidence at the self-consistent
+posterior rates, E the expected log density of the paths at the same rates, and the Gamma terms of
+the expected statistics (``docs/derivations.md``). F − E holds the entropy, the data and the initial
+terms together, each once. All graphs of one comparison share one time grid, so that most of its
+error cancels between them.
+
+Owns the part of a score that comes from integrating the rates out.
+
+With independent Gamma(shape α, rate β) priors, a rate q that explains M transitions in time T
+contributes ∫ Gamma(q; α, β) q^M e^(−qT) dq = β^α Γ(M+α) / (Γ(α) (T+β)^(M+α)). M and T may be
+counts, or expectations under a posterior, which need not be whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asterism.errors import AsterismError, ModelError
+from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.learning.search import _marginal as marginal
+from asterism.learning.search.coupled import Ending, Unknowns, solve_in_threads
+from asterism.model.compiled import CompiledGraph, compile_graph
+from asterism.star._buffers import DWELL, TABLE, Problem
+from asterism.star._messages import N_TOTALS
+from asterism.star.batch import Batch, ImpossibleEvidence, make_batch
+from asterism.star.problem import edge_array, geometric_table, lay_out_evidence, node_array
+
+BoolArray = NDArray[np.bool_]
+Parents = tuple[tuple[int, ...], ...]
+"""Per node its parents, as numbers."""
+
+_FIRST_RATE_SPREAD = 0.05
+_MIN_ITERATIONS = 4
+_LARGE_TOLERANCE = 1e-3
+_PRECISE_TOLERANCE = 1e-5
+_MIXING_BYTES = 32 << 20  # moments up to which the iteration is accelerated
+
+
+@dataclass(frozen=True)
+class GraphSolution:
+    """The self-consistent solution of one graph."""
+
+    parents: Parents
+    score: float
+    """Without the structure prior."""
+    log_evidence: float
+    rates: FloatArray
+    moments: FloatArray
+    marginals: FloatArray
+    """At linked evidence (see ``star/_buffers.py``)."""
+    dwell: FloatArray
+    transitions: FloatArray
+    initial: FloatArray
+    n_iterations: int
+    converged: bool
+    restless: tuple[int, ...] = ()
+    """Nodes whose rates kept changing where a large solve did not converge."""
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores graphs over the same nodes, data, prior and time grid."""
+
+    evidence: Evidence
+    n_states: tuple[int, ...]
+    allowed: tuple[BoolArray, ...]
+    """Per node (S, S): which transitions may happen."""
+    shape: float
+    rate: float
+    """Gamma prior of every allowed rate; both zero for maximum likelihood."""
+    geometric: bool
+    digamma: bool
+    initial: FloatArray
+    learn_initial: bool
+    base: Batch
+    """Evidence on the grid, for the graph without edges."""
+    lone_rates: tuple[FloatArray, ...]
+    """Per node (S, S): where the rates of a new family start."""
+    tolerance: float
+    max_iterations: int
+
+    def solve(
+        self,
+        parents: Parents,
+        warm: GraphSolution | None = None,
+        n_jobs: int | None = None,
+        precise: bool = False,
+    ) -> GraphSolution:
+        """Solve a graph, starting from the solution of a similar one if given.
+
+        With ``n_jobs`` the trajectories are shared among threads (large networks; a looser
+        tolerance unless ``precise``); otherwise one kernel does it all, and threads may solve
+        graphs side by side.
+        """
+        graph = compile_graph(list(self.n_states), [list(p) for p in parents])
+        problem = self._problem(graph)
+        rates, allowed = self._start_rates(parents, graph, warm)
+        restart = warm is None
+        moments = np.empty_like(self.base.moments) if warm is None else warm.moments.copy()
+        if warm is not None and len(problem.marginals) == len(warm.marginals):
+            problem.marginals[:] = warm.marginals
+        table = geometric_table(rates, graph) if self.geometric else rates
+        initial = (self.initial if warm is None else warm.initial).copy()
+        unknowns = Unknowns(rates, table, initial, moments)
+        solve = self._solve_in_one
+        if n_jobs is not None:
+            solve = partial(self._solve_large, n_jobs, precise)
+        end = solve(problem, unknowns, allowed, restart)
+        self._require_success(end)
+        evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
+        energy = float(end.summary[marginal.ENERGY])
+        return GraphSolution(
+            parents=parents,
+            score=evidence - energy + float(end.summary[marginal.GAMMA_TERMS]),
+            log_evidence=evidence,
+            rates=rates,
+            moments=moments,
+            marginals=problem.marginals,
+            dwell=end.dwell,
+            transitions=end.transitions,
+            initial=initial,
+            n_iterations=end.n_iterations,
+            converged=end.status == marginal.CONVERGED,
+            restless=tuple(int(n) for n in end.restless),
+        )
+
+    def _solve_in_one(
+        self, problem: Problem, unknowns: Unknowns, allowed: BoolArray, restart: bool
+    ) -> Ending:
+        dwell = np.zeros(int(problem.node[-1, DWELL]))
+        transitions = np.zeros(int(problem.node[-1, TABLE]))
+        totals = np.zeros((self.evidence.n_trajectories, N_TOTALS))
+        summary = np.zeros(marginal.N_SUMMARY)
+        iterations, status, node, trajectory = marginal.solve_marginal(
+            problem,
+            unknowns.rates,
+            unknowns.table,
+            unknowns.initial,
+            self.geometric,
+            unknowns.moments,
+            allowed,
+            self.shape,
+            self.rate,
+            self.digamma,
+            restart,
+            _MIN_ITERATIONS,
+            self.max_iterations,
+            self.tolerance,
+            self.learn_initial,
+            self._accelerate,
+            dwell,
+            transitions,
+            totals,
+            summary,
+        )
+        bad = np.array([node, trajectory])
+        return Ending(dwell, transitions, summary, int(iterations), int(status), bad)
+
+    def _solve_large(
+        self,
+        n_jobs: int,
+        precise: bool,
+        problem: Problem,
+        unknowns: Unknowns,
+        allowed: BoolArray,
+        restart: bool,
+    ) -> Ending:
+        return solve_in_threads(
+            problem,
+            unknowns,
+            allowed,
+            geometric=self.geometric,
+            shape=self.shape,
+            rate=self.rate,
+            exact_point=self.digamma,
+            learn_initial=self.learn_initial,
+            restart=restart,
+            min_iterations=_MIN_ITERATIONS,
+            max_iterations=self.max_iterations,
+            tolerance=max(self.tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE),
+            n_jobs=n_jobs,
+        )
+
+    def _require_success(self, end: Ending) -> None:
+        """Raise where the data are impossible or numbers left their range."""
+        if end.status == marginal.IMPOSSIBLE:
+            node, trajectory = int(end.bad[0]), int(end.bad[1])
+            labels = self.evidence.labels
+            raise ImpossibleEvidence(
+                trajectory,
+                labels[trajectory] if labels else trajectory,
+                node,
+                float(self.evidence.start[trajectory]),
+            )
+        if end.status == marginal.NOT_FINITE:
+            raise AsterismError(
+                "The iteration left the range of finite numbers; the likelihoods are too extreme. "
+                "Check the emission's scale and the prior's rate."
+            )
+
+    def problem_of(self, parents: Parents) -> Problem:
+        """The evidence laid out for one graph."""
+        return self._problem(compile_graph(list(self.n_states), [list(p) for p in parents]))
+
+    def table_of(self, solution: GraphSolution) -> FloatArray:
+        """What the method averages over parents, for a solved graph."""
+        if not self.geometric:
+            return solution.rates
+        graph = compile_graph(list(self.n_states), [list(p) for p in solution.parents])
+        return geometric_table(solution.rates, graph)
+
+    @property
+    def _accelerate(self) -> bool:
+        """Whether to mix: not where that needs much memory, nor for rates that may reach zero."""
+        few = self.base.moments.nbytes <= _MIXING_BYTES
+        return few and self.shape > 0.0 and not self.learn_initial
+
+    def _problem(self, graph: CompiledGraph) -> Problem:
+        """The evidence with another graph; rebuilt where exactly timed jumps link families."""
+        if len(self.base.problem.link) > 1:
+            layout = lay_out_evidence(self.evidence, graph, self.base.layout.breakpoints)
+            return layout.on_grid(self.base.grid)
+        return self.base.problem._replace(
+            node=node_array(graph, self.evidence.exogenous), edge=edge_array(graph)
+        )
+
+    def _start_rates(
+        self, parents: Parents, graph: CompiledGraph, warm: GraphSolution | None
+    ) -> tuple[FloatArray, BoolArray]:
+        """Rates of unchanged families from ``warm``; new ones start near the lone node's.
+
+        The configurations of a new family start a little apart: from equal rates the first sweep
+        changes nothing and would look converged.
+        """
+        rates = np.empty(int(graph.table_start[-1]))
+        allowed = np.empty(len(rates), dtype=np.bool_)
+        warm_start = 0
+        for n, family in enumerate(parents):
+            size = self.n_states[n]
+            n_configurations = int(graph.n_configurations[n])
+            block = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
+            allowed[block] = np.tile(self.allowed[n].ravel(), n_configurations)
+            warm_size = 0
+            if warm is not None:
+                warm_size = size * size
+                for m in warm.parents[n]:
+                    warm_size *= self.n_states[m]
+            if warm is not None and warm.parents[n] == family:
+                rates[block] = warm.rates[warm_start : warm_start + warm_size]
+            else:
+                spread = np.linspace(-1.0, 1.0, n_configurations) if n_configurations > 1 else [0.0]
+                factor = np.exp(_FIRST_RATE_SPREAD * np.asarray(spread))
+                rates[block] = (factor[:, None, None] * self.lone_rates[n]).ravel()
+            warm_start += warm_size
+        return rates, allowed
+
+
+def make_scorer(
+    evidence: Evidence,
+    n_states: Sequence[int],
+    allowed: Sequence[BoolArray],
+    shape: float,
+    rate: float,
+    method: str,
+    initial: FloatArray,
+    lone_rates: Sequence[FloatArray],
+    *,
+    relaxation_rate: float,
+    step: float,
+    time_step: float | None = None,
+    digamma: bool = False,
+    learn_initial: bool = False,
+    tolerance: float = 3e-7,
+    max_iterations: int = 500,
+) -> Scorer:
+    """Lay the evidence out on a grid once; ``step`` is in relaxation times."""
+    graph = compile_graph(list(n_states), [[] for _ in n_states])
+    base = make_batch(evidence, graph, relaxation_rate, step, time_step=time_step, copies=3)
+    return Scorer(
+        evidence=evidence,
+        n_states=tuple(int(s) for s in n_states),
+        allowed=tuple(allowed),
+        shape=shape,
+        rate=rate,
+        geometric=method == "mean_field",
+        digamma=digamma,
+        initial=initial,
+        learn_initial=learn_initial,
+        base=base,
+        lone_rates=tuple(lone_rates),
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+
+
+def log_gamma_terms(
+    transitions: ArrayLike,
+    dwell: ArrayLike,
+    shape: float,
+    rate: float,
+    allowed: ArrayLike | None = None,
+) -> float:
+    """Σ [α ln β − ln Γ(α) + ln Γ(M+α) − (M+α) ln(T+β)] over the allowed transitions x ≠ y.
+
+    ``transitions`` is (..., S, S), its diagonal ignored; ``dwell`` (..., S) the time in the state
+    that is left; ``allowed`` (S, S), by default every pair of different states.
+    """
+    from scipy.special import gammaln
+
+    moves = np.asarray(transitions, dtype=np.float64)
+    time = np.asarray(dwell, dtype=np.float64)
+    if moves.ndim < 2 or moves.shape[-1] != moves.shape[-2] or moves.shape[:-1] != time.shape:
+        raise ModelError(
+            f"transitions of shape {moves.shape} do not belong to dwell times of shape "
+            f"{time.shape}; expected (..., S, S) and (..., S)."
+        )
+    off = allowed_off_diagonal(moves.shape[-1], allowed)
+    m = moves[..., off]
+    t = np.broadcast_to(time[..., :, None], moves.shape)[..., off]
+    constant = shape * math.log(rate) - math.lgamma(shape)
+    return float(np.sum(constant + gammaln(m + shape) - (m + shape) * np.log(t + rate)))
+
+
+def posterior_mean_rates(
+    transitions: ArrayLike,
+    dwell: ArrayLike,
+    shape: float,
+    rate: float,
+    allowed: ArrayLike | None = None,
+) -> FloatArray:
+    """(..., S, S) rates (M+α)/(T+β), zero where a transition is not allowed and on the diagonal."""
+    moves = np.asarray(transitions, dtype=np.float64)
+    time = np.asarray(dwell, dtype=np.float64)
+    off = allowed_off_diagonal(moves.shape[-1], allowed)
+    rates: FloatArray = np.where(off, (moves + shape) / (time[..., :, None] + rate), 0.0)
+    return rates
+
+
+def allowed_off_diagonal(n_states: int, allowed: ArrayLike | None = None) -> NDArray[np.bool_]:
+    """(S, S) which transitions may happen; never the diagonal."""
+    off = ~np.eye(n_states, dtype=np.bool_)
+    if allowed is not None:
+        given = np.asarray(allowed, dtype=np.bool_)
+        if given.shape != off.shape:
+            raise ModelError(
+                f"allowed transitions have shape {given.shape}, expected {off.shape} (from, to)."
+            )
+        off &= given
+    return off

@@ -1,0 +1,432 @@
+"""Search for large networks: screen all pairs, solve families locally, couple once per sweep.
+
+1. *Screening.* With every node solved alone and its moments frozen, the expected statistics of all
+   single-parent families are matrix products over time; the best ``n_candidates`` per node stay.
+   A pure interaction of two parents, each without effect alone, escapes this stage: raise
+   ``n_candidates`` or search exhaustively if that is to be feared.
+2. *Local solves.* Each family of up to ``max_parents`` among the candidates is scored by iterating
+   only that node's messages and rates, the others frozen.
+3. *Coupling.* The graph of the best families is solved once as a whole, which decides whether they
+   are adopted (``adoption.py``); families are scored again around that solution, until the graph
+   stops changing.
+4. *Close calls.* Where the network is small enough, families that come close to a node's best are
+   scored once more as the exhaustive search does it, with the whole graph solved for each.
+
+Memory grows linearly with the number of nodes; nothing of size N² is ever stored.
+
+Which of the families that local solves propose join the graph: the coupled solve decides.
+
+A local score takes all other families as they are. Adopted together, families may keep less than
+they promised: two nodes that become each other's parents explain the same coincidences twice, and
+in the coupled solve their rates can run away. Hence:
+
+- of two edges that point at each other and are both new, the surer one is adopted first, and the
+  other is judged again around it;
+- families under which the rates run away are dropped: they have no self-consistent solution;
+- families that do not raise the score of the coupled solve are not adopted.
+
+The score of the graph thus rises with every change and no graph comes back, so the search ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from asterism.errors import ModelError
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.learning.search import _local as local
+from asterism.learning.search.found import FamilyTable
+from asterism.learning.search.journal import context_of
+from asterism.learning.search.score import GraphSolution, Parents
+from asterism.learning.search.screening import screen
+from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
+from asterism.learning.search.task import SearchState, SearchTask, improve, in_round, total_score
+from asterism.learning.tasks import SharedInput, map_tasks
+from asterism.numerics.resources import chunks
+
+_NODES_PER_TASK = 16
+_LOCAL_TOLERANCE = 1e-4
+_LOCAL_ITERATIONS = 60
+_SPREAD = 0.3
+_CLOSE = 6.0  # nats within which a local score does not decide
+_SMALL_NETWORK = 50
+_COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which close calls are solved coupled
+_HOPELESS = 30.0  # families this many nats below a node's best are not scored again
+
+
+def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
+    """All three stages; the state's tables hold the families around the final graph.
+
+    With ``begin`` the second stage begins from that solution instead of lone nodes.
+    """
+    if len(task.scorer.base.problem.link) > 1:
+        raise ModelError(
+            "search='screened' cannot use exactly timed jumps or joint measurements yet; use "
+            "search='exhaustive', or give the jumps as measurements."
+        )
+    empty: Parents = tuple(() for _ in task.nodes)
+    task.progress.start(1, "solving every node alone")
+    solution = task.scorer.solve(empty, n_jobs=task.settings.n_jobs)
+    task.progress.finish()
+    candidates = screen(task, solution)
+    if begin is not None:
+        solution = begin
+        for child in task.prior.children:
+            own = np.array(begin.parents[child], dtype=np.int64)
+            candidates[child] = np.union1d(candidates[child], own)
+    families = {
+        child: task.prior.families(child, among=candidates[child]) for child in task.prior.children
+    }
+    state = SearchState(solution=solution)
+    refusals = Refusals()
+    waiting = families
+    for sweep in range(task.settings.max_sweeps):
+        before = state.solution.parents
+        around = sweep + (begin is not None)
+        context = f"sweep {around}" if around else "lone"
+        scores = local_scores(task, state.solution, waiting, context)
+        for child, rows in waiting.items():
+            table = FamilyTable(rows, scores[child] + task.prior.log_prior(child, rows))
+            state.tables[child] = refusals.applied_to(child, table, before[child])
+        proposals = propose(task, state.tables, before)
+        state.n_sweeps = sweep + 1
+        if not proposals:
+            state.settled = True
+            _note(task, state, 0, waiting)
+            break
+        state.solution = adopt(task, state.solution, state.tables, proposals, refusals)
+        after = state.solution.parents
+        for child in proposals:
+            state.tables[child] = refusals.applied_to(child, state.tables[child], after[child])
+        state.unconverged = int(not state.solution.converged)
+        changed = [c for c, (a, b) in enumerate(zip(before, after)) if a != b]
+        _note(task, state, len(changed), waiting)
+        touched = _touched(changed, before, after)
+        waiting = {
+            c: _survivors(state.tables[c], _HOPELESS, after[c])
+            for c in families
+            if c in touched or not touched.isdisjoint(candidates[c].tolist())
+        }
+    return _settle_close_calls(task, state)
+
+
+def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
+    """Let coupled solves decide between each node's best families, if they are few enough."""
+    close = {c: _survivors(table, _CLOSE) for c, table in state.tables.items()}
+    n_solves = sum(len(rows) for rows in close.values() if len(rows) > 1)
+    n_nodes = len(task.nodes)
+    if n_nodes > _SMALL_NETWORK or n_solves * n_nodes > _COUPLED_NODE_SOLVES or n_solves == 0:
+        return state
+    solve = partial(task.scorer.solve, n_jobs=1, precise=True)
+    state.solution = solve(state.solution.parents, state.solution)
+    known: dict[Parents, float] = {state.solution.parents: state.solution.score}
+    local_tables = dict(state.tables)
+    for _ in range(task.settings.max_sweeps):
+        before = state.solution.parents
+        state.unconverged = 0
+        task.progress.start(n_solves, "settling close calls")
+        for child, rows in close.items():
+            if len(rows) > 1:
+                improve(task, state, child, known, rows, solve)
+                state.tables[child] = _merged(local_tables[child], state.tables[child])
+        task.progress.finish()
+        state.n_sweeps += 1
+        changed = sum(a != b for a, b in zip(before, state.solution.parents))
+        _note(task, state, changed, close)
+        state.settled = changed == 0
+        if state.settled:
+            break
+    return state
+
+
+def _merged(local_table: FamilyTable, coupled: FamilyTable) -> FamilyTable:
+    """Coupled scores where there are any, local ones elsewhere, put on the same scale.
+
+    The two differ by a constant of the node; families far behind hardly matter.
+    """
+    scores = local_table.scores - local_table.scores.max() + coupled.scores.max()
+    place = {family_tuple(row): i for i, row in enumerate(local_table.parents)}
+    for row, score in zip(coupled.parents, coupled.scores):
+        scores[place[family_tuple(row)]] = score
+    return FamilyTable(local_table.parents, scores)
+
+
+def _touched(changed: list[int], before: Parents, after: Parents) -> set[int]:
+    """Nodes whose families changed, and those linked to them by an edge, before or after.
+
+    The courses of all others are as good as unchanged, and so are scores that depend on these only.
+    """
+    touched = set(changed)
+    is_changed = np.zeros(len(before), dtype=bool)
+    is_changed[changed] = True
+    for parents in (before, after):
+        for child, family in enumerate(parents):
+            if is_changed[child]:
+                touched.update(family)
+            elif any(is_changed[p] for p in family):
+                touched.add(child)
+    return touched
+
+
+def _note(
+    task: SearchTask, state: SearchState, changed: int, families: dict[int, IntArray]
+) -> None:
+    state.history.append(
+        {
+            "sweep": state.n_sweeps,
+            "score": total_score(task, state.solution),
+            "changed_families": changed,
+            "scored_families": sum(len(rows) for rows in families.values()),
+        }
+    )
+
+
+def _survivors(
+    table: FamilyTable, distance: float, current: tuple[int, ...] | None = None
+) -> IntArray:
+    """Families whose score is at most so far below the best, and the current one."""
+    keep = table.scores >= table.scores.max() - distance
+    if current is not None:
+        padded = [*current, *[NO_PARENT] * (table.parents.shape[1] - len(current))]
+        keep |= (table.parents == padded).all(axis=1)
+    alive: IntArray = table.parents[keep]
+    return alive
+
+
+def local_scores(
+    task: SearchTask, solution: GraphSolution, families: dict[int, IntArray], context: str
+) -> dict[int, FloatArray]:
+    """Scores of the listed families of every node around one solution."""
+    if not families:
+        return {}
+    scorer = task.scorer
+    children = sorted(families)
+    shared = SharedInput(
+        problem=scorer.problem_of(solution.parents),
+        table=scorer.table_of(solution),
+        initial=solution.initial,
+        geometric=scorer.geometric,
+        moments=solution.moments,
+        lone_rates=scorer.lone_rates,
+        allowed=scorer.allowed,
+        shape=scorer.shape,
+        rate=scorer.rate,
+        digamma=scorer.digamma,
+    )
+    pieces = [
+        children[a:b] for a, b in chunks(len(children), max(1, len(children) // _NODES_PER_TASK))
+    ]
+    total = sum(len(f) for f in families.values())
+    task.progress.start(total, f"scoring families ({context})")
+    scores: dict[int, FloatArray] = {}
+    around = context_of(in_round(context, task), solution.parents)
+    if task.journal is not None:
+        for item, remembered in task.journal.known(around).items():
+            if int(item) in families and len(remembered) == len(families[int(item)]):
+                scores[int(item)] = remembered
+                task.progress.advance(len(remembered))
+        pieces = [left for p in pieces if (left := [c for c in p if c not in scores])]
+    tasks = [(np.array(p, dtype=np.int64), [families[c] for c in p]) for p in pieces]
+    for piece, found in zip(
+        pieces, map_tasks(score_piece, shared, tasks, task.settings.n_jobs, task.progress)
+    ):
+        scores.update(zip(piece, found))
+        if task.journal is not None:
+            for child in piece:
+                task.journal.add(around, str(child), scores[child])
+    task.progress.finish()
+    return scores
+
+
+def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) -> list[FloatArray]:
+    """Local scores of some nodes' families: one task of a parallel map."""
+    widest = max(f.shape[1] for f in families)
+    rows = np.full((sum(len(f) for f in families), widest), -1, dtype=np.int64)
+    family_start = np.concatenate([[0], np.cumsum([len(f) for f in families])]).astype(np.int64)
+    for first, f in zip(family_start, families):
+        rows[first : first + len(f), : f.shape[1]] = f
+    scores = np.empty(len(rows))
+    iterations = np.empty(len(rows), dtype=np.int64)
+    status = np.empty(len(rows), dtype=np.int64)
+    local.score_families(
+        shared.problem,
+        shared.table,
+        shared.initial,
+        shared.geometric,
+        shared.moments,
+        nodes,
+        family_start,
+        rows,
+        np.concatenate([shared.lone_rates[n].ravel() for n in nodes]),
+        np.concatenate([shared.allowed[n].ravel() for n in nodes]),
+        shared.shape,
+        shared.rate,
+        shared.digamma,
+        _LOCAL_ITERATIONS,
+        _LOCAL_TOLERANCE,
+        _SPREAD,
+        scores,
+        iterations,
+        status,
+    )
+    return [scores[a:b] for a, b in pairwise(family_start)]
+
+
+Family = tuple[int, ...]
+Proposals = dict[int, Family]
+
+_LEAST_GAIN = 0.01  # nats
+
+
+@dataclass
+class Refusals:
+    """What coupled solves said against families that local scores favour."""
+
+    behind: dict[tuple[int, Family], float] = field(default_factory=dict)
+    """(node, family): by how many nats it is behind the family that stayed."""
+    dropped: set[tuple[int, Family]] = field(default_factory=set)
+    left: set[Parents] = field(default_factory=set)
+    """Graphs that a better one has replaced; rounding must not bring them back."""
+
+    def applied_to(self, child: int, table: FamilyTable, current: Family) -> FamilyTable:
+        """The table without dropped families, refused ones behind the current one."""
+        rows = [family_tuple(row) for row in table.parents]
+        scores = table.scores.copy()
+        if current in rows:
+            reference = scores[rows.index(current)]
+            for i, family in enumerate(rows):
+                behind = self.behind.get((child, family))
+                if behind is not None and family != current:
+                    scores[i] = min(scores[i], reference - behind)
+        keep = [(child, family) not in self.dropped for family in rows]
+        return FamilyTable(table.parents[keep], scores[keep])
+
+
+def propose(task: SearchTask, tables: dict[int, FamilyTable], graph: Parents) -> Proposals:
+    """Nodes with a better family than their own, without new pairs of opposite edges."""
+    proposals: Proposals = {}
+    for child, table in tables.items():
+        best = table.best(task.nodes)
+        if best != graph[child] and _gain(table, best, graph[child]) > _LEAST_GAIN:
+            proposals[child] = best
+    shunned: dict[int, set[int]] = {}
+    while pairs := _new_pairs(proposals, graph):
+        for a, b in pairs:
+            surer_a = _margin(tables[a], {b}) >= _margin(tables[b], {a})
+            later, other = (b, a) if surer_a else (a, b)
+            shunned.setdefault(later, set()).add(other)
+            proposals.pop(later, None)
+            rest = _without(tables[later], shunned[later])
+            if rest is not None:
+                best = rest.best(task.nodes)
+                if best != graph[later] and _gain(tables[later], best, graph[later]) > _LEAST_GAIN:
+                    proposals[later] = best
+    return proposals
+
+
+def adopt(
+    task: SearchTask,
+    solution: GraphSolution,
+    tables: dict[int, FamilyTable],
+    proposals: Proposals,
+    refusals: Refusals,
+) -> GraphSolution:
+    """The coupled solution with those of the proposed families that hold what they promise."""
+    before = solution.parents
+    taken = dict(proposals)
+    # required parents are in every family, but not in the graph that a search begins with
+    bound = {c for c in taken if _place(tables[c], before[c]) is None}
+    while taken:
+        trial = _solve_with(task, solution, taken)
+        free = [c for c in taken if c not in bound]
+        gain = total_score(task, trial) - total_score(task, solution)
+        if trial.parents in refusals.left:
+            gain = min(gain, 0.0)
+        if not free or (gain > 0.0 and not trial.restless):
+            refusals.left.add(before)
+            return trial
+        blamed = _blamed(trial, tables, free) if trial.restless else []
+        refusals.dropped.update((c, taken[c]) for c in blamed)
+        if not blamed:
+            # the less they promise the less is lost by trying them later
+            gains = {c: _gain(tables[c], taken[c], before[c]) for c in free}
+            blamed = sorted(free, key=lambda c: (gains[c], c))[: (len(free) + 1) // 2]
+            if len(free) == 1:
+                refusals.behind[blamed[0], taken[blamed[0]]] = max(-gain, _LEAST_GAIN)
+        for child in blamed:
+            del taken[child]
+    return solution
+
+
+def _solve_with(task: SearchTask, solution: GraphSolution, taken: Proposals) -> GraphSolution:
+    graph = [taken.get(c, family) for c, family in enumerate(solution.parents)]
+    task.progress.start(1, "solving the whole graph")
+    trial = task.scorer.solve(tuple(graph), solution, n_jobs=task.settings.n_jobs)
+    task.progress.finish()
+    return trial
+
+
+def _blamed(trial: GraphSolution, tables: dict[int, FamilyTable], free: list[int]) -> list[int]:
+    """Of each group of linked restless nodes, the changed node that is least sure of its family."""
+    blamed = []
+    for group in _groups(trial):
+        near = {p for c in group for p in trial.parents[c]} | group
+        near |= {c for c in free if not group.isdisjoint(trial.parents[c])}
+        # a node's only family cannot be dropped
+        changed = [c for c in free if len(tables[c].scores) > 1]
+        suspects = [c for c in changed if c in group] or [c for c in changed if c in near]
+        if suspects:
+            blamed.append(min(suspects, key=lambda c: (_margin(tables[c], near), c)))
+    return sorted(set(blamed))
+
+
+def _groups(trial: GraphSolution) -> list[set[int]]:
+    """Restless nodes, grouped by the edges between them."""
+    restless = set(trial.restless)
+    groups: list[set[int]] = []
+    for node in trial.restless:
+        linked = {node} | (restless & set(trial.parents[node]))
+        apart = [g for g in groups if g.isdisjoint(linked)]
+        for g in groups:
+            if not g.isdisjoint(linked):
+                linked |= g
+        groups = [*apart, linked]
+    return groups
+
+
+def _new_pairs(proposals: Proposals, graph: Parents) -> list[tuple[int, int]]:
+    """Nodes that would become each other's parents, neither of which is the other's now."""
+    return [
+        (a, b)
+        for a, family in sorted(proposals.items())
+        for b in family
+        if a < b and a in proposals.get(b, ()) and b not in graph[a] and a not in graph[b]
+    ]
+
+
+def _margin(table: FamilyTable, others: set[int]) -> float:
+    """By how much the best family beats the best one without these parents."""
+    rest = _without(table, others)
+    return np.inf if rest is None else float(table.scores.max() - rest.scores.max())
+
+
+def _without(table: FamilyTable, others: set[int]) -> FamilyTable | None:
+    """Only the families without these parents."""
+    keep = ~np.isin(table.parents, list(others)).any(axis=1)
+    return FamilyTable(table.parents[keep], table.scores[keep]) if keep.any() else None
+
+
+def _gain(table: FamilyTable, family: Family, current: Family) -> float:
+    """How much better the local score of a family is than that of the current one."""
+    here, there = _place(table, current), _place(table, family)
+    assert there is not None
+    return np.inf if here is None else float(table.scores[there] - table.scores[here])
+
+
+def _place(table: FamilyTable, family: Family) -> int | None:
+    rows = [family_tuple(row) for row in table.parents]
+    return rows.index(family) if family in rows else None

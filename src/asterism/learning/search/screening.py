@@ -1,0 +1,125 @@
+"""Screening: which single parents of each node deserve a closer look.
+
+With every node solved alone and its moments frozen, the expected statistics of all single-parent
+families are matrix products over time. They are made in blocks, and only the best candidates of
+each node are kept, so that memory grows linearly with the number of nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.learning.search._local import single_parent_gains
+from asterism.learning.search.score import GraphSolution
+from asterism.learning.search.task import SearchTask
+from asterism.numerics.resources import require_memory
+
+_BLOCK_OF_CHILDREN = 64
+_PARENTS_AT_ONCE = 4096
+
+
+def screen(task: SearchTask, solution: GraphSolution) -> dict[int, IntArray]:
+    """For each node, the candidates with the largest gain as its only parent."""
+    keep = task.n_candidates
+    scorer, prior = task.scorer, task.prior
+    n_nodes = len(task.nodes)
+    few = max((len(prior.candidates(c)) for c in prior.children), default=0) <= keep
+    if few:
+        return {c: prior.candidates(c) for c in prior.children}
+    sizes = np.array(scorer.n_states)
+    averages = _Averages.of(scorer.base.grid.step_start, solution.moments, sizes)
+    chosen: dict[int, IntArray] = {}
+    children = np.array(prior.children)
+    task.progress.start(len(children), "screening all pairs")
+    for size in np.unique(sizes[children]):
+        group = children[sizes[children] == size]
+        for first in range(0, len(group), _BLOCK_OF_CHILDREN):
+            block = group[first : first + _BLOCK_OF_CHILDREN]
+            gains = _gains(task, solution, averages, block, int(size))
+            for row, child in enumerate(block):
+                possible = prior.candidates(int(child))
+                mine = gains[row, possible] + _single_prior(task, int(child), possible)
+                required = np.array(sorted(prior.required.get(int(child), ())), dtype=np.int64)
+                # ties are broken by the number of the node, i.e. by its name
+                enough = max(keep, int(prior.min_parents[child]))
+                best = possible[np.argsort(-mine, kind="stable")[:enough]]
+                chosen[int(child)] = np.union1d(best, required)
+            task.progress.advance(len(block))
+    task.progress.finish()
+    assert n_nodes >= len(chosen)
+    return chosen
+
+
+def _single_prior(task: SearchTask, child: int, possible: IntArray) -> FloatArray:
+    return np.asarray(task.prior.log_prior(child, possible[:, None]), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Averages:
+    """Moments regrouped for matrix products over all steps of all trajectories."""
+
+    moments: FloatArray
+    """(Σ S², steps): ∫ f(x) ρ(y) of every node and step."""
+    row_start: IntArray
+
+    @classmethod
+    def of(cls, step_start: IntArray, moments: FloatArray, sizes: IntArray) -> _Averages:
+        squares = int((sizes**2).sum())
+        n_steps = int(step_start[-1])
+        require_memory(8.0 * squares * n_steps, "screening", "a larger time_step")
+        grouped = np.empty((squares, n_steps))
+        for first, last in pairwise(step_start):
+            piece = moments[first * squares : last * squares]
+            grouped[:, first:last] = piece.reshape(squares, last - first)
+        return cls(grouped, np.concatenate([[0], np.cumsum(sizes**2)]))
+
+
+def _gains(
+    task: SearchTask, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
+) -> FloatArray:
+    """(children of the block, all nodes) gains of every possible single parent."""
+    scorer = task.scorer
+    sizes = np.array(scorer.n_states)
+    squares = size * size
+    width = scorer.base.grid.width
+    rows = (averages.row_start[block][:, None] + np.arange(squares)).ravel()
+    own = averages.moments[rows]
+    start = np.concatenate([[0], np.cumsum(sizes**2)])
+    rates = solution.rates[(start[block][:, None] + np.arange(squares)).ravel()]
+    factor = np.ones_like(rates) if scorer.geometric else rates
+    diagonal = np.tile(np.eye(size, dtype=bool).ravel(), len(block))
+    factor = np.where(diagonal, 1.0, factor)
+    own = own * factor[:, None]
+    total = own.sum(axis=1)
+    allowed = np.array([scorer.allowed[n].ravel() for n in block])
+    gains = np.full((len(block), len(sizes)), -np.inf)
+    inverse = 1.0 / width
+    for parent_size in np.unique(sizes):
+        parents = np.flatnonzero(sizes == parent_size)
+        for first in range(0, len(parents), _PARENTS_AT_ONCE):
+            some = parents[first : first + _PARENTS_AT_ONCE]
+            products = np.empty((int(parent_size), len(rows), len(some)))
+            for u in range(int(parent_size) - 1):
+                of_state = averages.moments[averages.row_start[some] + u * int(parent_size) + u]
+                np.matmul(own * inverse, of_state.T, out=products[u])
+            # the states of a parent exclude each other and one of them holds
+            products[-1] = total[:, None] - products[:-1].sum(axis=0)
+            found = np.empty((len(block), len(some)))
+            single_parent_gains(
+                np.ascontiguousarray(products[:, diagonal]),
+                products,
+                total[diagonal],
+                total,
+                size,
+                int(parent_size),
+                allowed,
+                scorer.shape,
+                scorer.rate,
+                found,
+            )
+            gains[:, some] = found
+    return gains

@@ -1,0 +1,187 @@
+"""What the nodes say each on its own: emissions, time scale, automatic prior, first rates.
+
+A search begins here. Emissions that learn are fitted with every node alone; then every node's
+rates are fitted by maximum likelihood, which gives the automatic prior rate β = α ΣT/ΣM (pooled
+over nodes, M at least one) and hence everything the data say about the unit of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asterism.data.observations import Observations
+from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.evidence.build import build_evidence
+from asterism.learning.em.fit import Settings as EmSettings
+from asterism.learning.em.fit import fit_parameters
+from asterism.learning.em.start import Template, build_template, require_time
+from asterism.learning.search.score import BoolArray, make_scorer
+from asterism.learning.search.settings import StructureSettings
+from asterism.model.emissions import Exact, emission_for
+
+_RATE_TOLERANCE = 1e-5
+_MAX_ITERATIONS = 200
+_RUNAWAY = 10.0  # times the usual rate beyond which a lone node has run away
+
+
+@dataclass(frozen=True)
+class LoneNodes:
+    """The nodes without any edge."""
+
+    template: Template
+    emission: Any
+    evidence: Evidence
+    allowed: tuple[BoolArray, ...]
+    prior_rate: float
+    rates: tuple[FloatArray, ...]
+    """Per node (S, S): posterior means under the prior."""
+    initial: FloatArray
+    relaxation_rate: float
+    """Typical rate at which a node forgets its state: the data's own unit of time."""
+
+
+def fit_lone_nodes(
+    settings: StructureSettings, observations: Observations, nodes: tuple[str, ...]
+) -> LoneNodes:
+    """Fit every node alone; ``nodes`` gives the order in which they are numbered."""
+    emission = Exact() if settings.emission is None else settings.emission
+    template = build_template(
+        dict.fromkeys(nodes, ()),
+        observations,
+        emission,
+        settings.states,
+        settings.exogenous,
+        settings.allowed_transitions,
+        settings.initial,
+    )
+    network = template.network
+    emission = _fit_emissions(settings, template, observations, emission)
+    evidence = build_evidence(network, observations, emission)
+    require_time(evidence)
+    sizes = [len(network.states[n]) for n in nodes]
+    compiled = network.compiled
+    allowed = tuple(
+        template.allowed[compiled.graph.table_start[n] : compiled.graph.table_start[n + 1]].reshape(
+            sizes[n], sizes[n]
+        )
+        for n in range(len(nodes))
+    )
+    learn_initial = isinstance(settings.initial, str) and settings.initial == "learn"
+    start = _crude_rate(evidence)
+    first = tuple(_with_diagonal(start * mask) for mask in allowed)
+
+    def solve(shape: float, rate: float, begin: tuple[FloatArray, ...], initial: FloatArray) -> Any:
+        scorer = make_scorer(
+            evidence,
+            sizes,
+            allowed,
+            shape,
+            rate,
+            "star",
+            initial,
+            begin,
+            relaxation_rate=0.0,
+            step=1.0,
+            learn_initial=learn_initial,
+            tolerance=_RATE_TOLERANCE,
+            max_iterations=_MAX_ITERATIONS,
+        )
+        # in threads: this way small searches need not compile the kernel that iterates in one
+        return scorer.solve(tuple(() for _ in nodes), n_jobs=settings.n_jobs)
+
+    shape = settings.prior.shape
+    initial = compiled.initial
+    if settings.prior.is_auto:
+        likely = solve(0.0, 0.0, first, initial)
+        rate = shape * usual_waiting_time(sizes, likely.dwell, likely.transitions)
+        initial = likely.initial
+    else:
+        rate = float(settings.prior.rate_value)
+    found = solve(shape, rate, first, initial)
+    rates = tuple(
+        found.rates[compiled.graph.table_start[n] : compiled.graph.table_start[n + 1]]
+        .reshape(sizes[n], sizes[n])
+        .copy()
+        for n in range(len(nodes))
+    )
+    return LoneNodes(
+        template=template,
+        emission=emission,
+        evidence=evidence,
+        allowed=allowed,
+        prior_rate=rate,
+        rates=rates,
+        initial=found.initial,
+        relaxation_rate=_relaxation_rate(rates),
+    )
+
+
+def usual_waiting_time(sizes: list[int], dwell: FloatArray, transitions: FloatArray) -> float:
+    """Time per transition of all lone nodes together, leaving out those that run away.
+
+    A lone node whose measurements look drawn anew each time is fitted by rates as fast as one
+    likes: it says nothing about the time scale, and would outweigh all others.
+    """
+    time = np.add.reduceat(dwell, np.cumsum([0, *sizes[:-1]]))
+    count = np.add.reduceat(transitions, np.cumsum([0, *(s * s for s in sizes[:-1])]))
+    lasts = time > 0.0  # known inputs are not fitted
+    if not lasts.any():
+        return 0.0
+    usual = float(np.median(count[lasts] / time[lasts]))
+    counts = (count <= _RUNAWAY * usual * time) | (usual == 0.0)
+    return float(time[counts].sum()) / max(1.0, float(count[counts].sum()))
+
+
+def _crude_rate(evidence: Evidence) -> float:
+    """One transition between two measurements: a start with the right unit."""
+    duration = float((evidence.end - evidence.start).sum())
+    if not duration > 0.0:
+        return 1.0
+    n_nodes = max(1, evidence.n_nodes)
+    per_node = len(evidence.points.time) / n_nodes + len(evidence.jumps.time) / n_nodes
+    return max(1.0, per_node) / duration
+
+
+def _with_diagonal(rates: Any) -> FloatArray:
+    full = np.asarray(rates, dtype=np.float64).copy()
+    np.fill_diagonal(full, 0.0)
+    np.fill_diagonal(full, -full.sum(axis=1))
+    return full
+
+
+def _relaxation_rate(rates: tuple[FloatArray, ...]) -> float:
+    """Median over nodes of the mean total rate (cf. ``CompiledNetwork``)."""
+    totals = [-np.diag(r).mean() * len(r) / (len(r) - 1) for r in rates]
+    positive = [t for t in totals if t > 0.0]
+    return float(np.median(positive)) if positive else 0.0
+
+
+def _fit_emissions(
+    settings: StructureSettings, template: Template, observations: Observations, emission: Any
+) -> Any:
+    """Emissions with ``learn`` fitted on lone nodes; the others as they are."""
+    nodes = template.network.nodes
+    measured = [n for n in nodes if n in observations.nodes and n not in template.network.exogenous]
+    if isinstance(emission, Mapping):
+        measured = [n for n in measured if n in emission]
+    if not any(emission_for(emission, n).learn for n in measured):
+        return emission
+    em_settings = EmSettings(
+        method="star",
+        prior=None,
+        use_mode=False,
+        learn_initial=True,
+        n_init=1,
+        tolerance=1e-3,
+        max_iterations=200,
+        grid_tolerance=1e-3,
+        time_step=None,
+        joint_limit=4096,
+        n_jobs=1,
+        seed=settings.random_state,
+    )
+    return fit_parameters(template, observations, emission, em_settings).emission

@@ -1,0 +1,268 @@
+"""Owns :class:`StructureLearner`: who influences whom, learned from data.
+
+This file is the frame: settings in, fitted attributes out. Complete paths go to ``complete.py``,
+measurements to ``task.py``; ``found.py`` turns scored families into probabilities of edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError, ModelError
+from asterism.learning.estimator import Estimator
+from asterism.learning.search.found import SearchResult
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.tasks import Progress, Silent
+from asterism.model.network import Network
+from asterism.model.priors import GammaPrior
+
+if TYPE_CHECKING:
+    import networkx
+
+
+class StructureLearner(Estimator):
+    """Learns the graph of a network, with a probability for every edge.
+
+    Parameters
+    ----------
+    emission
+        How measurements arise from states: one emission, or {node: emission}; those with
+        ``learn`` are fitted to every node alone. Not used for complete paths.
+    max_parents
+        The most parents a node may have: a number, or {node: number} (2 for nodes not named).
+    prior
+        Gamma prior of the rates. Its rate "auto" takes the time scale from the data, so that
+        minutes and hours give the same graph; ``GammaPrior(5, 10)`` is the paper's.
+    method
+        "star" or "mean_field".
+    search
+        "exhaustive" scores every family; "screened" only families of the ``n_candidates`` parents
+        that score best alone. "auto" is exhaustive up to 150 families in all; up to 3,000 it scores
+        every family too, but with the rest of the network frozen; beyond, it screens. Two parents
+        that act only together can escape screening.
+    initial
+        Starting probabilities: "learn", "uniform", or {node: probabilities}.
+    allowed_transitions
+        {node: (S, S) true where a jump may happen}; other rates stay zero.
+    exogenous
+        Nodes given from outside: they may be parents, and never have any.
+    required, forbidden
+        Edges (parent, child) that must or must not be in the graph.
+    edge_log_odds
+        Prior log-odds of an edge: one number, {(parent, child): number}, or a table with parents
+        as rows. None is the uniform prior.
+    min_parents
+        The fewest parents a node may have, as ``max_parents``.
+    family_prior
+        What is equally probable beforehand: every set of parents ("uniform"), or every number of
+        parents, and then every set of so many ("by_size").
+    refine_emissions
+        Whether learned emissions are fitted once more on the graph found, from which the search
+        then goes on, until the graph stays.
+    n_init
+        Number of starting graphs: the empty one, then random ones.
+    n_jobs
+        Threads; −1 is one per core. Results do not depend on it.
+    random_state
+        Seed of everything random.
+    states
+        {node: labels} where the data do not show them all; also names hidden nodes.
+    ties
+        "error", or "order" when rows of jumps at one time are in the order in which they happened.
+    tolerance, time_step, max_sweeps, digamma
+        Accuracy of inference, its step, the most sweeps over the nodes, and whether to use the
+        exact stationary rates instead of the posterior means. Not used for complete paths.
+    journal, resume
+        A file that remembers every score, and whether to continue from what it holds: an
+        interrupted search then ends with the same result as an uninterrupted one.
+
+    Attributes
+    ----------
+    network_ : Network
+        The best graph with the posterior means of its rates.
+    graph_ : networkx.DiGraph
+        The same graph; edges carry their ``probability``.
+    edge_probabilities_ : DataFrame
+        Rows are parents, columns children (up to 2,000 nodes).
+    edges_ : DataFrame
+        parent, child, probability, in_graph; probability ≥ 1e-6; surest first.
+    family_scores_ : DataFrame
+        node, parents, score (structure prior included), probability.
+    prior_ : GammaPrior
+        With the rate that was used.
+    emission_, converged_, stop_reason_, history_, n_sweeps_
+        The emissions at the end, and how the search went.
+    """
+
+    def __init__(
+        self,
+        emission: Any = None,
+        max_parents: int | Mapping[str, int] = 2,
+        prior: GammaPrior = GammaPrior(5.0, "auto"),  # noqa: B008 (immutable)
+        method: str = "star",
+        search: str = "auto",
+        n_candidates: int = 10,
+        initial: Any = "learn",
+        allowed_transitions: Mapping[str, Any] | None = None,
+        exogenous: Sequence[str] = (),
+        required: Any = (),
+        forbidden: Any = (),
+        edge_log_odds: Any = None,
+        min_parents: int | Mapping[str, int] = 0,
+        family_prior: str = "uniform",
+        refine_emissions: bool = False,
+        n_init: int = 1,
+        n_jobs: int = -1,
+        random_state: Any = 0,
+        states: Mapping[str, Sequence[Any]] | None = None,
+        ties: str = "error",
+        tolerance: float = 1e-3,
+        time_step: float | None = None,
+        max_sweeps: int = 20,
+        digamma: bool = False,
+        journal: str | Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.emission = emission
+        self.max_parents = max_parents
+        self.prior = prior
+        self.method = method
+        self.search = search
+        self.n_candidates = n_candidates
+        self.initial = initial
+        self.allowed_transitions = allowed_transitions
+        self.exogenous = exogenous
+        self.required = required
+        self.forbidden = forbidden
+        self.edge_log_odds = edge_log_odds
+        self.min_parents = min_parents
+        self.family_prior = family_prior
+        self.refine_emissions = refine_emissions
+        self.n_init = n_init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.states = states
+        self.ties = ties
+        self.tolerance = tolerance
+        self.time_step = time_step
+        self.max_sweeps = max_sweeps
+        self.digamma = digamma
+        self.journal = journal
+        self.resume = resume
+
+    # ------------------------------------------------------------------ learning
+    def fit(
+        self,
+        data: Observations | Trajectories,
+        y: object = None,
+        *,
+        progress: Progress | None = None,
+    ) -> StructureLearner:
+        """Learn from measurements, or exactly from complete paths; ``y`` is ignored."""
+        settings = StructureSettings(**self.get_params())
+        listener = progress or Silent()
+        if isinstance(data, Trajectories):
+            from asterism.learning.search.complete import learn_from_trajectories
+
+            found = learn_from_trajectories(settings, data, listener)
+        elif isinstance(data, Observations):
+            from asterism.learning.search.task import learn_from_observations
+
+            found = learn_from_observations(settings, data, listener)
+        else:
+            raise DataError(
+                f"StructureLearner learns from Observations or Trajectories, not from "
+                f"{type(data).__name__}; make them with am.Observations.from_frame(table)."
+            )
+        self._keep(found)
+        return self
+
+    def _keep(self, found: SearchResult) -> None:
+        self._found = found
+        self.network_: Network = found.network
+        self.emission_ = found.emission
+        self.prior_ = GammaPrior(self.prior.shape, found.prior_rate)
+        self.converged_ = found.converged
+        self.stop_reason_ = found.stop_reason
+        self.history_ = found.history
+        self.n_sweeps_ = found.n_sweeps
+        self.edges_: pd.DataFrame = found.edge_frame()
+        # made when asked for: they grow with N² and with the number of families
+        self._edge_probabilities: pd.DataFrame | None = None
+        self._family_scores: pd.DataFrame | None = None
+
+    # ------------------------------------------------------------------ what was found
+    @property
+    def graph_(self) -> networkx.DiGraph:
+        """The best graph; every edge carries its ``probability``."""
+        self._require_fitted("_found")
+        graph = self.network_.graph
+        chosen = self.edges_[self.edges_["in_graph"]]
+        for parent, child, probability in zip(
+            chosen["parent"], chosen["child"], chosen["probability"]
+        ):
+            graph.edges[parent, child]["probability"] = float(probability)
+        return graph
+
+    @property
+    def edge_probabilities_(self) -> pd.DataFrame:
+        """Rows are parents, columns children; above 2,000 nodes use ``edges_``."""
+        self._require_fitted("_found")
+        if self._edge_probabilities is None:
+            self._edge_probabilities = self._found.edge_matrix()
+        return self._edge_probabilities
+
+    @property
+    def family_scores_(self) -> pd.DataFrame:
+        """node, parents, score, probability; the best family of each node first."""
+        self._require_fitted("_found")
+        if self._family_scores is None:
+            self._family_scores = self._found.family_frame()
+        return self._family_scores
+
+    def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
+        """Graphs drawn from the family posteriors, each node independently of the others.
+
+        ``seed`` defaults to ``random_state``.
+        """
+        import networkx
+
+        self._require_fitted("_found")
+        if n_graphs < 0:
+            raise ModelError(f"The number of graphs must not be negative, got {n_graphs}.")
+        rng = np.random.default_rng(self.random_state if seed is None else seed)
+        nodes = self._found.nodes
+        graphs = []
+        for parents in self._found.sample_parents(n_graphs, rng):
+            graph = networkx.DiGraph()
+            graph.add_nodes_from(nodes)
+            for child, above in zip(nodes, parents):
+                graph.add_edges_from((nodes[p], child) for p in above)
+            graphs.append(graph)
+        return graphs
+
+    def save(self, folder: str | Path, force: bool = False) -> Path:
+        """Write network.json, edges.csv, families.csv and run.json; ``am.load`` reads them."""
+        from asterism.learning.saved_run import write_run
+
+        self._require_fitted("_found")
+        record = {
+            "converged": self.converged_,
+            "stop_reason": self.stop_reason_,
+            "seed": self.random_state,
+            "settings": self.get_params(),
+            "prior": self.prior_,
+            "emission": self.emission_,
+            "n_sweeps": self.n_sweeps_,
+            "history": self.history_,
+        }
+        return write_run(
+            Path(folder), self.network_, self.edges_, self.family_scores_, record, force
+        )

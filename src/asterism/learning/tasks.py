@@ -1,0 +1,254 @@
+"""A map over tasks that share one large input: threads here, a Dask cluster where one is set.
+
+Threads need no copies of the input and the kernels release the interpreter lock; measured against
+processes they are as fast and start at once. Under ``joblib.parallel_config(backend="dask")`` the
+input is sent to every worker once and the tasks go to the cluster; those of a lost worker are
+repeated, and the input is sent again where nobody is left who has it. Results come back in the
+order of the tasks, whoever computed them.
+
+How a long computation says how far it is.
+
+Whoever computes calls ``start``, ``advance`` and ``finish`` of a :class:`Progress`; by default
+nobody listens. :class:`ProgressMeter` turns these calls into :class:`Stage` records, with the time
+gone and an estimate of the time left, for whoever shows them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.evidence.arrays import FloatArray
+from asterism.numerics.resources import n_threads
+from asterism.star._buffers import Problem
+
+Result = TypeVar("Result")
+
+#: how often in a row all copies of the input may be lost before a search gives up
+MAX_LOSSES = 5
+
+#: seconds to wait for new workers when none is left
+PATIENCE = 300.0
+
+
+@dataclass(frozen=True)
+class SharedInput:
+    """What all local solves of one stage have in common."""
+
+    problem: Problem
+    table: FloatArray
+    initial: FloatArray
+    geometric: bool
+    moments: FloatArray
+    lone_rates: tuple[FloatArray, ...]
+    allowed: tuple[NDArray[np.bool_], ...]
+    shape: float
+    rate: float
+    digamma: bool
+
+
+def map_tasks(
+    work: Callable[..., Result],
+    shared: Any,
+    tasks: Sequence[tuple[Any, ...]],
+    n_jobs: int,
+    progress: Progress,
+) -> Iterator[Result]:
+    """``work(shared, *task)`` of every task, in order."""
+    client = _dask_client()
+    if client is not None:
+        yield from _map_on_cluster(client, work, shared, tasks, progress)
+        return
+
+    def one(i: int) -> Result:
+        result = work(shared, *tasks[i])
+        progress.advance(_size(tasks[i]))
+        return result
+
+    yield from in_order(one, len(tasks), n_jobs)
+
+
+def in_order(work: Callable[[int], Result], n_tasks: int, n_jobs: int) -> Iterator[Result]:
+    """``work(i)`` of every task in threads, each result handed over as soon as its turn comes."""
+    threads = min(n_threads(n_jobs), n_tasks)
+    if threads <= 1:
+        yield from map(work, range(n_tasks))
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield from pool.map(work, range(n_tasks))
+    finally:
+        # on an interruption: finish what is running, start nothing more
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _size(task: tuple[Any, ...]) -> int:
+    """Families in a task, for the progress display."""
+    return sum(len(f) for f in task[1]) if len(task) > 1 else 1
+
+
+def _dask_client() -> Any:
+    """The client of the Dask backend that joblib is set to use, or None."""
+    import sys
+
+    if "distributed" not in sys.modules:
+        return None
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend()
+    return getattr(backend, "client", None)
+
+
+def _map_on_cluster(
+    client: Any,
+    work: Callable[..., Result],
+    shared: Any,
+    tasks: Sequence[tuple[Any, ...]],
+    progress: Progress,
+) -> Iterator[Result]:
+    """Dask repeats a lost worker's tasks, but not an input that only lost workers held.
+
+    It calls the tasks that need such an input cancelled; they are sent again with a new copy.
+    """
+    from concurrent.futures import CancelledError
+
+    futures: list[Any] = [None] * len(tasks)
+    done = losses = 0
+    try:
+        while done < len(tasks):
+            try:
+                _submit_unfinished(client, work, shared, tasks, futures, done)
+                while done < len(tasks):
+                    result = futures[done].result()
+                    losses = 0
+                    progress.advance(_size(tasks[done]))
+                    done += 1
+                    yield result
+            except (CancelledError, OSError) as error:
+                losses += 1
+                _require_cluster(client, losses, error)
+    finally:
+        client.cancel([future for future in futures if future is not None])
+
+
+def _submit_unfinished(
+    client: Any,
+    work: Callable[..., Result],
+    shared: Any,
+    tasks: Sequence[tuple[Any, ...]],
+    futures: list[Any],
+    done: int,
+) -> None:
+    """Send the input, and all tasks from ``done`` on that have no result waiting."""
+    everywhere = client.scatter(shared, broadcast=True, hash=False)
+    for i in range(done, len(tasks)):
+        if futures[i] is None or futures[i].status != "finished":
+            futures[i] = client.submit(work, everywhere, *tasks[i], pure=False)
+
+
+def _require_cluster(client: Any, losses: int, error: BaseException) -> None:
+    """Wait until there are workers; give up where there are none or all of them fail."""
+    if client.status != "running":
+        raise ConnectionError("The connection to the Dask scheduler was lost.") from error
+    if losses > MAX_LOSSES:
+        raise ConnectionError(
+            f"The Dask workers were lost {losses} times in a row before they returned a result; "
+            "their logs should say why (often: too little memory)."
+        ) from error
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise ConnectionError(
+            f"All Dask workers were lost, and none came back within {PATIENCE:g} seconds."
+        ) from error
+
+
+class Progress(Protocol):
+    """What a computation calls; stages follow one another and do not nest."""
+
+    def start(self, total: int, what: str) -> None:
+        """A stage of ``total`` equal pieces begins."""
+
+    def advance(self, n: int = 1) -> None:
+        """``n`` more pieces are done; may be called from several threads."""
+
+    def finish(self) -> None:
+        """The stage is over."""
+
+
+class Silent:
+    """Nobody listens."""
+
+    def start(self, total: int, what: str) -> None: ...
+
+    def advance(self, n: int = 1) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far one stage of the work is."""
+
+    what: str
+    total: int
+    done: int
+    elapsed: float
+    """Seconds since the stage began."""
+    seconds_left: float | None
+    """None while nothing is done, and so nothing can be said."""
+    finished: bool = False
+
+
+class ProgressMeter:
+    """Hands a :class:`Stage` to ``show`` whenever something changes, at most every ``interval``.
+
+    The time left supposes that the pieces still to do take as long as those done.
+    """
+
+    def __init__(
+        self,
+        show: Callable[[Stage], None],
+        interval: float = 0.1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._show = show
+        self._interval = interval
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._what, self._total, self._done = "", 0, 0
+        self._begin = self._shown = clock()
+
+    def start(self, total: int, what: str) -> None:
+        with self._lock:
+            self._what, self._total, self._done = what, total, 0
+            self._begin = self._clock()
+            self._tell()
+
+    def advance(self, n: int = 1) -> None:
+        with self._lock:
+            self._done += n
+            if self._clock() - self._shown >= self._interval or self._done >= self._total:
+                self._tell()
+
+    def finish(self) -> None:
+        with self._lock:
+            self._tell(finished=True)
+
+    def _tell(self, finished: bool = False) -> None:
+        now = self._clock()
+        elapsed = now - self._begin
+        left: float | None = None
+        if finished:
+            left = 0.0
+        elif self._done > 0:
+            left = elapsed * max(self._total - self._done, 0) / self._done
+        self._shown = now
+        self._show(Stage(self._what, self._total, self._done, elapsed, left, finished))

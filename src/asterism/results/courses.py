@@ -1,0 +1,209 @@
+"""State probabilities over time, as the results folder stores them.
+
+A dataset has one variable over (trajectory, time, node, state). Its times are the coordinate
+``time`` when all trajectories share them, else the variable ``times`` (trajectory, time). Shorter
+trajectories, and nodes with fewer states, are padded with NaN in the file; :class:`Courses` is the
+form without padding that the page and the figures read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import DataError
+
+if TYPE_CHECKING:
+    import xarray
+
+    from asterism.evidence.arrays import Evidence
+    from asterism.inference.posterior import Posterior
+
+FloatArray = NDArray[np.float64]
+
+DIMENSIONS = ("trajectory", "time", "node", "state")
+
+#: probabilities that a results folder keeps (8 bytes each before compression)
+LARGEST = 5_000_000
+
+#: no trajectory is thinned below this many times
+FEWEST_TIMES = 25
+
+
+@dataclass(frozen=True)
+class Courses:
+    """Per trajectory its times (K,) and the probabilities (K, N, S), NaN beyond a node's states."""
+
+    trajectories: tuple[Any, ...]
+    nodes: tuple[str, ...]
+    times: tuple[FloatArray, ...]
+    probabilities: tuple[FloatArray, ...]
+
+    @property
+    def n_values(self) -> int:
+        return sum(block.size for block in self.probabilities)
+
+    def of(self, trajectory: int, node: int, n_states: int) -> tuple[FloatArray, FloatArray]:
+        """Times and probabilities (K, n_states) of one node in one trajectory, by position."""
+        return self.times[trajectory], self.probabilities[trajectory][:, node, :n_states]
+
+
+def from_dataset(data: xarray.Dataset | xarray.DataArray) -> Courses:
+    """Read a dataset, or the bare array of probabilities."""
+    values, times = _parts(data)
+    missing = [name for name in DIMENSIONS if name not in values.dims]
+    if missing:
+        raise DataError(
+            f"The posterior has dimensions {', '.join(map(str, values.dims))}; "
+            f"{', '.join(missing)} is missing."
+        )
+    block = values.transpose(*DIMENSIONS)
+    array = np.asarray(block.values, dtype=np.float64)
+    own_times, own_values = [], []
+    for number in range(array.shape[0]):
+        own = np.asarray(times[number] if times.ndim == 2 else times, dtype=np.float64)
+        # a time counts where it is given and at least one node has probabilities
+        real = np.isfinite(own) & np.isfinite(array[number]).any(axis=(1, 2))
+        own_times.append(own[real])
+        own_values.append(array[number][real])
+    return Courses(
+        trajectories=tuple(block["trajectory"].values.tolist()),
+        nodes=tuple(str(name) for name in block["node"].values.tolist()),
+        times=tuple(own_times),
+        probabilities=tuple(own_values),
+    )
+
+
+def to_dataset(courses: Courses, notices: Sequence[str] = ()) -> xarray.Dataset:
+    """The padded form that goes into a file."""
+    import xarray
+
+    longest = max((len(times) for times in courses.times), default=0)
+    n_states = max((block.shape[2] for block in courses.probabilities), default=0)
+    shape = (len(courses.trajectories), longest, len(courses.nodes), n_states)
+    times = np.full(shape[:2], np.nan)
+    values = np.full(shape, np.nan)
+    for number, (own, block) in enumerate(zip(courses.times, courses.probabilities)):
+        times[number, : len(own)] = own
+        values[number, : len(own)] = block
+    data = xarray.Dataset(
+        {"probability": (DIMENSIONS, values), "times": (DIMENSIONS[:2], times)},
+        coords={
+            "trajectory": _labels(courses.trajectories),
+            "node": list(courses.nodes),
+            "state": np.arange(n_states),
+        },
+        attrs={"description": "probability of each state of each node given all measurements"},
+    )
+    if notices:
+        data.attrs["notice"] = " ".join(notices)
+    return data
+
+
+def gather(posterior: Posterior, n_extra: int = 50, max_values: int = LARGEST) -> xarray.Dataset:
+    """The courses that a run keeps: at every measurement time and ``n_extra`` even ones.
+
+    When all trajectories together would exceed ``max_values`` numbers, only the first ones are
+    asked for, and the dataset's attribute ``notice`` says so.
+    """
+    evidence, network = posterior.evidence, posterior.network
+    width = max(len(states) for states in network.states.values())
+    times, blocks = [], []
+    n_values = 0
+    for number in range(len(posterior.labels)):
+        own = _report_times(evidence, number, n_extra)
+        n_values += len(own) * len(network.nodes) * width
+        if number and n_values > max_values:
+            break
+        block = np.full((len(own), len(network.nodes), width), np.nan)
+        for n, probabilities in enumerate(posterior.courses.marginals(number, own)):
+            block[:, n, : probabilities.shape[1]] = probabilities
+        times.append(own)
+        blocks.append(block)
+    labels = tuple(posterior.labels[: len(times)])
+    notices = []
+    if len(labels) < len(posterior.labels):
+        notices.append(_first_only(len(labels), len(posterior.labels)))
+    return to_dataset(Courses(labels, tuple(network.nodes), tuple(times), tuple(blocks)), notices)
+
+
+def _first_only(n_kept: int, n_all: int) -> str:
+    return f"State probabilities are kept for the first {n_kept:,} of {n_all:,} trajectories."
+
+
+def _report_times(evidence: Evidence, trajectory: int, n_extra: int) -> FloatArray:
+    even = np.linspace(evidence.start[trajectory], evidence.end[trajectory], n_extra)
+    measured = evidence.points.time[evidence.points.trajectory == trajectory]
+    return np.unique(np.concatenate([even, measured]))
+
+
+def thinned(courses: Courses, max_values: int) -> tuple[Courses, list[str]]:
+    """At most about ``max_values`` numbers: fewer times first, then fewer trajectories.
+
+    The sentences returned say what was left out.
+    """
+    notices: list[str] = []
+    if courses.n_values > max_values:
+        share = max_values / courses.n_values
+        kept = [
+            _spread(len(own), max(FEWEST_TIMES, int(len(own) * share))) for own in courses.times
+        ]
+        if any(len(rows) < len(own) for rows, own in zip(kept, courses.times)):
+            notices.append(
+                f"State probabilities are kept at up to {max(map(len, kept))} times per "
+                f"trajectory, of up to {max(map(len, courses.times))}."
+            )
+            courses = Courses(
+                courses.trajectories,
+                courses.nodes,
+                tuple(own[rows] for own, rows in zip(courses.times, kept)),
+                tuple(block[rows] for block, rows in zip(courses.probabilities, kept)),
+            )
+    if courses.n_values > max_values and len(courses.trajectories) > 1:
+        reach = np.cumsum([block.size for block in courses.probabilities])
+        n_kept = max(1, int(np.searchsorted(reach, max_values, side="right")))
+        notices.append(_first_only(n_kept, len(courses.trajectories)))
+        courses = Courses(
+            courses.trajectories[:n_kept],
+            courses.nodes,
+            courses.times[:n_kept],
+            courses.probabilities[:n_kept],
+        )
+    return courses, notices
+
+
+def _parts(data: xarray.Dataset | xarray.DataArray) -> tuple[Any, NDArray[Any]]:
+    """The array of probabilities and its times, (time,) or (trajectory, time)."""
+    import xarray
+
+    if isinstance(data, xarray.DataArray):
+        values, holder = data, data.coords
+    else:
+        found = [v for v in data.data_vars.values() if set(DIMENSIONS) <= set(v.dims)]
+        if len(found) != 1:
+            raise DataError(
+                "The posterior must hold one variable over trajectory, time, node and state; "
+                f"it holds {', '.join(map(str, data.data_vars)) or 'none'}."
+            )
+        values, holder = found[0], data.variables  # type: ignore[assignment]
+    if "times" in holder:
+        return values, np.asarray(holder["times"].values)
+    return values, np.asarray(values["time"].values)
+
+
+def _spread(n: int, n_kept: int) -> NDArray[np.int64]:
+    """Positions of ``n_kept`` of n entries, evenly spread, both ends among them."""
+    if n_kept >= n:
+        return np.arange(n)
+    return np.unique(np.round(np.linspace(0, n - 1, n_kept)).astype(np.int64))
+
+
+def _labels(labels: Sequence[Any]) -> NDArray[Any]:
+    """Trajectory labels as integers or text, the two kinds that a netCDF file can hold."""
+    if all(isinstance(label, int) for label in labels):
+        return np.asarray(labels, dtype=np.int64)
+    return np.asarray([str(label) for label in labels])

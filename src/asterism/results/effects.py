@@ -1,0 +1,124 @@
+"""What each parent does to its child, read off the rates.
+
+Everything here describes a given network: nothing is learned. Where a child has several parents,
+the others are averaged over with equal weights, so an effect is a summary and not a rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.model.network import Network
+from asterism.model.rates import SummaryRates
+
+FloatArray = NDArray[np.float64]
+
+RAISES, LOWERS, MIXED, NONE = "raises", "lowers", "mixed", "none"
+
+#: with more configurations of the other parents than this, only their average is looked at
+CONFIGURATION_LIMIT = 1_024
+
+#: a smaller shift of the mean long-run state (counted in states) is called no effect
+SMALLEST_SHIFT = 1e-3
+
+
+def rates_by_parent_state(network: Network, child: str, parent: str) -> FloatArray:
+    """(S_parent, S, S) rates of the child, averaged over the states of its other parents."""
+    slot = network.parents[child].index(parent)
+    rates = network.rates[child]
+    assert rates is not None  # a node with parents has rates
+    if isinstance(rates, SummaryRates):
+        return _summary_rates_by_state(rates, slot)
+    others = tuple(axis for axis in range(rates.ndim - 2) if axis != slot)
+    return np.asarray(rates.mean(axis=others))
+
+
+def effect(network: Network, child: str, parent: str) -> str:
+    """Whether the child's long-run state rises with the parent's, in the order of their states.
+
+    "mixed": up in one setting of the other parents and down in another, or neither up nor down
+    all along the parent's states. "none": no difference worth the name.
+    """
+    shifts = [
+        np.diff([_long_run_mean(block) for block in by_state])
+        for by_state in _settings(network, child, parent)
+    ]
+    steps = np.concatenate(shifts)
+    if np.all(np.abs(steps) < SMALLEST_SHIFT):
+        return NONE
+    if np.all(steps > -SMALLEST_SHIFT):
+        return RAISES
+    if np.all(steps < SMALLEST_SHIFT):
+        return LOWERS
+    return MIXED
+
+
+def configurations(
+    network: Network, child: str, limit: int
+) -> list[tuple[tuple[Any, ...], FloatArray]] | None:
+    """Each parent configuration (labels) with its (S, S) rates; None beyond the limit."""
+    rates = network.rates[child]
+    if rates is None:
+        return []
+    sizes = [len(network.states[p]) for p in network.parents[child]]
+    if np.prod(sizes, dtype=np.float64) > limit:
+        return None
+    table = rates.expand() if isinstance(rates, SummaryRates) else rates
+    labels = [network.states[p] for p in network.parents[child]]
+    return [
+        (tuple(names[i] for names, i in zip(labels, place)), table[place])
+        for place in product(*(range(size) for size in sizes))
+    ]
+
+
+def _settings(network: Network, child: str, parent: str) -> Iterator[FloatArray]:
+    """(S_parent, S, S) rates for every setting of the other parents, or their average."""
+    rates = network.rates[child]
+    slot = network.parents[child].index(parent)
+    sizes = [len(network.states[p]) for p in network.parents[child]]
+    n_others = np.prod(sizes, dtype=np.float64) / sizes[slot]
+    if n_others > CONFIGURATION_LIMIT:
+        yield rates_by_parent_state(network, child, parent)
+        return
+    table = rates.expand() if isinstance(rates, SummaryRates) else rates
+    assert table is not None
+    front = np.moveaxis(table, slot, 0)
+    n_states = table.shape[-1]
+    by_setting = front.reshape(sizes[slot], -1, n_states, n_states)
+    for number in range(by_setting.shape[1]):
+        yield by_setting[:, number]
+
+
+def _summary_rates_by_state(rates: SummaryRates, slot: int) -> FloatArray:
+    """The average over the other parents by convolution: their number does not matter."""
+    others = np.ones(1)
+    for number, weights in enumerate(rates.shifted_weights):
+        if number != slot:
+            counts = np.bincount(weights).astype(np.float64) / len(weights)
+            others = np.convolve(others, counts)
+    blocks = np.arange(len(others))
+    own = rates.shifted_weights[slot]
+    return np.stack([np.tensordot(others, rates.table[blocks + w], axes=1) for w in own])
+
+
+def _long_run_mean(block: FloatArray) -> float:
+    """Mean state number in the long run, from a uniform start.
+
+    A trickle of restarts in a random state makes the answer unique for chains with absorbing
+    states, and is too small to matter otherwise.
+    """
+    n_states = len(block)
+    fastest = float(np.max(np.abs(block)))
+    if fastest == 0.0:
+        return (n_states - 1) / 2
+    restart = 1e-9
+    generator = block / fastest
+    # occupation of a chain restarted at rate `restart`: restart · uniform · (restart − Q)^-1
+    start = np.full(n_states, 1.0 / n_states)
+    occupation = np.linalg.solve((restart * np.eye(n_states) - generator).T, restart * start)
+    return float(occupation @ np.arange(n_states) / occupation.sum())

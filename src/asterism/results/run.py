@@ -1,0 +1,203 @@
+"""A finished run: everything that the results folder holds and the report page shows.
+
+A :class:`Run` is plain data. It is made from a fitted learner, or read back from a folder, and
+answers the few questions that files, figures and page all ask of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from asterism.errors import DataError, TooLargeError
+from asterism.model.network import Network
+from asterism.results.edge_sets import Edge, edge_list
+from asterism.results.files import split_names
+
+if TYPE_CHECKING:
+    import networkx
+    import xarray
+
+EDGE_COLUMNS = ["parent", "child", "probability", "in_graph"]
+FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
+OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
+
+#: a square table of edge probabilities is made up to this many nodes
+SQUARE_TABLE_LIMIT = 2_000
+
+
+@dataclass
+class Run:
+    """One analysis: the network, how sure its edges are, and how they were found."""
+
+    network: Network
+    edges: pd.DataFrame | None = None
+    """parent, child, probability, in_graph; surest first. None: the network's edges, as given."""
+    families: pd.DataFrame | None = None
+    """node, parents (a tuple of names), score, probability; None when no structure was learned."""
+    posterior: xarray.Dataset | None = None
+    """State probabilities over time; see :mod:`asterism.results.courses`."""
+    run: dict[str, Any] = field(default_factory=dict)
+    """settings, versions, seed, data_hash, stop_reason, converged, and whatever else to record."""
+    observations: pd.DataFrame | None = None
+    """trajectory, time, node, value."""
+    history: pd.DataFrame | None = None
+    """One row per iteration, numbers only."""
+    truth: list[Edge] | None = None
+    """The true edges, where they are known."""
+
+    def __post_init__(self) -> None:
+        self.edges = _checked_edges(self.edges, self.network)
+        self.families = _checked_families(self.families, self.network)
+        self.history = _as_history(self.history)
+        if self.truth is not None:
+            self.truth = [(str(p), str(c)) for p, c in edge_list(self.truth)]
+            _require_known(self.network, [end for edge in self.truth for end in edge], "The truth")
+        if self.observations is not None:
+            _require_columns(self.observations, OBSERVATION_COLUMNS, "The observations")
+
+    @classmethod
+    def from_learner(
+        cls,
+        learner: Any,
+        *,
+        posterior: xarray.Dataset | None = None,
+        observations: pd.DataFrame | None = None,
+        truth: Any = None,
+        run: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
+        settings = learner.get_params() if hasattr(learner, "get_params") else {}
+        record: dict[str, Any] = {
+            "settings": settings,
+            "seed": settings.get("random_state"),
+            "converged": getattr(learner, "converged_", None),
+            "stop_reason": getattr(learner, "stop_reason_", None),
+        }
+        return cls(
+            network=learner.network_,
+            edges=getattr(learner, "edges_", None),
+            families=getattr(learner, "family_scores_", None),
+            posterior=posterior,
+            run={**record, **(run or {})},
+            observations=observations,
+            history=getattr(learner, "history_", None),
+            truth=None if truth is None else edge_list(truth),
+        )
+
+    @property
+    def learned(self) -> bool:
+        """Whether the edges were learned, rather than given."""
+        return self.families is not None
+
+    @property
+    def edge_table(self) -> pd.DataFrame:
+        """The edges, never None."""
+        assert self.edges is not None  # set in __post_init__
+        return self.edges
+
+    @property
+    def graph(self) -> networkx.DiGraph:
+        """The network's graph; every edge carries its ``probability``."""
+        graph = self.network.graph
+        for parent, child, probability in self.edge_table[EDGE_COLUMNS[:3]].itertuples(index=False):
+            if graph.has_edge(parent, child):
+                graph.edges[parent, child]["probability"] = float(probability)
+        return graph
+
+    @property
+    def edge_probabilities(self) -> pd.DataFrame:
+        """Square table, rows = parents, columns = children; pairs that are not listed are 0."""
+        nodes = list(self.network.nodes)
+        if len(nodes) > SQUARE_TABLE_LIMIT:
+            raise TooLargeError(
+                f"A square table of {len(nodes):,} nodes is more than the limit of "
+                f"{SQUARE_TABLE_LIMIT:,}; use the long table 'edges'."
+            )
+        place = {name: i for i, name in enumerate(nodes)}
+        table = np.zeros((len(nodes), len(nodes)))
+        edges = self.edge_table
+        rows = edges["parent"].map(place).to_numpy(dtype=np.int64)
+        columns = edges["child"].map(place).to_numpy(dtype=np.int64)
+        table[rows, columns] = edges["probability"]
+        return pd.DataFrame(table, index=nodes, columns=nodes)
+
+    def scores(self) -> dict[str, float] | None:
+        """Edge metrics against the truth; None without a truth that can be ranked against."""
+        from asterism.results.metrics import edge_scores
+
+        if not self.truth or len(set(self.truth)) == len(self.network.nodes) * (
+            len(self.network.nodes) - 1
+        ):
+            return None
+        return edge_scores(
+            self.edge_table, self.truth, graph=self.network, nodes=self.network.nodes
+        )
+
+
+def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame:
+    if edges is None:
+        pairs = [(p, child) for child in network.nodes for p in network.parents[child]]
+        edges = pd.DataFrame(pairs, columns=EDGE_COLUMNS[:2], dtype=object)
+        edges["probability"], edges["in_graph"] = 1.0, True
+    _require_columns(edges, EDGE_COLUMNS, "The table of edges")
+    _require_known(network, [*edges["parent"], *edges["child"]], "The table of edges")
+    edges = edges[EDGE_COLUMNS].copy()
+    edges["probability"] = edges["probability"].astype(np.float64)
+    edges["in_graph"] = edges["in_graph"].astype(bool)
+    probability = edges["probability"].to_numpy()
+    bad = np.flatnonzero(~((probability >= 0) & (probability <= 1 + 1e-9)))
+    if len(bad):
+        row = edges.iloc[int(bad[0])]
+        raise DataError(
+            f"The probability of {row['parent']!r} → {row['child']!r} is {row['probability']}; "
+            "it must lie between 0 and 1."
+        )
+    # ties keep the order of names, so that the same result always gives the same file
+    return edges.sort_values(
+        ["probability", "parent", "child"], ascending=[False, True, True], ignore_index=True
+    )
+
+
+def _checked_families(families: pd.DataFrame | None, network: Network) -> pd.DataFrame | None:
+    if families is None:
+        return None
+    _require_columns(families, FAMILY_COLUMNS, "The table of families")
+    families = families[FAMILY_COLUMNS].reset_index(drop=True)
+    parents = [
+        split_names(names) if isinstance(names, str) else tuple(str(name) for name in names)
+        for names in families["parents"]
+    ]
+    named = [*families["node"], *(name for names in parents for name in names)]
+    _require_known(network, named, "The table of families")
+    families["parents"] = pd.Series(parents, dtype=object)
+    return families
+
+
+def _as_history(history: Any) -> pd.DataFrame | None:
+    """Numbers only, from a table, a list of dictionaries, a dictionary of lists, or one list."""
+    if history is None or len(history) == 0:
+        return None
+    if not isinstance(history, pd.DataFrame):
+        if not isinstance(history, Mapping) and not isinstance(history[0], Mapping):
+            history = {"objective": list(history)}
+        history = pd.DataFrame(history)
+    numbers = history.select_dtypes(include=["number", "bool"]).astype(np.float64)
+    return numbers.reset_index(drop=True) if numbers.shape[1] else None
+
+
+def _require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> None:
+    absent = [name for name in columns if name not in table.columns]
+    if absent:
+        raise DataError(f"{what} has no column {', '.join(map(repr, absent))}.")
+
+
+def _require_known(network: Network, names: Sequence[Any], what: str) -> None:
+    unknown = sorted(set(names) - set(network.nodes), key=str)
+    if unknown:
+        listed = ", ".join(map(repr, unknown[:10]))
+        raise DataError(f"{what} names {listed}, which the network does not have.")

@@ -1,0 +1,208 @@
+"""What was learned, in three sentences.
+
+The record of a run (run.json) as rows of words, for people.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+
+from asterism.inference.methods import METHODS
+from asterism.results.effects import LOWERS, RAISES, effect
+from asterism.results.run import Run
+
+CAUTION = (
+    "Each probability is conditional on the rest of the graph being as learned, and is therefore "
+    "rather too sure: take the ranking of the edges more seriously than the numbers."
+)
+EXACT = (
+    "The paths are known completely, so each probability is exact under the model and its prior; "
+    "what the model leaves out it cannot know."
+)
+GIVEN = (
+    "The graph was given and not learned, so its edges carry no probabilities; rates and state "
+    "probabilities hold only as far as the graph does."
+)
+
+
+def sentences(run: Run) -> list[str]:
+    """What was analysed, what stands out, and how to read it."""
+    if not run.learned:
+        return [_what(run), _evidence(run), GIVEN]
+    return [_what(run), _findings(run), EXACT if run.run.get("complete") else CAUTION]
+
+
+def _what(run: Run) -> str:
+    data = ""
+    if run.observations is not None and len(run.observations):
+        n_trajectories = run.observations["trajectory"].nunique()
+        data = (
+            f"From {_count(len(run.observations), 'measurement')} in "
+            f"{_count(n_trajectories, 'trajectory', 'trajectories')}, "
+        )
+    edges = _count(sum(map(len, run.network.parents.values())), "edge")
+    nodes = _count(len(run.network.nodes), "node")
+    text = (
+        f"{data}a network was learned among {nodes} with {edges}."
+        if run.learned
+        else f"{data}the courses of {nodes} were inferred in a given network with {edges}."
+    )
+    return text[0].upper() + text[1:]
+
+
+def _findings(run: Run) -> str:
+    edges = run.edge_table
+    inside = edges[edges["in_graph"]]
+    doubtful = int(((edges["probability"] >= 0.1) & ~edges["in_graph"]).sum())
+    rest = (
+        f"{_count(doubtful, 'edge')} outside the graph still "
+        f"{'has' if doubtful == 1 else 'have'} a probability of at least 0.1"
+        if doubtful
+        else "no edge outside the graph reaches a probability of 0.1"
+    )
+    if not len(inside):
+        return f"No node was found to influence another, and {rest}."
+    surest = _and([_described(run, row) for _, row in inside.head(3).iterrows()])
+    if len(inside) == 1:
+        return f"The only edge is {surest}; {rest}."
+    return f"The surest are {surest}; {rest}."
+
+
+def _evidence(run: Run) -> str:
+    value = run.run.get("log_evidence")
+    if not isinstance(value, int | float):
+        return "Rates and state probabilities are below."
+    settings = run.run.get("settings")
+    method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
+    if method is not None and method.is_comparable:
+        use = "by which networks can be compared on the same data"
+    else:
+        use = "an approximation, too rough to choose between networks whose edges differ much"
+    return f"The log evidence, {use}, is {value:.6g}."
+
+
+def _described(run: Run, row: pd.Series) -> str:
+    parent, child = row["parent"], row["child"]
+    kind = effect(run.network, child, parent) if parent in run.network.parents[child] else ""
+    note = ""
+    if kind in (RAISES, LOWERS):
+        orders = dict.fromkeys(filter(None, (_order(run, parent), _order(run, child))))
+        note = f", {kind}" + (f" with {' and '.join(orders)}" if orders else "")
+    sure = "required" if [parent, child] in _required(run) else probability_text(row["probability"])
+    return f"{parent} → {child} ({sure}{note})"
+
+
+def _required(run: Run) -> list[list[str]]:
+    """Edges that were not found but demanded; what is no list of pairs is not looked into."""
+    settings = run.run.get("settings")
+    required = settings.get("required") if isinstance(settings, dict) else None
+    if not isinstance(required, list | tuple):
+        return []
+    return [[str(end) for end in edge] for edge in required if isinstance(edge, list | tuple)]
+
+
+def _order(run: Run, node: str) -> str:
+    """Words in the order of the alphabet may not mean what rises: then say what does."""
+    labels = [str(label) for label in run.network.states[node]]
+    try:
+        [float(label) for label in labels]
+    except ValueError:
+        return " < ".join(labels) if labels == sorted(labels) else ""
+    return ""
+
+
+def probability_text(probability: float) -> str:
+    """Two decimals, but never a certainty that rounding alone has made."""
+    if 0.995 <= probability < 1.0:
+        return ">0.99"
+    return f"{probability:.2f}"
+
+
+def _count(number: int, singular: str, plural: str | None = None) -> str:
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _and(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+Group = tuple[str, list[tuple[str, str]]]
+
+#: shown elsewhere on the page, or of no use to a reader
+HIDDEN = frozenset(
+    {
+        *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
+        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emissions"),
+    }
+)
+
+#: flags that say how a command was to talk and where its results were to go
+TALK = frozenset({"name", "data", "output", "as_json", "quiet", "force", "title", "resume"})
+
+#: longer values are cut; run.json holds them in full
+LONGEST = 300
+
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?")
+
+
+def settings_rows(run: Run) -> list[Group]:
+    """Groups of (name, value): the run itself first, then each nested group under its name.
+
+    A run of the command line is described by its flags, which say all that the learner's settings
+    do; only those that were set are listed.
+    """
+    record = {name: value for name, value in run.run.items() if name not in HIDDEN}
+    command = record.pop("command", None)
+    if isinstance(command, dict):
+        for repeated in ("settings", "seed"):
+            record.pop(repeated, None)
+    plain = [(name, value) for name, value in record.items() if not isinstance(value, dict)]
+    groups = [("Run", [(_words(n), as_text(v)) for n, v in plain if v is not None])]
+    if isinstance(command, dict):
+        title = f"Settings of asterism {command.get('name', '')}".rstrip()
+        groups.append((title, _flags(command)))
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            groups.append((_words(name), [(_words(k), as_text(v)) for k, v in value.items()]))
+    return [(name, rows) for name, rows in groups if rows]
+
+
+def _flags(command: dict[str, Any]) -> list[tuple[str, str]]:
+    """The flags as they would be typed; what was left open is left out."""
+    rows = []
+    for name, value in command.items():
+        left_open = value is None or value is False or value == []
+        if name not in TALK and not left_open:
+            rows.append((f"--{name.replace('_', '-')}", _typed(value)))
+    return rows
+
+
+def _typed(value: Any) -> str:
+    """Edges as A->B, lists with commas."""
+    if isinstance(value, list) and value and all(isinstance(v, list) for v in value):
+        return ", ".join("->".join(map(str, pair)) for pair in value)
+    return as_text(value)
+
+
+def as_text(value: Any) -> str:
+    """A setting in words."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        text = ", ".join(as_text(item) for item in value) or "none"
+    elif isinstance(value, dict):
+        text = "; ".join(f"{key}: {as_text(item)}" for key, item in value.items()) or "none"
+    else:
+        text = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.4g}", str(value))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+
+
+def _words(name: str) -> str:
+    return str(name).replace("_", " ")

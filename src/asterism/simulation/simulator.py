@@ -1,0 +1,291 @@
+"""Simulated paths of a network, and noisy measurements of paths.
+
+:func:`simulate` draws complete jump paths; :func:`observe` looks at paths now and then through an
+emission. Each path has its own stream of random numbers, so the same seed gives the same paths
+whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asterism.data.full_paths import path_events, path_intervals
+from asterism.data.measurements import NodeMeasurements, no_events, no_intervals
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError, ModelError, TooLargeError
+from asterism.model.compiled import configuration_terms
+from asterism.model.emissions import Joint, emission_for
+from asterism.model.network import Network
+from asterism.numerics.resources import chunks, map_chunks
+from asterism.simulation._gillespie import ForcedMoves, SimulatedNetwork, simulate_range
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+JUMP_LIMIT = 200_000_000
+"""Jumps (24 bytes each) after which a simulation is refused."""
+
+
+def simulate(
+    net: Network,
+    n_trajectories: int = 1,
+    duration: float | None = None,
+    n_transitions: int | None = None,
+    seed: Any = None,
+    initial: Mapping[Any, Any] | ArrayLike | None = None,
+    n_jobs: int = 1,
+    paths: Trajectories | None = None,
+) -> Trajectories:
+    """Draw paths from time 0 until ``duration``, or until ``n_transitions`` jumps have happened.
+
+    ``initial``: {node: state} for all paths, or state numbers (N,) or (n_trajectories, N); nodes
+    not named are drawn. ``paths`` gives the paths of exogenous nodes (one trajectory for all, or
+    one each); without it they keep the state in which they start. Where every rate is zero a path
+    stays as it is until ``duration``, or ends with its last jump.
+    """
+    _check_request(n_trajectories, duration, n_transitions)
+    compiled = net.compiled
+    graph = compiled.graph
+    shift_start, shift = configuration_terms(graph)
+    arrays = SimulatedNetwork(
+        n_states=graph.n_states,
+        state_start=graph.state_start,
+        table_start=graph.table_start,
+        rates=compiled.rates,
+        initial=compiled.initial,
+        parent_start=graph.parent_start,
+        parents=graph.parents,
+        child_start=graph.child_start,
+        children=graph.children,
+        child_slot=graph.child_slot,
+        shift_start=shift_start,
+        shift=shift,
+        frozen=np.array([node in net.exogenous for node in net.nodes], dtype=np.bool_),
+    )
+    prescribed = _prescribed_states(net, initial, n_trajectories)
+    forced = _forced_moves(net, paths, n_trajectories, prescribed)
+    key = np.random.SeedSequence(_entropy(seed)).generate_state(2, np.uint64)
+
+    def piece(first: int, last: int) -> Any:
+        return simulate_range(
+            arrays,
+            forced,
+            key,
+            first,
+            last,
+            prescribed[first:last],
+            -1.0 if duration is None else float(duration),
+            0 if n_transitions is None else int(n_transitions),
+            JUMP_LIMIT,
+        )
+
+    parts = map_chunks(piece, chunks(n_trajectories, at_most=64, at_least_each=8), n_jobs)
+    if not all(part[-1] for part in parts):
+        raise TooLargeError(
+            f"The simulation passed {JUMP_LIMIT:,} jumps; ask for a shorter duration, fewer "
+            "trajectories, or a number of transitions."
+        )
+    counts = np.concatenate([np.diff(offset) for _, offset, *_ in parts])
+    return Trajectories(
+        nodes=net.nodes,
+        states={node: tuple(net.states[node]) for node in net.nodes},
+        labels=tuple(range(n_trajectories)),
+        start=np.zeros(n_trajectories),
+        end=np.concatenate([part[0] for part in parts]),
+        initial=prescribed,
+        jump_offset=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        jump_time=np.concatenate([part[2] for part in parts]),
+        jump_node=np.concatenate([part[3] for part in parts]),
+        jump_state=np.concatenate([part[4] for part in parts]),
+    )
+
+
+def _check_request(n_trajectories: int, duration: float | None, n_transitions: int | None) -> None:
+    if n_trajectories < 1:
+        raise DataError(f"n_trajectories is {n_trajectories}; at least 1 is needed.")
+    if (duration is None) == (n_transitions is None):
+        raise DataError("Give either duration or n_transitions to simulate.")
+    if duration is not None and not (np.isfinite(duration) and duration >= 0):
+        raise DataError(f"duration is {duration!r}; it must be a finite number, not negative.")
+    if n_transitions is not None and n_transitions < 0:
+        raise DataError(f"n_transitions is {n_transitions}; it must not be negative.")
+
+
+def _entropy(seed: Any) -> Any:
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    return seed
+
+
+def _prescribed_states(net: Network, initial: Any, n_trajectories: int) -> IntArray:
+    """(D, N) state numbers at the start; −1 where they are to be drawn."""
+    states = np.full((n_trajectories, net.n_nodes), -1, dtype=np.int64)
+    if isinstance(initial, Mapping):
+        for node, state in initial.items():
+            states[:, net.node_index(node)] = net.state_index(node, state)
+    elif initial is not None:
+        given = np.asarray(initial)
+        if given.dtype.kind not in "iu" or given.shape not in (states.shape, states.shape[1:]):
+            raise DataError(
+                f"initial has shape {given.shape} and type {given.dtype}; give {{node: state}}, or "
+                f"state numbers of shape ({net.n_nodes},) or ({n_trajectories}, {net.n_nodes})."
+            )
+        bad = (given < 0) | (given >= net.compiled.graph.n_states)
+        if bad.any():
+            where = int(np.argwhere(bad)[0][-1])
+            raise DataError(
+                f"initial puts node {net.nodes[where]!r} into state number {given[bad][0]}, but it "
+                f"has {net.compiled.graph.n_states[where]} states."
+            )
+        states[:] = given
+    return states
+
+
+def _forced_moves(
+    net: Network, paths: Trajectories | None, n_trajectories: int, prescribed: IntArray
+) -> ForcedMoves:
+    """The given paths of exogenous nodes as moves; their first states go into ``prescribed``."""
+    empty = np.zeros(0, dtype=np.int64)
+    if paths is None:
+        return ForcedMoves(np.zeros(n_trajectories + 1, dtype=np.int64), np.zeros(0), empty, empty)
+    if paths.n_trajectories not in (1, n_trajectories):
+        raise DataError(
+            f"paths has {paths.n_trajectories} trajectories; give one, or one for each of the "
+            f"{n_trajectories}."
+        )
+    for node in paths.nodes:
+        if node not in net.exogenous:
+            raise ModelError(
+                f"paths gives node {node!r}, which has rates of its own; exogenous nodes are "
+                f"{sorted(net.exogenous) or 'none'}."
+            )
+    number = np.array([net.node_index(node) for node in paths.nodes], dtype=np.int64)
+    translate = {
+        i: net.state_indices(node, list(paths.states[node])) for i, node in enumerate(paths.nodes)
+    }
+    owner = np.repeat(np.arange(paths.n_trajectories), np.diff(paths.jump_offset))
+    state = np.zeros(len(paths.jump_time), dtype=np.int64)
+    for i, node_states in translate.items():
+        prescribed[:, number[i]] = node_states[paths.initial[:, i]]
+        mine = paths.jump_node == i
+        state[mine] = node_states[paths.jump_state[mine]]
+    time = paths.jump_time - paths.start[owner]
+    moved = number[paths.jump_node] if len(number) else empty
+    if paths.n_trajectories == n_trajectories:
+        return ForcedMoves(paths.jump_offset, time, moved, state)
+    start = len(time) * np.arange(n_trajectories + 1)
+    copies = [np.tile(column, n_trajectories) for column in (time, moved, state)]
+    return ForcedMoves(start, *copies)
+
+
+def observe(
+    paths: Trajectories,
+    emission: Any,
+    n_observations: int = 10,
+    times: ArrayLike | None = None,
+    interval: float | None = None,
+    missing: float = 0.0,
+    seed: Any = None,
+    per_node: bool = False,
+    known: Iterable[str] = (),
+) -> Observations:
+    """Measure paths now and then.
+
+    By default every trajectory is measured at ``n_observations`` uniform random times of its own;
+    ``times`` gives them, (T,) for all or (D, T), or ``interval`` their distance from the start on.
+    All nodes are measured at the same times unless ``per_node`` draws times for each. ``missing``
+    is the probability that a value is left out. ``emission`` may be a dictionary, and then only
+    its nodes are measured. The paths of the nodes in ``known`` are seen throughout. Start and end
+    of the trajectories are kept.
+    """
+    if not 0.0 <= missing < 1.0:
+        raise DataError(f"missing is {missing!r}; it is a probability and must be below 1.")
+    if (times is not None) + (interval is not None) > 1:
+        raise DataError("Give either times or interval to observe, not both.")
+    rng = np.random.default_rng(seed)
+    known = tuple(known)
+    measured = _measured_nodes(paths, emission, known)
+    records: dict[str, NodeMeasurements] = {}
+    clock = _observation_times(paths, n_observations, times, interval, rng)
+    for node in measured:
+        if per_node and node != measured[0]:
+            clock = _observation_times(paths, n_observations, times, interval, rng)
+        if per_node or node == measured[0]:
+            inside = np.isfinite(clock)
+            states = paths.state_at(np.where(inside, clock, paths.start[:, None]))
+            trajectory = np.repeat(np.arange(paths.n_trajectories), inside.sum(axis=1))
+            rows = np.arange(len(trajectory))
+        own = states[:, :, paths.nodes.index(node)][inside]
+        values = emission_for(emission, node).sample(own, rng, paths.states[node])
+        kept = rng.random(len(own)) >= missing if missing > 0.0 else np.ones(len(own), np.bool_)
+        records[node] = NodeMeasurements(
+            trajectory=trajectory[kept].astype(np.int64),
+            time=clock[inside][kept],
+            value=np.asarray(values)[kept],
+            exact=np.zeros(int(kept.sum()), dtype=np.bool_),
+            row=rows[kept],
+        )
+    return Observations(
+        trajectories=tuple(paths.labels),
+        start=paths.start.copy(),
+        end=paths.end.copy(),
+        measurements=records,
+        events=path_events(paths, known) if known else no_events(),
+        intervals=path_intervals(paths, known) if known else no_intervals(),
+    )
+
+
+def _measured_nodes(paths: Trajectories, emission: Any, known: tuple[str, ...]) -> list[str]:
+    if isinstance(emission, Mapping):
+        for name, one in emission.items():
+            if isinstance(one, Joint):
+                raise ModelError(
+                    f"The joint measurement {str(name)!r} cannot be simulated; observe single "
+                    "nodes, or add its column to a table."
+                )
+        unknown = [str(n) for n in emission if str(n) not in paths.nodes]
+        if unknown:
+            raise ModelError(
+                f"There is an emission for {unknown[0]!r}, but the paths have the nodes "
+                f"{', '.join(paths.nodes)}."
+            )
+        names = {str(n) for n in emission}
+        return [n for n in paths.nodes if n in names]
+    return [n for n in paths.nodes if n not in known]
+
+
+def _observation_times(
+    paths: Trajectories,
+    n_observations: int,
+    times: ArrayLike | None,
+    interval: float | None,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """(D, T) ascending times; NaN fills the rows of shorter trajectories."""
+    shape = (paths.n_trajectories, n_observations)
+    if times is not None:
+        given = np.asarray(times, dtype=np.float64)
+        if given.ndim not in (1, 2) or (given.ndim == 2 and len(given) != shape[0]):
+            raise DataError(
+                f"times have shape {given.shape}; give (T,) or ({paths.n_trajectories}, T)."
+            )
+        if not np.isfinite(given).all():
+            raise DataError("times contain a value that is not a finite number.")
+        return np.sort(np.broadcast_to(given, (shape[0], given.shape[-1])), axis=1)
+    if interval is not None:
+        if not interval > 0:
+            raise DataError(f"interval is {interval!r}; it must be positive.")
+        # a hair of tolerance, so that 10 steps of 0.1 reach 1.0
+        count = np.floor(paths.durations / interval * (1 + 1e-12)).astype(np.int64) + 1
+        steps = np.arange(int(count.max()))
+        grid = np.minimum(paths.start[:, None] + steps * interval, paths.end[:, None])
+        return np.where(steps < count[:, None], grid, np.nan)
+    if n_observations < 0:
+        raise DataError(f"n_observations is {n_observations}; it must not be negative.")
+    drawn = paths.start[:, None] + rng.random(shape) * paths.durations[:, None]
+    return np.sort(drawn, axis=1)

@@ -1,0 +1,328 @@
+"""The corrections of fourth order applied to one node (see ``stretches`` for what they are).
+
+Corrections are limited so that rates, propagators and moments stay positive wherever a step is too
+long for them.
+"""
+
+from __future__ import annotations
+
+from asterism.numerics._jit import inlined, inner
+from asterism.star._buffers import (
+    BLOCK,
+    FIRST,
+    LAST,
+    STRIDE,
+    backward_row,
+    forward_row,
+    middle_row,
+    whole_vectors,
+)
+
+START = 0
+END = 1
+
+_MOST_OF_A_STEP = 0.25
+_MOST_OF_ONE = 0.5
+
+
+@inlined
+def apply_band(weights, begin, count, padded, flat, at, is_positive, out):
+    """out(k) = Σ_i weights(i, begin+k) values(k+i−2); the values begin at ``flat[at]``.
+
+    Weights of values outside the block are zero; ``padded`` results may be computed. If the values
+    are positive, no result is less than half of the value (written with abs: a maximum would not
+    vectorise).
+    """
+    flat[at - 2] = 0.0
+    flat[at - 1] = 0.0
+    flat[at + count] = 0.0
+    flat[at + count + 1] = 0.0
+    w0 = weights[0, begin : begin + padded]
+    w1 = weights[1, begin : begin + padded]
+    w2 = weights[2, begin : begin + padded]
+    w3 = weights[3, begin : begin + padded]
+    w4 = weights[4, begin : begin + padded]
+    v0 = flat[at - 2 : at - 2 + padded]
+    v1 = flat[at - 1 : at - 1 + padded]
+    v2 = flat[at : at + padded]
+    v3 = flat[at + 1 : at + 1 + padded]
+    v4 = flat[at + 2 : at + 2 + padded]
+    if is_positive:
+        for k in range(padded):
+            value = w0[k] * v0[k] + w1[k] * v1[k] + w2[k] * v2[k] + w3[k] * v3[k] + w4[k] * v4[k]
+            half = 0.5 * v2[k]
+            above = value - half
+            out[k] = half + 0.5 * (above + abs(above))
+        return
+    for k in range(padded):
+        out[k] = w0[k] * v0[k] + w1[k] * v1[k] + w2[k] * v2[k] + w3[k] * v3[k] + w4[k] * v4[k]
+
+
+@inlined
+def _limit_change(before, after, inverse_width, count):
+    """Let no entry change by more than half of the inverse step (abs instead of a minimum)."""
+    for k in range(count):
+        change = after[k] - before[k]
+        most = _MOST_OF_ONE * inverse_width[k]
+        after[k] = before[k] + 0.5 * (abs(change + most) - abs(change - most))
+
+
+@inlined
+def correct_generator(problem, size, trajectory, block, count, work):
+    """From generators in the middle of a block's steps to those that propagate them.
+
+    Off-diagonal entries are corrected one by one; the diagonal is minus their sum, plus the
+    correction of what rows sum to. Without data rows sum to zero, and do so afterwards, limited or
+    not. What all rows have in common there commutes with everything and needs only the weight of
+    its step: a constant in ψ then changes F by nothing at all.
+    """
+    begin = problem.step_start[trajectory] + block * BLOCK
+    padded = whole_vectors(count)
+    to_step = problem.to_step
+    quadrature = problem.quadrature[begin : begin + padded]
+    inverse = work.inverse_width[block * BLOCK : block * BLOCK + padded]
+    here = work.steps[block]
+    generator = here[: size * size]
+    middle = here[middle_row(size) : middle_row(size) + size * size]
+    at = (block * here.shape[0] + middle_row(size)) * STRIDE
+    flat = work.flat_matrices
+    own = work.matrices[0, 1]  # not the first row, which nothing precedes
+    corrected = work.matrices[0, 2]
+    common = work.matrices[0, 3]
+    if size == 2:
+        apply_band(to_step, begin, count, padded, work.flat_steps, at + STRIDE, True, generator[1])
+        at += 2 * STRIDE
+        apply_band(to_step, begin, count, padded, work.flat_steps, at, True, generator[2])
+        m0, m1, m2, m3 = middle[0], middle[1], middle[2], middle[3]
+        for k in range(padded):
+            own[k] = 0.5 * (m0[k] + m1[k] - m2[k] - m3[k])
+        apply_band(to_step, begin, count, padded, flat, STRIDE, False, corrected)
+        g0, g1, g2, g3 = generator[0], generator[1], generator[2], generator[3]
+        _limit_change(own, corrected, inverse, padded)
+        for k in range(padded):
+            common[k] = 0.5 * (m0[k] + m1[k] + m2[k] + m3[k]) * quadrature[k]
+        for k in range(padded):
+            g0[k] = common[k] + corrected[k] - g1[k]
+        for k in range(padded):
+            g3[k] = common[k] - corrected[k] - g2[k]
+        return
+    for k in range(padded):
+        common[k] = 0.0
+    for row in range(size * size):
+        m0 = middle[row]
+        for k in range(padded):
+            common[k] += m0[k] / size
+    for x in range(size):
+        for k in range(padded):
+            own[k] = -common[k]
+        for y in range(size):
+            m0 = middle[x * size + y]
+            for k in range(padded):
+                own[k] += m0[k]
+        apply_band(to_step, begin, count, padded, flat, STRIDE, False, corrected)
+        _limit_change(own, corrected, inverse, padded)
+        diagonal = generator[x * size + x]
+        for k in range(padded):
+            diagonal[k] = common[k] * quadrature[k] + corrected[k]
+        for y in range(size):
+            if x != y:
+                row = x * size + y
+                other = generator[row]
+                place = at + row * STRIDE
+                apply_band(to_step, begin, count, padded, work.flat_steps, place, True, other)
+                for k in range(padded):
+                    diagonal[k] -= other[k]
+
+
+@inlined
+def _within(value, most):
+    """``value``, or the nearest number within ± ``most``."""
+    if value > most:
+        return most
+    if value < -most:
+        return -most
+    return value
+
+
+@inlined
+def edge_entry(value, x, y, share):
+    """An entry of h²/12 G', limited; ``share`` goes from x to y within the step."""
+    return _within(value, _MOST_OF_ONE if x == y else _MOST_OF_A_STEP * share)
+
+
+@inlined
+def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
+    """1 ∓ h²/12 G' at an edge; ``j`` is the outermost step, ``step`` the way inwards.
+
+    The propagator of that step takes it in.
+    """
+    begin = middle_row(2)
+    r00, r01, r10, r11 = here[begin], here[begin + 1], here[begin + 2], here[begin + 3]
+    k = j + step
+    i = k + step
+    s01 = e0 * r01[j] + e1 * r01[k] + e2 * r01[i]
+    s10 = e0 * r10[j] + e1 * r10[k] + e2 * r10[i]
+    row0 = e0 * r00[j] + e1 * r00[k] + e2 * r00[i] + s01
+    row1 = e0 * r11[j] + e1 * r11[k] + e2 * r11[i] + s10
+    p00, p01, p10, p11 = here[4, j], here[5, j], here[6, j], here[7, j]
+    if side == START:
+        s01 = -_within(s01, _MOST_OF_A_STEP * p01 / p11)
+        s10 = -_within(s10, _MOST_OF_A_STEP * p10 / p00)
+        own = -0.5 * (row0 - row1)
+    else:
+        s01 = _within(s01, _MOST_OF_A_STEP * p01 / p00)
+        s10 = _within(s10, _MOST_OF_A_STEP * p10 / p11)
+        own = 0.5 * (row0 - row1)
+    s00 = 1.0 + _within(own - s01, _MOST_OF_ONE)
+    s11 = 1.0 + _within(-own - s10, _MOST_OF_ONE)
+    edge[0, 0] = s00
+    edge[0, 1] = s01
+    edge[1, 0] = s10
+    edge[1, 1] = s11
+    if side == START:
+        here[4, j] = s00 * p00 + s01 * p10
+        here[5, j] = s00 * p01 + s01 * p11
+        here[6, j] = s10 * p00 + s11 * p10
+        here[7, j] = s10 * p01 + s11 * p11
+    else:
+        here[4, j] = p00 * s00 + p01 * s10
+        here[5, j] = p00 * s01 + p01 * s11
+        here[6, j] = p10 * s00 + p11 * s10
+        here[7, j] = p10 * s01 + p11 * s11
+
+
+@inner
+def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
+    """The same for any number of states."""
+    rows = size * size
+    common = 0.0
+    k = j + step
+    i = k + step
+    sign = -1.0 if side == START else 1.0
+    for x in range(size):
+        row = 0.0
+        edge[x, x] = 0.0
+        for y in range(size):
+            g = here[middle_row(size) + x * size + y]
+            s = sign * (e0 * g[j] + e1 * g[k] + e2 * g[i])
+            row += s
+            if x != y:
+                stays = here[rows + (y * size + y if side == START else x * size + x), j]
+                s = _within(s, _MOST_OF_A_STEP * here[rows + x * size + y, j] / stays)
+                edge[x, y] = s
+                edge[x, x] -= s
+        edge[x, x] += row
+        common += row / size
+    for x in range(size):
+        edge[x, x] = 1.0 + _within(edge[x, x] - common, _MOST_OF_ONE)
+    for x in range(size):
+        for y in range(size):
+            value = 0.0
+            for z in range(size):
+                if side == START:
+                    value += edge[x, z] * here[rows + z * size + y, j]
+                else:
+                    value += here[rows + x * size + z, j] * edge[z, y]
+            spare[x * size + y, 0] = value
+    for row in range(rows):
+        # by way of a third state the sum of the changes can still be too much
+        here[rows + row, j] = max(spare[row, 0], _MOST_OF_A_STEP * here[rows + row, j])
+
+
+@inlined
+def fill_edges(problem, size, trajectory, work):
+    """The factors at the edges of all stretches; propagators of the outermost steps take them in.
+
+    They come from the generators in the middle of the three steps next to the edge; the diagonal
+    as in :func:`correct_generator`. No entry of a propagator falls below a quarter of what it was.
+    """
+    begin = problem.stretch_start[trajectory]
+    for i in range(begin, problem.stretch_start[trajectory + 1]):
+        first = problem.stretch[i, FIRST]
+        here = work.steps[first // BLOCK]
+        j = first % BLOCK
+        k = j + problem.stretch[i, LAST] - 1 - first
+        for side in range(2):
+            e = problem.edge_slope[i, 3 * side : 3 * side + 3]
+            edge = work.edges[i - begin, side]
+            outermost = j if side == START else k
+            inwards = 1 if side == START else -1
+            if size == 2:
+                _two_state_edge(here, outermost, inwards, e[0], e[1], e[2], side, edge)
+            else:
+                _edge(
+                    here, size, outermost, inwards, e[0], e[1], e[2], side, edge, work.matrices[0]
+                )
+
+
+@inlined
+def enter_stretches(problem, size, trajectory, work):
+    """Multiply the messages by the edges they have passed on entering; moments need them so."""
+    begin = problem.stretch_start[trajectory]
+    forward = forward_row(size)
+    backward = backward_row(size)
+    spare = work.message[1]
+    for i in range(begin, problem.stretch_start[trajectory + 1]):
+        first = problem.stretch[i, FIRST]
+        here = work.steps[first // BLOCK]
+        j = first % BLOCK
+        k = j + problem.stretch[i, LAST] - 1 - first
+        at_start = work.edges[i - begin, START]
+        at_end = work.edges[i - begin, END]
+        if size == 2:
+            f0, f1 = here[forward, j], here[forward + 1, j]
+            here[forward, j] = f0 * at_start[0, 0] + f1 * at_start[1, 0]
+            here[forward + 1, j] = f0 * at_start[0, 1] + f1 * at_start[1, 1]
+            r0, r1 = here[backward, k], here[backward + 1, k]
+            here[backward, k] = at_end[0, 0] * r0 + at_end[0, 1] * r1
+            here[backward + 1, k] = at_end[1, 0] * r0 + at_end[1, 1] * r1
+            continue
+        for y in range(size):
+            spare[y] = 0.0
+            for x in range(size):
+                spare[y] += here[forward + x, j] * at_start[x, y]
+        for x in range(size):
+            here[forward + x, j] = spare[x]
+        for x in range(size):
+            spare[x] = 0.0
+            for y in range(size):
+                spare[x] += at_end[x, y] * here[backward + y, k]
+        for x in range(size):
+            here[backward + x, k] = spare[x]
+
+
+@inlined
+def moments_to_middle(problem, size, trajectory, first, count, work):
+    """From moments, the integrals over a block's steps, to h times the values in the middle.
+
+    From the last of ``work.matrices`` to the one before it. No entry falls below half of what it
+    was, and diagonals still sum to the step.
+    """
+    begin = problem.step_start[trajectory] + first
+    padded = whole_vectors(count)
+    width = work.width[first : first + padded]
+    means = work.matrices[8]
+    middle = work.matrices[7]
+    at = 8 * means.shape[0] * STRIDE
+    for row in range(size * size):
+        if size == 2 and row == 3:
+            continue
+        place = at + row * STRIDE
+        apply_band(
+            problem.to_middle, begin, count, padded, work.flat_matrices, place, True, middle[row]
+        )
+    if size == 2:
+        m0, m1, other = middle[0], middle[3], means[3]
+        for k in range(padded):
+            # at least half of the other state's moment stays too
+            above = width[k] - 0.5 * other[k] - m0[k]
+            m0[k] += 0.5 * (above - abs(above))
+            m1[k] = width[k] - m0[k]
+        return
+    for k in range(count):
+        total = 0.0
+        for x in range(size):
+            total += middle[x * size + x, k]
+        scale = width[k] / total
+        for x in range(size):
+            middle[x * size + x, k] *= scale

@@ -1,0 +1,362 @@
+"""Stretches of smooth steps, on which the scheme is of fourth order, and their coefficients.
+
+Between two moments at which something is known every generator is a smooth function of time, and
+three neighbouring steps tell its slope and curvature. With G the generator, G' and G'' its
+derivatives and h the step (``docs/derivations.md`` has the argument):
+
+- averages and pulls are taken in the middle of a step, from moments whose step means are turned
+  into values in the middle (``to_middle``);
+- a step is propagated by exp(h B) with B = G − h²/24 G'' − h h'/6 G' (``to_step``);
+- a message that enters a stretch is multiplied by 1 − h²/12 G', one that leaves it by 1 + h²/12 G'
+  (``edge``): with both, the error of the commutator [G, G'] is gone;
+- values in the middle of steps are summed with weights (``quadrature``) that give back the sum of
+  the step means.
+
+A stretch has at least three steps, lies in one block of the buffers, and its steps are neither long
+against the relaxation time nor very unequal. All other steps keep the plain scheme of second order.
+
+Where the steps of a grid lie: how many per gap between two known moments, and how dense.
+
+Densities and lengths are in units of the system's relaxation time. The density in a gap is
+base + left e^{−τ/decay} + right e^{(τ−length)/decay}: more steps next to decisive evidence, fewer
+in the middle of a very long gap.
+
+Between two grids of which one cuts every step of the other into equal numbers of parts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asterism.numerics._jit import inner, kernel
+from asterism.star._buffers import BLOCK, FIRST, LAST, SQUARES, STATES, VECTORS, is_corrected
+
+LEAST_STEPS = 3
+_LARGEST_RATIO = 2.0  # of two neighbouring steps
+_ROUNDS = 30  # of the iteration for the weights; each gains more than one digit
+
+
+@inner
+def _is_smooth(width, first, last, longest):
+    """Whether steps first … last−1 can form a stretch."""
+    if last - first < LEAST_STEPS:
+        return False
+    for k in range(first, last):
+        if not width[k] <= longest:
+            return False
+        if k > first:
+            ratio = width[k] / width[k - 1]
+            if ratio > _LARGEST_RATIO or ratio * _LARGEST_RATIO < 1.0:
+                return False
+    return True
+
+
+@inner
+def distance(width, k, other):
+    """From the middle of step k to that of another one nearby."""
+    total = 0.0
+    for i in range(min(k, other), max(k, other)):
+        total += 0.5 * (width[i] + width[i + 1])
+    return total if other >= k else -total
+
+
+@inner
+def derivative_weights(a, b, c):
+    """Weights of a value at ``a`` in first and second derivative at 0, with others at b and c."""
+    product = (a - b) * (a - c)
+    return -(b + c) / product, 2.0 / product
+
+
+@inner
+def _fill_middle(width, first, last, to_middle, to_step):
+    """Rows of both operators for the steps of one stretch."""
+    for k in range(first, last):
+        h = width[k]
+        begin = min(max(k - 1, first), last - LEAST_STEPS)
+        h0, h1, h2 = width[begin], width[begin + 1], width[begin + 2]
+        d0 = distance(width, k, begin)
+        d1 = distance(width, k, begin + 1)
+        d2 = distance(width, k, begin + 2)
+        # a parabola's mean over a step is its value in the middle plus h²/24 of its curvature
+        q0 = d0 * d0 + h0 * h0 / 12.0
+        q1 = d1 * d1 + h1 * h1 / 12.0
+        q2 = d2 * d2 + h2 * h2 / 12.0
+        m0 = d1 * q2 - d2 * q1
+        m1 = d2 * q0 - d0 * q2
+        m2 = d0 * q1 - d1 * q0
+        total = m0 + m1 + m2
+        place = begin - k + 2
+        to_middle[place, k] = m0 / total * h / h0
+        to_middle[place + 1, k] = m1 / total * h / h1
+        to_middle[place + 2, k] = m2 / total * h / h2
+        slope0, bend0 = derivative_weights(d0, d1, d2)
+        slope1, bend1 = derivative_weights(d1, d0, d2)
+        slope2, bend2 = derivative_weights(d2, d0, d1)
+        widening = slope0 * h0 + slope1 * h1 + slope2 * h2
+        for_bend = -h * h / 24.0
+        for_slope = -h * widening / 6.0
+        to_step[place, k] = for_bend * bend0 + for_slope * slope0
+        to_step[place + 1, k] = for_bend * bend1 + for_slope * slope1
+        to_step[place + 2, k] = for_bend * bend2 + for_slope * slope2
+        to_step[2, k] += 1.0
+
+
+@inner
+def _fill_edge(h0, h1, h2, sign, edge):
+    """Weights of the first three generators, from an edge inwards, in h²/12 G' at the edge."""
+    d0 = 0.5 * h0
+    d1 = h0 + 0.5 * h1
+    d2 = h0 + h1 + 0.5 * h2
+    square = max(1.5 * h0 * h0 - 0.5 * h1 * h1, 0.25 * h0 * h0)
+    edge[0] = sign * square / 12.0 * derivative_weights(d0, d1, d2)[0]
+    edge[1] = sign * square / 12.0 * derivative_weights(d1, d0, d2)[0]
+    edge[2] = sign * square / 12.0 * derivative_weights(d2, d0, d1)[0]
+
+
+@inner
+def _fill_quadrature(width, first, last, to_middle, quadrature, rest):
+    """Weights v with Σ_k v_k (to_middle W)_k = Σ_k W_k for any W, by iteration."""
+    for _ in range(_ROUNDS):
+        for k in range(first, last):
+            rest[k] = 1.0
+        for k in range(first, last):
+            for i in range(5):
+                if to_middle[i, k] != 0.0:
+                    rest[k + i - 2] -= quadrature[k] * to_middle[i, k]
+        largest = 0.0
+        for k in range(first, last):
+            quadrature[k] += rest[k]
+            largest = max(largest, abs(rest[k]))
+        if largest < 1e-15:
+            break
+
+
+@kernel
+def find_stretches(step_start, width, trajectory, point, longest):
+    """Stretches of all trajectories: (start, stretch, edge, to_middle, to_step, quadrature).
+
+    ``trajectory`` and ``point`` say at which grid points something is known; no step of a stretch
+    is longer than ``longest``. The results are described in ``arrays``; those per step have room
+    for whole vectors behind the last one.
+    """
+    n_trajectories = step_start.shape[0] - 1
+    start = np.zeros(n_trajectories + 1, dtype=np.int64)
+    n_steps = step_start[n_trajectories]
+    to_middle = np.zeros((5, n_steps + VECTORS))
+    to_step = np.zeros((5, n_steps + VECTORS))
+    quadrature = np.ones(n_steps + VECTORS)
+    rest = np.empty(n_steps)
+    stretch = np.empty((n_steps // LEAST_STEPS, 2), dtype=np.int64)
+    edge = np.empty((n_steps // LEAST_STEPS, 6))
+    found = 0
+    for i in range(1, trajectory.shape[0]):
+        d = trajectory[i]
+        if d != trajectory[i - 1]:
+            continue
+        begin = point[i - 1]
+        while begin < point[i]:
+            end = min(point[i], (begin // BLOCK + 1) * BLOCK)
+            first = step_start[d] + begin
+            last = step_start[d] + end
+            if _is_smooth(width, first, last, longest):
+                stretch[found, FIRST] = begin
+                stretch[found, LAST] = end
+                _fill_middle(width, first, last, to_middle, to_step)
+                _fill_edge(width[first], width[first + 1], width[first + 2], 1.0, edge[found, :3])
+                _fill_edge(width[last - 1], width[last - 2], width[last - 3], -1.0, edge[found, 3:])
+                _fill_quadrature(width, first, last, to_middle, quadrature, rest)
+                found += 1
+                start[d + 1] += 1
+            else:
+                for k in range(first, last):
+                    to_middle[2, k] = 1.0
+                    to_step[2, k] = 1.0
+            begin = end
+    for d in range(n_trajectories):
+        start[d + 1] += start[d]
+    return start, stretch[:found].copy(), edge[:found].copy(), to_middle, to_step, quadrature
+
+
+_LONG_GAP = 30.0  # relaxation times after which the middle of a gap is at rest
+_LONG_DECAY = 8.0
+SHARP_DENSITY = 2.0  # extra density of steps next to decisive evidence
+_ROUNDING = 1e-9
+_LARGEST_NUMBER_OF_ITERATIONS = 100
+
+
+@inner
+def _density_profile(length, sharp_left, sharp_right):
+    """Base density, decay length and the densities added at both ends of a gap."""
+    base = 1.0
+    decay = 1.0
+    if length > _LONG_GAP:
+        base = _LONG_GAP / length
+        decay = _LONG_DECAY
+    at_rest = 1.0 - base
+    return (
+        base,
+        decay,
+        at_rest + SHARP_DENSITY * sharp_left,
+        at_rest + SHARP_DENSITY * sharp_right,
+    )
+
+
+@inner
+def _cumulative(tau, length, base, decay, left, right):
+    """Integral of the density from the start of the gap to ``tau``."""
+    from_left = left * decay * -math.expm1(-tau / decay)
+    from_right = right * decay * (math.exp((tau - length) / decay) - math.exp(-length / decay))
+    return base * tau + from_left + from_right
+
+
+@inner
+def _place(target, guess, length, base, decay, left, right):
+    """The time τ at which the cumulative density equals ``target``, by guarded Newton steps.
+
+    The density is positive, so that there is exactly one; a step that leaves the bracket is
+    replaced by a bisection.
+    """
+    low = 0.0
+    high = length
+    tau = guess
+    for _ in range(_LARGEST_NUMBER_OF_ITERATIONS):
+        reached = _cumulative(tau, length, base, decay, left, right)
+        if reached < target:
+            low = tau
+        else:
+            high = tau
+        slope = base + left * math.exp(-tau / decay) + right * math.exp((tau - length) / decay)
+        step = (target - reached) / slope
+        if not low < tau + step < high:
+            step = 0.5 * (low + high) - tau
+        tau += step
+        if abs(step) <= 1e-15 * length:
+            break
+    return tau
+
+
+@kernel
+def lay_out(trajectory, time, sharpness, factors, rate, step, is_even, least):
+    """Cut the gaps between breakpoints; (step_start, width, point_time, point of breakpoint).
+
+    ``is_even``: equal steps of at most ``step``, in the unit of ``time``. Otherwise ``step`` is in
+    relaxation times 1/``rate``, and every step is then cut into ``factors[d]`` parts. With ``rate``
+    zero one step per gap is enough. A gap of half a step or more has at least ``least`` steps.
+    """
+    n = trajectory.shape[0]
+    n_trajectories = factors.shape[0]
+    n_steps = np.zeros(n, dtype=np.int64)  # of the gap that ends at each breakpoint
+    point = np.zeros(n, dtype=np.int64)
+    step_start = np.zeros(n_trajectories + 1, dtype=np.int64)
+    for i in range(1, n):
+        d = trajectory[i]
+        if d != trajectory[i - 1]:
+            continue
+        gap = time[i] - time[i - 1]
+        total = gap
+        if not is_even:
+            length = gap * rate
+            base, decay, left, right = _density_profile(length, sharpness[i - 1], sharpness[i])
+            total = _cumulative(length, length, base, decay, left, right)
+        cuts = max(1, math.ceil(total / step - _ROUNDING))
+        if 2.0 * total > step:
+            cuts = max(cuts, least)
+        if not is_even and rate > 0.0:
+            cuts *= factors[d]
+        n_steps[i] = cuts
+        point[i] = point[i - 1] + cuts
+        step_start[d + 1] += cuts
+    for d in range(n_trajectories):
+        step_start[d + 1] += step_start[d]
+    width = np.empty(step_start[n_trajectories])
+    point_time = np.empty(step_start[n_trajectories] + n_trajectories)
+    for i in range(n):
+        d = trajectory[i]
+        at = step_start[d] + point[i] + d
+        point_time[at] = time[i]
+        cuts = n_steps[i]
+        if cuts == 0:
+            continue
+        gap = time[i] - time[i - 1]
+        first = step_start[d] + point[i - 1]
+        length = gap * rate if not is_even else 0.0
+        base, decay, left, right = _density_profile(length, sharpness[i - 1], sharpness[i])
+        uneven = not is_even and rate > 0.0 and (left > 0.0 or right > 0.0)
+        total = _cumulative(length, length, base, decay, left, right) if uneven else 0.0
+        share = 0.0
+        for k in range(cuts):
+            point_time[first + d + k] = time[i - 1] + share * gap
+            following = (k + 1) / cuts
+            if k + 1 == cuts:
+                following = 1.0
+            elif uneven:
+                target = following * total
+                following = _place(target, share * length, length, base, decay, left, right)
+                following /= length
+            # widths from shares, so that tiny steps at late times do not suffer from cancellation
+            width[first + k] = (following - share) * gap
+            share = following
+    return step_start, width, point_time, point
+
+
+@kernel
+def prolong(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios):
+    """Start the fine moments from the coarse ones, spread over each coarse step by width."""
+    n_nodes = problem.node.shape[0] - 1
+    squares = problem.node[n_nodes, SQUARES]
+    for d in range(coarse_of_fine.shape[0]):
+        c = coarse_of_fine[d]
+        ratio = ratios[d]
+        first = problem.step_start[c]
+        steps = problem.step_start[c + 1] - first
+        fine_first = fine_problem.step_start[d]
+        for row in range(squares):
+            old = first * squares + row * steps
+            new = fine_first * squares + row * steps * ratio
+            for k in range(steps):
+                mean = moments[old + k] / problem.width[first + k]
+                for j in range(k * ratio, (k + 1) * ratio):
+                    fine_moments[new + j] = mean * fine_problem.width[fine_first + j]
+
+
+@inner
+def _mean(problem, moments, first, row_begin, steps, k):
+    """A moment as the integral over its step, whatever the step keeps (see ``stretches``)."""
+    value = moments[row_begin + k]
+    if not is_corrected(problem):
+        return value
+    # the inverse of the correction, to the order of the scheme
+    corrected = 0.0
+    for i in range(max(0, 2 - k), min(5, steps + 2 - k)):
+        corrected += problem.to_middle[i, first + k] * moments[row_begin + k + i - 2]
+    return 2.0 * value - corrected
+
+
+@kernel
+def largest_change(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios, change):
+    """Per trajectory, the largest difference between the two grids in a coarse step's marginals."""
+    n_nodes = problem.node.shape[0] - 1
+    squares = problem.node[n_nodes, SQUARES]
+    for d in range(coarse_of_fine.shape[0]):
+        c = coarse_of_fine[d]
+        ratio = ratios[d]
+        first = problem.step_start[c]
+        steps = problem.step_start[c + 1] - first
+        fine_first = fine_problem.step_start[d]
+        fine_steps = steps * ratio
+        largest = 0.0
+        for node in range(n_nodes):
+            size = problem.node[node, STATES]
+            for x in range(size):
+                row = problem.node[node, SQUARES] + x * size + x
+                old = first * squares + row * steps
+                new = fine_first * squares + row * fine_steps
+                for k in range(steps):
+                    total = 0.0
+                    for j in range(k * ratio, (k + 1) * ratio):
+                        total += _mean(fine_problem, fine_moments, fine_first, new, fine_steps, j)
+                    before = _mean(problem, moments, first, old, steps, k)
+                    largest = max(largest, abs(total - before) / problem.width[first + k])
+        change[d] = largest

@@ -1,0 +1,345 @@
+"""Trajectories solved together on one grid: the layer between arrays and results.
+
+A :class:`Batch` owns the grid, the evidence laid out on it and the moments of its trajectories.
+:func:`run` iterates them to a fixed point, in threads over trajectories; each trajectory's result
+does not depend on which others are in the batch. :func:`expected_statistics` adds up over a
+fixed partition of the trajectories, so that sums are the same for any number of threads.
+
+The one door to the kernel that sweeps: iterating, counting and reading are the same call.
+
+numba compiles that kernel, with everything it calls, only once this way; it is by far the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import DataError
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
+from asterism.model.compiled import CompiledGraph
+from asterism.numerics.resources import chunks, map_chunks, require_memory
+from asterism.star import _messages as columns
+from asterism.star import _solve as kernels
+from asterism.star._buffers import (
+    DWELL,
+    INITIAL,
+    MARGINAL,
+    MEMBER_NODE,
+    MEMBERS,
+    STATES,
+    TABLE,
+    Problem,
+)
+from asterism.star._messages import N_TOTALS
+from asterism.star._readings import NOTHING, Messages
+from asterism.star.grid import Grid, build_even_grid, build_grid
+from asterism.star.problem import Layout, Parameters, lay_out_evidence
+
+_CHUNKS = 16
+
+Statistics = tuple[FloatArray, FloatArray]
+"""Flat expected dwell times and transitions."""
+
+
+@dataclass
+class Batch:
+    """One grid, and the state of the iteration on it."""
+
+    evidence: Evidence
+    layout: Layout
+    grid: Grid
+    graph: CompiledGraph
+    problem: Problem
+    moments: NDArray[Any]
+    """Double precision while they are iterated; much that is only kept may be in single."""
+
+    def select(self, index: IntArray) -> Batch:
+        """A batch of the trajectories ``index`` with their moments, in double precision."""
+        evidence = subset(self.evidence, index)
+        layout = lay_out_evidence(evidence, self.graph)
+        grid = self.grid.select(index)
+        problem = layout.on_grid(grid)
+        squares = int((self.graph.n_states**2).sum())
+        start = self.grid.step_start * squares
+        moments = np.empty(squares * int(grid.step_start[-1]))
+        for i, d in enumerate(index):
+            own = slice(int(grid.step_start[i]) * squares, int(grid.step_start[i + 1]) * squares)
+            moments[own] = self.moments[start[d] : start[d + 1]]
+        chosen = Batch(evidence, layout, grid, self.graph, problem, moments)
+        copy_links(self, chosen, index)
+        return chosen
+
+    @property
+    def n_trajectories(self) -> int:
+        return self.evidence.n_trajectories
+
+
+def copy_links(old: Batch, new: Batch, of_new: IntArray) -> None:
+    """Carry the marginals at linked evidence over; ``of_new`` are the trajectories' old numbers."""
+    if not len(new.problem.marginals):
+        return
+    start = old.problem.link_start
+    pieces = []
+    for d in of_new:
+        first = int(old.problem.link[start[d], MEMBERS])
+        last = int(old.problem.link[start[d + 1], MEMBERS])
+        if last > first:
+            offsets = old.problem.member[first:last, MARGINAL]
+            sizes = old.problem.node[old.problem.member[first:last, MEMBER_NODE], STATES]
+            pieces += [old.problem.marginals[o : o + s] for o, s in zip(offsets, sizes)]
+    new.problem.marginals[:] = np.concatenate(pieces)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Per trajectory: how the iteration ended."""
+
+    evidence: FloatArray
+    data: FloatArray
+    initial: FloatArray
+    jumps: FloatArray
+    residual: FloatArray
+    n_sweeps: IntArray
+    status: IntArray
+    history: FloatArray
+    """(D, 2, max_sweeps): F and residual after every sweep; NaN beyond the last one."""
+
+
+def make_batch(
+    evidence: Evidence,
+    graph: CompiledGraph,
+    rate: float,
+    step: float,
+    refinement: IntArray | int = 1,
+    time_step: float | None = None,
+    layout: Layout | None = None,
+    copies: int = 1,
+    *,
+    is_corrected: bool = False,
+) -> Batch:
+    """Lay evidence out on a new grid (see :mod:`asterism.star.grid`).
+
+    ``copies``: how often its messages will be in memory at a time. ``is_corrected``: smooth steps
+    are of fourth order; without it F is stationary on the grid itself, as learning wants it.
+    """
+    if layout is None:
+        layout = lay_out_evidence(evidence, graph)
+    breakpoints = layout.breakpoints
+    if time_step is not None:
+        corrected_rate = rate if is_corrected else 0.0
+        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step, corrected_rate)
+    else:
+        grid = build_grid(
+            breakpoints,
+            evidence.n_trajectories,
+            rate,
+            step,
+            refinement,
+            is_corrected=is_corrected,
+        )
+    squares = int((graph.n_states**2).sum())
+    require_memory(
+        8.0 * copies * squares * int(grid.step_start[-1]),
+        f"messages of {evidence.n_trajectories} trajectories with {int(grid.step_start[-1])} steps",
+        "a larger time_step, a larger tolerance, or fewer trajectories at a time",
+    )
+    moments = np.empty(squares * int(grid.step_start[-1]))
+    return Batch(evidence, layout, grid, graph, layout.on_grid(grid), moments)
+
+
+def run(
+    batch: Batch,
+    parameters: Parameters,
+    *,
+    restart: bool = True,
+    max_sweeps: int = 200,
+    tolerance: float = 1e-7,
+    damping: float = 1.0,
+    n_jobs: int = 1,
+) -> tuple[Outcome, Statistics]:
+    """Iterate every trajectory to its fixed point, and count; how it ended, what is expected.
+
+    ``restart=False`` starts from the moments that the batch holds.
+    """
+    n = batch.n_trajectories
+    progress = make_progress(n, max_sweeps)
+
+    def solve_chunk(first: int, last: int) -> Counts:
+        counts = make_counts(batch.problem)
+        sweep(
+            batch.problem,
+            parameters,
+            batch.moments,
+            first,
+            last,
+            progress,
+            restart=restart,
+            tolerance=tolerance,
+            damping=damping,
+            counts=counts,
+        )
+        return counts
+
+    parts = map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
+    totals, integers, history = progress
+    require_possible(batch, integers)
+    outcome = Outcome(
+        evidence=totals[:, columns.EVIDENCE],
+        data=totals[:, columns.DATA],
+        initial=totals[:, columns.START],
+        jumps=totals[:, columns.JUMPS],
+        residual=totals[:, columns.RESIDUAL],
+        n_sweeps=integers[:, kernels.SWEEPS],
+        status=integers[:, kernels.STATUS],
+        history=history,
+    )
+    return outcome, _summed(parts)
+
+
+def require_possible(batch: Batch, integers: IntArray) -> None:
+    """Raise, naming the place, if some trajectory's evidence left no state possible."""
+    is_impossible = integers[:, kernels.STATUS] == kernels.IMPOSSIBLE
+    if not is_impossible.any():
+        return
+    d = int(is_impossible.argmax())
+    labels = batch.evidence.labels
+    label = labels[d] if labels else d
+    time = batch.grid.times(d)[int(integers[d, kernels.BAD_POINT])]
+    raise ImpossibleEvidence(d, label, int(integers[d, kernels.BAD_NODE]), float(time))
+
+
+class ImpossibleEvidence(DataError):
+    """Some measurement contradicts the others, or the rates, whatever the hidden path.
+
+    ``under`` names what it is impossible under, with what could help.
+    """
+
+    def __init__(
+        self,
+        trajectory: int,
+        label: object,
+        node: int,
+        time: float,
+        name: object | None = None,
+        under: str = "the model: check the measurements, rates of zero, and the initial "
+        "distribution",
+    ) -> None:
+        self.trajectory, self.label, self.node, self.time = trajectory, label, node, time
+        which = f"node {name}" if name is not None else f"node number {node}"
+        super().__init__(
+            f"Trajectory {label}: what was measured of {which} at or after time {time:g} has "
+            f"probability zero (or one too small for a computer's numbers) under {under}."
+        )
+
+    def named(self, nodes: Sequence[str], method: str = "star") -> ImpossibleEvidence:
+        """The same with the node's name, and what the method has to do with it."""
+        name = nodes[self.node]
+        if method != "mean_field":
+            return ImpossibleEvidence(self.trajectory, self.label, self.node, self.time, name)
+        under = (
+            "mean field, which never uses a transition that some possible state of the parents "
+            "forbids: use method='star' or 'exact', or check the measurements and rates of zero"
+        )
+        return ImpossibleEvidence(self.trajectory, self.label, self.node, self.time, name, under)
+
+
+def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Statistics:
+    """Flat expected dwell times and transitions, summed over a solved batch."""
+    no_sweep = make_progress(batch.n_trajectories, 0)
+
+    def add_chunk(first: int, last: int) -> Counts:
+        counts = make_counts(batch.problem)
+        sweep(batch.problem, parameters, batch.moments, first, last, no_sweep, counts=counts)
+        return counts
+
+    return _summed(map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs))
+
+
+def _summed(parts: list[Counts]) -> Statistics:
+    return sum_in_order([p.dwell for p in parts]), sum_in_order([p.transitions for p in parts])
+
+
+def sum_in_order(parts: list[FloatArray]) -> FloatArray:
+    """Sum arrays one after the other: the same to the last bit whoever computed them."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+class Progress(NamedTuple):
+    """Per trajectory: what the iteration tells (columns as in ``_solve.py``)."""
+
+    totals: FloatArray
+    integers: IntArray
+    history: FloatArray
+    """(D, 2, max_sweeps): F and residual after every sweep; NaN beyond the last one."""
+
+
+class Counts(NamedTuple):
+    """Expected statistics, summed over trajectories."""
+
+    dwell: FloatArray
+    transitions: FloatArray
+    starts: FloatArray
+
+
+_NO_POINTS = np.zeros(0)
+_NO_STATES = np.zeros((0, 0), dtype=np.int32)
+_NO_MESSAGES = Messages(_NO_POINTS, _NO_POINTS, _NO_POINTS, _NO_STATES, _NO_STATES)
+_NO_COUNTS = Counts(_NO_POINTS, _NO_POINTS, _NO_POINTS)
+
+
+def make_progress(n_trajectories: int, max_sweeps: int) -> Progress:
+    return Progress(
+        np.zeros((n_trajectories, N_TOTALS)),
+        np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
+        np.full((n_trajectories, 2, max_sweeps), np.nan),
+    )
+
+
+def make_counts(problem: Problem) -> Counts:
+    last = problem.node[-1]
+    return Counts(
+        np.zeros(int(last[DWELL])), np.zeros(int(last[TABLE])), np.zeros(int(last[INITIAL]))
+    )
+
+
+def sweep(
+    problem: Problem,
+    parameters: Parameters,
+    moments: FloatArray,
+    first: int,
+    last: int,
+    progress: Progress,
+    *,
+    restart: bool = False,
+    tolerance: float = 0.0,
+    damping: float = 1.0,
+    counts: Counts | None = None,
+    reading: int = NOTHING,
+    messages: Messages = _NO_MESSAGES,
+    at_points: FloatArray = _NO_POINTS,
+) -> None:
+    """Sweep trajectories first … last−1 as often as ``progress`` has room for; see the kernel."""
+    kernels.iterate(
+        problem,
+        *parameters,
+        moments,
+        np.arange(first, last, dtype=np.int64),
+        restart,
+        progress.history.shape[2],
+        tolerance,
+        damping,
+        *progress,
+        counts is not None,
+        *(counts or _NO_COUNTS),
+        reading,
+        messages,
+        at_points,
+    )

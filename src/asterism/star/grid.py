@@ -1,0 +1,217 @@
+"""Time grids: where the steps of each trajectory lie.
+
+Every moment at which something is known (start, end, measurements, jumps, ends of spans) is a
+grid point; each gap between two of them is cut into steps. Steps are laid out in units of the
+system's own relaxation time, so the unit of time does not matter, and more densely where the
+posterior moves fastest: within a relaxation time of decisive evidence, and near the ends rather
+than in the middle of very long gaps. Refining a grid cuts every step into equal parts of the
+same layout, so that solutions on two levels can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.numerics.resources import require_memory
+from asterism.star._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
+
+_DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
+_LONGEST_SMOOTH = 2.0  # relaxation times; the posterior is not smooth on longer steps
+
+
+@dataclass(frozen=True)
+class Breakpoints:
+    """The distinct moments of each trajectory at which something is known."""
+
+    trajectory: IntArray
+    time: FloatArray
+    sharpness: FloatArray
+    """From 0 (nothing is learned there) to 1 (some node's state is as good as known there)."""
+    of_points: IntArray
+    of_jumps: IntArray
+    of_span_starts: IntArray
+    of_span_ends: IntArray
+    of_joint: IntArray
+    """Which breakpoint each piece of evidence falls on."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Steps of all trajectories, one after the other."""
+
+    step_start: IntArray
+    """(D+1,) first step of each trajectory."""
+    width: FloatArray
+    point_time: FloatArray
+    """Times of the grid points; trajectory d's begin at ``step_start[d] + d``."""
+    point_of_breakpoint: IntArray
+    """Grid point, counted within its trajectory, of each breakpoint."""
+    breakpoint_trajectory: IntArray
+    longest_smooth: float
+    """Up to this length steps may be corrected to fourth order; zero: none are."""
+
+    def select(self, trajectories: IntArray) -> Grid:
+        """The steps of some of the trajectories (ascending)."""
+        steps = np.diff(self.step_start)[trajectories]
+        step_start = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
+        take = np.repeat(self.step_start[trajectories] - step_start[:-1], steps)
+        n_points = steps + 1
+        point_start = np.cumsum(n_points) - n_points
+        take_points = np.repeat(
+            self.step_start[trajectories] + trajectories - point_start, n_points
+        )
+        mine = np.isin(self.breakpoint_trajectory, trajectories)
+        return Grid(
+            step_start,
+            self.width[take + np.arange(len(take))],
+            self.point_time[take_points + np.arange(len(take_points))],
+            self.point_of_breakpoint[mine],
+            np.searchsorted(trajectories, self.breakpoint_trajectory[mine]),
+            self.longest_smooth,
+        )
+
+    def is_breakpoint(self, trajectory: int) -> NDArray[np.bool_]:
+        """At which grid points of one trajectory something is known."""
+        found = np.zeros(int(np.diff(self.step_start)[trajectory]) + 1, dtype=np.bool_)
+        found[self.point_of_breakpoint[self.breakpoint_trajectory == trajectory]] = True
+        return found
+
+    def times(self, trajectory: int) -> FloatArray:
+        """Grid points of one trajectory."""
+        first = int(self.step_start[trajectory]) + trajectory
+        last = int(self.step_start[trajectory + 1]) + trajectory
+        return self.point_time[first : last + 1]
+
+
+def find_breakpoints(evidence: Evidence) -> Breakpoints:
+    """Collect and merge the moments at which something is known."""
+    everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
+    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    pieces = [
+        (everyone, evidence.start),
+        (everyone, evidence.end),
+        (points.trajectory, points.time),
+        (jumps.trajectory, jumps.time),
+        (spans.trajectory, spans.start),
+        (spans.trajectory, spans.end),
+    ]
+    if evidence.joint:
+        joint_trajectory = np.array([j.trajectory for j in evidence.joint], dtype=np.int64)
+        pieces.append((joint_trajectory, np.array([j.time for j in evidence.joint])))
+    else:
+        pieces.append((everyone[:0], evidence.start[:0]))
+    trajectory = np.concatenate([p[0] for p in pieces])
+    time = np.concatenate([p[1] for p in pieces])
+    order = np.lexsort((time, trajectory))
+    t_sorted, d_sorted = time[order], trajectory[order]
+    is_new = np.empty(len(order), dtype=np.bool_)
+    is_new[:1] = True
+    np.not_equal(d_sorted[1:], d_sorted[:-1], out=is_new[1:])
+    is_new[1:] |= t_sorted[1:] != t_sorted[:-1]
+    running = is_new.cumsum()
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = running - 1
+    bounds = list(accumulate((len(p[0]) for p in pieces), initial=0))
+    of = [position[a:b] for a, b in pairwise(bounds)]
+    sharpness = np.zeros(int(running[-1]) if len(running) else 0)
+    if len(points.time):
+        highest = np.maximum.reduceat(points.log_likelihood, points.offset)
+        lowest = np.minimum.reduceat(points.log_likelihood, points.offset)
+        of_point = np.minimum((highest - lowest) / _DECISIVE, 1.0)
+        np.maximum.at(sharpness, of[2], of_point)
+    for known in (of[3], of[4], of[5]):
+        if len(known):
+            sharpness[known] = 1.0
+    return Breakpoints(
+        trajectory=d_sorted[is_new],
+        time=t_sorted[is_new],
+        sharpness=sharpness,
+        of_points=of[2],
+        of_jumps=of[3],
+        of_span_starts=of[4],
+        of_span_ends=of[5],
+        of_joint=of[6],
+    )
+
+
+def most_steps(
+    evidence: Evidence, relaxation_rate: float, step: float, time_step: float | None
+) -> float:
+    """At most so many steps will a grid have; cheap, and often far too many."""
+    duration = float((evidence.end - evidence.start).sum())
+    n_moments = 2 * evidence.n_trajectories + len(evidence.points.time) + len(evidence.joint)
+    n_moments += len(evidence.jumps.time) + 2 * len(evidence.spans.start)
+    n_moments *= LEAST_STEPS
+    if time_step is not None:
+        return duration / time_step + n_moments
+    # next to decisive evidence on both sides the density is higher, for a relaxation time
+    in_relaxation_times = duration * relaxation_rate + 2.0 * SHARP_DENSITY * n_moments
+    return in_relaxation_times / step + n_moments
+
+
+def build_grid(
+    breakpoints: Breakpoints,
+    n_trajectories: int,
+    relaxation_rate: float,
+    step: float,
+    refinement: IntArray | int = 1,
+    *,
+    is_corrected: bool = False,
+) -> Grid:
+    """Cut the gaps. ``step`` is in relaxation times, before each step is cut ``refinement`` times.
+
+    ``relaxation_rate`` zero means that nothing couples: one step per gap is exact then. With
+    ``is_corrected`` smooth steps are of fourth order (see ``_grid_steps.py``).
+    """
+    factors = np.empty(n_trajectories, dtype=np.int64)
+    factors[:] = refinement
+    return _lay_out(breakpoints, factors, relaxation_rate, step, is_corrected, is_even=False)
+
+
+def build_even_grid(
+    breakpoints: Breakpoints,
+    n_trajectories: int,
+    time_step: float,
+    relaxation_rate: float = 0.0,
+) -> Grid:
+    """Equal steps of at most ``time_step`` (in the user's unit) in every gap.
+
+    If ``relaxation_rate`` is given, smooth steps are of fourth order.
+    """
+    last, first = breakpoints.time[1:], breakpoints.time[:-1]
+    lasting = float((last - first)[breakpoints.trajectory[1:] == breakpoints.trajectory[:-1]].sum())
+    require_memory(
+        24.0 * lasting / time_step, f"{lasting / time_step:.2g} time steps", "a larger time_step"
+    )
+    factors = np.ones(n_trajectories, dtype=np.int64)
+    return _lay_out(breakpoints, factors, relaxation_rate, time_step, True, is_even=True)
+
+
+def _lay_out(
+    breakpoints: Breakpoints,
+    factors: IntArray,
+    rate: float,
+    step: float,
+    is_corrected: bool,
+    *,
+    is_even: bool,
+) -> Grid:
+    is_corrected = is_corrected and rate > 0.0
+    trajectory = breakpoints.trajectory
+    step_start, width, point_time, point = lay_out(
+        trajectory,
+        breakpoints.time,
+        breakpoints.sharpness,
+        factors,
+        float(rate),
+        float(step),
+        is_even,
+        LEAST_STEPS if is_corrected else 1,
+    )
+    longest_smooth = _LONGEST_SMOOTH / rate if is_corrected else 0.0
+    return Grid(step_start, width, point_time, point, trajectory, longest_smooth)

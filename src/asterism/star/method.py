@@ -1,0 +1,396 @@
+"""Star and mean-field inference of all trajectories: from evidence to a :class:`Posterior`.
+
+Courses of the nodes as star and mean field see them: marginals at any time, forecasts, paths.
+
+Marginals between grid points follow the scheme itself: both messages are propagated to the time
+asked for. Past the end of a
+trajectory nothing is known any more, ρ = 1, and the forecast starts from the marginals at the end,
+taken as independent, and follows the averaged rates: dm/dt = m E[R]. That is the star without data,
+and serves mean field as well: its own solution without data would jump at the end of the trajectory
+and depend on how far the forecast goes. Paths are drawn in
+:mod:`asterism.star.paths_drawn`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import partial
+
+import numpy as np
+
+from asterism.data.statistics import Statistics
+from asterism.data.trajectories import Trajectories
+from asterism.errors import AsterismError
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, Jumps, Points, Spans
+from asterism.inference.posterior import Posterior
+from asterism.model.compiled import CompiledNetwork
+from asterism.model.network import Network
+from asterism.numerics.resources import require_memory
+from asterism.star._between_points import marginals_at
+from asterism.star._buffers import INITIAL, SQUARES, STATES
+from asterism.star._readings import MESSAGES, Messages
+from asterism.star._solve import CONVERGED, GUARD, IMPOSSIBLE, NOT_FINITE, STATUS, SWEEP_LIMIT
+from asterism.star.batch import Batch, ImpossibleEvidence, make_progress, sweep
+from asterism.star.paths_drawn import PathCollector, draw
+from asterism.star.problem import Parameters
+from asterism.star.refine import Solution, solve_on_grids
+
+
+def solve(
+    network: Network,
+    evidence: Evidence,
+    method: str = "star",
+    tolerance: float = 1e-3,
+    time_step: float | None = None,
+    max_sweeps: int = 200,
+    n_jobs: int = 1,
+) -> Posterior:
+    """Posterior by ``method`` "star" or "mean_field".
+
+    ``tolerance``: marginals absolutely, evidence and statistics relatively, against the solution
+    in continuous time. ``time_step`` fixes equal steps instead, in the unit of the data.
+    """
+    if not tolerance > 0.0:
+        raise AsterismError(f"tolerance is {tolerance}; it must be positive, e.g. 1e-3.")
+    if time_step is not None and not time_step > 0.0:
+        raise AsterismError(f"time_step is {time_step}; it must be positive, or None.")
+    if max_sweeps < 1:
+        raise AsterismError(f"max_sweeps is {max_sweeps}; it must be at least 1.")
+    compiled = network.compiled
+    parameters = Parameters.of(compiled, method)
+    try:
+        solution = solve_on_grids(
+            evidence, compiled, parameters, tolerance, time_step, max_sweeps, n_jobs
+        )
+    except ImpossibleEvidence as problem:
+        raise problem.named(network.nodes, method) from None
+    is_lost = solution.outcome.status == NOT_FINITE
+    if is_lost.any():
+        d = int(is_lost.argmax())
+        label = evidence.labels[d] if evidence.labels else d
+        raise AsterismError(
+            f"Trajectory {label}: the iteration left the range of finite numbers; the rates or "
+            "likelihoods are too extreme for it. Try a smaller time_step, or method='exact'."
+        )
+    converged, reason = _verdict(solution, evidence, tolerance, max_sweeps)
+    log_evidence_of = partial(
+        _log_evidence_of, network, method, tolerance, time_step, max_sweeps, n_jobs
+    )
+    return Posterior(
+        network=network,
+        evidence=evidence,
+        method=method,
+        log_evidence_by_trajectory=solution.outcome.evidence,
+        statistics=partial(
+            Statistics.from_flat,
+            network.nodes,
+            network.parents,
+            compiled.graph,
+            solution.dwell,
+            solution.transitions,
+            network.states,
+        ),
+        courses=VariationalCourses(
+            network,
+            parameters,
+            solution.batches,
+            solution.place,
+            tolerance,
+            time_step,
+            max_sweeps,
+        ),
+        log_evidence_of=log_evidence_of,
+        converged=converged,
+        stop_reason=reason,
+        n_sweeps=int(solution.outcome.n_sweeps.max(initial=0)),
+        history=partial(_history, solution),
+        log_evidence_parts=partial(_parts, solution, compiled),
+    )
+
+
+def _log_evidence_of(
+    network: Network,
+    method: str,
+    tolerance: float,
+    time_step: float | None,
+    max_sweeps: int,
+    n_jobs: int,
+    evidence: Evidence,
+) -> FloatArray:
+    compiled = network.compiled
+    return solve_on_grids(
+        evidence,
+        compiled,
+        Parameters.of(compiled, method),
+        tolerance,
+        time_step,
+        max_sweeps,
+        n_jobs,
+    ).outcome.evidence
+
+
+def _verdict(
+    solution: Solution, evidence: Evidence, tolerance: float, max_sweeps: int
+) -> tuple[bool, str]:
+    """Whether everything settled, and a sentence that says why it stopped and what would help."""
+    status = solution.outcome.status
+    n = len(status)
+    is_unsettled = status == SWEEP_LIMIT
+    if is_unsettled.any():
+        unsettled = int(is_unsettled.sum())
+        largest = float(solution.outcome.residual[is_unsettled].max())
+        return False, (
+            f"{unsettled} of {n} trajectories had not settled after {max_sweeps} sweeps (largest "
+            f"change in the last one {largest:.1e}): raise max_sweeps; if that does not help, the "
+            "coupling is too strong for this method: use method='exact' if the network is small."
+        )
+    is_above = status == GUARD
+    if is_above.any():
+        bad = int(is_above.sum())
+        return False, (
+            f"{bad} of {n} trajectories settled at an evidence above its own upper limit, which "
+            "only an unfinished iteration does: lower the tolerance, or use method='mean_field'."
+        )
+    if not solution.grid_error_is_small:
+        return False, (
+            "The messages settled, but the time steps are too long: estimated error "
+            f"{solution.grid_error:.1e} against a tolerance of {tolerance:.0e}. Raise the "
+            "tolerance, or give a smaller time_step."
+        )
+    assert (status == CONVERGED).all()
+    sweeps = int(solution.outcome.n_sweeps.max(initial=0))
+    if math.isnan(solution.grid_error):
+        return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
+    return True, (
+        f"Settled in at most {sweeps} sweeps; estimated error of the time steps "
+        f"{solution.grid_error:.1e} (tolerance {tolerance:.0e})."
+    )
+
+
+def _history(solution: Solution) -> list[dict[str, float]]:
+    """After every sweep on the final grids: total F and the largest change."""
+    outcome = solution.outcome
+    rows = []
+    for k in range(int(outcome.n_sweeps.max(initial=0))):
+        at = np.minimum(k, outcome.n_sweeps - 1)
+        everyone = np.arange(len(at))
+        active = outcome.n_sweeps > k
+        residual = outcome.history[everyone, 1, at]
+        rows.append(
+            {
+                "sweep": float(k + 1),
+                "log_evidence": float(outcome.history[everyone, 0, at].sum()),
+                "residual": float(residual[active].max()),
+            }
+        )
+    return rows
+
+
+def energy(
+    compiled: CompiledNetwork, rates: FloatArray, dwell: FloatArray, transitions: FloatArray
+) -> float:
+    """E = Σ (M ln R − T R_exit): expected log density of the paths at these rates."""
+    total = float(np.sum(transitions * np.log(np.where(transitions > 0.0, rates, 1.0))))
+    graph = compiled.graph
+    begin = 0
+    for n in range(graph.n_nodes):
+        size = int(graph.n_states[n])
+        block = rates[graph.table_start[n] : graph.table_start[n + 1]].reshape(-1, size, size)
+        exits = np.einsum("uxx->ux", block).ravel()
+        total += float(exits @ dwell[begin : begin + len(exits)])
+        begin += len(exits)
+    return total
+
+
+def _parts(solution: Solution, compiled: CompiledNetwork) -> dict[str, float]:
+    """F cut into energy, entropy, data and initial terms."""
+    total = float(solution.outcome.evidence.sum())
+    data = float(solution.outcome.data.sum())
+    initial = float(solution.outcome.initial.sum())
+    of_paths = energy(compiled, compiled.rates, solution.dwell, solution.transitions)
+    return {
+        "energy": of_paths,
+        "entropy": total - of_paths - data - initial,
+        "data": data,
+        "initial": initial,
+        "log_evidence": total,
+    }
+
+
+def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
+    """Messages of every node along one trajectory of a solved batch."""
+    if batch.moments.dtype != np.float64:
+        batch, index = batch.select(np.array([index])), 0
+    steps = int(batch.grid.step_start[index + 1] - batch.grid.step_start[index])
+    node = batch.problem.node
+    n_nodes = len(node) - 1
+    squares, states = int(node[-1, SQUARES]), int(node[-1, INITIAL])
+    require_memory(
+        8.0 * (squares * steps + (2 * states + n_nodes) * (steps + 1)),
+        f"the messages of {n_nodes} nodes on {steps} steps",
+        "a larger time_step or tolerance",
+    )
+    messages = Messages(
+        np.zeros(squares * steps),
+        np.zeros(states * (steps + 1)),
+        np.zeros(states * (steps + 1)),
+        np.full((n_nodes, steps), -1, dtype=np.int32),
+        np.full((n_nodes, steps + 1), -1, dtype=np.int32),
+    )
+    progress = make_progress(batch.n_trajectories, 1)
+    sweep(
+        batch.problem,
+        parameters,
+        batch.moments,
+        index,
+        index + 1,
+        progress,
+        damping=0.0,
+        reading=MESSAGES,
+        messages=messages,
+    )
+    if progress.integers[index, STATUS] == IMPOSSIBLE:
+        raise _too_extreme(batch, index)
+    return messages
+
+
+def flat_marginals(
+    batch: Batch, index: int, parameters: Parameters, times: FloatArray
+) -> FloatArray:
+    """(times, Σ S) marginals of one trajectory at times between its start and its end."""
+    messages = messages_of(batch, index, parameters)
+    grid = batch.grid
+    points = grid.times(index)
+    width = grid.width[grid.step_start[index] : grid.step_start[index + 1]]
+    step = np.searchsorted(points, times, side="right") - 1
+    inside = np.zeros(len(times))
+    within = step < len(width)
+    inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+    found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
+    if not marginals_at(
+        batch.problem, index, messages, width, grid.is_breakpoint(index), step, inside, found
+    ):
+        raise _too_extreme(batch, index)
+    return found
+
+
+def _too_extreme(batch: Batch, index: int) -> AsterismError:
+    labels = batch.evidence.labels
+    return AsterismError(
+        f"Trajectory {labels[index] if labels else index}: its messages left the range of finite "
+        "numbers; the rates or likelihoods are too extreme. Try a smaller time_step."
+    )
+
+
+class VariationalCourses:
+    """Marginals and paths from solved batches."""
+
+    def __init__(
+        self,
+        network: Network,
+        parameters: Parameters,
+        batches: list[Batch],
+        place: list[tuple[int, int]],
+        tolerance: float = 1e-3,
+        time_step: float | None = None,
+        max_sweeps: int = 200,
+    ) -> None:
+        """``place``: batch and number within it of each trajectory. The rest is for forecasts."""
+        self._network = network
+        self._parameters = parameters
+        self._batches = batches
+        self._place = place
+        self._tolerance = tolerance
+        self._time_step = time_step
+        self._max_sweeps = max_sweeps
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (times, S_n); before the start those at the start, past the end a forecast."""
+        b, index = self._place[trajectory]
+        batch = self._batches[b]
+        end = float(batch.evidence.end[index])
+        clock = np.maximum(np.asarray(times, dtype=np.float64), batch.evidence.start[index])
+        later = np.flatnonzero(clock > end)
+        # the end is asked for as well: forecasts begin there
+        asked = np.append(np.minimum(clock, end), end)
+        found = flat_marginals(batch, index, self._parameters, asked)
+        values, at_end = found[:-1], found[-1]
+        if len(later):
+            values[later] = self._forecast(batch.evidence, index, at_end, clock[later])
+        node = batch.problem.node
+        return [values[:, i : i + s] for i, s in zip(node[:-1, INITIAL], node[:-1, STATES])]
+
+    def _forecast(
+        self, evidence: Evidence, index: int, initial: FloatArray, times: FloatArray
+    ) -> FloatArray:
+        """Marginals past the end of a trajectory that ends with marginals ``initial``."""
+        network = CompiledNetwork(self._network.compiled.graph, self._parameters.rates, initial)
+        future = _without_data(evidence, index, float(times.max()), network, initial)
+        rates = self._parameters.rates
+        parameters = Parameters(rates, table=rates, initial=initial, geometric=False)
+        solution = solve_on_grids(
+            future,
+            network,
+            parameters,
+            self._tolerance,
+            self._time_step,
+            self._max_sweeps,
+            n_jobs=1,
+        )
+        if solution.outcome.status[0] != CONVERGED:
+            warnings.warn(
+                f"The forecast of trajectory {future.labels[0]!r} to time {times.max():g} had not "
+                f"settled after {self._max_sweeps} sweeps: ask for earlier times, or raise "
+                "max_sweeps.",
+                stacklevel=4,
+            )
+        b, i = solution.place[0]
+        return flat_marginals(solution.batches[b], i, parameters, times)
+
+    def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
+        """``n`` paths of every trajectory (see :mod:`asterism.star.paths_drawn`)."""
+        keys = rng.integers(2**64, size=(len(self._place), 2), dtype=np.uint64)
+        collector = PathCollector(self._network)
+        for d, (b, index) in enumerate(self._place):
+            batch = self._batches[b]
+            labels = batch.evidence.labels
+            messages = messages_of(batch, index, self._parameters)
+            paths = draw(batch, index, self._parameters, messages, n, kind, keys[d])
+            collector.add(
+                labels[index] if labels else d,
+                float(batch.evidence.start[index]),
+                float(batch.evidence.end[index]),
+                paths,
+            )
+        return collector.trajectories()
+
+
+def _without_data(
+    evidence: Evidence, index: int, end: float, network: CompiledNetwork, initial: FloatArray
+) -> Evidence:
+    """One trajectory that goes on after its end; exogenous nodes stay in their last state."""
+    start = float(evidence.end[index])
+    known: IntArray = np.array(sorted(evidence.exogenous), dtype=np.int64)
+    graph = network.graph
+    state = [
+        int(np.argmax(initial[graph.state_start[n] : graph.state_start[n + 1]])) for n in known
+    ]
+    no_int, no_float = np.zeros(0, dtype=np.int64), np.zeros(0)
+    n = len(known)
+    return Evidence(
+        n_nodes=evidence.n_nodes,
+        start=np.array([start]),
+        end=np.array([end]),
+        points=Points(no_int, no_int, no_float, no_int, no_float),
+        jumps=Jumps(no_int, no_int, no_float, no_int, no_int),
+        spans=Spans(
+            np.zeros(n, dtype=np.int64),
+            known,
+            np.full(n, start),
+            np.full(n, end),
+            np.array(state, dtype=np.int64),
+        ),
+        exogenous=evidence.exogenous,
+        labels=(evidence.labels[index] if evidence.labels else index,),
+    )
