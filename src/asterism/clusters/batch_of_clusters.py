@@ -12,19 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from asterism.clusters import _messages
-from asterism.clusters._chain import MOST_TERMS, PARTS_KEPT, RegionArrays, TrajectoryArrays, Work
-from asterism.clusters._messages import Found, Messages, Shared
+from asterism.clusters import _cluster_messages as _messages
+from asterism.clusters._cluster_messages import Found, Messages, Reading, Shared
+from asterism.clusters._region_chain import (
+    MOST_TERMS,
+    PARTS_KEPT,
+    RegionArrays,
+    TrajectoryArrays,
+    Work,
+)
 from asterism.clusters.cluster_evidence import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import BaseTable, base_table, region_arrays
 from asterism.clusters.regions import Regions
-from asterism.inference.evidence import Evidence, FloatArray, IntArray
-from asterism.inference.grid import Breakpoints, Grid
-from asterism.inference.memory import require_memory
-from asterism.inference.threads import chunks, map_chunks
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.model.compiled import CompiledGraph
+from asterism.numerics.resources import chunks, map_chunks, require_memory
+from asterism.star.grid import Breakpoints, Grid
 
 _CHUNKS = 16
+NO_READING = Reading(-1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,7 @@ class ClusterModel:
     @property
     def numbers_per_step(self) -> int:
         """Numbers that messages hold per step of a trajectory."""
-        return 2 * int(
-            self.arrays.message_entry_start[-1] + self.arrays.message_state_start[-1]
-        )
+        return 2 * int(self.arrays.message_entry_start[-1] + self.arrays.message_state_start[-1])
 
 
 @dataclass(frozen=True)
@@ -268,14 +272,18 @@ def run_clusters(
         works = make_work(model.arrays, batch.problem)
         found = Found(np.zeros(len(rates)), np.zeros(len(initial)), points, table.is_zero)
         for d in range(first, last):
-            common = (model.arrays, batch.problem, d, table.table, initial, batch.messages[d])
-            if has_messages:
-                settings = (tolerance, float(max_sweeps))
-                _messages.iterate(*common, first_ones, settings, works, ended)
-            else:
-                integers[d, _messages.STATUS] = _messages.SETTLED
-            if integers[d, _messages.STATUS] != _messages.FAILED:
-                _messages.conclude(*common, works, ended, found)
+            _messages.solve_trajectory(
+                model.arrays,
+                batch.problem,
+                d,
+                (table.table, initial),
+                batch.messages[d],
+                first_ones,
+                (tolerance, float(max_sweeps)),
+                works,
+                ended,
+                (found, NO_READING),
+            )
         return found
 
     parts = map_chunks(solve_some, chunks(n, _CHUNKS), n_jobs)
@@ -293,3 +301,45 @@ def run_clusters(
         np.sum([p.table for p in parts], axis=0), np.sum([p.initial for p in parts], axis=0), points
     )
     return outcome, statistics
+
+
+def read_cluster(
+    batch: ClusterBatch,
+    d: int,
+    cluster: int,
+    rates: FloatArray,
+    initial: FloatArray,
+    times: FloatArray,
+) -> FloatArray | None:
+    """(times, joint states) probabilities of a cluster of a solved batch; None if they vanish.
+
+    ``times`` lie between the trajectory's start and end; at evidence the state just after counts.
+    """
+    model, grid = batch.model, batch.grid
+    table = model.table(rates)
+    points = grid.times(d)
+    width = grid.width[grid.step_start[d] : grid.step_start[d + 1]]
+    step = np.searchsorted(points, times, side="right") - 1
+    inside = np.zeros(len(times))
+    within = step < len(width)
+    inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+    probability = np.zeros((len(times), int(model.arrays.n_joint[cluster])))
+    integers = np.zeros((batch.n_trajectories, _messages.N_INTEGERS), dtype=np.int64)
+    ended = (integers, np.zeros((batch.n_trajectories, _messages.N_NUMBERS)), np.zeros((1, 1)))
+    found = Found(np.zeros(0), np.zeros(0), np.zeros(0), table.is_zero)
+    reading = Reading(cluster, step.astype(np.int64), inside, probability)
+    _messages.solve_trajectory(
+        model.arrays,
+        batch.problem,
+        d,
+        (table.table, initial),
+        batch.messages[d],
+        first_messages(model, rates),
+        (0.0, 0.0),
+        make_work(model.arrays, batch.problem),
+        ended,
+        (found, reading),
+    )
+    if integers[d, _messages.STATUS] == _messages.FAILED:
+        return None
+    return probability

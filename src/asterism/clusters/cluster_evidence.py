@@ -11,17 +11,14 @@ import math
 
 import numpy as np
 
-from asterism.clusters._chain import HOLD, JUMP, LIKELIHOOD, TrajectoryArrays
+from asterism.clusters._region_chain import HOLD, JUMP, LIKELIHOOD, TrajectoryArrays
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.errors import DataError
-from asterism.inference.configurations import configuration_terms
-from asterism.inference.evidence import Evidence, FloatArray, IntArray
-from asterism.inference.evidence_parts import has_length
-from asterism.inference.grid import Breakpoints, Grid
-from asterism.inference.joint_layout import known_state
-from asterism.inference.layout import scaled_likelihoods
-from asterism.model.compiled import CompiledGraph
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, has_length, known_state
+from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.star.grid import Breakpoints, Grid
+from asterism.star.problem import scaled_likelihoods
 
 
 def trajectory_arrays(
@@ -122,9 +119,7 @@ def _joint_arrays(
     }
 
 
-def _input_shift(
-    graph: CompiledGraph, evidence: Evidence, grid: Grid
-) -> tuple[IntArray, IntArray]:
+def _input_shift(graph: CompiledGraph, evidence: Evidence, grid: Grid) -> tuple[IntArray, IntArray]:
     """Column of every node with exogenous parents, and what they add on every step."""
     column = np.full(graph.n_nodes, -1, dtype=np.int64)
     term_start, terms = configuration_terms(graph)

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.clusters._chain import RegionArrays
+from asterism.clusters._region_chain import RegionArrays
 from asterism.clusters.regions import Regions
-from asterism.inference.configurations import configuration_terms
-from asterism.inference.evidence import FloatArray, IntArray
-from asterism.model.compiled import CompiledGraph
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.model.compiled import CompiledGraph, configuration_terms
 
 _FLOOR = 1e-12  # of a node's largest rate
 
@@ -197,7 +196,7 @@ def _own_rows(
 
 def _reverse(shape: _Shape) -> IntArray:
     """(J, per_row) number of the entry that jumps back."""
-    n_joint, width = shape.column.shape
+    width = shape.column.shape[1]
     own = np.take_along_axis(shape.digit, shape.slot, axis=1)
     first = np.concatenate([[0], np.cumsum(shape.sizes - 1)])[:-1]
     # in the row after the jump, the state left has this rank among the others of its node

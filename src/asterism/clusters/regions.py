@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from asterism.errors import AsterismError, TooLargeError
-from asterism.inference.evidence import Evidence
+from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
 
 #: joint states a cluster may have if a family needs them
@@ -76,7 +76,7 @@ def find_regions(
         {frozenset(m.nodes) - evidence.exogenous for m in evidence.joint} - {frozenset()},
         key=sorted,
     )
-    sizes = graph.n_states
+    sizes = [int(size) for size in graph.n_states]
     for members in required:
         _require_small(members, sizes, state_limit, names)
     clusters = _maximal(required)
@@ -115,7 +115,7 @@ def _require_small(
 
 
 def _joint_states(members: Iterable[int], sizes: Sequence[int]) -> int:
-    return math.prod(int(sizes[n]) for n in members)
+    return math.prod(sizes[n] for n in members)
 
 
 def _maximal(sets: list[frozenset[int]]) -> list[frozenset[int]]:

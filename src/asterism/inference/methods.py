@@ -63,6 +63,13 @@ _ENTRIES = (
         scores_graphs=True,
     ),
     Method(
+        "clusters",
+        "Every family as one chain, neighbours agree on what they share: any size, nearly exact.",
+        "asterism.clusters.solve",
+        options=("cluster_size", "state_limit"),
+        is_comparable=True,
+    ),
+    Method(
         "exact",
         "All nodes as one chain: no error, for small networks only.",
         "asterism.exact.exact_posterior",

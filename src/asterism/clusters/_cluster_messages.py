@@ -22,19 +22,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.clusters._chain import (
+from asterism.clusters._region_chain import (
     FIRST_VALUE,
     KIND,
     LIKELIHOOD,
     POINT,
     backward_pass,
+    column_terms,
     fill_base,
     fill_evidence,
     forward_pass,
     has_spans,
+    hold,
     jump_table_index,
+    load_step,
+    parts_of,
+    rescale,
+    row_terms,
+    series_length,
 )
-from asterism.kernels._jit import inner, kernel
+from asterism.numerics._jit import inner, kernel
 
 _LEAST_TIME = 1e-14  # share of a step below which a state's rates are not compared
 _LEAST_RATE = 1e-16  # jumps per step below which two rates count as equal
@@ -73,6 +80,18 @@ class Shared(NamedTuple):
     time: np.ndarray
     jumps: np.ndarray
     start: np.ndarray
+
+
+class Reading(NamedTuple):
+    """Where joint probabilities of a cluster are wanted; cluster −1: nowhere."""
+
+    cluster: int
+    step: np.ndarray
+    """Step of each time; the number of steps for the end."""
+    inside: np.ndarray
+    """Time since the beginning of that step."""
+    probability: np.ndarray
+    """(times, states) the answer."""
 
 
 class Found(NamedTuple):
@@ -268,7 +287,10 @@ def sweep(regions, problem, d, table, initial, messages, halvings, precision, wo
     for c in range(regions.n_clusters):
         if regions.link_start[c] == regions.link_start[c + 1]:
             continue
-        if solve_cluster(regions, c, problem, d, table, initial, messages, precision, work) == -np.inf:
+        if (
+            solve_cluster(regions, c, problem, d, table, initial, messages, precision, work)
+            == -np.inf
+        ):
             _note_failure(integers, d, c, work)
             return -1.0
         for link in range(regions.link_start[c], regions.link_start[c + 1]):
@@ -294,7 +316,7 @@ def _note_failure(integers, d, r, work):
     integers[d, FAILURE] = work.counts[2]
 
 
-@kernel
+@inner
 def iterate(regions, problem, d, table, initial, messages, first, settings, works, outcome):
     """Sweep trajectory d until its messages settle.
 
@@ -358,7 +380,7 @@ def start_again(messages, first):
         messages.start[row] = 1.0
 
 
-@kernel
+@inner
 def conclude(regions, problem, d, table, initial, messages, works, outcome, found):
     """F and expected statistics of trajectory d at its present messages."""
     work, own, _ = works
@@ -440,3 +462,79 @@ def _count_recorded(regions, c, problem, d, row, work, found):
         at = jump_table_index(regions, c, problem, d, work, row, x)
         if at >= 0 and work.before[row, x] > 0.0:
             found.table[at] += work.before[row, x] / total
+
+
+@inner
+def read(regions, problem, d, work, reading, precision):
+    """Joint probabilities of a solved cluster at the times wanted."""
+    c = reading.cluster
+    first = problem.step_start[d]
+    n_steps = problem.step_start[d + 1] - first
+    n_joint = regions.n_joint[c]
+    alive = work.vector[3]
+    left = work.vector[1]
+    right = work.vector[4]
+    summed = work.vector[2]
+    is_held = has_spans(regions, c, problem, d)
+    for i in range(len(reading.step)):
+        k = reading.step[i]
+        for x in range(n_joint):
+            left[x] = work.forward[k, x]
+            right[x] = work.backward[k, x]
+            alive[x] = 1.0
+        if k < n_steps and reading.inside[i] > 0.0:
+            if is_held:
+                hold(regions, c, problem, d, k, alive)
+            for x in range(n_joint):
+                right[x] = work.ending[k, x]
+            _, bound = load_step(n_joint, regions.per_row[c], work, k, alive)
+            for side in range(2):
+                length = (
+                    reading.inside[i] if side == 0 else problem.width[first + k] - reading.inside[i]
+                )
+                vector = left if side == 0 else right
+                n_parts = parts_of(bound * length)
+                step = length / n_parts
+                for _ in range(n_parts):
+                    n_terms = series_length(regions, c, n_joint, bound * step, precision, vector)
+                    if side == 0:
+                        row_terms(regions, c, work, step, n_terms, vector, work.v, summed)
+                    else:
+                        column_terms(regions, c, work, step, n_terms, vector, work.u, summed)
+                    for x in range(n_joint):
+                        vector[x] = summed[x]
+                    rescale(n_joint, vector)
+        norm = 0.0
+        for x in range(n_joint):
+            norm += left[x] * right[x]
+        for x in range(n_joint):
+            reading.probability[i, x] = left[x] * right[x] / norm
+
+
+@kernel
+def solve_trajectory(
+    regions, problem, d, parameters, messages, first, settings, works, outcome, answers
+):
+    """The one door to the kernels: iterate trajectory d, count, or read a cluster.
+
+    ``parameters``: base table and initial probabilities. ``settings``: tolerance, largest number
+    of sweeps. ``answers``: what is expected, and a reading.
+    """
+    table, initial = parameters
+    found, reading = answers
+    integers = outcome[0]
+    work = works[0]
+    if reading.cluster >= 0:
+        c = reading.cluster
+        value = solve_cluster(regions, c, problem, d, table, initial, messages, _FINEST, work)
+        if value == -np.inf:
+            _note_failure(integers, d, c, work)
+        else:
+            read(regions, problem, d, work, reading, _FINEST)
+        return
+    if len(regions.message_state_start) > 1:
+        iterate(regions, problem, d, table, initial, messages, first, settings, works, outcome)
+    else:
+        integers[d, STATUS] = SETTLED
+    if integers[d, STATUS] != FAILED:
+        conclude(regions, problem, d, table, initial, messages, works, outcome, found)

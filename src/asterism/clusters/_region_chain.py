@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.kernels._jit import inner
+from asterism.numerics._jit import inner
 
 MOST_TERMS = 40
 """Room for terms of a series; ``terms_for`` stays below."""
