@@ -24,11 +24,7 @@ from tests.reference.spin_cases import (
 def largest_differences(network: am.Network, found: Posterior, expected: Posterior) -> list[float]:
     """Of the evidence per trajectory, and of the statistics of all nodes that are not given."""
     worst = [
-        float(
-            np.abs(
-                found.log_evidence_by_trajectory - expected.log_evidence_by_trajectory
-            ).max()
-        )
+        float(np.abs(found.log_evidence_by_trajectory - expected.log_evidence_by_trajectory).max())
     ]
     for field in ("dwell_times", "transitions"):
         own = [
@@ -127,7 +123,9 @@ def test_bad_cases_end_in_a_sentence() -> None:
         solve(network, evidence, state_limit=2)
     rates = {"a": np.array([[0.0, 1.0], [0.0, 0.0]]), "b": np.zeros((2, 2, 2))}
     rates["b"][1, 0, 1] = 1.0
-    absorbing = am.Network({"a": [], "b": ["a"], "c": ["b"]}, {**rates, "c": np.ones((2, 2, 2))})
+    absorbing = am.Network(
+        {"a": [], "b": ["a"], "c": ["b"]}, {**rates, "c": np.ones((2, 2, 2)) - np.eye(2)}
+    )
     on, off = np.array([-np.inf, 0.0]), np.array([0.0, -np.inf])
     wrong = make_evidence([2, 2, 2], [0.0], [1.0], [(0, 0, 0.2, on), (0, 0, 0.8, off)])
     with pytest.raises(DataError, match="impossible"):
@@ -148,7 +146,9 @@ def test_strong_coupling_settles_or_says_so() -> None:
 def test_absorbing_states_as_exactly() -> None:
     rates = {"a": np.array([[0.0, 1.0], [0.0, 0.0]]), "b": np.zeros((2, 2, 2))}
     rates["b"][1, 0, 1] = 1.0
-    network = am.Network({"a": [], "b": ["a"], "c": ["b"]}, {**rates, "c": np.ones((2, 2, 2))})
+    network = am.Network(
+        {"a": [], "b": ["a"], "c": ["b"]}, {**rates, "c": np.ones((2, 2, 2)) - np.eye(2)}
+    )
     on, off = np.array([-np.inf, 0.0]), np.array([0.0, -np.inf])
     points = [(0, 0, 0.0, off), (0, 1, 1.0, on), (0, 2, 1.0, np.log([0.3, 0.7]))]
     evidence: Evidence = make_evidence([2, 2, 2], [0.0], [2.0], points)

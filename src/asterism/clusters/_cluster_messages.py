@@ -61,6 +61,8 @@ N_INTEGERS = 6
 EVIDENCE, RESIDUAL, FORBIDDEN = 0, 1, 2
 """Columns of ``numbers``; forbidden: expected jumps at rates of zero."""
 N_NUMBERS = 3
+UPDATE, CONCLUDE, READ = 0, 1, 2
+"""What a sweep does."""
 
 
 class Messages(NamedTuple):
@@ -130,14 +132,12 @@ def start_vector(regions, r, initial, out):
 
 
 @inner
-def solve_cluster(regions, c, problem, d, table, initial, messages, precision, work):
-    """Forward–backward of a cluster given what its separators were told; ln Z."""
+def fill_cluster(regions, c, problem, d, table, messages, work):
+    """Rates of a cluster's chain: its own, and what the other sides of its separators said."""
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
     n_joint = regions.n_joint[c]
     n_entries = n_joint * regions.per_row[c]
     fill_base(regions, c, problem, d, table, work)
-    start = work.start
-    start_vector(regions, c, initial, start)
     for link in range(regions.link_start[c], regions.link_start[c + 1]):
         s = regions.link_separator[link]
         other = 1 - regions.link_side[link]
@@ -158,20 +158,18 @@ def solve_cluster(regions, c, problem, d, table, initial, messages, precision, w
             own = work.diagonal[x]
             for k in range(n_steps):
                 own[k] += said[k]
-            start[x] *= messages.start[state0 + to]
-    return _both_passes(regions, c, problem, d, table, precision, work)
+            work.start[x] *= messages.start[state0 + to]
 
 
 @inner
-def solve_separator(regions, s, problem, d, table, initial, messages, precision, work):
-    """Forward–backward of a separator's own chain; ln Z."""
+def fill_separator(regions, s, problem, d, table, messages, work):
+    """Rates of a separator's chain: what both sides said."""
     r = regions.n_clusters + s
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
     n_joint = regions.n_joint[r]
     n_entries = n_joint * regions.per_row[r]
     row0 = 2 * regions.message_entry_start[s]
     state0 = 2 * regions.message_state_start[s]
-    start_vector(regions, r, initial, work.start)
     for e in range(n_entries):
         factor = table[regions.base_index[regions.entry_start[r] + e]]
         left = messages.rate[row0 + e]
@@ -186,11 +184,17 @@ def solve_separator(regions, s, problem, d, table, initial, messages, precision,
         for k in range(n_steps):
             own[k] = left[k] + right[k]
         work.start[x] *= messages.start[state0 + x] * messages.start[state0 + n_joint + x]
-    return _both_passes(regions, r, problem, d, table, precision, work)
 
 
 @inner
-def _both_passes(regions, r, problem, d, table, precision, work):
+def solve_region(regions, r, problem, d, parameters, messages, precision, work):
+    """Forward–backward of a cluster or a separator given the messages; ln Z."""
+    table, initial = parameters
+    start_vector(regions, r, initial, work.start)
+    if r < regions.n_clusters:
+        fill_cluster(regions, r, problem, d, table, messages, work)
+    else:
+        fill_separator(regions, r - regions.n_clusters, problem, d, table, messages, work)
     taken_out = fill_evidence(regions, r, problem, d, work)
     is_held = has_spans(regions, r, problem, d)
     if not backward_pass(regions, r, problem, d, table, precision, is_held, work):
@@ -276,35 +280,52 @@ def update_messages(regions, link, problem, d, halvings, shared, work, messages)
 
 
 @inner
-def sweep(regions, problem, d, table, initial, messages, halvings, precision, works, integers):
-    """Update every cluster and what it tells its separators once; the largest disagreement.
+def sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers):
+    """Go through the clusters once: update messages, or count and add up F, or read one cluster.
 
-    −1 where evidence is impossible; ``integers`` says where.
+    ``damping``: what to do (UPDATE, CONCLUDE or READ), how often γ was halved, and the precision of
+    the series. Returns the largest disagreement met; −1 where evidence is impossible
+    (``outcome`` says where).
     """
+    mode, halvings, precision = damping
     work, own, shared = works
+    integers, numbers, _ = outcome
+    found, reading = answers
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
     worst = 0.0
+    total = 0.0
+    numbers[d, FORBIDDEN] = 0.0
     for c in range(regions.n_clusters):
-        if regions.link_start[c] == regions.link_start[c + 1]:
+        if mode == READ and c != reading.cluster:
             continue
-        if (
-            solve_cluster(regions, c, problem, d, table, initial, messages, precision, work)
-            == -np.inf
-        ):
+        if mode == UPDATE and regions.link_start[c] == regions.link_start[c + 1]:
+            continue
+        value = solve_region(regions, c, problem, d, parameters, messages, precision, work)
+        if value == -np.inf:
             _note_failure(integers, d, c, work)
             return -1.0
+        total += value
+        if mode == CONCLUDE:
+            numbers[d, FORBIDDEN] += _count(regions, c, problem, d, work, found)
+        elif mode == READ:
+            read(regions, problem, d, work, reading, precision)
+            return 0.0
         for link in range(regions.link_start[c], regions.link_start[c + 1]):
-            sum_onto(regions, c, link, n_steps, work, shared)
-            s = regions.link_separator[link]
-            if (
-                solve_separator(regions, s, problem, d, table, initial, messages, precision, own)
-                == -np.inf
-            ):
-                _note_failure(integers, d, regions.n_clusters + s, own)
+            if mode == CONCLUDE and regions.link_side[link] == 1:
+                continue  # every separator once
+            r = regions.n_clusters + regions.link_separator[link]
+            value = solve_region(regions, r, problem, d, parameters, messages, precision, own)
+            if value == -np.inf:
+                _note_failure(integers, d, r, own)
                 return -1.0
-            change = update_messages(regions, link, problem, d, halvings, shared, own, messages)
-            # a comparison with nan must not pass for agreement
-            worst = change if not change <= worst else worst
+            total -= value
+            if mode == UPDATE:
+                sum_onto(regions, c, link, n_steps, work, shared)
+                change = update_messages(regions, link, problem, d, halvings, shared, own, messages)
+                # a comparison with nan must not pass for agreement
+                worst = change if not change <= worst else worst
+    if mode == CONCLUDE:
+        numbers[d, EVIDENCE] = total
     return worst
 
 
@@ -314,57 +335,6 @@ def _note_failure(integers, d, r, work):
     integers[d, REGION] = r
     integers[d, STEP] = work.counts[1]
     integers[d, FAILURE] = work.counts[2]
-
-
-@inner
-def iterate(regions, problem, d, table, initial, messages, first, settings, works, outcome):
-    """Sweep trajectory d until its messages settle.
-
-    ``first``: λ and θ to start again from if the iteration leaves the range of numbers.
-    ``settings``: tolerance, and the largest number of sweeps. ``outcome``: integers, numbers and
-    history, which takes the largest disagreement of every sweep.
-    """
-    tolerance, max_sweeps = settings
-    integers, numbers, history = outcome
-    integers[d, STATUS] = UNSETTLED
-    halvings = integers[d, HALVINGS]
-    best = np.inf
-    since = 0
-    worst = 1.0
-    is_fresh = False
-    for sweep_number in range(int(max_sweeps)):
-        precision = min(max(1e-4 * worst, _FINEST), _LOOSEST)
-        worst = sweep(
-            regions, problem, d, table, initial, messages, halvings, precision, works, integers
-        )
-        integers[d, SWEEPS] = sweep_number + 1
-        history[d, sweep_number] = worst
-        numbers[d, RESIDUAL] = worst
-        is_lost = integers[d, STATUS] == FAILED
-        if is_lost and (is_fresh or halvings == _MOST_HALVINGS):
-            return  # from the first messages everything possible is possible: the evidence is not
-        if is_lost or not worst < _LOST * min(best, 1.0):
-            integers[d, STATUS] = UNSETTLED
-            start_again(messages, first)
-            halvings = min(halvings + 1, _MOST_HALVINGS)
-            best = np.inf
-            worst = 1.0
-            since = 0
-            is_fresh = True
-            continue
-        is_fresh = False
-        if worst <= tolerance:
-            integers[d, STATUS] = SETTLED
-            break
-        since += 1
-        if worst < 0.8 * best:
-            best = worst
-            since = 0
-        elif since >= _PATIENCE and halvings < _MOST_HALVINGS:
-            halvings += 1
-            best = worst
-            since = 0
-    integers[d, HALVINGS] = halvings
 
 
 @inner
@@ -378,29 +348,6 @@ def start_again(messages, first):
         for k in range(messages.diagonal.shape[1]):
             messages.diagonal[row, k] = diagonal[row]
         messages.start[row] = 1.0
-
-
-@inner
-def conclude(regions, problem, d, table, initial, messages, works, outcome, found):
-    """F and expected statistics of trajectory d at its present messages."""
-    work, own, _ = works
-    integers, numbers, _ = outcome
-    total = 0.0
-    numbers[d, FORBIDDEN] = 0.0
-    for c in range(regions.n_clusters):
-        value = solve_cluster(regions, c, problem, d, table, initial, messages, _FINEST, work)
-        if value == -np.inf:
-            _note_failure(integers, d, c, work)
-            return
-        total += value
-        numbers[d, FORBIDDEN] += _count(regions, c, problem, d, work, found)
-    for s in range(len(regions.message_state_start) - 1):
-        value = solve_separator(regions, s, problem, d, table, initial, messages, _FINEST, own)
-        if value == -np.inf:
-            _note_failure(integers, d, regions.n_clusters + s, own)
-            return
-        total -= value
-    numbers[d, EVIDENCE] = total
 
 
 @inner
@@ -515,26 +462,64 @@ def read(regions, problem, d, work, reading, precision):
 def solve_trajectory(
     regions, problem, d, parameters, messages, first, settings, works, outcome, answers
 ):
-    """The one door to the kernels: iterate trajectory d, count, or read a cluster.
+    """The one door to the kernels: iterate trajectory d until it settles, and count; or read.
 
-    ``parameters``: base table and initial probabilities. ``settings``: tolerance, largest number
-    of sweeps. ``answers``: what is expected, and a reading.
+    ``parameters``: base table and initial probabilities. ``first``: λ and θ to start again from if
+    the iteration leaves the range of numbers. ``settings``: tolerance, largest number of sweeps.
+    ``outcome``: integers, numbers, and the largest disagreement of every sweep. ``answers``: what
+    is expected, and a reading: if it names a cluster, nothing else is done.
     """
-    table, initial = parameters
-    found, reading = answers
-    integers = outcome[0]
-    work = works[0]
-    if reading.cluster >= 0:
-        c = reading.cluster
-        value = solve_cluster(regions, c, problem, d, table, initial, messages, _FINEST, work)
-        if value == -np.inf:
-            _note_failure(integers, d, c, work)
-        else:
-            read(regions, problem, d, work, reading, _FINEST)
-        return
-    if len(regions.message_state_start) > 1:
-        iterate(regions, problem, d, table, initial, messages, first, settings, works, outcome)
-    else:
+    tolerance, max_sweeps = settings
+    integers, numbers, history = outcome
+    integers[d, STATUS] = UNSETTLED
+    halvings = integers[d, HALVINGS]
+    mode = UPDATE
+    if answers[1].cluster >= 0:
+        mode = READ
+    elif len(regions.message_state_start) == 1:
         integers[d, STATUS] = SETTLED
-    if integers[d, STATUS] != FAILED:
-        conclude(regions, problem, d, table, initial, messages, works, outcome, found)
+        mode = CONCLUDE
+    best = np.inf
+    worst = 1.0
+    since = 0
+    n_sweeps = 0
+    is_fresh = False
+    while True:
+        precision = _FINEST
+        if mode == UPDATE:
+            precision = min(max(1e-4 * worst, _FINEST), _LOOSEST)
+        damping = (mode, halvings, precision)
+        worst = sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers)
+        if mode != UPDATE:
+            break
+        history[d, n_sweeps] = worst
+        n_sweeps += 1
+        numbers[d, RESIDUAL] = worst
+        is_lost = integers[d, STATUS] == FAILED
+        if is_lost and (is_fresh or halvings == _MOST_HALVINGS):
+            break  # from the first messages everything possible is possible: the evidence is not
+        if is_lost or not worst < _LOST * min(best, 1.0):
+            integers[d, STATUS] = UNSETTLED
+            start_again(messages, first)
+            halvings = min(halvings + 1, _MOST_HALVINGS)
+            best = np.inf
+            worst = 1.0
+            since = 0
+            is_fresh = True
+        else:
+            is_fresh = False
+            since += 1
+            if worst <= tolerance:
+                integers[d, STATUS] = SETTLED
+                mode = CONCLUDE
+            elif worst < 0.8 * best:
+                best = worst
+                since = 0
+            elif since >= _PATIENCE and halvings < _MOST_HALVINGS:
+                halvings += 1
+                best = worst
+                since = 0
+        if n_sweeps >= max_sweeps:
+            mode = CONCLUDE
+    integers[d, SWEEPS] = n_sweeps
+    integers[d, HALVINGS] = halvings

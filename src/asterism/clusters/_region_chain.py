@@ -147,8 +147,6 @@ class Work(NamedTuple):
     """(4,) number of recorded jumps; where a pass failed: step, kind."""
     coefficient: np.ndarray
     """(terms, terms) i! j! / (i+j+1)!."""
-    shift: np.ndarray
-    """(2, steps) σ, and the largest row sum of B."""
 
 
 @inner
@@ -602,9 +600,7 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
         for x in range(n_joint):
             work.ending[k, x] = vector[x]
         width = problem.width[first + k]
-        sigma, bound = load_step(n_joint, per_row, work, k, alive)
-        work.shift[0, k] = sigma
-        work.shift[1, k] = bound
+        _, bound = load_step(n_joint, per_row, work, k, alive)
         n_parts = parts_of(bound * width)
         if not bound * width < _MOST_PARTS:
             work.counts[1] = k

@@ -243,7 +243,6 @@ def _room(arrays: RegionArrays, chosen: range, n_steps: int, n_recorded: int) ->
         local=np.zeros(entries),
         counts=np.zeros(4, dtype=np.int64),
         coefficient=coefficient,
-        shift=np.zeros((2, n_steps)),
     )
 
 

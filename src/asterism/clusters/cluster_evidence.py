@@ -15,10 +15,16 @@ from asterism.clusters._region_chain import HOLD, JUMP, LIKELIHOOD, TrajectoryAr
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.errors import DataError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, has_length, known_state
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    Points,
+    has_length,
+    known_state,
+)
 from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.star.grid import Breakpoints, Grid
-from asterism.star.problem import scaled_likelihoods
 
 
 def trajectory_arrays(
@@ -28,7 +34,7 @@ def trajectory_arrays(
     points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
     exogenous: IntArray = np.array(sorted(evidence.exogenous), dtype=np.int64)
     at = grid.point_of_breakpoint
-    likelihood, log_scale = scaled_likelihoods(points.log_likelihood, points.offset)
+    likelihood, log_scale = scaled_values(graph, points)
     own_point = np.flatnonzero(~np.isin(points.node, exogenous))
     own_span = np.flatnonzero(~np.isin(spans.node, exogenous) & has_length(evidence))
     n_jumps, n_points, n_holds = len(jumps.node), len(own_point), len(own_span)
@@ -61,13 +67,30 @@ def trajectory_arrays(
         event_start=_starts(pair, n_pairs),
         event=np.ascontiguousarray(event[order]),
         event_log=event_log[order],
-        value=np.ascontiguousarray(likelihood[:, 0]),
+        value=likelihood,
         span_start=_starts(span_pair, n_pairs),
         span=np.ascontiguousarray(span[by_pair]),
         **_joint_arrays(graph, regions, evidence, at[places.of_joint]),
         input_column=column,
         input_shift=shift,
     )
+
+
+def scaled_values(graph: CompiledGraph, points: Points) -> tuple[FloatArray, FloatArray]:
+    """Likelihoods in the layout of the points, each row scaled to 1, and the logarithms taken out.
+
+    Rows may use only a part of the values: those of one trajectory among all.
+    """
+    values = np.zeros(len(points.log_likelihood))
+    log_scale = np.zeros(len(points.offset))
+    sizes = graph.n_states[points.node]
+    for size in np.unique(sizes):
+        rows = np.flatnonzero(sizes == size)
+        at = points.offset[rows][:, None] + np.arange(size)
+        logs = points.log_likelihood[at]
+        log_scale[rows] = logs.max(axis=1)
+        values[at] = np.exp(logs - log_scale[rows][:, None])
+    return values, log_scale
 
 
 def _starts(pair: IntArray, n_pairs: int) -> IntArray:

@@ -17,7 +17,7 @@ from asterism.clusters.refine_clusters import ClusterParameters, ClusterSolution
 from asterism.clusters.region_arrays import region_shape
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence, FloatArray, known_state, one_trajectory
+from asterism.evidence.arrays import Evidence, FloatArray, known_state, subset
 from asterism.model.network import Network
 
 
@@ -108,7 +108,7 @@ class ClusterCourses:
         clock = np.maximum(np.asarray(times, dtype=np.float64), self._evidence.start[trajectory])
         end = float(clock.max(initial=0.0))
         if len(clock) and end > self._evidence.end[trajectory]:
-            own = one_trajectory(self._evidence, trajectory)
+            own = subset(self._evidence, np.array([trajectory]))
             last = own.spans.end == own.end[0]
             held = last & np.isin(own.spans.node, list(own.exogenous))
             spans = replace(own.spans, end=np.where(held, end, own.spans.end))
