@@ -38,7 +38,7 @@ from asterism.clusters.refine_clusters import (
 from asterism.clusters.regions import STATE_LIMIT, find_regions
 from asterism.data.statistics import Statistics
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.evidence.arrays import Evidence, FloatArray, refuse_interventions
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
@@ -65,6 +65,7 @@ def solve(
         raise AsterismError(f"time_step is {time_step}; it must be positive, or None.")
     if max_sweeps < 1:
         raise AsterismError(f"max_sweeps is {max_sweeps}; it must be at least 1.")
+    refuse_interventions(evidence, "Clusters")
     compiled = network.compiled
     parameters = ClusterParameters(compiled.rates, compiled.initial, compiled.relaxation_rate)
     precision = Precision(tolerance, time_step, max_sweeps, n_jobs)

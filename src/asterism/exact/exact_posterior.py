@@ -18,6 +18,7 @@ from asterism.evidence.arrays import (
     IntArray,
     known_state,
     one_trajectory,
+    refuse_interventions,
 )
 from asterism.exact._joint_paths import draw_paths
 from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
@@ -97,6 +98,7 @@ class ExactCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Draw jointly; ``kind`` makes no difference here."""
+        refuse_interventions(self._evidence, "Drawing paths")
         compiled, evidence = self._network.compiled, self._evidence
         prepared = prepare(compiled.graph, evidence, self._joint_limit)
         n_paths = evidence.n_trajectories * n

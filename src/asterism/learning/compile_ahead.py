@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from asterism.numerics.child_process import start_child
 
 
 @contextmanager
@@ -23,8 +24,8 @@ def compiling_ahead(screened: bool) -> Iterator[None]:
     if not screened or (os.cpu_count() or 1) < 2 or _is_compiled():
         yield
         return
-    process = subprocess.Popen(
-        [sys.executable, "-m", "asterism.learning.compile_ahead"],
+    process = start_child(
+        "asterism.learning.compile_ahead",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,10 +1,10 @@
 """How users write graphs and states: many forms in, one form inside.
 
 Graphs may be parent lists, networkx graphs, networks or short names. Inside the library a graph is
-``{node: parents in order}``; the order of the dictionary is the order of the nodes. Cycles are legal;
-a node that is its own parent is not. A state written 1 in a network comes back from a CSV file as 1,
-1.0 or "1", depending on the other values in its column. Labels are therefore compared by a common
-spelling, never by their type.
+``{node: parents in order}``; the order of the dictionary is the order of the nodes. Cycles are
+legal; a node that is its own parent is not. A state written 1 in a network comes back from a CSV
+file as 1, 1.0 or "1", depending on the other values in its column. Labels are therefore compared by
+a common spelling, never by their type.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner, kernel
-from asterism.numerics._step import general_propagator
+from asterism.numerics._matrix_step import general_propagator, room_for
 from asterism.star._buffers import BLOCK, FIRST, INITIAL, LAST, STATES, STRIDE
 from asterism.star._fourth_order import edge_entry
 from asterism.star._grid_steps import LEAST_STEPS, derivative_weights, distance
@@ -202,7 +202,7 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
     stretch_of = np.full(steps + 1, -1)
     for i in range(problem.stretch_start[trajectory], problem.stretch_start[trajectory + 1]):
         stretch_of[problem.stretch[i, FIRST] : problem.stretch[i, LAST]] = i
-    scratch = np.zeros((6, rows, STRIDE))
+    scratch = np.zeros(room_for(largest_size))
     for node in range(n_nodes):
         size = problem.node[node, STATES]
         at = problem.node[node, INITIAL]

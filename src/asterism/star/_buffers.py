@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inlined, inner
+from asterism.numerics._matrix_step import room_for
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -77,6 +78,8 @@ MEMBER = 4
 FIRST = 0
 LAST = 1
 STATE = 2
+IS_SET = 3
+"""1 where the experimenter held the node: then it has no rates of its own."""
 
 # columns of Problem.link, sorted by trajectory
 IS_JUMP = 0
@@ -165,9 +168,11 @@ class Work(NamedTuple):
     configurations: FloatArray
     """(2, configurations, BLOCK): weights, and room to compute them."""
     matrices: FloatArray
-    """(9, S², BLOCK): room for matrix functions; the last holds fresh moments."""
+    """(4, S², BLOCK): room for single rows; the last holds fresh moments."""
     flat_matrices: FloatArray
     """The same numbers in one row."""
+    tile: FloatArray
+    """Room for the propagators and moments of more than two states, or of stiff steps."""
     marks: FloatArray
     """(marks, 2S + 1): values of the node's marks, the logarithm of their scale, and for fixed
     marks the logarithms of the values."""
@@ -242,7 +247,7 @@ def make_work(problem, max_steps):
         n_rows += rows
     flat_steps = np.zeros(blocks * n_rows * STRIDE)
     rows = max(rows, 4)  # some are room for single rows
-    flat_matrices = np.zeros(9 * rows * STRIDE)
+    flat_matrices = np.zeros(4 * rows * STRIDE)
     return Work(
         flat_steps.reshape(blocks, n_rows, STRIDE),
         flat_steps,
@@ -251,8 +256,9 @@ def make_work(problem, max_steps):
         np.zeros(blocks * BLOCK),
         np.zeros(max_steps, dtype=np.int64),
         np.zeros((2, n_configurations + 1, STRIDE)),
-        flat_matrices.reshape(9, rows, STRIDE),
+        flat_matrices.reshape(4, rows, STRIDE),
         flat_matrices,
+        np.zeros(room_for(size)),
         np.zeros((n_marks, 2 * size + 1)),
         np.zeros((2, size)),
         np.zeros((n_stretches, 2, size, size)),

@@ -35,6 +35,7 @@ from asterism.star._buffers import (
 from asterism.star._messages import backward_pass, evaluate_marks, forward_pass
 from asterism.star._node import (
     apply_spans,
+    clear_set_steps,
     collect_pull,
     propagate_block,
     step_moments,
@@ -199,12 +200,14 @@ def _solve_family(
                 begin = first_step + first
                 width = problem.width[begin : begin + count]
                 step_moments(size, width, first, count, count, clamped, work)
-                fresh = work.matrices[8]
+                fresh = work.matrices[3]
                 if geometric:
                     for row in range(rows):
                         if row // size != row % size:
                             for k in range(count):
                                 fresh[row, k] *= work.steps[block, row, k]
+                if clamped:
+                    clear_set_steps(problem, d, node, first, count, rows, fresh)
                 _add_statistics(
                     weights[block_starts[d] + block],
                     fresh,

@@ -11,8 +11,18 @@ import numpy as np
 from asterism.errors import ModelError
 from asterism.inference.methods import methods_that_score_graphs
 from asterism.learning.search.searches import SEARCHES
-from asterism.learning.search.structure_prior import FAMILY_PRIORS, StructurePrior, structure_prior
+from asterism.learning.search.structure_prior import (
+    FAMILY_PRIORS,
+    SPARSE,
+    StructurePrior,
+    structure_prior,
+)
 from asterism.model.priors import GammaPrior
+
+#: the graph of the probable edges, or that of the most probable families
+GRAPHS = ("probable", "map")
+#: how often the data count when paths are hidden: measured by benchmarks/priors.py
+STAR_TEMPERING = 0.5
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class StructureSettings:
     exogenous: Any = ()
     required: Any = ()
     forbidden: Any = ()
-    edge_log_odds: Any = None
+    edge_log_odds: Any = SPARSE
     min_parents: int | Mapping[str, int] = 0
     family_prior: str = "uniform"
     refine_emissions: bool = False
@@ -45,6 +55,10 @@ class StructureSettings:
     digamma: bool = False
     journal: Any = None
     resume: bool = False
+    graph: str = "probable"
+    threshold: float = 0.5
+    edge_prior: Any = None
+    tempering: float | str = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):
@@ -56,6 +70,15 @@ class StructureSettings:
         _one_of("search", self.search, ("auto", *SEARCHES))
         _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
         _one_of("ties", self.ties, ("error", "order"))
+        _one_of("graph", self.graph, GRAPHS)
+        if not (isinstance(self.threshold, int | float) and 0.0 < self.threshold <= 1.0):
+            raise ModelError(f"threshold must lie above 0 and up to 1, got {self.threshold!r}.")
+        if self.tempering != "auto" and not (
+            isinstance(self.tempering, int | float) and 0.0 < self.tempering <= 1.0
+        ):
+            raise ModelError(
+                f'tempering must be "auto" or lie above 0 and up to 1, got {self.tempering!r}.'
+            )
         for name in ("n_candidates", "n_init", "max_sweeps"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
@@ -69,6 +92,11 @@ class StructureSettings:
         if self.time_step is not None and not self.time_step > 0.0:
             raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
 
+    @property
+    def tempering_factor(self) -> float:
+        """How often hidden paths count in the probabilities of families."""
+        return STAR_TEMPERING if isinstance(self.tempering, str) else float(self.tempering)
+
     def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
         """What is known about the graph, by the numbers of these nodes."""
         return structure_prior(
@@ -80,6 +108,7 @@ class StructureSettings:
             self.edge_log_odds,
             self.min_parents,
             self.family_prior,
+            self.edge_prior,
         )
 
 

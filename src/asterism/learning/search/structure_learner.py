@@ -17,8 +17,10 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.learning.estimator import Estimator
+from asterism.learning.levels import level_frame
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.structure_prior import SPARSE
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
@@ -56,8 +58,18 @@ class StructureLearner(Estimator):
     required, forbidden
         Edges (parent, child) that must or must not be in the graph.
     edge_log_odds
-        Prior log-odds of an edge: one number, {(parent, child): number}, or a table with parents
-        as rows. None is the uniform prior.
+        Prior log-odds of an edge: "sparse" (odds of 1/N: about one parent per node), one number,
+        {(parent, child): number}, or a table with parents as rows. None is the uniform prior.
+    edge_prior
+        Prior probabilities of single edges, which win over ``edge_log_odds``:
+        {(parent, child): probability}, or a table with the columns parent, child, probability.
+    graph, threshold
+        Which graph is shown: "probable" has the edges whose probability reaches ``threshold``;
+        "map" the most probable family of each node, as in the paper.
+    tempering
+        How often the data count in the probabilities of families. The star's log-odds are too
+        large, so "auto" takes a factor measured on simulated networks where paths are hidden and
+        1 where they are known; 1.0 prints the probabilities as the method gives them.
     min_parents
         The fewest parents a node may have, as ``max_parents``.
     family_prior
@@ -86,17 +98,23 @@ class StructureLearner(Estimator):
     Attributes
     ----------
     network_ : Network
-        The best graph with the posterior means of its rates.
+        The graph shown with the posterior means of its rates.
     graph_ : networkx.DiGraph
         The same graph; edges carry their ``probability``.
     edge_probabilities_ : DataFrame
         Rows are parents, columns children (up to 2,000 nodes).
     edges_ : DataFrame
-        parent, child, probability, in_graph; probability ≥ 1e-6; surest first.
+        parent, child, probability, in_graph, prior, bayes_factor, effect, fold_change (with
+        _lower and _upper, a 90 % interval), error; probability ≥ 1e-6 or in the graph; surest
+        first. Edges outside the graph have no effect and no fold change.
     family_scores_ : DataFrame
         node, parents, score (structure prior included), probability.
     prior_ : GammaPrior
         With the rate that was used.
+    levels_ : DataFrame
+        node, levels, probability, means: where levels were counted.
+    tempering_ : float
+        The factor that was used.
     emission_, converged_, stop_reason_, history_, n_sweeps_
         The emissions at the end, and how the search went.
     """
@@ -105,7 +123,7 @@ class StructureLearner(Estimator):
         self,
         emission: Any = None,
         max_parents: int | Mapping[str, int] = 2,
-        prior: GammaPrior = GammaPrior(5.0, "auto"),  # noqa: B008 (immutable)
+        prior: GammaPrior = GammaPrior(1.0, "auto"),  # noqa: B008 (immutable)
         method: str = "star",
         search: str = "auto",
         n_candidates: int = 10,
@@ -114,7 +132,7 @@ class StructureLearner(Estimator):
         exogenous: Sequence[str] = (),
         required: Any = (),
         forbidden: Any = (),
-        edge_log_odds: Any = None,
+        edge_log_odds: Any = SPARSE,
         min_parents: int | Mapping[str, int] = 0,
         family_prior: str = "uniform",
         refine_emissions: bool = False,
@@ -129,6 +147,10 @@ class StructureLearner(Estimator):
         digamma: bool = False,
         journal: str | Path | None = None,
         resume: bool = False,
+        graph: str = "probable",
+        threshold: float = 0.5,
+        edge_prior: Any = None,
+        tempering: float | str = "auto",
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -156,6 +178,10 @@ class StructureLearner(Estimator):
         self.digamma = digamma
         self.journal = journal
         self.resume = resume
+        self.graph = graph
+        self.threshold = threshold
+        self.edge_prior = edge_prior
+        self.tempering = tempering
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -193,12 +219,20 @@ class StructureLearner(Estimator):
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
         self.n_sweeps_ = found.n_sweeps
+        self.tempering_ = found.tempering
+        self.levels_ = level_frame(found.levels)
         self.edges_: pd.DataFrame = found.edge_frame()
         # made when asked for: they grow with N² and with the number of families
         self._edge_probabilities: pd.DataFrame | None = None
         self._family_scores: pd.DataFrame | None = None
 
     # ------------------------------------------------------------------ what was found
+    @property
+    def level_record_(self) -> dict[str, Any]:
+        """For files and the report: per node how many levels were counted, and how clearly."""
+        self._require_fitted("_found")
+        return {choice.node: choice.to_dict() for choice in self._found.levels}
+
     @property
     def graph_(self) -> networkx.DiGraph:
         """The best graph; every edge carries its ``probability``."""
@@ -249,20 +283,9 @@ class StructureLearner(Estimator):
         return graphs
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
-        """Write network.json, edges.csv, families.csv and run.json; ``am.load`` reads them."""
-        from asterism.learning.saved_run import write_run
+        """Write a results folder, without page and courses; ``am.load`` reads it."""
+        from asterism.results.folder import save_run
+        from asterism.results.run import Run
 
         self._require_fitted("_found")
-        record = {
-            "converged": self.converged_,
-            "stop_reason": self.stop_reason_,
-            "seed": self.random_state,
-            "settings": self.get_params(),
-            "prior": self.prior_,
-            "emission": self.emission_,
-            "n_sweeps": self.n_sweeps_,
-            "history": self.history_,
-        }
-        return write_run(
-            Path(folder), self.network_, self.edges_, self.family_scores_, record, force
-        )
+        return save_run(Run.from_learner(self), folder, force)

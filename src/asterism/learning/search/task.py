@@ -19,10 +19,11 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.evidence.arrays import IntArray
 from asterism.evidence.build import with_joint_by_column
+from asterism.learning.levels import LevelChoice, with_levels
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
 from asterism.learning.search.journal import Journal, context_of, fingerprint
-from asterism.learning.search.score import GraphSolution, Scorer, make_scorer
+from asterism.learning.search.score import GraphSolution, Parents, Scorer, make_scorer
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.single_nodes import LoneNodes, fit_lone_nodes
@@ -59,6 +60,8 @@ class SearchTask:
     screened: bool
     n_candidates: int
     journal: Journal | None = None
+    levels: Sequence[LevelChoice] = ()
+    """How many levels were counted before the search."""
     round: int = 0
     """How often emissions have been refined: the same graph then has other scores."""
 
@@ -84,7 +87,7 @@ def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, b
     Exactly timed jumps and joint measurements (``has_links``) need coupled solves.
     """
     if asked != "auto":
-        return asked == "screened", asked == "exhaustive"
+        return SEARCHES[asked].screens, not SEARCHES[asked].screens
     limit = UNSCREENED_LIMIT if has_links else EXHAUSTIVE_LIMIT
     return n_families > limit, n_families <= UNSCREENED_LIMIT
 
@@ -93,6 +96,14 @@ def settings_with_joint_by_column(
     settings: StructureSettings, observations: Observations
 ) -> StructureSettings:
     return replace(settings, emission=with_joint_by_column(settings.emission, observations))
+
+
+def settings_with_levels(
+    settings: StructureSettings, observations: Observations
+) -> tuple[StructureSettings, list[LevelChoice]]:
+    """The settings with emissions whose levels have been counted, and what was chosen."""
+    emission, choices = with_levels(settings.emission, observations, settings.states)
+    return replace(settings, emission=emission), choices
 
 
 def canonical_nodes(settings: StructureSettings, observations: Observations) -> tuple[str, ...]:
@@ -225,7 +236,9 @@ def learn_from_observations(
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
     settings = settings_with_joint_by_column(settings, observations)
+    settings, levels = settings_with_levels(settings, observations)
     task = prepare(settings, observations, progress)
+    task.levels = levels
     if settings.journal is not None:
         print_of = fingerprint(settings, task.lone.evidence, task.nodes)
         task.journal = Journal.open(settings.journal, print_of, settings.resume)
@@ -241,7 +254,8 @@ def learn_from_observations(
 
 def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
     """The search that was asked for, or that suits the number of families."""
-    entry = SEARCHES["screened" if task.screened else "exhaustive"]
+    asked = task.settings.search
+    entry = SEARCHES[asked if asked != "auto" else "screened" if task.screened else "exhaustive"]
     search = getattr(importlib.import_module(entry.module), entry.function)
     state: SearchState = search(task, begin)
     return state
@@ -281,6 +295,7 @@ def score_graph(
 
         return score_complete_graph(settings, wanted, data)
     settings = settings_with_joint_by_column(settings, data)
+    settings, _ = settings_with_levels(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
     task = prepare(settings, data, Silent(), nodes)
     number = {name: n for n, name in enumerate(nodes)}
@@ -304,8 +319,10 @@ def structure_score(
 
     ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. ``prior`` defaults
     to ``GammaPrior(5, "auto")``. ``options`` are those of :class:`StructureLearner` (structure
-    prior, exogenous nodes, digamma, …). Complete paths get the exact Bayesian score.
+    prior, exogenous nodes, digamma, …), except that every graph is equally probable beforehand
+    unless ``edge_log_odds`` says otherwise. Complete paths get the exact Bayesian score.
     """
+    options.setdefault("edge_log_odds", None)
     settings = StructureSettings(
         emission=emission, prior=prior or GammaPrior(), method=method, **options
     )
