@@ -21,10 +21,14 @@ from asterism.clusters._region_chain import (
     TrajectoryArrays,
     Work,
 )
-from asterism.clusters.cluster_evidence import known_log_evidence, trajectory_arrays
+from asterism.clusters.cluster_evidence import (
+    known_log_evidence,
+    scaled_values,
+    trajectory_arrays,
+)
 from asterism.clusters.region_arrays import BaseTable, base_table, region_arrays
 from asterism.clusters.regions import Regions
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_likelihood
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star.grid import Breakpoints, Grid
@@ -342,3 +346,17 @@ def read_cluster(
     if integers[d, _messages.STATUS] == _messages.FAILED:
         return None
     return probability
+
+
+def set_cluster_likelihoods(batch: ClusterBatch, log_likelihood: FloatArray) -> None:
+    """Replace the likelihoods of a batch's measurements, in place; messages stay."""
+    evidence = with_log_likelihood(batch.evidence, log_likelihood)
+    points = evidence.points
+    values, log_scale = scaled_values(batch.model.graph, points)
+    batch.problem.value[:] = values
+    own = np.flatnonzero(batch.problem.event[:, 1] == LIKELIHOOD)
+    order = np.argsort(points.offset)
+    row = order[np.searchsorted(points.offset[order], batch.problem.event[own, 2])]
+    batch.problem.event_log[own] = log_scale[row]
+    batch.evidence = evidence
+    batch.known = known_log_evidence(evidence, log_likelihood)

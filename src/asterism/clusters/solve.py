@@ -113,8 +113,8 @@ def _verdict(solution: ClusterSolution, precision: Precision) -> tuple[bool, str
         return False, (
             f"{int(is_unsettled.sum())} of {len(outcome.status)} trajectories had not settled "
             f"after {precision.max_sweeps} sweeps (largest disagreement of two clusters "
-            f"{largest:.1e} expected jumps): raise max_sweeps, try another cluster_size, or use method='exact' if "
-            "the network is small."
+            f"{largest:.1e} expected jumps): raise max_sweeps, try another cluster_size, or use "
+            "method='exact' if the network is small."
         )
     sweeps = int(outcome.n_sweeps.max(initial=0))
     if sweeps == 0:

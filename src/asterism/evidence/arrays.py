@@ -185,6 +185,11 @@ def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
     )
 
 
+def with_log_likelihood(evidence: Evidence, log_likelihood: FloatArray) -> Evidence:
+    """The same measurements with other log-likelihoods, in the layout of the points."""
+    return replace(evidence, points=replace(evidence.points, log_likelihood=log_likelihood))
+
+
 def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
     """The evidence of one trajectory, renumbered to 0; likelihood offsets stay as they are."""
 

@@ -40,6 +40,8 @@ class Method:
     """Whether its evidence is good enough to compare networks that differ much."""
     is_bound: bool = False
     """Whether its evidence never exceeds ln P(Y)."""
+    has_intervals: bool = False
+    """Whether intervals of learned rates from its evidence cover as often as they say."""
     scores_graphs: bool = False
     """Whether a structure search can use it."""
     takes: str = "all evidence"
@@ -68,6 +70,7 @@ _ENTRIES = (
         "asterism.clusters.solve",
         options=("cluster_size", "state_limit"),
         is_comparable=True,
+        has_intervals=True,
     ),
     Method(
         "exact",
@@ -77,6 +80,7 @@ _ENTRIES = (
         options=("joint_limit",),
         is_comparable=True,
         is_bound=True,
+        has_intervals=True,
     ),
     Method(
         "sample",
