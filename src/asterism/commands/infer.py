@@ -14,6 +14,7 @@ from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
 from asterism.commands.outputs import effective, print_json, require_folder
+from asterism.commands.warm_up import say_if_compiling
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -57,6 +58,7 @@ def run(options: InferOptions) -> int:
             data, emission, decisions = _read(options, network)
         for line in decisions:
             console.say(line)
+        say_if_compiling(console)
         with console.busy(f"Inference ({options.method})"):
             posterior = quiet_infer(
                 network,

@@ -30,6 +30,7 @@ from asterism.commands.outputs import (
     require_folder,
 )
 from asterism.commands.running import on_cluster, scored_in
+from asterism.commands.warm_up import say_if_compiling
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -128,6 +129,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     for warning in summary["warnings"]:
         console.warn(warning)
 
+    say_if_compiling(console)
     learner = make_learner(options, emission, states)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")

@@ -52,6 +52,7 @@ from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.tasks import SharedInput, map_tasks
+from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks
 
 _NODES_PER_TASK = 16
@@ -278,6 +279,7 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
         scores,
         iterations,
         status,
+        addresses(),
     )
     return [scores[a:b] for a, b in pairwise(family_start)]
 
