@@ -30,7 +30,7 @@ from tests.reference.structure_posterior import (
 )
 
 import asterism as am
-from asterism.model.graphs import random_parents
+from asterism.model.names import random_parents
 from asterism.paper.common import mean_and_errors
 from asterism.paper.table1 import (
     COUPLING,

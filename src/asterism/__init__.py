@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from asterism.model.emission_kinds import EMISSION_KINDS
+
 __version__ = "0.1.0"
 
 #: public name -> module that defines it
@@ -19,21 +21,20 @@ _HOMES = {
     "SummaryRates": "asterism.model.rates",
     "glauber": "asterism.model.generators",
     "random_network": "asterism.model.generators",
-    "Gaussian": "asterism.model.emissions",
-    "Poisson": "asterism.model.emissions",
-    "Categorical": "asterism.model.emissions",
-    "Exact": "asterism.model.emissions",
-    "Threshold": "asterism.model.emissions",
-    "Likelihood": "asterism.model.emissions",
+    **{name: module for module, name in EMISSION_KINDS.values()},
+    "Emission": "asterism.model.emissions",
     "Joint": "asterism.model.emissions",
+    "Transitions": "asterism.model.restrictions",
     "GammaPrior": "asterism.model.priors",
     "simulate": "asterism.simulation.simulator",
     "observe": "asterism.simulation.simulator",
     "infer": "asterism.inference.door",
     "Posterior": "asterism.inference.posterior",
     "ParameterLearner": "asterism.learning.em.parameter_learner",
+    "Effect": "asterism.learning.em.effects",
+    "likelihood_ratio_test": "asterism.learning.em.fit_measures",
     "StructureLearner": "asterism.learning.search.structure_learner",
-    "structure_score": "asterism.learning.search.score",
+    "structure_score": "asterism.learning.search.task",
     "load": "asterism.results.folder",
 }
 _SUBMODULES = {

@@ -17,6 +17,7 @@ from asterism.commands import options as o
 from asterism.commands import options as values
 from asterism.commands.exits import CommandGroup
 from asterism.inference.methods import METHODS, methods_that_score_graphs
+from asterism.learning.search.searches import SEARCHES
 
 EXIT_CODES = """\b
 Exit codes: 0 fine; 2 wrong usage; 3 bad data; 4 finished but not converged
@@ -78,16 +79,38 @@ def check(
 @o.max_parents_option("The most parents a node may have.")
 @o.whole("--min-parents", 0, "The fewest parents a node may have.", at_least=0)
 @o.choice(
-    *("--family-prior", "uniform", "by_size"),
-    help="Equally probable beforehand: every set of parents, or every number of parents.",
+    *("--family-prior", "sparse", "uniform", "by_size"),
+    help="Beforehand: about one parent per node, every set of parents equally probable, or every "
+    "number of parents.",
+)
+@o.file("--edge-prior", "Prior probabilities of single edges: parent,child,probability.")
+@o.file(
+    "--interventions",
+    "Nodes set by the experimenter: trajectory,node,start,end,state.",
+)
+@o.choice(
+    *("--graph", "probable", "map"),
+    help="Show the edges that reach --threshold, or the most probable parents of each node.",
+)
+@o.setting(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.5,
+    help="Probability from which an edge is in the graph.",
+)
+@click.option(
+    "--null",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Also search N times in data permuted between nodes: what arises by chance?",
 )
 @o.emission_option
-@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
+@o.states_option
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
 @o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
 @o.choice(
-    *("--search", "auto", "exhaustive", "screened"),
+    *("--search", "auto", *SEARCHES),
     help="Score every set of parents, or only those of the best candidates.",
 )
 @o.whole("--candidates", 10, "Parents kept by a screened search.")
@@ -151,6 +174,7 @@ def learn(**options: Any) -> int:
     n_sweeps=200,
 )
 @o.jobs_option
+@o.unverified_option
 @o.config_option
 @o.result_options
 def infer(**options: Any) -> int:
@@ -226,15 +250,29 @@ def simulate(**options: Any) -> int:
 @main.command(short_help="Write the report page of a run, and figures.")
 @click.argument("run", type=values.OLD_FOLDER)
 @click.option("-o", "--output", type=values.FILE, help="The page; RUN/report.html if not given.")
-@o.switch("--figures", help="Also write figures (PNG, SVG, PDF).")
+@o.setting(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    help="Show edges with at least this probability.",
+)
 @click.option(
-    "--format",
-    "formats",
+    *("--node", "nodes"),
     multiple=True,
-    type=click.Choice(["png", "svg", "pdf"]),
-    help="Only these figures.",
+    callback=values.names,
+    metavar="A,B,…",
+    help="Nodes whose courses are drawn; the page starts with the first.",
+)
+@o.switch("--figures", help="Also write figures, as PNG, SVG and PDF.")
+@click.option(
+    *("--format", "formats"),
+    multiple=True,
+    callback=values.names,
+    metavar="png,svg,pdf",
+    help="Write figures in these formats only.",
 )
 @o.truth_option
+@o.unverified_option
 @o.result_options
 def report(**options: Any) -> int:
     """Write the report page of a results folder, and figures for papers.
@@ -242,10 +280,31 @@ def report(**options: Any) -> int:
     \b
     Example:
       asterism report RUN --figures
+      asterism report RUN --threshold 0.8 --node GAL4 --format pdf,svg
     """
     from asterism.commands.make_report import ReportOptions, run
 
     return run(ReportOptions(**options))
+
+
+@main.command(short_help="Set runs side by side on one page.")
+@click.argument("runs", type=values.OLD_FOLDER, nargs=-1, required=True, metavar="RUN1 RUN2 ...")
+@click.option(
+    *("-o", "--output"), type=values.FOLDER, required=True, help="Folder for the page and a table."
+)
+@o.several_names("--names", "What to call the runs; the names of their folders if not given.")
+@click.option("--title", help="Title of the page.")
+@o.result_options
+def compare(**options: Any) -> int:
+    """Compare runs with the first: edges gained, lost and changed, and how sure that is.
+
+    \b
+    Example:
+      asterism compare CONTROL TREATED -o COMPARED
+    """
+    from asterism.commands.compare import CompareOptions, run
+
+    return run(CompareOptions(**options))
 
 
 @main.command(short_help="Make a figure or table of the paper again.")

@@ -13,7 +13,7 @@ import pytest
 import asterism as am
 from asterism.errors import ModelError
 from asterism.learning.search import emission_refinement
-from asterism.learning.search import exhaustive as search
+from asterism.learning.search import task as search
 
 LEARNED = am.Gaussian(learn=True)
 STATES = {n: ["low", "high"] for n in "abcd"}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.learning.search.exhaustive import prepare
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screened import Refusals, adopt, propose
-from asterism.learning.search.structure_learner import StructureSettings
+from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import structure_prior
+from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
 
 NODES = ("a", "b", "c", "d")

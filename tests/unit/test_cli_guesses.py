@@ -135,8 +135,10 @@ def test_values_that_are_states_of_the_network_are_states() -> None:
     data = observations(a=[-1.0, 1.0, 1.0], b=[0.3, 0.1, 0.9])
     choice = choose_emissions(data, known_states={"a": (-1, 1), "b": (-1, 1)})
     assert isinstance(choice.emission["a"], am.Exact)
-    # for inference the open parameters are filled in
-    assert choice.emission["b"].means is not None
+    # for inference the open parameters are filled in, from the values
+    means = choice.emission["b"].means
+    assert len(means) == 2
+    assert 0.1 <= means[0] < means[1] <= 0.9
 
 
 # ---- what is said about data ----------------------------------------------------------------

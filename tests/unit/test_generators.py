@@ -18,7 +18,7 @@ from asterism.model.generators import (
     random_parents,
     random_rates,
 )
-from asterism.model.graphs import as_parents
+from asterism.model.names import as_parents
 from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
 

@@ -12,8 +12,8 @@ import pytest
 
 import asterism as am
 from asterism.learning import compile_ahead as warm
-from asterism.learning.search.exhaustive import prepare
-from asterism.learning.search.structure_learner import StructureSettings
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
 
 

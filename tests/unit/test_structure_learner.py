@@ -21,7 +21,7 @@ from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.learning.search import complete
 from asterism.learning.search import found as result
 from asterism.learning.search.found import FamilyTable, SearchResult
-from asterism.learning.search.structure_learner import StructureSettings
+from asterism.learning.search.settings import StructureSettings
 from asterism.learning.tasks import ProgressMeter, Stage
 
 NAMES = {str(i): name for i, name in enumerate(["dog", "ant", "Cat", "bee", "eel", "fox"])}
@@ -450,9 +450,9 @@ def test_observations_are_handed_to_the_search(monkeypatch: pytest.MonkeyPatch) 
             n_sweeps=1,
         )
 
-    module = types.ModuleType("asterism.learning.search.exhaustive")
+    module = types.ModuleType("asterism.learning.search.task")
     module.learn_from_observations = search  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "asterism.learning.search.exhaustive", module)
+    monkeypatch.setitem(sys.modules, "asterism.learning.search.task", module)
     learner = am.StructureLearner(emission=am.Gaussian((-1, 1), 0.2), max_parents=1)
     assert learner.fit(observations) is learner
     assert seen[0].max_parents == 1

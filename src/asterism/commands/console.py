@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from asterism.commands.wording import in_flags
@@ -33,7 +33,10 @@ class Console:
 
     @property
     def on_terminal(self) -> bool:
-        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        try:
+            return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        except (AttributeError, ValueError):  # there is no stderr
+            return False
 
     def say(self, text: str) -> None:
         if not self.quiet:
@@ -43,10 +46,12 @@ class Console:
         self._print(f"Warning: {in_flags(text)}")
 
     def _print(self, text: str) -> None:
-        if self._live is not None:
-            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        # whether anybody listens must not decide whether results are written
+        with suppress(OSError, ValueError):
+            if self._live is not None:
+                self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            elif sys.stderr is not None:  # print would turn to stdout
+                print(text, file=sys.stderr, flush=True)
 
     @contextmanager
     def listening(self) -> Iterator[None]:

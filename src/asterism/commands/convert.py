@@ -6,7 +6,6 @@ the output's by its ending; ``--from`` and ``--to`` overrule both.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,12 +19,13 @@ from asterism.commands.exits import Refused
 from asterism.commands.input_table import read_header
 from asterism.commands.options import FORMATS
 from asterism.commands.outputs import print_json, read_edges, require_file
-from asterism.data.csv_files import write_atomically
+from asterism.data.files import write_table
 from asterism.data.formats.graphml import read_graphml, write_graphml
 from asterism.data.formats.mat import read_mat, write_mat
 from asterism.data.formats.pyagrum import COLUMNS as PYAGRUM_COLUMNS
 from asterism.data.formats.pyagrum import read_pyagrum, write_pyagrum
 from asterism.data.formats.pyctbn import read_pyctbn, write_pyctbn
+from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -194,7 +194,7 @@ def write(content: Content, path: Path, form: str) -> None:
 def write_edges(edges: Sequence[tuple[str, str]], path: Path) -> None:
     """A table parent,child."""
     table = pd.DataFrame(list(edges), columns=["parent", "child"])
-    write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
+    write_table(path, table)
 
 
 def _write_pyctbn(content: Content, path: Path) -> None:
@@ -213,8 +213,5 @@ def _write_pyctbn(content: Content, path: Path) -> None:
 
 
 def _is_network(path: Path) -> bool:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{str(path)!r} is not a JSON file: {error}.") from None
+    content = read_json(path)
     return isinstance(content, dict) and content.get("format") == NETWORK_FORMAT

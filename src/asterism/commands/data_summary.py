@@ -219,7 +219,7 @@ def changes_of(record: NodeMeasurements) -> Changes | None:
 def _split(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     """The middle between two clusters."""
     from asterism.errors import DataError
-    from asterism.model.emission_base import cluster_means
+    from asterism.model.emissions import cluster_means
 
     try:
         return float(cluster_means("the values", values, 2).mean())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
+from asterism.commands.chance import chance_of
 from asterism.commands.choose_emission import (
     NOTHING,
     choose_emissions,
@@ -27,7 +28,7 @@ from asterism.commands.outputs import (
     effective,
     print_json,
     read_edges,
-    require_folder,
+    writing_to,
 )
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.warm_up import say_if_compiling
@@ -50,11 +51,16 @@ class LearnOptions:
     output: Path = Path("RUN")
     max_parents: int = 2
     min_parents: int = 0
-    family_prior: str = "uniform"
+    family_prior: str = "sparse"
+    edge_prior: Path | None = None
+    interventions: Path | None = None
+    graph: str = "probable"
+    threshold: float = 0.5
+    null: int | None = None
     refine_emissions: bool = False
     emission: Sequence[str] = ()
-    states: int = 2
-    prior: tuple[float, float | str] = (5.0, "auto")
+    states: int | str = "auto"
+    prior: tuple[float, float | str] = (1.0, "auto")
     method: str = "star"
     search: str = "auto"
     candidates: int = 10
@@ -104,10 +110,14 @@ def run(options: LearnOptions) -> int:
 
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
-    require_folder(options.output, options.force, options.resume)
+    with writing_to(options.output, options.force, options.resume):
+        return _learn(options, console)
+
+
+def _learn(options: LearnOptions, console: Console) -> Learned:
     truth = None if options.truth is None else read_edges(options.truth)
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions = _read(options)
+        data, emission, states, decisions, levels = _read(options)
     nodes = list(data.nodes)
     for edge in truth or ():
         for end in edge:
@@ -142,7 +152,21 @@ def learn(options: LearnOptions, console: Console) -> Learned:
             learner.fit(data, progress=progress)
         decisions.append(time_scale(learner.prior_, options.prior))
         console.say(decisions[-1])
-        result = _make_run(options, learner, data, truth, decisions, summary["warnings"], console)
+        record: dict[str, Any] = {
+            "decisions": decisions,
+            "warnings": summary["warnings"],
+            "levels": levels,
+        }
+        if options.null is not None:
+            record["null"] = chance_of(learner, data, options.null, options.seed, console)
+        result = _make_run(
+            options,
+            learner,
+            data,
+            truth,
+            {"decisions": decisions, **record, "warnings": summary["warnings"]},
+            console,
+        )
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
@@ -159,24 +183,59 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 def _read(
     options: LearnOptions,
-) -> tuple[Observations | Trajectories, Any, dict[str, list[str]] | None, list[str]]:
-    """The data, the emissions, the names of hidden states, and what was decided."""
+) -> tuple[
+    Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
+]:
+    """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
     data = table.require()
     decisions = list(table.decisions)
     if isinstance(data, Trajectories):
         if options.emission:
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
-        return data, None, None, decisions
+        if options.interventions is not None:
+            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
+        return data, None, None, decisions, {}
     choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
     if nothing_to_learn_from(data, choice):
         raise DataError(f"{NOTHING} {' '.join(choice.decisions)}")
+    kept = only_nodes(data, choice.nodes)
+    if options.interventions is not None:
+        kept = kept.with_interventions(_read_numbers(options.interventions, ("start", "end")))
+        n_set = len(kept.interventions)
+        decisions.append(
+            f"Set by the experimenter (--interventions): {n_set} "
+            f"{'stretch' if n_set == 1 else 'stretches'} of "
+            f"{', '.join(dict.fromkeys(map(str, kept.interventions.node)))}."
+        )
     return (
-        only_nodes(data, choice.nodes),
+        kept,
         choice.emission,
         choice.states or None,
         [*decisions, *choice.decisions],
+        choice.levels,
     )
+
+
+def _read_numbers(path: Path, columns: Sequence[str]) -> Any:
+    """A small table in which some columns hold numbers; cells of the others stay text."""
+    import pandas as pd
+
+    from asterism.data.csv_files import read_text_table
+
+    table = read_text_table(path)
+    for name in columns:
+        if name in table.columns:
+            numbers = pd.to_numeric(table[name], errors="coerce")
+            bad = numbers.isna() & (table[name].astype(str).str.strip() != "")
+            if bad.any():
+                row = int(bad.to_numpy().argmax())
+                raise DataError(
+                    f"{str(path)!r}, row {row + 2}, column {name!r}: {table[name].iloc[row]!r} is "
+                    "not a number."
+                )
+            table[name] = numbers
+    return table
 
 
 def _about_refining(emission: Any) -> str:
@@ -192,11 +251,18 @@ def make_learner(
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.model.priors import GammaPrior
 
+    edge_prior = None
+    if options.edge_prior is not None:
+        edge_prior = _read_numbers(options.edge_prior, ("probability",))
     settings: dict[str, Any] = {
         "emission": emission,
         "max_parents": options.max_parents,
         "min_parents": options.min_parents,
-        "family_prior": options.family_prior,
+        "family_prior": "by_size" if options.family_prior == "by_size" else "uniform",
+        "edge_log_odds": "sparse" if options.family_prior == "sparse" else None,
+        "edge_prior": edge_prior,
+        "graph": options.graph,
+        "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
         "method": options.method,
@@ -228,8 +294,7 @@ def _make_run(
     learner: StructureLearner,
     data: Observations | Trajectories,
     truth: list[tuple[str, str]] | None,
-    decisions: list[str],
-    warnings: list[str],
+    record: dict[str, Any],
     console: Console,
 ) -> Run:
     from asterism.results.courses import gather
@@ -259,14 +324,10 @@ def _make_run(
             "title": options.title,
             "stop_reason": in_flags(learner.stop_reason_, "learn"),
             "command": effective("learn", options),
-            "decisions": decisions,
-            "warnings": warnings,
+            **record,
             "complete": isinstance(data, Trajectories),
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
-            "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},
-            "emission": {str(k): repr(v) for k, v in dict(learner.emission_ or {}).items()},
-            "emissions": {str(k): v.to_dict() for k, v in dict(learner.emission_ or {}).items()},
         },
     )
 
@@ -294,6 +355,8 @@ def findings(learned: Learned) -> list[str]:
     from asterism.results.summary import sentences
 
     lines = sentences(learned.run)
+    if learned.run.run.get("null"):
+        lines.append(learned.run.run["null"]["sentence"])
     scores = learned.run.scores()
     if scores is not None:
         lines.append(

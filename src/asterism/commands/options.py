@@ -69,6 +69,16 @@ def prior(_: click.Context, parameter: click.Parameter, value: str) -> tuple[flo
     return found[0], "auto" if found[1] is None else found[1]
 
 
+def n_levels(_: click.Context, parameter: click.Parameter, value: Any) -> int | str:
+    """``auto`` or a whole number from 2."""
+    text = str(value).strip().lower()
+    if text == "auto":
+        return text
+    if not text.isdigit() or int(text) < 2:
+        raise click.BadParameter(f"{value!r} is not auto, 2, 3, ….", param=parameter)
+    return int(text)
+
+
 def jobs(_: click.Context, parameter: click.Parameter, value: int) -> int:
     """1, 2, … or -1."""
     if value < 1 and value != -1:
@@ -201,6 +211,9 @@ quiet_option = switch("-q", "--quiet", help="Say nothing but warnings.")
 force_option = switch("--force", help="Overwrite what is there.")
 #: of every command that writes results
 result_options = several(force_option, json_option, quiet_option)
+unverified_option = switch(
+    "--unverified", help="Read results as they are, also where a file was changed since."
+)
 truth_option = file("--truth", "True edges: parent,child or source,target.")
 run_option = setting(
     *("-o", "--output"), type=FOLDER, default=Path("RUN"), help="Folder for the results."
@@ -222,9 +235,16 @@ emission_option = click.option(
     "likelihood, for all nodes or for one; parameters after a colon, such as "
     "gaussian:-1,1:0.2 (means:scale).",
 )
+states_option = setting(
+    "--states",
+    default="auto",
+    callback=n_levels,
+    metavar="auto|N",
+    help="Hidden states of measured numbers; auto counts the levels of each node.",
+)
 prior_option = setting(
     "--prior",
-    default="5,auto",
+    default="1,auto",
     callback=prior,
     metavar="SHAPE[,RATE]",
     help="Gamma prior of the rates; auto takes the time scale from the data.",

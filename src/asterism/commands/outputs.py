@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,39 @@ from typing import Any
 import click
 
 from asterism.commands.exits import Refused
+from asterism.data.files import TEMPORARY
 from asterism.errors import AsterismError, DataError
+from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 JOURNAL = "journal.sqlite"
 
 
+@contextmanager
+def writing_to(folder: Path, force: bool, resume: bool = False) -> Iterator[None]:
+    """Be the only writer of a results folder; an old run stays unless ``force``.
+
+    Whoever comes second is refused at once. A folder that was made for this and stays empty goes
+    again.
+    """
+    _require_no_file(folder)
+    _require_writable(folder)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(only_writer(folder))
+        except FolderInUse as error:
+            raise Refused(str(error)) from None
+        require_folder(folder, force, resume)
+        if force and not resume and "run.json" not in _held(folder):
+            for name in _held(folder):
+                if name.startswith(JOURNAL):
+                    (folder / name).unlink(missing_ok=True)
+        yield
+
+
 def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
     """A results folder that may be written; an old run stays unless ``force``."""
-    if folder.exists() and not folder.is_dir():
-        raise Refused(f"{str(folder)!r} is a file; name a folder for the results with -o.")
-    held = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    _require_no_file(folder)
+    held = _held(folder)
     interrupted = JOURNAL in held and "run.json" not in held
     if resume and not force and "run.json" in held:
         raise Refused(
@@ -40,11 +64,20 @@ def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
             f"{str(folder)!r} exists already and holds {', '.join(sorted(held)[:3])}; name another "
             "folder with -o, or use --force."
         )
-    if interrupted and force and not resume:
-        for name in held:
-            if name.startswith(JOURNAL):
-                (folder / name).unlink(missing_ok=True)
     _require_writable(folder)
+
+
+def _held(folder: Path) -> set[str]:
+    """What lies in a folder, without the lock and without what a killed process left behind."""
+    if not folder.is_dir():
+        return set()
+    names = {path.name for path in folder.iterdir()}
+    return {name for name in names if not name.startswith((LOCK, TEMPORARY))}
+
+
+def _require_no_file(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise Refused(f"{str(folder)!r} is a file; name a folder for the results with -o.")
 
 
 def require_file(path: Path, force: bool) -> None:
@@ -62,7 +95,7 @@ def _require_writable(folder: Path) -> None:
     while not existing.exists():
         existing = existing.parent
     try:
-        handle, name = tempfile.mkstemp(prefix=".asterism-", dir=existing)
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=existing)
     except OSError as error:
         raise Refused(f"{str(existing)!r} cannot be written to: {error.strerror}.") from None
     os.close(handle)
@@ -80,12 +113,9 @@ def effective(command: str, options: Any) -> dict[str, Any]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """To stdout; numbers that JSON lacks become null or text."""
-    from asterism.results.folder import _as_json, _finite
+    from asterism.results.record import as_json
 
-    text = json.dumps(
-        _finite(dict(content)), indent=2, ensure_ascii=False, allow_nan=False, default=_as_json
-    )
-    click.echo(text)
+    click.echo(json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def read_edges(path: Path) -> list[tuple[str, str]]:

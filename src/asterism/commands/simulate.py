@@ -121,7 +121,7 @@ def make_network(options: SimulateOptions) -> Network:
             "--random N."
         )
     from asterism.model.generators import glauber, random_network
-    from asterism.model.graphs import random_parents
+    from asterism.model.names import random_parents
 
     if options.network is not None:
         if not options.network.is_file():

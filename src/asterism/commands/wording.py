@@ -47,6 +47,7 @@ PHRASES: Sequence[tuple[str, str]] = (
     (r"exact=(?=')", "--exact "),
     (r"a column, a boolean mask or 'first'", "a column or 'first'"),
     (r"is not among nodes=", "is not among --nodes"),
+    (r"(with|use) verify=False", "with --unverified"),
     (r"overwrite it with force=True", "use --force"),
     (r"or start anew\.", "or start anew with --force."),
     (r"Make room and resume\.", "Make room and go on with --resume."),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from asterism.data.columns import plain
+from asterism.data.files import write_table, write_text
+from asterism.data.formula_cells import unescape_cell
+from asterism.data.json_files import read_json
 from asterism.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
     header = next(line for line in lines if line.strip())
     separator = max(",;\t", key=header.count)
     table = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
-    names = [name.strip() for name in table[0]]
+    names = [unescape_cell(name.strip()) for name in table[0]]
     while names and not names[-1]:
         names.pop()  # a trailing separator makes an empty last column
     for number, row in enumerate(table[1:], start=2):
@@ -63,7 +65,7 @@ def read_text_table(path: str | Path) -> pd.DataFrame:
             raise DataError(
                 f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
             )
-    body = [[cell.strip() for cell in row[: len(names)]] for row in table[1:]]
+    body = [[unescape_cell(cell.strip()) for cell in row[: len(names)]] for row in table[1:]]
     if separator != "," and any(_DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
         body = [
             [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
@@ -117,24 +119,15 @@ def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
     side = side_file(path, "meta.json")
     if not side.exists():
         return None
-    try:
-        meta = json.loads(side.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{str(side)!r} is not valid JSON: {error}") from None
+    meta = read_json(side, "side file")
     if not isinstance(meta, dict) or meta.get("format") != expected:
         raise DataError(f"{str(side)!r} is not a side file of format {expected!r}; move it away")
-    if meta.get("version", 0) > 1:
+    version = meta.get("version", 0)
+    if not isinstance(version, int) or version > 1:
         raise DataError(
             f"{str(side)!r} has version {meta['version']}; this program reads version 1: upgrade it"
         )
     return meta
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file beside its place and move it there, so that no half file is ever seen."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(text, encoding="utf-8", newline="")
-    os.replace(temporary, path)
 
 
 def write_observations(observations: Observations, path: str | Path, kind: str = "wide") -> None:
@@ -164,8 +157,8 @@ def write_observations(observations: Observations, path: str | Path, kind: str =
         else:
             side.unlink(missing_ok=True)  # or an old table would be read back
     for target, table in tables.items():
-        write_atomically(target, table.to_csv(index=False, lineterminator="\n"))
-    write_atomically(side_file(path, "meta.json"), json.dumps(meta, indent=1))
+        write_table(target, table)
+    write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
 
 
 def read_observations(path: str | Path, **options: Any) -> Observations:

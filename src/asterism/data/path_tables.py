@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.columns import FIRST_ROW, Problems, canonical, encode, plain
-from asterism.data.csv_files import read_meta, read_text_table, side_file, write_atomically
+from asterism.data.csv_files import read_meta, read_text_table, side_file
+from asterism.data.files import write_table, write_text
 from asterism.data.measurements import objects
 from asterism.errors import DataError
 
@@ -280,8 +281,8 @@ def save_paths(paths: Trajectories, path: str | Path) -> None:
         "trajectories": [plain(x) for x in paths.labels],
         "end": paths.end.tolist(),
     }
-    write_atomically(Path(path), paths_frame(paths).to_csv(index=False, lineterminator="\n"))
-    write_atomically(side_file(path, "meta.json"), json.dumps(meta, indent=1))
+    write_table(path, paths_frame(paths))
+    write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
 
 
 def load_paths(path: str | Path) -> dict[str, Any]:

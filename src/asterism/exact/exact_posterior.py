@@ -12,7 +12,13 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, one_trajectory
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    one_trajectory,
+    refuse_interventions,
+)
 from asterism.exact._joint_paths import draw_paths
 from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
 from asterism.exact.joint_layout import JOINT_LIMIT, known_state
@@ -100,6 +106,7 @@ class ExactCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Draw jointly; ``kind`` makes no difference here."""
+        refuse_interventions(self._evidence, "Drawing paths")
         compiled, evidence = self._network.compiled, self._evidence
         prepared = prepare(compiled.graph, evidence, self._joint_limit)
         n_paths = evidence.n_trajectories * n

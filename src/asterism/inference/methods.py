@@ -71,6 +71,14 @@ _ENTRIES = (
         is_comparable=True,
         is_bound=True,
     ),
+    Method(
+        "sample",
+        "Draws of the hidden paths: any size and graph, exact up to the Monte Carlo error it states.",
+        "asterism.sampling.path_posterior",
+        uses=("n_jobs",),
+        options=("n_chains", "n_draws", "seed", "burn_in", "max_draws"),
+        has_evidence=False,
+    ),
 )
 
 #: every method by its name

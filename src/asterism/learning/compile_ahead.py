@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from asterism.numerics.child_process import start_child
 
 
 @contextmanager
@@ -26,8 +27,8 @@ def compiling_ahead(screened: bool) -> Iterator[None]:
     if not screened or (os.cpu_count() or 1) < 2 or _is_compiled():
         yield
         return
-    process = subprocess.Popen(
-        [sys.executable, "-m", "asterism.learning.compile_ahead"],
+    process = start_child(
+        "asterism.learning.compile_ahead",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,15 +1,16 @@
-"""Emissions of labels, ready-made likelihoods, and measurements of several nodes at once."""
+"""Emissions of labels, and ready-made likelihoods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from asterism.errors import DataError, ModelError
-from asterism.model.emission_base import (
+from asterism.model.emissions import (
+    Emission,
     FloatArray,
     IntArray,
     Values,
@@ -17,11 +18,11 @@ from asterism.model.emission_base import (
     checked_weights,
     require_n_states,
 )
-from asterism.model.state_labels import checked_states, label_array, numbers_of
+from asterism.model.names import checked_states, label_array, numbers_of
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Emission):
     """A reported label that may be wrong: ``confusion[x][r]`` is P(reported r | true state x).
 
     Reported labels are the node's own states, or ``labels`` where they differ. When learned,
@@ -118,7 +119,7 @@ class Categorical:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(Emission):
     """Noiseless: the measured value is the label of the state itself."""
 
     learn = False
@@ -143,7 +144,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(Emission):
     """The observations already hold P(y | state): values are rows with one number per state."""
 
     learn = False
@@ -176,52 +177,6 @@ class Likelihood:
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "likelihood"}
-
-
-@dataclass(frozen=True)
-class Joint:
-    """A measurement that reads several nodes at once.
-
-    ``log_likelihood(value)`` returns an array with one axis per node, in the order of ``nodes``.
-    The measured values stand in the column called ``column``, by default the names joined by "+".
-    """
-
-    nodes: Sequence[str]
-    log_likelihood: Callable[[Any], Any] = field(repr=False)
-    column: str = ""
-
-    learn = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.nodes, str) or len(set(map(str, self.nodes))) < max(len(self.nodes), 2):
-            raise ModelError(
-                f"A joint measurement reads at least two different nodes, got {self.nodes!r}."
-            )
-        if not callable(self.log_likelihood):
-            raise ModelError("The log_likelihood of a joint measurement must be a function.")
-        object.__setattr__(self, "nodes", tuple(map(str, self.nodes)))
-        object.__setattr__(self, "column", self.column or "+".join(self.nodes))
-
-    def table(self, value: Any, n_states: Sequence[int]) -> FloatArray:
-        """The log-likelihood of one value, checked: one axis per node, no NaN, not all −inf."""
-        logs = np.asarray(self.log_likelihood(value), dtype=np.float64)
-        if logs.shape != tuple(n_states):
-            raise ModelError(
-                f"The log-likelihood of {self.column!r} has shape {logs.shape}, expected "
-                f"{tuple(n_states)}: one axis per node {', '.join(self.nodes)}."
-            )
-        if np.isnan(logs).any() or (logs == np.inf).any():
-            raise ModelError(f"The log-likelihood of {self.column!r} = {value!r} is not a number.")
-        if not (logs > -np.inf).any():
-            raise DataError(
-                f"The measurement {self.column!r} = {value!r} is impossible under every "
-                f"combination of states of {', '.join(self.nodes)}."
-            )
-        return logs
-
-    def to_dict(self) -> dict[str, Any]:
-        """Names only: a function cannot be written to a file."""
-        return {"kind": "joint", "nodes": list(self.nodes), "column": self.column}
 
 
 def _numbers_of(values: Values, known: Sequence[Any]) -> IntArray:

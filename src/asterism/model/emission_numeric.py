@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
 from asterism.errors import DataError, ModelError
-from asterism.model.emission_base import (
+from asterism.model.emissions import (
+    Emission,
     FloatArray,
     IntArray,
     Values,
@@ -32,16 +33,18 @@ SMALLEST_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Emission):
     """Normal noise around one mean per state; ``scale`` is the standard deviation.
 
     ``scale`` is one number for all states or one per state. With ``learn=True``, means and scale
-    may be left out: they then start from clusters of the data.
+    may be left out: they then start from clusters of the data. ``levels`` then says how many states
+    there are: a number, or "auto" to let the learner count them, node by node.
     """
 
     means: Sequence[float] | None = None
     scale: float | Sequence[float] | None = None
     learn: bool = False
+    levels: int | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
         means, scale = self.means, self.scale
@@ -50,6 +53,7 @@ class Gaussian:
         if means is not None:
             means = finite_numbers("Gaussian means", means)
             object.__setattr__(self, "means", means)
+        object.__setattr__(self, "levels", _checked_levels("Gaussian", self.levels, means))
         if scale is None:
             return
         per_state = np.ndim(scale) > 0
@@ -67,6 +71,8 @@ class Gaussian:
     def n_states(self) -> int | None:
         if self.means is not None:
             return len(self.means)
+        if isinstance(self.levels, int):
+            return self.levels
         return len(self.scale) if isinstance(self.scale, tuple) else None
 
     def log_likelihood(self, values: Values, states: Sequence[Any]) -> FloatArray:
@@ -117,12 +123,13 @@ class Gaussian:
             scale = max(float(np.sqrt(np.mean(within**2))), 0.05 * float(np.std(y)))
             if scale == 0.0:
                 raise DataError("The starting scale of Gaussian cannot be found; give scale=.")
-        return replace(self, means=as_tuple(means), scale=scale)
+        return replace(self, means=as_tuple(means), scale=scale, levels=None)
 
     def to_dict(self) -> dict[str, Any]:
         scale = list(self.scale) if isinstance(self.scale, tuple) else self.scale
         means = None if self.means is None else list(self.means)
-        return {"kind": "gaussian", "means": means, "scale": scale, "learn": self.learn}
+        content = {"kind": "gaussian", "means": means, "scale": scale, "learn": self.learn}
+        return content if self.levels is None else {**content, "levels": self.levels}
 
     def _parameters(self) -> tuple[FloatArray, FloatArray]:
         if self.means is None or self.scale is None:
@@ -132,13 +139,18 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Poisson:
-    """Counts with one mean per state; with ``learn=True`` the means may be left out."""
+class Poisson(Emission):
+    """Counts with one mean per state; with ``learn=True`` the means may be left out.
+
+    ``levels`` then says how many states there are, as for :class:`Gaussian`.
+    """
 
     means: Sequence[float] | None = None
     learn: bool = False
+    levels: int | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", _checked_levels("Poisson", self.levels, self.means))
         if self.means is None:
             if not self.learn:
                 raise ModelError("Poisson needs means unless learn=True.")
@@ -150,7 +162,9 @@ class Poisson:
 
     @property
     def n_states(self) -> int | None:
-        return None if self.means is None else len(self.means)
+        if self.means is not None:
+            return len(self.means)
+        return self.levels if isinstance(self.levels, int) else None
 
     def log_likelihood(self, values: Values, states: Sequence[Any]) -> FloatArray:
         means = self._parameters()
@@ -179,16 +193,29 @@ class Poisson:
             return self
         counts = _counts(values)
         means = cluster_means("Poisson", counts, n_states)
-        return replace(self, means=as_tuple(np.maximum(means, 0.05 * float(counts.mean()))))
+        started = as_tuple(np.maximum(means, 0.05 * float(counts.mean())))
+        return replace(self, means=started, levels=None)
 
     def to_dict(self) -> dict[str, Any]:
         means = None if self.means is None else list(self.means)
-        return {"kind": "poisson", "means": means, "learn": self.learn}
+        content = {"kind": "poisson", "means": means, "learn": self.learn}
+        return content if self.levels is None else {**content, "levels": self.levels}
 
     def _parameters(self) -> FloatArray:
         if self.means is None:
             raise ModelError("Poisson has no means yet: initialise it from data first.")
         return np.array(self.means)
+
+
+def _checked_levels(kind: str, levels: Any, means: Any) -> int | Literal["auto"] | None:
+    """A number of levels ≥ 2, "auto", or None; means that are given settle the question."""
+    if levels is None or (isinstance(levels, str) and levels == "auto"):
+        return None if means is not None else levels
+    if isinstance(levels, bool) or not isinstance(levels, int | np.integer) or levels < 2:
+        raise ModelError(f'levels of {kind} must be a whole number ≥ 2 or "auto", got {levels!r}.')
+    if means is not None and len(means) != levels:
+        raise ModelError(f"{kind} has {len(means)} means but levels={levels}; drop one of the two.")
+    return None if means is not None else int(levels)
 
 
 def _counts(values: Values) -> FloatArray:

@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from asterism.errors import DataError, ModelError
-from asterism.model.emission_base import (
+from asterism.model.emissions import (
+    Emission,
     FloatArray,
     IntArray,
     Values,
@@ -25,7 +26,7 @@ from asterism.model.emission_base import (
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(Emission):
     """Two states told apart by a soft threshold: Φ((y − mean)/scale) for the upper, 1 − Φ for the
     lower.
 
@@ -106,6 +107,14 @@ class Threshold:
 
     def initialise(self, values: Values, n_states: int) -> Threshold:
         return self.fitted(values)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Threshold:
+        listed: dict[str, Any] = {
+            name: dict(value) if name in ("mean", "scale") and isinstance(value, list) else value
+            for name, value in fields.items()
+        }
+        return cls(**listed)
 
     def to_dict(self) -> dict[str, Any]:
         def entries(value: Any) -> Any:

@@ -1,36 +1,143 @@
-"""Every emission by name, and the rules for choosing one per node, saving and loading them.
+"""Emissions: what every one can do, and the rules for choosing one per node, saving and loading.
 
-A user gives one emission for all nodes or a dictionary with one per node. Joint measurements stand
-in the same dictionary under the name of their column.
+An emission says how likely a measured value is under each state of a node. A user gives one
+emission for all nodes or a dictionary with one per node. Joint measurements stand in the same
+dictionary under the name of their column. Each emission has a file of its own and one line in
+``emission_kinds.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+import importlib
+import math
+from abc import ABC
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from asterism.errors import ModelError
-from asterism.model.emission_base import Emission, require_possible
-from asterism.model.emission_discrete import Categorical, Exact, Joint, Likelihood
-from asterism.model.emission_numeric import Gaussian, Poisson
-from asterism.model.emission_threshold import Threshold
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = [
-    "Categorical",
-    "Emission",
-    "Exact",
-    "Gaussian",
-    "Joint",
-    "Likelihood",
-    "Poisson",
-    "Threshold",
-    "check_emissions",
-    "emission_for",
-    "emission_from_dict",
-    "emission_to_dict",
-    "joint_emissions",
-    "require_possible",
-]
+from asterism.errors import DataError, ModelError
+from asterism.model.emission_kinds import EMISSION_KINDS
+
+if TYPE_CHECKING:
+    from asterism.model.emission_discrete import Categorical as Categorical
+    from asterism.model.emission_discrete import Exact as Exact
+    from asterism.model.emission_discrete import Likelihood as Likelihood
+    from asterism.model.emission_numeric import Gaussian as Gaussian
+    from asterism.model.emission_numeric import Poisson as Poisson
+    from asterism.model.emission_silent import SilentStates as SilentStates
+    from asterism.model.emission_threshold import Threshold as Threshold
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Values = NDArray[Any]
+
+
+class Emission(ABC):  # noqa: B024  (its methods have defaults)
+    """How likely a measured value is under each state of a node: the base of every emission.
+
+    Write your own by subclassing it: :meth:`log_likelihood` is all that inference needs. Add
+    :meth:`sample` to simulate, :meth:`m_step` and :meth:`initialise` to learn parameters, and
+    :meth:`to_dict` to save. Emissions are values: fitting one returns another. ``states`` are
+    always the node's labels, in order.
+    """
+
+    learn: bool = False
+    """Whether learning may change the parameters."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> Any:
+        """A class that has all the methods counts as an emission, subclass or not."""
+        if cls is not Emission:
+            return NotImplemented
+        needed = ("log_likelihood", "sample", "m_step", "initialise", "to_dict")
+        return all(hasattr(other, name) for name in needed) or NotImplemented
+
+    @property
+    def n_states(self) -> int | None:
+        """Number of states the parameters are for; None where any number will do."""
+        return None
+
+    def log_likelihood(self, values: Values, states: Sequence[Any]) -> FloatArray:
+        """(n, S) log probability, or density, of each value under each state.
+
+        No NaN in or out. A row of −inf says that no state explains the value; the caller turns it
+        into an error with its place (:func:`require_possible`).
+        """
+        raise ModelError(f"{type(self).__name__} does not say how likely values are.")
+
+    def sample(self, state_indices: IntArray, rng: np.random.Generator, states: Any) -> Values:
+        """One measured value for each state number."""
+        raise ModelError(f"{type(self).__name__} cannot be simulated: it has no sample method.")
+
+    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Emission:
+        """The best parameters when value i came from state x with probability weights[i, x].
+
+        Whether it is called at all is decided by ``learn``.
+        """
+        return self
+
+    def initialise(self, values: Values, n_states: int) -> Emission:
+        """A copy with parameters that were left open filled in from the data."""
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready description with its ``kind``, read back by :meth:`from_dict`."""
+        raise ModelError(f"{type(self).__name__} cannot be saved: it has no to_dict method.")
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Emission:
+        """The inverse of :meth:`to_dict`; ``fields`` are without the kind."""
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A measurement that reads several nodes at once.
+
+    ``log_likelihood(value)`` returns an array with one axis per node, in the order of ``nodes``.
+    The measured values stand in the column called ``column``, by default the names joined by "+".
+    """
+
+    nodes: Sequence[str]
+    log_likelihood: Callable[[Any], Any] = field(repr=False)
+    column: str = ""
+
+    learn = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.nodes, str) or len(set(map(str, self.nodes))) < max(len(self.nodes), 2):
+            raise ModelError(
+                f"A joint measurement reads at least two different nodes, got {self.nodes!r}."
+            )
+        if not callable(self.log_likelihood):
+            raise ModelError("The log_likelihood of a joint measurement must be a function.")
+        object.__setattr__(self, "nodes", tuple(map(str, self.nodes)))
+        object.__setattr__(self, "column", self.column or "+".join(self.nodes))
+
+    def table(self, value: Any, n_states: Sequence[int]) -> FloatArray:
+        """The log-likelihood of one value, checked: one axis per node, no NaN, not all −inf."""
+        logs = np.asarray(self.log_likelihood(value), dtype=np.float64)
+        if logs.shape != tuple(n_states):
+            raise ModelError(
+                f"The log-likelihood of {self.column!r} has shape {logs.shape}, expected "
+                f"{tuple(n_states)}: one axis per node {', '.join(self.nodes)}."
+            )
+        if np.isnan(logs).any() or (logs == np.inf).any():
+            raise ModelError(f"The log-likelihood of {self.column!r} = {value!r} is not a number.")
+        if not (logs > -np.inf).any():
+            raise DataError(
+                f"The measurement {self.column!r} = {value!r} is impossible under every "
+                f"combination of states of {', '.join(self.nodes)}."
+            )
+        return logs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Names only: a function cannot be written to a file."""
+        return {"kind": "joint", "nodes": list(self.nodes), "column": self.column}
+
 
 AnyEmission = Emission | Joint | Mapping[Any, Any]
 
@@ -54,9 +161,10 @@ def emission_for(emission: Any, node: str, nodes: Collection[str] | None = None)
             f"{', '.join(found.nodes)} was given; add an emission for it."
         )
     if not isinstance(found, Emission):
+        names = ", ".join(name for _, name in EMISSION_KINDS.values())
         raise ModelError(
-            f"The emission of node {node!r} is {found!r}; give Gaussian, Poisson, Categorical, "
-            "Exact, Threshold or Likelihood, or a dictionary of them by node."
+            f"The emission of node {node!r} is {found!r}; give one of {names}, an am.Emission of "
+            "your own, or a dictionary of them by node."
         )
     return found
 
@@ -97,28 +205,125 @@ def emission_to_dict(emission: Any) -> dict[str, Any]:
 def emission_from_dict(content: Mapping[str, Any]) -> Any:
     """The inverse of :func:`emission_to_dict`; the function of a joint measurement is not kept."""
     fields = {name: value for name, value in content.items() if name != "kind"}
-    match content.get("kind"):
-        case "per node":
-            return {name: emission_from_dict(value) for name, value in fields["emissions"].items()}
-        case "gaussian":
-            return Gaussian(**fields)
-        case "poisson":
-            return Poisson(**fields)
-        case "categorical":
-            return Categorical(**fields)
-        case "threshold":
-            for name in ("mean", "scale"):
-                if isinstance(fields.get(name), list):
-                    fields[name] = dict(fields[name])
-            return Threshold(**fields)
-        case "exact":
-            return Exact()
-        case "likelihood":
-            return Likelihood()
-        case "joint":
-            raise ModelError(
-                f"The joint measurement {fields.get('column')!r} holds a function, which files "
-                "do not keep; make it again with Joint(nodes, log_likelihood)."
-            )
-        case kind:
-            raise ModelError(f"Unknown kind of emission {kind!r}.")
+    kind = content.get("kind")
+    if kind == "per node":
+        return {name: emission_from_dict(value) for name, value in fields["emissions"].items()}
+    if kind == "joint":
+        raise ModelError(
+            f"The joint measurement {fields.get('column')!r} holds a function, which files "
+            "do not keep; make it again with Joint(nodes, log_likelihood)."
+        )
+    if kind not in EMISSION_KINDS:
+        raise ModelError(
+            f"Unknown kind of emission {kind!r}; known are {', '.join(EMISSION_KINDS)}."
+        )
+    return emission_class(str(kind)).from_dict(fields)
+
+
+def emission_class(kind: str) -> type[Emission]:
+    """The class of a kind of emission, loaded now."""
+    module, name = EMISSION_KINDS[kind]
+    found: type[Emission] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    """Every emission by its class name, loaded on first use."""
+    for module, known in EMISSION_KINDS.values():
+        if name == known:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# ---- tools that emissions share ---------------------------------------------------------------
+
+
+def as_floats(kind: str, values: Any) -> FloatArray:
+    """Measured values as finite floats, or an error that quotes the first that is not one."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iufb":
+        numbers = np.empty(array.shape, dtype=np.float64)
+        for place, value in zip(np.ndindex(array.shape), array.ravel().tolist()):
+            try:
+                numbers[place] = float(value)
+            except (TypeError, ValueError):
+                raise DataError(f"{kind} measures numbers, got {value!r}.") from None
+        array = numbers
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise DataError(f"{kind} measures finite numbers, got {array[~np.isfinite(array)][0]}.")
+    return array
+
+
+def require_n_states(kind: str, has: int | None, states: Sequence[Any]) -> None:
+    """The parameters must be for as many states as the node has."""
+    if has is not None and has != len(states):
+        raise ModelError(
+            f"{kind} has parameters for {has} states, but the node has {len(states)}: "
+            f"{', '.join(map(repr, states))}."
+        )
+
+
+def require_possible(log_likelihood: FloatArray, describe: Callable[[int], str]) -> None:
+    """Raise for the first row in which every state is excluded; ``describe(row)`` names it."""
+    impossible = ~(log_likelihood > -np.inf).any(axis=-1)
+    if impossible.any():
+        row = int(np.argmax(impossible))
+        raise DataError(f"{describe(row)} is impossible under every state of its node.")
+
+
+def weighted_means(values: FloatArray, weights: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """(S,) weighted means; a state without any weight keeps what it had."""
+    total = weights.sum(axis=0)
+    known = total > 0.0
+    means = weights.T @ values / np.where(known, total, 1.0)
+    return np.where(known, means, otherwise)
+
+
+def checked_weights(values: Values, weights: Any, n_states: int) -> FloatArray:
+    """Posterior probabilities (n, S) that belong to the values."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (len(values), n_states):
+        raise ModelError(
+            f"Weights have shape {array.shape}, expected {(len(values), n_states)} "
+            "(values, states)."
+        )
+    return array
+
+
+def cluster_means(kind: str, values: FloatArray, n_clusters: int) -> FloatArray:
+    """Ascending centres of k-means in one dimension, started at evenly spaced quantiles."""
+    if len(values) == 0 or np.ptp(values) == 0.0:
+        raise DataError(
+            f"The starting means of {kind} cannot be found from "
+            f"{len(values)} measured values without any variation; give means=."
+        )
+    centres = np.quantile(values, (np.arange(n_clusters) + 0.5) / n_clusters)
+    for _ in range(25):
+        if (np.diff(centres) <= 0.0).any():
+            # ties (many equal values) would leave empty clusters: start evenly spaced instead
+            centres = np.linspace(values.min(), values.max(), n_clusters)
+        nearest = np.argmin(np.abs(values[:, None] - centres), axis=1)
+        count = np.bincount(nearest, minlength=n_clusters)
+        total = np.bincount(nearest, weights=values, minlength=n_clusters)
+        moved = np.where(count > 0, total / np.maximum(count, 1), centres)
+        if np.array_equal(moved, centres):
+            break
+        centres = moved
+    return np.sort(centres)
+
+
+def as_tuple(values: FloatArray) -> tuple[float, ...]:
+    """Parameters as plain floats, so that emissions compare and print well."""
+    return tuple(float(v) for v in values)
+
+
+def finite_numbers(what: str, values: Any) -> tuple[float, ...]:
+    """Parameters given by the user, or an error that says which are wrong."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(math.nan)
+    if array.ndim != 1 or len(array) == 0 or not np.isfinite(array).all():
+        raise ModelError(f"{what} must be finite numbers, one per state, got {values!r}.")
+    return as_tuple(array)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.model.graphs import Parents, as_parents, graph_from_spec, random_parents
+from asterism.model.names import Parents, as_parents, graph_from_spec, random_parents
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates, require_table_fits
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError
+from asterism.errors import AsterismError, ModelError
 from asterism.model import joint_space, network_file
-from asterism.model import state_labels as labels
+from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
-from asterism.model.graphs import as_parents, checked_parents
+from asterism.model.names import as_parents, checked_parents
 from asterism.model.rates import SummaryRates, as_numbers, checked_probabilities, checked_rates
 
 if TYPE_CHECKING:
@@ -212,6 +212,15 @@ class Network:
     def from_dict(cls, content: Any, where: str = "The content") -> Network:
         """The inverse of ``to_dict``; ``where`` names the source in messages."""
         nodes = network_file.checked_content(content, where)["nodes"]
+        try:
+            return cls._from_nodes(nodes, where)
+        except AsterismError:
+            raise
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise ModelError(f"{where} is not laid out as a network file: {error}.") from None
+
+    @classmethod
+    def _from_nodes(cls, nodes: Any, where: str) -> Network:
         names = [str(n["name"]) for n in nodes]
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
@@ -227,12 +236,12 @@ class Network:
 
     def save(self, path: str | Path) -> None:
         """Write the network as JSON."""
-        network_file.write_json(path, self.to_dict())
+        network_file.write_network(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Network:
         """Read a network that ``save`` wrote."""
-        return cls.from_dict(network_file.read_json(path), where=repr(str(path)))
+        return cls.from_dict(network_file.read_network(path), where=repr(str(path)))
 
     # ---- comparison and text ----------------------------------------------------------------
 

@@ -18,14 +18,17 @@ import numpy as np
 import pandas as pd
 
 import asterism
+from asterism.data.files import write_atomically, write_text
 from asterism.errors import DataError
 from asterism.learning.tasks import Progress, Silent
-from asterism.results.files import write_atomically, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROWS = "rows.jsonl"
+#: the paper's learner: every family equally probable beforehand, the best family of each node
+#: shown, probabilities as the star gives them
+PAPER: dict[str, Any] = {"edge_log_odds": None, "graph": "map", "tempering": 1.0}
 Case = dict[str, Any]
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 import asterism as am
 from asterism.learning.tasks import Progress
 from asterism.paper.common import (
+    PAPER,
     Case,
     for_each,
     new_figure,
@@ -110,6 +111,7 @@ def _learned(
         states=dict.fromkeys(genes, tuple(f"level {i}" for i in range(n_states))),
         search="exhaustive" if len(genes) <= 10 else "screened",
         n_jobs=jobs,
+        **PAPER,
     ).fit(seen)
     extra: dict[str, Any] = {
         "edges_in_graph": learner.graph_.number_of_edges(),

@@ -58,6 +58,27 @@ def effect(network: Network, child: str, parent: str) -> str:
     return MIXED
 
 
+def fold_changes_of_odds(tables: FloatArray, slot: int) -> FloatArray:
+    """(n,) by what factor a parent changes the odds of its child's moving up rather than down.
+
+    ``tables`` (n, parents…, S, S) are rates; ``slot`` is the place of the parent. The factor
+    compares the parent's last state with its first, the other parents averaged over. Where the
+    child cannot move down (or up) it is the factor of the moves that it can make.
+    """
+    size = tables.shape[-1]
+    others = tuple(a for a in range(1, tables.ndim - 2) if a != slot + 1)
+    by_state = tables.mean(axis=others) if others else tables
+    up = (by_state * np.triu(np.ones((size, size)), 1)).sum(axis=(-2, -1))
+    down = (by_state * np.tril(np.ones((size, size)), -1)).sum(axis=(-2, -1))
+    logs = _log_or_zero(up) - _log_or_zero(down)
+    factors: FloatArray = np.exp(np.clip(logs[:, -1] - logs[:, 0], -690.0, 690.0))
+    return factors
+
+
+def _log_or_zero(values: FloatArray) -> FloatArray:
+    return np.log(np.where(values > 0.0, values, 1.0))
+
+
 def configurations(
     network: Network, child: str, limit: int
 ) -> list[tuple[tuple[Any, ...], FloatArray]] | None:

@@ -16,15 +16,22 @@ import pandas as pd
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
 from asterism.results.edge_sets import Edge, edge_list
-from asterism.results.files import split_names
+from asterism.results.name_lists import split_names
 
 if TYPE_CHECKING:
     import networkx
     import xarray
 
 EDGE_COLUMNS = ["parent", "child", "probability", "in_graph"]
+RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
+
+#: tables that a fit adds to its rates, each a CSV file of this name
+FIT_TABLES = (
+    *("effects", "parameters", "covariance", "contributions"),
+    *("sojourn_times", "transition_probabilities", "prevalence"),
+)
 
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
@@ -36,7 +43,7 @@ class Run:
 
     network: Network
     edges: pd.DataFrame | None = None
-    """parent, child, probability, in_graph; surest first. None: the network's edges, as given."""
+    """parent, child, probability, in_graph and more where known; surest first. None: as given."""
     families: pd.DataFrame | None = None
     """node, parents (a tuple of names), score, probability; None when no structure was learned."""
     posterior: xarray.Dataset | None = None
@@ -49,6 +56,10 @@ class Run:
     """One row per iteration, numbers only."""
     truth: list[Edge] | None = None
     """The true edges, where they are known."""
+    rates: pd.DataFrame | None = None
+    """node, configuration ("A=on, B=off"), from, to, rate, lower, upper: rates with intervals."""
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Tables of a fit of rates by name: those of :data:`FIT_TABLES` that there are."""
 
     def __post_init__(self) -> None:
         self.edges = _checked_edges(self.edges, self.network)
@@ -57,6 +68,8 @@ class Run:
         if self.truth is not None:
             self.truth = [(str(p), str(c)) for p, c in edge_list(self.truth)]
             _require_known(self.network, [end for edge in self.truth for end in edge], "The truth")
+        if self.rates is not None:
+            _require_columns(self.rates, RATE_COLUMNS, "The table of rates")
         if self.observations is not None:
             _require_columns(self.observations, OBSERVATION_COLUMNS, "The observations")
 
@@ -69,6 +82,8 @@ class Run:
         observations: pd.DataFrame | None = None,
         truth: Any = None,
         run: Mapping[str, Any] | None = None,
+        rates: pd.DataFrame | None = None,
+        tables: Mapping[str, pd.DataFrame] | None = None,
     ) -> Run:
         """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
         settings = learner.get_params() if hasattr(learner, "get_params") else {}
@@ -77,6 +92,8 @@ class Run:
             "seed": settings.get("random_state"),
             "converged": getattr(learner, "converged_", None),
             "stop_reason": getattr(learner, "stop_reason_", None),
+            "n_sweeps": getattr(learner, "n_sweeps_", None),
+            **_learned_record(learner),
         }
         return cls(
             network=learner.network_,
@@ -87,7 +104,14 @@ class Run:
             observations=observations,
             history=getattr(learner, "history_", None),
             truth=None if truth is None else edge_list(truth),
+            rates=rates,
+            tables=dict(tables or {}),
         )
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether this is a fit of rates, with tables about them."""
+        return self.rates is not None
 
     @property
     def learned(self) -> bool:
@@ -102,11 +126,14 @@ class Run:
 
     @property
     def graph(self) -> networkx.DiGraph:
-        """The network's graph; every edge carries its ``probability``."""
+        """The network's graph; edges carry ``probability``, and what else the table says."""
         graph = self.network.graph
-        for parent, child, probability in self.edge_table[EDGE_COLUMNS[:3]].itertuples(index=False):
-            if graph.has_edge(parent, child):
-                graph.edges[parent, child]["probability"] = float(probability)
+        table = self.edge_table
+        for row in table[[c for c in table.columns if c != "in_graph"]].to_dict("records"):
+            if graph.has_edge(row["parent"], row["child"]):
+                known = {k: v for k, v in row.items() if isinstance(v, str) or not np.isnan(v)}
+                del known["parent"], known["child"]
+                graph.edges[row["parent"], row["child"]].update(known)
         return graph
 
     @property
@@ -139,6 +166,24 @@ class Run:
         )
 
 
+def _learned_record(learner: Any) -> dict[str, Any]:
+    """Prior and emissions that were used, in words and as they can be read back."""
+    record: dict[str, Any] = {}
+    if getattr(learner, "prior_", None) is not None:
+        record["prior"] = {"shape": learner.prior_.shape, "rate": learner.prior_.rate}
+    emission = getattr(learner, "emission_", None)
+    if emission is not None:
+        by_node = emission
+        if not isinstance(emission, Mapping):
+            by_node = dict.fromkeys(learner.network_.nodes, emission)
+        record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
+        record["emissions"] = {str(node): one for node, one in by_node.items()}
+    for name, attribute in (("tempering", "tempering_"), ("levels", "level_record_")):
+        if getattr(learner, attribute, None) is not None:
+            record[name] = getattr(learner, attribute)
+    return record
+
+
 def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame:
     if edges is None:
         pairs = [(p, child) for child in network.nodes for p in network.parents[child]]
@@ -146,7 +191,9 @@ def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame
         edges["probability"], edges["in_graph"] = 1.0, True
     _require_columns(edges, EDGE_COLUMNS, "The table of edges")
     _require_known(network, [*edges["parent"], *edges["child"]], "The table of edges")
-    edges = edges[EDGE_COLUMNS].copy()
+    # what else a learner says of an edge (prior, Bayes factor, …) stays beside it
+    more = [name for name in edges.columns if name not in EDGE_COLUMNS]
+    edges = edges[[*EDGE_COLUMNS, *more]].copy()
     edges["probability"] = edges["probability"].astype(np.float64)
     edges["in_graph"] = edges["in_graph"].astype(bool)
     probability = edges["probability"].to_numpy()

@@ -78,6 +78,8 @@ MEMBER = 4
 FIRST = 0
 LAST = 1
 STATE = 2
+IS_SET = 3
+"""1 where the experimenter held the node: then it has no rates of its own."""
 
 # columns of Problem.link, sorted by trajectory
 IS_JUMP = 0

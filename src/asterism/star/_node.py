@@ -33,6 +33,7 @@ from asterism.star._buffers import (
     CHILD,
     CHILDREN,
     FIRST,
+    IS_SET,
     LAST,
     SLOT,
     SPAN,
@@ -110,6 +111,30 @@ def step_moments(size, width, first, count, padded, clamped, work):
                 fresh[state * size + state, k] = width[k]
 
 
+@inner
+def copy_set_steps(problem, trajectory, node, first, count, rows, source, target):
+    """Copy the first rows of a block, on the steps on which the experimenter held the node."""
+    pair = trajectory * (problem.node.shape[0] - 1) + node
+    for i in range(problem.pair[pair, SPAN], problem.pair[pair + 1, SPAN]):
+        if problem.span[i, IS_SET] == 1:
+            begin = max(problem.span[i, FIRST], first)
+            for k in range(begin, min(problem.span[i, LAST], first + count)):
+                for row in range(rows):
+                    target[row, k - first] = source[row, k - first]
+
+
+@inner
+def clear_set_steps(problem, trajectory, node, first, count, rows, values):
+    """Zero the first rows of a block, on the steps on which the experimenter held the node."""
+    pair = trajectory * (problem.node.shape[0] - 1) + node
+    for i in range(problem.pair[pair, SPAN], problem.pair[pair + 1, SPAN]):
+        if problem.span[i, IS_SET] == 1:
+            begin = max(problem.span[i, FIRST], first)
+            for k in range(begin, min(problem.span[i, LAST], first + count)):
+                for row in range(rows):
+                    values[row, k - first] = 0.0
+
+
 @inlined
 def collect_pull(problem, moments, table, trajectory, node, first, count, work, pull):
     """ψ of the node on steps first … first+count−1, from all its children."""
@@ -118,12 +143,16 @@ def collect_pull(problem, moments, table, trajectory, node, first, count, work, 
         for k in range(count):
             pull[x, k] = 0.0
     for edge in range(problem.node[node, CHILDREN], problem.node[node + 1, CHILDREN]):
+        child = problem.edge[edge, CHILD]
+        # a child that is held tells its parents nothing: what it adds then is taken back
+        room = work.matrices[0]
+        copy_set_steps(problem, trajectory, child, first, count, size, pull, room)
         add_pull_of_child(
             problem,
             moments,
             table,
             trajectory,
-            problem.edge[edge, CHILD],
+            child,
             problem.edge[edge, SLOT],
             first,
             count,
@@ -132,6 +161,7 @@ def collect_pull(problem, moments, table, trajectory, node, first, count, work, 
             work.configurations[1],
             pull,
         )
+        copy_set_steps(problem, trajectory, child, first, count, size, room, pull)
     inverse = work.inverse_width[first : first + count]
     for x in range(size):
         for k in range(count):
@@ -212,6 +242,7 @@ def apply_spans(problem, trajectory, node, work):
         work.clamp[k] = -1
     for i in range(begin, end):
         state = problem.span[i, STATE]
+        is_set = problem.span[i, IS_SET] == 1
         diagonal = state * size + state
         for k in range(problem.span[i, FIRST], problem.span[i, LAST]):
             work.clamp[k] = state
@@ -225,6 +256,13 @@ def apply_spans(problem, trajectory, node, work):
                 # nothing moves: the integral over time is all there is
                 exit_rate = work.steps[block, middle_row(size) + diagonal, j]
                 exit_rate *= problem.quadrature[first_step + k]
+            if is_set:
+                # whatever the state was, it is now this one; only the children have a say
+                for x in range(size):
+                    work.steps[block, rows + x * size + state, j] = 1.0
+                exit_rate = work.steps[block, pull_row(size) + state, j]
+                if corrected:
+                    exit_rate *= problem.quadrature[first_step + k]
             work.steps[block, scale_row(size), j] = exit_rate * problem.width[first_step + k]
     return True
 

@@ -22,7 +22,15 @@ import numpy as np
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, Jumps, Points, Spans
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    Jumps,
+    Points,
+    Spans,
+    refuse_interventions,
+)
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
@@ -352,6 +360,8 @@ class VariationalCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """``n`` paths of every trajectory (see :mod:`asterism.star.paths_drawn`)."""
+        for batch in self._batches:
+            refuse_interventions(batch.evidence, "Drawing paths")
         keys = rng.integers(2**64, size=(len(self._place), 2), dtype=np.uint64)
         collector = PathCollector(self._network)
         for d, (b, index) in enumerate(self._place):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asterism.data.csv_files import write_atomically
-from asterism.errors import DataError
+from asterism.data.files import write_text
+from asterism.errors import AsterismError, DataError
 
 #: attributes in which programs keep a node's name while its id is a number
 NAME_ATTRIBUTES = ("name", "label", "shared name")
@@ -26,7 +27,14 @@ def read_graphml(path: str | Path) -> Graphml:
     import networkx
 
     try:
-        graph = networkx.read_graphml(str(path))
+        content = Path(path).read_bytes()
+        if b"<!ENTITY" in content.replace(b"\0", b""):  # also in UTF-16
+            raise DataError(f"{str(path)!r} defines XML entities, which no graph needs.")
+        graph = networkx.read_graphml(io.BytesIO(content))
+    except AsterismError:
+        raise
+    except MemoryError:
+        raise
     except Exception as error:  # the XML parser and networkx raise many kinds
         raise DataError(f"{str(path)!r} is not a GraphML file: {error}.") from None
     if not graph.is_directed():
@@ -49,4 +57,4 @@ def write_graphml(nodes: Sequence[str], edges: Sequence[tuple[str, str]], path: 
     graph.add_nodes_from(nodes)
     graph.add_edges_from(edges)
     text = "\n".join(networkx.generate_graphml(graph)) + "\n"
-    write_atomically(Path(path), text)
+    write_text(path, text)

@@ -53,7 +53,8 @@ class Task:
             logs = emission_fit.write_log_likelihoods(nodes, estimate.emissions, logs)
         expected = self.step(estimate.rates, estimate.initial, logs)
         log_evidence = float(np.sum(expected.log_evidence))
-        objective = log_evidence + self.coordinates.update.penalty(estimate.rates)
+        penalty = self.coordinates.update.penalty(estimate.rates, estimate.effects)
+        objective = log_evidence + penalty
         return Point(estimate, expected, log_evidence, objective)
 
 

@@ -35,6 +35,7 @@ from asterism.star._buffers import (
 from asterism.star._messages import backward_pass, evaluate_marks, forward_pass
 from asterism.star._node import (
     apply_spans,
+    clear_set_steps,
     collect_pull,
     propagate_block,
     step_moments,
@@ -205,6 +206,8 @@ def _solve_family(
                         if row // size != row % size:
                             for k in range(count):
                                 fresh[row, k] *= work.steps[block, row, k]
+                if clamped:
+                    clear_set_steps(problem, d, node, first, count, rows, fresh)
                 _add_statistics(
                     weights[block_starts[d] + block],
                     fresh,

@@ -22,13 +22,19 @@ from numpy.typing import NDArray
 
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
-from asterism.learning.search.found import FamilyTable, SearchResult
+from asterism.learning.search.found import (
+    FamilyCounts,
+    FamilyTable,
+    SearchResult,
+    require_tables,
+)
 from asterism.learning.search.score import allowed_off_diagonal, posterior_mean_rates
-from asterism.learning.search.structure_learner import StructureSettings
+from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import StructurePrior, enumerate_families
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.model.restrictions import as_mask
 from asterism.numerics.resources import map_chunks, require_memory
 
 IntArray = NDArray[np.int64]
@@ -132,8 +138,17 @@ def learn_from_trajectories(
             'search="screened", or a smaller max_parents,',
         )
     tables = _score_all(scorer, constraints, settings, screened, progress)
-    graph = [table.best(paths.nodes) for table in tables]
+    factor = 1.0 if isinstance(settings.tempering, str) else float(settings.tempering)
+    tables = [
+        t.tempered_by(factor, constraints.log_prior(n, t.parents)) for n, t in enumerate(tables)
+    ]
+    if settings.graph == "map":
+        graph = [table.best(paths.nodes) for table in tables]
+    else:
+        graph = [t.probable(len(paths.nodes), settings.threshold) for t in tables]
+        require_tables(graph, scorer.n_states, paths.nodes)
     total = float(sum(table.scores.max() for table in tables))
+    network, counts = _network(paths, constraints, graph, scorer, initial)
     n_scored = sum(len(table.scores) for table in tables) if screened else n_families
     how = "every family" if not screened else "every family of the screened candidate parents"
     return SearchResult(
@@ -141,13 +156,16 @@ def learn_from_trajectories(
         states=dict(paths.states),
         families=tables,
         graph=graph,
-        network=_network(paths, constraints, graph, scorer, initial),
+        network=network,
         emission={},
         prior_rate=prior.rate_value,
         converged=True,
         stop_reason=f"The data are complete: {how} was scored exactly, without iteration.",
         history=[{"sweep": 1, "score": total, "n_families": n_scored}],
         n_sweeps=1,
+        structure=constraints,
+        counts=counts,
+        tempering=factor,
     )
 
 
@@ -247,20 +265,25 @@ def _network(
     graph: list[tuple[int, ...]],
     scorer: CompleteScorer,
     initial: dict[str, Any] | None,
-) -> Network:
-    """The chosen graph with posterior means (M+α)/(T+β) as rates."""
+) -> tuple[Network, dict[str, FamilyCounts]]:
+    """The graph with posterior means (M+α)/(T+β) as rates, and their statistics."""
     parents = {n: [paths.nodes[p] for p in above] for n, above in zip(paths.nodes, graph)}
     counted = paths.statistics(parents)
     shape, rate = scorer.prior.shape, scorer.prior.rate_value
-    rates: dict[str, FloatArray | None] = {
-        n: posterior_mean_rates(
-            counted.transitions[n], counted.dwell_times[n], shape, rate, scorer.allowed[n]
+    counts = {
+        n: FamilyCounts(
+            np.asarray(counted.transitions[n]),
+            np.asarray(counted.dwell_times[n]),
+            shape,
+            rate,
+            scorer.allowed[n],
         )
         for n in paths.nodes
     }
+    rates: dict[str, FloatArray | None] = {n: posterior_mean_rates(*counts[n]) for n in paths.nodes}
     for exogenous in constraints.exogenous:
         rates[paths.nodes[exogenous]] = None
-    return Network(parents, rates, paths.states, initial)
+    return Network(parents, rates, paths.states, initial), counts
 
 
 def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:
@@ -325,7 +348,7 @@ def _allowed(
             )
         if paths.nodes.index(node) in constraints.exogenous:
             raise ModelError(f"allowed_transitions names {node!r}, which is exogenous.")
-        result[node] = allowed_off_diagonal(len(paths.states[node]), mask)
+        result[node] = as_mask(node, mask, paths.states[node])
     return result
 
 

@@ -27,7 +27,7 @@ from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
 
 if TYPE_CHECKING:
-    from asterism.learning.search.exhaustive import SearchTask
+    from asterism.learning.search.task import SearchTask
 
 #: the largest change, in scales of a measurement, that ends the alternation
 _TOLERANCE = 1e-3

@@ -1,201 +1,22 @@
-"""Search over graphs from incomplete data: the door, and the paper's exhaustive search.
+"""The paper's exhaustive search.
 
-Exhaustive: sweep over the nodes; for each, score every candidate family with the rest of the
-graph held fixed, the coupled network solved anew each time, and adopt the best; repeat until the
-graph stops changing. Nodes are handled in the order of their names, so that the order of columns
-in the data does not matter. Family posteriors are those around the final graph.
+Sweep over the nodes; for each, score every candidate family with the rest of the graph held fixed,
+the coupled network solved anew each time, and adopt the best; repeat until the graph stops
+changing. Family posteriors are those around the final graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
-
 import numpy as np
 
-from asterism.data.observations import Observations
-from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
-from asterism.evidence.arrays import IntArray
-from asterism.evidence.build import with_joint_by_column
-from asterism.learning.search.emission_refinement import refine_emissions
-from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
-from asterism.learning.search.journal import Journal, context_of, fingerprint
-from asterism.learning.search.score import GraphSolution, Parents, Scorer, make_scorer
-from asterism.learning.search.single_nodes import LoneNodes, fit_lone_nodes
-from asterism.learning.search.structure_learner import StructureSettings
-from asterism.learning.search.structure_prior import StructurePrior, family_tuple
-from asterism.learning.tasks import Progress, Silent, in_order
-from asterism.model.emissions import Joint
-from asterism.model.graphs import as_parents
-from asterism.star.batch import ImpossibleEvidence
-
-# steps in relaxation times, shared by all graphs of a search
-_STEP = 0.25
-_SCREENED_STEP = 0.8
-#: families in one sweep up to which "auto" solves the whole network for each
-EXHAUSTIVE_LIMIT = 150
-#: … and up to which it scores all of them, if only by local solves, on finer steps
-UNSCREENED_LIMIT = 3_000
-#: how often emissions may be refined before the search is given up as unsettled
-MAX_ROUNDS = 10
+from asterism.learning.search.score import GraphSolution, Parents
+from asterism.learning.search.structure_prior import family_tuple
+from asterism.learning.search.task import SearchState, SearchTask, improve, total_score
 
 
-def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, bool]:
-    """Whether families are scored by local solves, and whether all of them are.
-
-    Exactly timed jumps and joint measurements (``has_links``) need coupled solves.
-    """
-    if asked != "auto":
-        return asked == "screened", asked == "exhaustive"
-    limit = UNSCREENED_LIMIT if has_links else EXHAUSTIVE_LIMIT
-    return n_families > limit, n_families <= UNSCREENED_LIMIT
-
-
-@dataclass
-class SearchTask:
-    """One search: data, prior and scorer; nodes numbered in the order of their names."""
-
-    settings: StructureSettings
-    nodes: tuple[str, ...]
-    lone: LoneNodes
-    prior: StructurePrior
-    scorer: Scorer
-    progress: Progress
-    screened: bool
-    n_candidates: int
-    journal: Journal | None = None
-    round: int = 0
-    """How often emissions have been refined: the same graph then has other scores."""
-
-
-@dataclass
-class SearchState:
-    """Where a search stands."""
-
-    solution: GraphSolution
-    tables: dict[int, FamilyTable] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
-    n_sweeps: int = 0
-    settled: bool = False
-    unconverged: int = 0
-    """Solves of the last sweep that hit the iteration limit."""
-    complaint: str = ""
-    """What besides sweeps and solves has not settled."""
-
-
-def _with_joint_by_column(
-    settings: StructureSettings, observations: Observations
-) -> StructureSettings:
-    return replace(settings, emission=with_joint_by_column(settings.emission, observations))
-
-
-def canonical_nodes(settings: StructureSettings, observations: Observations) -> tuple[str, ...]:
-    """All nodes (measured, of events and intervals, or named by ``states``), by name."""
-    names = {str(n) for n in observations.nodes}
-    names |= {str(n) for n in (settings.states or {})}
-    if isinstance(settings.emission, Mapping):
-        for column, emission in settings.emission.items():
-            if isinstance(emission, Joint):  # its column is no node
-                names = names - {str(column)} | set(emission.nodes)
-    for node in settings.exogenous:
-        if str(node) not in names:
-            raise ModelError(
-                f"exogenous names {str(node)!r}, which is not a node; the nodes are "
-                f"{', '.join(sorted(names))}."
-            )
-    if not names:
-        raise DataError("The data have no node: a table needs at least one measured column.")
-    return tuple(sorted(names))
-
-
-def prepare(
-    settings: StructureSettings,
-    observations: Observations,
-    progress: Progress,
-    nodes: tuple[str, ...] | None = None,
-) -> SearchTask:
-    """Fit the lone nodes and lay out the data on the grid that all graphs share."""
-    names = nodes or canonical_nodes(settings, observations)
-    prior = settings.structure_prior(names)
-    try:
-        lone = fit_lone_nodes(settings, observations, names)
-    except ImpossibleEvidence as problem:
-        raise problem.named(names) from None
-    n_families = sum(prior.n_families(n) for n in prior.children)
-    evidence = lone.evidence
-    has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
-    screened, keeps_all = choose_search(settings.search, n_families, has_links)
-    step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
-    scorer = make_scorer(
-        evidence,
-        [len(lone.template.network.states[n]) for n in names],
-        lone.allowed,
-        settings.prior.shape,
-        lone.prior_rate,
-        settings.method,
-        lone.initial,
-        lone.rates,
-        relaxation_rate=lone.relaxation_rate,
-        step=step * float(np.sqrt(settings.tolerance / 1e-3)),
-        time_step=settings.time_step,
-        digamma=settings.digamma,
-    )
-    n_candidates = len(names) if keeps_all else settings.n_candidates
-    return SearchTask(settings, names, lone, prior, scorer, progress, screened, n_candidates)
-
-
-def learn_from_observations(
-    settings: StructureSettings, observations: Observations, progress: Progress
-) -> SearchResult:
-    """Learn the graph; called by ``StructureLearner.fit``."""
-    settings = _with_joint_by_column(settings, observations)
-    task = prepare(settings, observations, progress)
-    if settings.journal is not None:
-        print_of = fingerprint(settings, task.lone.evidence, task.nodes)
-        task.journal = Journal.open(settings.journal, print_of, settings.resume)
-    try:
-        state = _search(task)
-        if settings.refine_emissions:
-            task, state = _go_on_refining(task, state, observations)
-    finally:
-        if task.journal is not None:
-            task.journal.close()
-    return in_the_users_order(task, state, list(observations.nodes))
-
-
-def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
-    """The search that was asked for, or that suits the number of families."""
-    if task.screened:
-        from asterism.learning.search.screened import screened_search
-
-        return screened_search(task, begin)
+def search_exhaustively(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
+    """From one graph if it is given, otherwise the best of several starts."""
     return best_of_starts(task) if begin is None else exhaustive_search(task, begin)
-
-
-def _go_on_refining(
-    task: SearchTask, state: SearchState, observations: Observations
-) -> tuple[SearchTask, SearchState]:
-    """Fit emissions on the graph and search on from there, until the graph stays."""
-    for number in range(1, MAX_ROUNDS + 1):
-        refined = refine_emissions(task, state.solution, observations)
-        if refined is None:
-            return task, state
-        task = replace(refined.task, round=number)
-        before = state
-        state = _search(task, refined.solution)
-        if not refined.settled:
-            state.complaint = "the emissions were still changing when their fit was stopped"
-        state.history = [
-            *before.history,
-            *({**row, "sweep": row["sweep"] + before.n_sweeps} for row in state.history),
-        ]
-        state.n_sweeps += before.n_sweeps
-        if state.solution.parents == before.solution.parents:
-            return task, state
-    state.complaint = f"it still changed when emissions had been refined {MAX_ROUNDS} times"
-    return task, state
 
 
 def best_of_starts(task: SearchTask) -> SearchState:
@@ -242,76 +63,6 @@ def exhaustive_search(task: SearchTask, begin: GraphSolution) -> SearchState:
     return state
 
 
-def improve(
-    task: SearchTask,
-    state: SearchState,
-    child: int,
-    known: dict[Parents, float],
-    families: IntArray,
-    solve_graph: Callable[[Parents, GraphSolution], GraphSolution],
-) -> None:
-    """Score these families of one node around the current graph and adopt the best."""
-    current = state.solution
-    log_prior = task.prior.log_prior(child, families)
-    graphs = [
-        (*current.parents[:child], family_tuple(row), *current.parents[child + 1 :])
-        for row in families
-    ]
-    # a score depends, in its last digits, on the solution it was started from
-    context = context_of(in_round("exhaustive", task), current.parents, child)
-    if task.journal is not None:
-        names = {repr(g[child]): g for g in graphs if g not in known}
-        for item, remembered in task.journal.known(context).items():
-            if item in names:
-                known[names[item]] = float(remembered[0])
-                state.unconverged += int(remembered[1] == 0.0)
-    new = [i for i, g in enumerate(graphs) if g not in known]
-
-    def solve(i: int) -> GraphSolution:
-        found = solve_graph(graphs[new[i]], current)
-        task.progress.advance()
-        return found
-
-    kept: GraphSolution | None = None  # the best so far; the messages of all would not fit
-    best_new = -np.inf
-    for i, solution in zip(new, in_order(solve, len(new), task.settings.n_jobs)):
-        known[graphs[i]] = solution.score
-        state.unconverged += not solution.converged
-        if task.journal is not None:
-            outcome = np.array([solution.score, float(solution.converged)])
-            task.journal.add(context, repr(graphs[i][child]), outcome)
-        if solution.score + log_prior[i] > best_new:
-            best_new = solution.score + log_prior[i]
-            kept = solution
-    task.progress.advance(len(graphs) - len(new))
-    table = FamilyTable(families, np.array([known[g] for g in graphs]) + log_prior)
-    state.tables[child] = table
-    best = graphs[int(table.ranking(task.nodes)[0])]
-    if best != current.parents:
-        if kept is None or kept.parents != best:
-            kept = solve_graph(best, current)
-        state.solution = kept
-
-
-def in_round(what: str, task: SearchTask) -> str:
-    """For the journal: scores with other emissions are other scores."""
-    return f"{what}, emissions refined {task.round} times" if task.round else what
-
-
-def total_score(task: SearchTask, solution: GraphSolution) -> float:
-    """Score with the structure prior."""
-    prior = sum(
-        float(task.prior.log_prior(n, np.array([_padded(p)], dtype=np.int64))[0])
-        for n, p in enumerate(solution.parents)
-        if n in task.prior.children
-    )
-    return solution.score + prior
-
-
-def _padded(parents: Sequence[int]) -> list[int]:
-    return list(parents) or [-1]
-
-
 def _required_graph(task: SearchTask) -> Parents:
     """Required edges only: a start, even where a node needs more parents than these."""
     return tuple(task.prior.required.get(n, ()) for n in range(len(task.nodes)))
@@ -323,24 +74,3 @@ def _random_graph(task: SearchTask, rng: np.random.Generator) -> Parents:
         families = task.prior.families(child)
         graph[child] = family_tuple(families[int(rng.integers(len(families)))])
     return tuple(graph)
-
-
-def score_graph(
-    settings: StructureSettings, graph: Any, data: Observations | Trajectories
-) -> float:
-    """Score of one graph, structure prior included (see ``score.structure_score``)."""
-    wanted = as_parents(graph)
-    if isinstance(data, Trajectories):
-        from asterism.learning.search.complete import score_complete_graph
-
-        return score_complete_graph(settings, wanted, data)
-    settings = _with_joint_by_column(settings, data)
-    nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
-    task = prepare(settings, data, Silent(), nodes)
-    number = {name: n for n, name in enumerate(nodes)}
-    parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
-    solution = task.scorer.solve(parents)
-    refined = refine_emissions(task, solution, data) if settings.refine_emissions else None
-    if refined is not None:
-        task, solution = refined.task, refined.solution
-    return total_score(task, solution)

@@ -12,10 +12,11 @@ A search numbers the nodes by name; here they get back the order of the data's c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,9 +24,11 @@ from numpy.typing import NDArray
 
 from asterism.errors import ModelError, TooLargeError
 from asterism.evidence.arrays import FloatArray
+from asterism.learning.levels import LevelChoice
 from asterism.learning.search.score import GraphSolution, posterior_mean_rates
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
+    StructurePrior,
     family_rows,
     family_sizes,
     family_tuple,
@@ -33,7 +36,7 @@ from asterism.learning.search.structure_prior import (
 from asterism.model.network import Network
 
 if TYPE_CHECKING:
-    from asterism.learning.search.exhaustive import SearchState, SearchTask
+    from asterism.learning.search.task import SearchState, SearchTask
 
 IntArray = NDArray[np.int64]
 
@@ -41,6 +44,8 @@ IntArray = NDArray[np.int64]
 SMALLEST_PROBABILITY = 1e-6
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
+#: configurations of the parents up to which the graph shown has rates
+LARGEST_TABLE = 4_096
 #: scores closer than this, relatively, are a tie that rounding must not decide
 TIE = 1e-12
 
@@ -53,6 +58,8 @@ class FamilyTable:
     """(F, k) node numbers, ascending, padded with −1."""
     scores: FloatArray
     """(F,) log scores, structure prior included."""
+    tempered: FloatArray | None = None
+    """(F,) log weights of the family posterior where they are not the scores themselves."""
 
     def __post_init__(self) -> None:
         if len(self.scores) == 0:
@@ -66,10 +73,36 @@ class FamilyTable:
         scores = np.array([score for _, score in pairs], dtype=np.float64)
         return cls(family_rows([parents for parents, _ in pairs]), scores)
 
+    @property
+    def log_weights(self) -> FloatArray:
+        """(F,) unnormalised logs of the family posterior."""
+        return self.scores if self.tempered is None else self.tempered
+
+    def tempered_by(self, factor: float, log_prior: FloatArray) -> FamilyTable:
+        """What the data say about each family counts only ``factor`` times."""
+        if factor == 1.0:
+            return FamilyTable(self.parents, self.scores)
+        weights = log_prior + factor * (self.scores - log_prior)
+        return FamilyTable(self.parents, self.scores, weights)
+
+    def log_odds(self, parent: int) -> float:
+        """Posterior log-odds of one edge; ±inf where every or no family has it."""
+        holds = (self.parents == parent).any(axis=1)
+        logs = self.log_weights
+        with_it = np.logaddexp.reduce(logs[holds]) if holds.any() else -np.inf
+        without = np.logaddexp.reduce(logs[~holds]) if not holds.all() else -np.inf
+        return float(with_it - without)
+
+    def probable(self, n_nodes: int, threshold: float) -> tuple[int, ...]:
+        """The parents whose probability reaches the threshold."""
+        chance = self.edge_probabilities(n_nodes)
+        return tuple(int(p) for p in np.flatnonzero(chance >= threshold - 1e-12))
+
     @cached_property
     def probabilities(self) -> FloatArray:
-        """(F,) the family posterior: softmax of the scores."""
-        weights = np.exp(self.scores - self.scores.max())
+        """(F,) the family posterior: softmax of the scores, tempered where that was asked for."""
+        logs = self.log_weights
+        weights = np.exp(logs - logs.max())
         result: FloatArray = weights / weights.sum()
         return result
 
@@ -109,6 +142,16 @@ class FamilyTable:
         return FamilyTable(self.parents[keep], self.scores[keep])
 
 
+class FamilyCounts(NamedTuple):
+    """Expected transitions (…, S, S) and dwell times (…, S) of one node, and the Gamma prior."""
+
+    transitions: FloatArray
+    dwell: FloatArray
+    shape: float
+    rate: float
+    allowed: NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class SearchResult:
     """What a search over graphs hands back."""
@@ -130,6 +173,14 @@ class SearchResult:
     stop_reason: str
     history: list[dict[str, Any]] = field(default_factory=list)
     n_sweeps: int = 0
+    structure: StructurePrior | None = None
+    """What was known beforehand, by the same numbers of nodes; None: nothing."""
+    counts: dict[str, FamilyCounts] = field(default_factory=dict)
+    """Per node what its rates in ``network`` were estimated from."""
+    tempering: float = 1.0
+    """How often the data count in the probabilities of families: 1 where scores are exact."""
+    levels: Sequence[LevelChoice] = ()
+    """How many levels were counted, node by node."""
 
     def __post_init__(self) -> None:
         tables = [
@@ -160,32 +211,10 @@ class SearchResult:
         return pd.DataFrame(columns, index=list(self.nodes), columns=list(self.nodes))
 
     def edge_frame(self) -> pd.DataFrame:
-        """parent, child, probability, in_graph: probable or chosen edges, surest first."""
-        names = np.array(self.nodes, dtype=object)
-        parent: list[IntArray] = []
-        probability: list[FloatArray] = []
-        in_graph: list[NDArray[np.bool_]] = []
-        for child, table in enumerate(self.tables):
-            chance = table.edge_probabilities(len(names))
-            chosen = np.zeros(len(names), dtype=np.bool_)
-            chosen[list(self.graph[child])] = True
-            kept = np.flatnonzero((chance >= SMALLEST_PROBABILITY) | chosen)
-            parent.append(kept)
-            probability.append(chance[kept])
-            in_graph.append(chosen[kept])
-        child_of_row = np.repeat(np.arange(len(names)), [len(kept) for kept in parent])
-        frame = pd.DataFrame(
-            {
-                "parent": names[np.concatenate(parent)],
-                "child": names[child_of_row],
-                "probability": np.concatenate(probability),
-                "in_graph": np.concatenate(in_graph),
-            }
-        )
-        # ties keep the order of names, so that the order of columns in the data does not matter
-        return frame.sort_values(
-            ["probability", "parent", "child"], ascending=[False, True, True], ignore_index=True
-        )
+        """One row per probable or chosen edge, surest first (see ``edge_table.py``)."""
+        from asterism.learning.search.edge_table import edge_frame
+
+        return edge_frame(self)
 
     def family_frame(self) -> pd.DataFrame:
         """node, parents (a tuple of names), score, probability: node by node, best first."""
@@ -232,34 +261,75 @@ def in_the_users_order(
     order += [n for n in task.nodes if n not in order]
     new_number = {task.nodes.index(name): i for i, name in enumerate(order)}
     renumber = np.array([*(new_number[n] for n in range(len(order))), -1])
-    solution = state.solution
+    settings = task.settings
+    tempering = settings.tempering_factor
+    tables = {
+        n: table.tempered_by(tempering, task.prior.log_prior(n, table.parents))
+        for n, table in state.tables.items()
+    }
+    solution = _shown(task, state.solution, tables)
     families: list[FamilyTable] = []
     graph: list[tuple[int, ...]] = []
     for name in order:
         n = task.nodes.index(name)
-        if n in state.tables:
-            table = state.tables[n]
+        if n in tables:
+            table = tables[n]
             rows = renumber[table.parents]
             rows = np.sort(np.where(rows < 0, len(order), rows), axis=1)
             rows[rows == len(order)] = -1
-            families.append(FamilyTable(rows, table.scores))
+            families.append(FamilyTable(rows, table.scores, table.tempered))
         else:
             families.append(FamilyTable.from_pairs([((), 0.0)]))
         graph.append(tuple(sorted(int(renumber[m]) for m in solution.parents[n])))
     settled = state.settled and state.unconverged == 0 and not state.complaint
+    network, counts = _network(task, solution, order)
     return SearchResult(
         nodes=tuple(order),
         states={n: tuple(task.lone.template.network.states[n]) for n in order},
         families=families,
         graph=graph,
-        network=_network(task, solution, order),
+        network=network,
         emission=task.lone.emission,
         prior_rate=task.lone.prior_rate,
         converged=settled,
         stop_reason=_stop_reason(task, state),
         history=state.history,
         n_sweeps=state.n_sweeps,
+        structure=settings.structure_prior(tuple(order)),
+        counts=counts,
+        tempering=tempering,
+        levels=task.levels,
     )
+
+
+def _shown(
+    task: SearchTask, solution: GraphSolution, tables: dict[int, FamilyTable]
+) -> GraphSolution:
+    """The solution of the graph to be shown: that of the probable edges, unless asked otherwise."""
+    if task.settings.graph == "map":
+        return solution
+    parents = tuple(
+        tables[n].probable(len(task.nodes), task.settings.threshold) if n in tables else ()
+        for n in range(len(task.nodes))
+    )
+    if parents == solution.parents:
+        return solution
+    require_tables(parents, task.scorer.n_states, task.nodes)
+    return task.scorer.solve(parents, solution, task.settings.n_jobs if task.screened else None)
+
+
+def require_tables(
+    parents: Sequence[Sequence[int]], n_states: Sequence[int], nodes: Sequence[str]
+) -> None:
+    """Refuse a threshold that gives a node more configurations than rates can be kept for."""
+    for child, above in enumerate(parents):
+        n_configurations = math.prod(int(n_states[p]) for p in above)
+        if n_configurations > LARGEST_TABLE:
+            raise TooLargeError(
+                f"Node {nodes[child]!r} has {len(above)} parents at this threshold, hence "
+                f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise "
+                'threshold, or use graph="map".'
+            )
 
 
 def _stop_reason(task: SearchTask, state: SearchState) -> str:
@@ -279,8 +349,10 @@ def _stop_reason(task: SearchTask, state: SearchState) -> str:
     return f"The graph stopped changing after {state.n_sweeps} sweeps."
 
 
-def _network(task: SearchTask, solution: GraphSolution, order: list[str]) -> Network:
-    """The chosen graph with posterior-mean rates, in the user's order of nodes."""
+def _network(
+    task: SearchTask, solution: GraphSolution, order: list[str]
+) -> tuple[Network, dict[str, FamilyCounts]]:
+    """The graph with posterior-mean rates, in the user's order of nodes, and their statistics."""
     lone = task.lone.template.network
     sizes = [len(lone.states[n]) for n in task.nodes]
     parents: dict[str, list[str]] = {}
@@ -288,17 +360,20 @@ def _network(task: SearchTask, solution: GraphSolution, order: list[str]) -> Net
     initial: dict[str, FloatArray] = {}
     offset = dwell_offset = 0
     table_of: dict[str, FloatArray] = {}
+    counted: dict[str, FamilyCounts] = {}
     for n, name in enumerate(task.nodes):
         shape = (*(sizes[m] for m in solution.parents[n]), sizes[n], sizes[n])
         count = int(np.prod(shape))
         n_dwell = count // sizes[n]
-        table_of[name] = posterior_mean_rates(
+        scorer = task.scorer
+        counted[name] = FamilyCounts(
             solution.transitions[offset : offset + count].reshape(shape),
             solution.dwell[dwell_offset : dwell_offset + n_dwell].reshape(shape[:-1]),
-            task.scorer.shape,
-            task.scorer.rate,
-            task.scorer.allowed[n],
+            scorer.shape,
+            scorer.rate,
+            scorer.allowed[n],
         )
+        table_of[name] = posterior_mean_rates(*counted[name])
         offset += count
         dwell_offset += n_dwell
     start = np.concatenate([[0], np.cumsum(sizes)])
@@ -311,5 +386,10 @@ def _network(task: SearchTask, solution: GraphSolution, order: list[str]) -> Net
         rates[name] = None
         if name not in lone.exogenous:
             rates[name] = np.transpose(table, (*axes, table.ndim - 2, table.ndim - 1))
+        own = counted[name]
+        counted[name] = own._replace(
+            transitions=np.transpose(own.transitions, (*axes, len(axes), len(axes) + 1)),
+            dwell=np.transpose(own.dwell, (*axes, len(axes))),
+        )
         initial[name] = solution.initial[start[n] : start[n + 1]]
-    return Network(parents, rates, {n: lone.states[n] for n in order}, initial)
+    return Network(parents, rates, {n: lone.states[n] for n in order}, initial), counted

@@ -19,19 +19,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asterism.data.observations import Observations
-from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search.coupled import Ending, Unknowns, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
-from asterism.model.priors import GammaPrior
 from asterism.numerics._jit import addresses
 from asterism.star._buffers import DWELL, TABLE, Problem
 from asterism.star._messages import N_TOTALS
@@ -305,29 +301,6 @@ def make_scorer(
         tolerance=tolerance,
         max_iterations=max_iterations,
     )
-
-
-def structure_score(
-    graph: Any,
-    obs: Observations | Trajectories,
-    emission: Any = None,
-    prior: GammaPrior | None = None,
-    method: str = "star",
-    **options: Any,
-) -> float:
-    """ln P(graph | data) up to a constant: comparable between graphs over the same data.
-
-    ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. ``prior`` defaults
-    to ``GammaPrior(5, "auto")``. ``options`` are those of :class:`StructureLearner` (structure
-    prior, exogenous nodes, digamma, …). Complete paths get the exact Bayesian score.
-    """
-    from asterism.learning.search.exhaustive import score_graph
-    from asterism.learning.search.structure_learner import StructureSettings
-
-    settings = StructureSettings(
-        emission=emission, prior=prior or GammaPrior(), method=method, **options
-    )
-    return score_graph(settings, graph, obs)
 
 
 def log_gamma_terms(

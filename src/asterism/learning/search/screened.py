@@ -39,18 +39,12 @@ import numpy as np
 from asterism.errors import ModelError
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
-from asterism.learning.search.exhaustive import (
-    SearchState,
-    SearchTask,
-    improve,
-    in_round,
-    total_score,
-)
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.journal import context_of
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
+from asterism.learning.search.task import SearchState, SearchTask, improve, in_round, total_score
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks

@@ -20,7 +20,7 @@ from asterism.learning.em.fit import Settings as EmSettings
 from asterism.learning.em.fit import fit_parameters
 from asterism.learning.em.start import Template, build_template, require_time
 from asterism.learning.search.score import BoolArray, make_scorer
-from asterism.learning.search.structure_learner import StructureSettings
+from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
 
 _RATE_TOLERANCE = 1e-5

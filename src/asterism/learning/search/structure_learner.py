@@ -1,18 +1,12 @@
 """Owns :class:`StructureLearner`: who influences whom, learned from data.
 
 This file is the frame: settings in, fitted attributes out. Complete paths go to ``complete.py``,
-measurements to ``search.py``; ``result.py`` turns scored families into probabilities of edges.
-
-Owns the settings of a structure search, as the learner hands them down.
-
-One field per argument of ``StructureLearner``, under the same name; the learner's documentation
-says what each means. Made once per ``fit``, checked as far as that is possible without the data.
+measurements to ``task.py``; ``found.py`` turns scored families into probabilities of edges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +16,11 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
-from asterism.inference.methods import methods_that_score_graphs
 from asterism.learning.estimator import Estimator
+from asterism.learning.levels import level_frame
 from asterism.learning.search.found import SearchResult
-from asterism.learning.search.structure_prior import FAMILY_PRIORS, StructurePrior, structure_prior
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.structure_prior import SPARSE
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
@@ -63,8 +58,18 @@ class StructureLearner(Estimator):
     required, forbidden
         Edges (parent, child) that must or must not be in the graph.
     edge_log_odds
-        Prior log-odds of an edge: one number, {(parent, child): number}, or a table with parents
-        as rows. None is the uniform prior.
+        Prior log-odds of an edge: "sparse" (odds of 1/N: about one parent per node), one number,
+        {(parent, child): number}, or a table with parents as rows. None is the uniform prior.
+    edge_prior
+        Prior probabilities of single edges, which win over ``edge_log_odds``:
+        {(parent, child): probability}, or a table with the columns parent, child, probability.
+    graph, threshold
+        Which graph is shown: "probable" has the edges whose probability reaches ``threshold``;
+        "map" the most probable family of each node, as in the paper.
+    tempering
+        How often the data count in the probabilities of families. The star's log-odds are too
+        large, so "auto" takes a factor measured on simulated networks where paths are hidden and
+        1 where they are known; 1.0 prints the probabilities as the method gives them.
     min_parents
         The fewest parents a node may have, as ``max_parents``.
     family_prior
@@ -93,17 +98,23 @@ class StructureLearner(Estimator):
     Attributes
     ----------
     network_ : Network
-        The best graph with the posterior means of its rates.
+        The graph shown with the posterior means of its rates.
     graph_ : networkx.DiGraph
         The same graph; edges carry their ``probability``.
     edge_probabilities_ : DataFrame
         Rows are parents, columns children (up to 2,000 nodes).
     edges_ : DataFrame
-        parent, child, probability, in_graph; probability ≥ 1e-6; surest first.
+        parent, child, probability, in_graph, prior, bayes_factor, effect, fold_change (with
+        _lower and _upper, a 90 % interval), error; probability ≥ 1e-6 or in the graph; surest
+        first. Edges outside the graph have no effect and no fold change.
     family_scores_ : DataFrame
         node, parents, score (structure prior included), probability.
     prior_ : GammaPrior
         With the rate that was used.
+    levels_ : DataFrame
+        node, levels, probability, means: where levels were counted.
+    tempering_ : float
+        The factor that was used.
     emission_, converged_, stop_reason_, history_, n_sweeps_
         The emissions at the end, and how the search went.
     """
@@ -112,7 +123,7 @@ class StructureLearner(Estimator):
         self,
         emission: Any = None,
         max_parents: int | Mapping[str, int] = 2,
-        prior: GammaPrior = GammaPrior(5.0, "auto"),  # noqa: B008 (immutable)
+        prior: GammaPrior = GammaPrior(1.0, "auto"),  # noqa: B008 (immutable)
         method: str = "star",
         search: str = "auto",
         n_candidates: int = 10,
@@ -121,7 +132,7 @@ class StructureLearner(Estimator):
         exogenous: Sequence[str] = (),
         required: Any = (),
         forbidden: Any = (),
-        edge_log_odds: Any = None,
+        edge_log_odds: Any = SPARSE,
         min_parents: int | Mapping[str, int] = 0,
         family_prior: str = "uniform",
         refine_emissions: bool = False,
@@ -136,6 +147,10 @@ class StructureLearner(Estimator):
         digamma: bool = False,
         journal: str | Path | None = None,
         resume: bool = False,
+        graph: str = "probable",
+        threshold: float = 0.5,
+        edge_prior: Any = None,
+        tempering: float | str = "auto",
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -163,6 +178,10 @@ class StructureLearner(Estimator):
         self.digamma = digamma
         self.journal = journal
         self.resume = resume
+        self.graph = graph
+        self.threshold = threshold
+        self.edge_prior = edge_prior
+        self.tempering = tempering
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -180,7 +199,7 @@ class StructureLearner(Estimator):
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
-            from asterism.learning.search.exhaustive import learn_from_observations
+            from asterism.learning.search.task import learn_from_observations
 
             found = learn_from_observations(settings, data, listener)
         else:
@@ -200,12 +219,20 @@ class StructureLearner(Estimator):
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
         self.n_sweeps_ = found.n_sweeps
+        self.tempering_ = found.tempering
+        self.levels_ = level_frame(found.levels)
         self.edges_: pd.DataFrame = found.edge_frame()
         # made when asked for: they grow with N² and with the number of families
         self._edge_probabilities: pd.DataFrame | None = None
         self._family_scores: pd.DataFrame | None = None
 
     # ------------------------------------------------------------------ what was found
+    @property
+    def level_record_(self) -> dict[str, Any]:
+        """For files and the report: per node how many levels were counted, and how clearly."""
+        self._require_fitted("_found")
+        return {choice.node: choice.to_dict() for choice in self._found.levels}
+
     @property
     def graph_(self) -> networkx.DiGraph:
         """The best graph; every edge carries its ``probability``."""
@@ -256,97 +283,9 @@ class StructureLearner(Estimator):
         return graphs
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
-        """Write network.json, edges.csv, families.csv and run.json; ``am.load`` reads them."""
-        from asterism.learning.saved_run import write_run
+        """Write a results folder, without page and courses; ``am.load`` reads it."""
+        from asterism.results.folder import save_run
+        from asterism.results.run import Run
 
         self._require_fitted("_found")
-        record = {
-            "converged": self.converged_,
-            "stop_reason": self.stop_reason_,
-            "seed": self.random_state,
-            "settings": self.get_params(),
-            "prior": self.prior_,
-            "emission": self.emission_,
-            "n_sweeps": self.n_sweeps_,
-            "history": self.history_,
-        }
-        return write_run(
-            Path(folder), self.network_, self.edges_, self.family_scores_, record, force
-        )
-
-
-SEARCHES = ("auto", "exhaustive", "screened")
-
-
-@dataclass(frozen=True)
-class StructureSettings:
-    """What a search needs to know besides the data."""
-
-    emission: Any = None
-    max_parents: int | Mapping[str, int] = 2
-    prior: GammaPrior = field(default_factory=GammaPrior)
-    method: str = "star"
-    search: str = "auto"
-    n_candidates: int = 10
-    initial: Any = "learn"
-    allowed_transitions: Mapping[str, Any] | None = None
-    exogenous: Any = ()
-    required: Any = ()
-    forbidden: Any = ()
-    edge_log_odds: Any = None
-    min_parents: int | Mapping[str, int] = 0
-    family_prior: str = "uniform"
-    refine_emissions: bool = False
-    n_init: int = 1
-    n_jobs: int = -1
-    random_state: Any = 0
-    states: Mapping[str, Any] | None = None
-    ties: str = "error"
-    tolerance: float = 1e-3
-    time_step: float | None = None
-    max_sweeps: int = 20
-    digamma: bool = False
-    journal: Any = None
-    resume: bool = False
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.prior, GammaPrior):
-            raise ModelError(
-                f"prior must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
-                "graphs cannot be compared."
-            )
-        _one_of("method", self.method, methods_that_score_graphs())
-        _one_of("search", self.search, SEARCHES)
-        _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
-        _one_of("ties", self.ties, ("error", "order"))
-        for name in ("n_candidates", "n_init", "max_sweeps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ModelError(f"{name} must be a whole number ≥ 1, got {value!r}.")
-        if not isinstance(self.refine_emissions, bool | np.bool_):
-            raise ModelError(
-                f"refine_emissions is {self.refine_emissions!r}; valid are True, False."
-            )
-        if not self.tolerance > 0.0:
-            raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
-        if self.time_step is not None and not self.time_step > 0.0:
-            raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
-
-    def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
-        """What is known about the graph, by the numbers of these nodes."""
-        return structure_prior(
-            nodes,
-            self.max_parents,
-            self.exogenous,
-            self.required,
-            self.forbidden,
-            self.edge_log_odds,
-            self.min_parents,
-            self.family_prior,
-        )
-
-
-def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
-    if value not in valid:
-        listed = ", ".join(map(repr, valid))
-        raise ModelError(f"{name} is {value!r}; valid are {listed}.")
+        return save_run(Run.from_learner(self), folder, force)

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
+from asterism.learning.search.prior_edges import inclusion_probabilities
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -34,6 +35,8 @@ FloatArray = NDArray[np.float64]
 DEFAULT_MAX_PARENTS = 2
 #: what is equally probable beforehand: every family, or every number of parents
 FAMILY_PRIORS = ("uniform", "by_size")
+#: the word for prior odds of 1/N per edge: about one parent per node beforehand
+SPARSE = "sparse"
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,27 @@ class StructurePrior:
             result -= self._log_number_of_families(child)[family_sizes(families)]
         return result
 
+    def edge_probabilities(self, child: int) -> FloatArray:
+        """(N,) prior probability that each node is a parent of ``child``, limits respected."""
+        result = np.zeros(self.n_nodes)
+        required = list(self.required.get(child, ()))
+        free = np.setdiff1d(self.candidates(child), required)
+        most = int(min(self.max_parents[child] - len(required), len(free)))
+        if child in self.exogenous or most < 0:
+            return result
+        result[required] = 1.0
+        least = int(max(0, min(self.min_parents[child] - len(required), most)))
+        if most == 0:
+            return result
+        odds = self._log_odds_into(child)[free]
+        weight = np.full(most + 1, -np.inf)
+        weight[least:] = 0.0
+        if self.by_size:
+            sizes = self._log_number_of_families(child)
+            weight[least:] -= sizes[len(required) + least : len(required) + most + 1]
+        result[free] = inclusion_probabilities(odds, weight)
+        return result
+
     def _log_number_of_families(self, child: int) -> FloatArray:
         """[number of parents] ln of how many sets of so many parents there are."""
         n_required = len(self.required.get(child, ()))
@@ -139,6 +163,7 @@ def structure_prior(
     edge_log_odds: Any = None,
     min_parents: int | Mapping[Any, int] = 0,
     family_prior: str = "uniform",
+    edge_prior: Any = None,
 ) -> StructurePrior:
     """Check and number what the user says about the graph.
 
@@ -146,7 +171,10 @@ def structure_prior(
     columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
     dictionary does not name may have two; ``min_parents`` likewise, and they may have none.
     ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
-    as rows and children as columns. ``family_prior`` is one of ``FAMILY_PRIORS``.
+    as rows and children as columns, or "sparse" for odds of one to the number of nodes.
+    ``edge_prior`` gives probabilities of single edges, {(parent, child): probability} or a table
+    with these columns, and wins over ``edge_log_odds``. ``family_prior`` is one of
+    ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing.
     """
     number = {name: i for i, name in enumerate(nodes)}
     if isinstance(exogenous, str):
@@ -160,7 +188,10 @@ def structure_prior(
     never = _by_child(number, forbidden, "forbidden")
     for child, parents in must.items():
         _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
+    if isinstance(edge_log_odds, str) and edge_log_odds == SPARSE:
+        edge_log_odds = 0.0 if family_prior == "by_size" else -math.log(max(2, len(nodes)))
     scalar, pairs = _log_odds(number, edge_log_odds)
+    pairs = _with_probabilities(number, scalar, pairs, edge_prior)
     prior = StructurePrior(
         nodes=tuple(nodes),
         max_parents=limits,
@@ -278,6 +309,62 @@ def _log_odds(number: Mapping[str, int], given: Any) -> tuple[float, Any]:
     return _finite(given), None
 
 
+def _with_probabilities(
+    number: Mapping[str, int], scalar: float, pairs: Any, edge_prior: Any
+) -> Any:
+    """The log-odds with those of the edges that ``edge_prior`` names put in their place."""
+    if edge_prior is None:
+        return pairs
+    if hasattr(edge_prior, "columns"):
+        absent = [c for c in ("parent", "child", "probability") if c not in edge_prior.columns]
+        if absent:
+            raise ModelError(
+                f"The table edge_prior has no column {absent[0]!r}; it needs parent, child, "
+                "probability."
+            )
+        columns = (edge_prior[c].tolist() for c in ("parent", "child", "probability"))
+        given = {(p, c): value for p, c, value in zip(*columns)}
+        if len(given) < len(edge_prior):
+            raise ModelError("The table edge_prior names an edge twice.")
+    elif isinstance(edge_prior, Mapping):
+        given = dict(edge_prior)
+    else:
+        raise ModelError(
+            "edge_prior must be {(parent, child): probability} or a table with the columns parent, "
+            f"child, probability, got {type(edge_prior).__name__}."
+        )
+    matrix = pairs.copy() if isinstance(pairs, np.ndarray) else None
+    by_child: dict[int, dict[int, float]] = {}
+    if isinstance(pairs, Mapping):
+        by_child = {child: dict(row) for child, row in pairs.items()}
+    for edge, value in given.items():
+        ((parent, child),) = _pairs([edge], "edge_prior")
+        into, above = _known(number, child, "edge_prior"), _known(number, parent, "edge_prior")
+        if into == above:
+            raise ModelError(
+                f"edge_prior names {parent!r} → {child!r}; self-loops are not allowed."
+            )
+        odds = _logit(value, parent, child)
+        if matrix is not None:
+            matrix[into, above] = odds
+        else:
+            by_child.setdefault(into, {})[above] = odds
+    return by_child if matrix is None else matrix
+
+
+def _logit(value: Any, parent: Any, child: Any) -> float:
+    try:
+        probability = float(value)
+    except (TypeError, ValueError):
+        probability = math.nan
+    if not 0.0 < probability < 1.0:
+        raise ModelError(
+            f"edge_prior of {parent!r} → {child!r} must be a probability between 0 and 1, got "
+            f"{value!r}; use required or forbidden for certain edges."
+        )
+    return math.log(probability) - math.log1p(-probability)
+
+
 def _log_odds_table(number: Mapping[str, int], table: Any) -> FloatArray:
     """[child, parent]; pairs that the table does not hold are 0, its diagonal is not read."""
     rows = [_known(number, name, "edge_log_odds") for name in table.index]
@@ -309,7 +396,7 @@ def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
         where = "" if parent is None else f" of {parent!r} → {child!r}"
         raise ModelError(
             f"edge_log_odds{where} must be a finite number, got {value!r}; use required or "
-            "forbidden for certain edges."
+            "forbidden for certain edges, or the word 'sparse' for odds of 1/N."
         )
     return result
 

@@ -1,0 +1,118 @@
+"""The settings of a structure search, as the learner hands them down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asterism.errors import ModelError
+from asterism.inference.methods import methods_that_score_graphs
+from asterism.learning.search.searches import SEARCHES
+from asterism.learning.search.structure_prior import (
+    FAMILY_PRIORS,
+    SPARSE,
+    StructurePrior,
+    structure_prior,
+)
+from asterism.model.priors import GammaPrior
+
+#: the graph of the probable edges, or that of the most probable families
+GRAPHS = ("probable", "map")
+#: how often the data count when paths are hidden: measured by benchmarks/priors.py
+STAR_TEMPERING = 0.5
+
+
+@dataclass(frozen=True)
+class StructureSettings:
+    """What a search needs to know besides the data."""
+
+    emission: Any = None
+    max_parents: int | Mapping[str, int] = 2
+    prior: GammaPrior = field(default_factory=GammaPrior)
+    method: str = "star"
+    search: str = "auto"
+    n_candidates: int = 10
+    initial: Any = "learn"
+    allowed_transitions: Mapping[str, Any] | None = None
+    exogenous: Any = ()
+    required: Any = ()
+    forbidden: Any = ()
+    edge_log_odds: Any = SPARSE
+    min_parents: int | Mapping[str, int] = 0
+    family_prior: str = "uniform"
+    refine_emissions: bool = False
+    n_init: int = 1
+    n_jobs: int = -1
+    random_state: Any = 0
+    states: Mapping[str, Any] | None = None
+    ties: str = "error"
+    tolerance: float = 1e-3
+    time_step: float | None = None
+    max_sweeps: int = 20
+    digamma: bool = False
+    journal: Any = None
+    resume: bool = False
+    graph: str = "probable"
+    threshold: float = 0.5
+    edge_prior: Any = None
+    tempering: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, GammaPrior):
+            raise ModelError(
+                f"prior must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
+                "graphs cannot be compared."
+            )
+        _one_of("method", self.method, methods_that_score_graphs())
+        _one_of("search", self.search, ("auto", *SEARCHES))
+        _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
+        _one_of("ties", self.ties, ("error", "order"))
+        _one_of("graph", self.graph, GRAPHS)
+        if not (isinstance(self.threshold, int | float) and 0.0 < self.threshold <= 1.0):
+            raise ModelError(f"threshold must lie above 0 and up to 1, got {self.threshold!r}.")
+        if self.tempering != "auto" and not (
+            isinstance(self.tempering, int | float) and 0.0 < self.tempering <= 1.0
+        ):
+            raise ModelError(
+                f'tempering must be "auto" or lie above 0 and up to 1, got {self.tempering!r}.'
+            )
+        for name in ("n_candidates", "n_init", "max_sweeps"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ModelError(f"{name} must be a whole number ≥ 1, got {value!r}.")
+        if not isinstance(self.refine_emissions, bool | np.bool_):
+            raise ModelError(
+                f"refine_emissions is {self.refine_emissions!r}; valid are True, False."
+            )
+        if not self.tolerance > 0.0:
+            raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
+        if self.time_step is not None and not self.time_step > 0.0:
+            raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
+
+    @property
+    def tempering_factor(self) -> float:
+        """How often hidden paths count in the probabilities of families."""
+        return STAR_TEMPERING if isinstance(self.tempering, str) else float(self.tempering)
+
+    def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
+        """What is known about the graph, by the numbers of these nodes."""
+        return structure_prior(
+            nodes,
+            self.max_parents,
+            self.exogenous,
+            self.required,
+            self.forbidden,
+            self.edge_log_odds,
+            self.min_parents,
+            self.family_prior,
+            self.edge_prior,
+        )
+
+
+def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        listed = ", ".join(map(repr, valid))
+        raise ModelError(f"{name} is {value!r}; valid are {listed}.")

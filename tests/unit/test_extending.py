@@ -1,0 +1,115 @@
+"""The recipes of CONTRIBUTING, tried out: an emission, a method and a search of one's own."""
+
+from __future__ import annotations
+
+import sys
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asterism as am
+from asterism import errors
+from asterism.inference.methods import METHODS, Method
+from asterism.learning.search.searches import SEARCHES, Search
+from asterism.model.emission_kinds import EMISSION_KINDS
+from asterism.model.emissions import emission_from_dict, emission_to_dict
+
+
+@dataclass(frozen=True)
+class Laplace(am.Emission):
+    """Numbers with heavy tails around one mean per state."""
+
+    means: tuple[float, ...] = (0.0, 1.0)
+    width: float = 1.0
+
+    @property
+    def n_states(self) -> int:
+        return len(self.means)
+
+    def log_likelihood(self, values: Any, states: Any) -> Any:
+        distance = np.abs(np.asarray(values, dtype=float)[:, None] - np.array(self.means))
+        return -distance / self.width - np.log(2.0 * self.width)
+
+    def sample(self, state_indices: Any, rng: np.random.Generator, states: Any) -> Any:
+        return rng.laplace(np.array(self.means)[state_indices], self.width)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "laplace", "means": list(self.means), "width": self.width}
+
+    @classmethod
+    def from_dict(cls, fields: Any) -> Laplace:
+        return cls(tuple(fields["means"]), fields["width"])
+
+
+def chain() -> tuple[am.Network, am.Observations, Laplace]:
+    network = am.glauber({"A": [], "B": ["A"]}, a=1.0, b=1.0)
+    noise = Laplace((-1.0, 1.0), 0.2)
+    paths = am.simulate(network, 4, duration=4.0, seed=1)
+    return network, am.observe(paths, noise, n_observations=6, seed=2), noise
+
+
+def test_an_emission_is_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, seen, noise = chain()
+    exact = am.infer(network, seen, noise, method="exact")
+    star = am.infer(network, seen, noise)
+    assert np.isfinite(exact.log_evidence)
+    assert abs(star.log_evidence - exact.log_evidence) < 1.0
+    monkeypatch.setitem(EMISSION_KINDS, "laplace", (__name__, "Laplace"))
+    assert emission_from_dict(emission_to_dict(noise)) == noise
+
+
+def test_an_emission_without_more_says_what_it_cannot_do() -> None:
+    class Bare(am.Emission):
+        """Nothing but a likelihood."""
+
+        def log_likelihood(self, values: Any, states: Any) -> Any:
+            return np.zeros((len(values), len(states)))
+
+    with pytest.raises(errors.ModelError, match="Bare cannot be saved"):
+        Bare().to_dict()
+    with pytest.raises(errors.ModelError, match="Bare cannot be simulated"):
+        Bare().sample(np.array([0]), np.random.default_rng(0), ["off", "on"])
+
+
+def test_a_method_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, seen, noise = chain()
+    module = types.ModuleType("method_of_ones_own")
+
+    def solve(net: Any, evidence: Any, n_jobs: int = 1, patience: int = 0) -> Any:
+        from asterism.exact.exact_posterior import solve as solve_exactly
+
+        assert patience == 3
+        return solve_exactly(net, evidence, n_jobs=n_jobs)
+
+    module.solve = solve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    entry = Method("own", "One's own.", module.__name__, uses=("n_jobs",), options=("patience",))
+    monkeypatch.setitem(METHODS, "own", entry)
+    found = am.infer(network, seen, noise, method="own", patience=3)
+    exact = am.infer(network, seen, noise, method="exact")
+    assert found.log_evidence == exact.log_evidence
+    with pytest.raises(errors.AsterismError, match=r"valid are .*own"):
+        am.infer(network, seen, noise, method="oown")
+
+
+def test_a_search_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, seen, noise = chain()
+    from asterism.learning.search import exhaustive
+
+    called: list[object] = []
+
+    def search(task: Any, begin: Any = None) -> Any:
+        called.append(task)
+        return exhaustive.search_exhaustively(task, begin)
+
+    module = types.ModuleType("search_of_ones_own")
+    module.search = search  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    entry = Search("own", "One's own.", module.__name__, "search", screens=False)
+    monkeypatch.setitem(SEARCHES, "own", entry)
+    learner = am.StructureLearner(noise, max_parents=1, search="own").fit(seen)
+    assert len(called) == 1
+    assert learner.converged_
