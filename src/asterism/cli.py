@@ -416,5 +416,22 @@ def convert(**options: Any) -> int:
     return run(ConvertOptions(**options))
 
 
+@main.command("warm-up", short_help="Compile everything now, for containers and clusters.")
+@o.json_option
+@o.quiet_option
+def warm_up(**options: Any) -> int:
+    """Compile now what the first commands would compile.
+
+    Machine code is kept beside the package, or in NUMBA_CACHE_DIR if that is set.
+
+    \b
+    Example:
+      NUMBA_CACHE_DIR=/opt/asterism-cache asterism warm-up
+    """
+    from asterism.commands.warm_up import WarmUpOptions, run
+
+    return run(WarmUpOptions(**options))
+
+
 if __name__ == "__main__":
     main()
