@@ -7,8 +7,8 @@ the output's by its ending; ``--from`` and ``--to`` overrule both.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from asterism.commands.exits import Refused
 from asterism.commands.input_table import read_header
 from asterism.commands.options import FORMATS
 from asterism.commands.outputs import print_json, read_edges, require_file
-from asterism.data.csv_files import write_atomically
+from asterism.data.csv_files import read_text_table, write_atomically
 from asterism.data.formats.graphml import read_graphml, write_graphml
 from asterism.data.formats.mat import read_mat, write_mat
 from asterism.data.formats.pyagrum import COLUMNS as PYAGRUM_COLUMNS
@@ -32,6 +32,7 @@ from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.model.network_file import FORMAT as NETWORK_FORMAT
 from asterism.model.rates import SummaryRates
+from asterism.results.edge_sets import EDGE_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Content:
     network: Network | None = None
     nodes: Sequence[str] = ()
     edges: Sequence[tuple[str, str]] | None = None
+    attributes: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """What is known about each edge besides its ends: probability, Bayes factor, …"""
 
     @property
     def graph(self) -> tuple[list[str], list[tuple[str, str]]] | None:
@@ -147,9 +150,9 @@ def read(path: Path, form: str, nodes: Sequence[str] = (), index: int = 0) -> Co
             return Content(network=Network.load(path))
         case "graphml":
             graph = read_graphml(path)
-            return Content(nodes=graph.nodes, edges=graph.edges)
+            return Content(nodes=graph.nodes, edges=graph.edges, attributes=graph.attributes)
         case "edges":
-            return Content(edges=read_edges(path))
+            return Content(edges=read_edges(path), attributes=_edge_attributes(path))
     found = read_pyctbn(path, index)
     network = None
     if found.rates is not None:
@@ -184,16 +187,45 @@ def write(content: Content, path: Path, form: str) -> None:
                 raise DataError(f"There is no graph to write as {form}.")
             nodes, edges = content.graph
             if form == "graphml":
-                write_graphml(nodes, edges, path)
+                write_graphml(nodes, edges, path, content.attributes)
             else:
-                write_edges(edges, path)
+                write_edges(edges, path, content.attributes)
         case _:
             _write_pyctbn(content, path)
 
 
-def write_edges(edges: Sequence[tuple[str, str]], path: Path) -> None:
-    """A table parent,child."""
-    table = pd.DataFrame(list(edges), columns=["parent", "child"])
+def _edge_attributes(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """The other columns of a table of edges; numbers where a column holds nothing else."""
+    if path.suffix.lower() in (".graphml", ".json"):
+        return {}
+    table = read_text_table(path)
+    ends = next((e for e in EDGE_COLUMNS if set(e) <= set(table.columns)), None)
+    if ends is None:
+        return {}
+    columns: dict[str, list[Any]] = {}
+    for name in [c for c in table.columns if c not in ends]:
+        texts = [str(text).strip() for text in table[name]]
+        numbers = pd.to_numeric(pd.Series(texts), errors="coerce")
+        numeric = bool((numbers.notna() | (pd.Series(texts) == "")).all())
+        columns[str(name)] = numbers.tolist() if numeric else texts
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for i, (parent, child) in enumerate(zip(table[ends[0]], table[ends[1]])):
+        row = {name: values[i] for name, values in columns.items()}
+        row = {name: value for name, value in row.items() if value == value and value != ""}
+        found[str(parent), str(child)] = row
+    return found
+
+
+def write_edges(
+    edges: Sequence[tuple[str, str]],
+    path: Path,
+    attributes: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+) -> None:
+    """A table parent,child and whatever else is known about each edge."""
+    known = attributes or {}
+    rows = [{"parent": p, "child": c, **known.get((p, c), {})} for p, c in edges]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = pd.DataFrame(rows, columns=names or ["parent", "child"])
     write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
 
 

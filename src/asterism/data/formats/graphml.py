@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from asterism.data.csv_files import write_atomically
 from asterism.errors import DataError
@@ -19,6 +20,8 @@ class Graphml:
 
     nodes: list[str]
     edges: list[tuple[str, str]]
+    attributes: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    """What the file says about each edge, such as its probability."""
 
 
 def read_graphml(path: str | Path) -> Graphml:
@@ -38,15 +41,22 @@ def read_graphml(path: str | Path) -> Graphml:
             name = {node: str(value) for node, value in zip(graph.nodes, values)}
             break
     edges = list(dict.fromkeys((name[p], name[c]) for p, c, *_ in graph.edges()))
-    return Graphml(list(name.values()), edges)
+    attributes = {(name[p], name[c]): dict(more) for p, c, more in graph.edges(data=True)}
+    return Graphml(list(name.values()), edges, attributes)
 
 
-def write_graphml(nodes: Sequence[str], edges: Sequence[tuple[str, str]], path: str | Path) -> None:
-    """Write a directed graph."""
+def write_graphml(
+    nodes: Sequence[str],
+    edges: Sequence[tuple[str, str]],
+    path: str | Path,
+    attributes: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+) -> None:
+    """Write a directed graph; ``attributes`` are those of its edges."""
     import networkx
 
     graph = networkx.DiGraph()
     graph.add_nodes_from(nodes)
-    graph.add_edges_from(edges)
+    known = attributes or {}
+    graph.add_edges_from((*edge, dict(known.get(tuple(edge), {}))) for edge in edges)
     text = "\n".join(networkx.generate_graphml(graph)) + "\n"
     write_atomically(Path(path), text)
