@@ -99,11 +99,10 @@ class Run:
             **_learned_record(learner),
         }
         # intervals of a fit of rates take long; whoever wants them asks for them
-        rates = learner.rate_intervals_ if hasattr(learner, "edges_") else None
-        if rates is not None:
+        if rates is None and hasattr(learner, "edges_"):
+            rates = learner.rate_intervals_
             record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
-            rates=rates,
             network=learner.network_,
             edges=getattr(learner, "edges_", None),
             families=getattr(learner, "family_scores_", None),
@@ -118,8 +117,8 @@ class Run:
 
     @property
     def is_fit(self) -> bool:
-        """Whether this is a fit of rates, with tables about them."""
-        return self.rates is not None
+        """Whether this is a fit of the rates of a given graph."""
+        return self.rates is not None and not self.learned
 
     @property
     def learned(self) -> bool:
