@@ -166,9 +166,12 @@ def test_fast_changes_and_few_points_are_warned_of() -> None:
     assert any("few measurements for 2 parents: 'a' has 20" in text for text in few)
     # two nodes have one other each, whatever is allowed
     assert not any(
-        "few measurements" in t for t in summarise(observations(a=slow[:20], b=slow[:20]), 2)["warnings"]
+        "few measurements" in t
+        for t in summarise(observations(a=slow[:20], b=slow[:20]), 2)["warnings"]
     )
-    assert not any("few measurements" in t for t in summarise(observations(a=slow, b=slow), 2)["warnings"])
+    assert not any(
+        "few measurements" in t for t in summarise(observations(a=slow, b=slow), 2)["warnings"]
+    )
 
 
 def test_summary_of_the_demonstration() -> None:

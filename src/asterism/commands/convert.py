@@ -64,8 +64,8 @@ class Content:
     network: Network | None = None
     nodes: Sequence[str] = ()
     edges: Sequence[tuple[str, str]] | None = None
-    attributes: Sequence[Mapping[str, float]] = ()
-    """Numbers of each edge, such as its probability."""
+    attributes: Sequence[Mapping[str, float | str]] = ()
+    """What else is known of each edge, such as its probability and effect."""
     left_out: int = 0
     """Pairs of a table of edges that are not in its graph."""
 
@@ -207,26 +207,30 @@ def read_edge_table(path: Path) -> Content:
     table = read_text_table(path)
     edges = [(str(parent), str(child)) for parent, child in edge_list(table)]
     kept = is_in_graph(table)
-    numbers = {}
-    for name in table.columns:
-        values = pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)
-        if name not in (*END_NAMES, "in_graph") and np.isfinite(values[kept]).all():
-            numbers[name] = values
     chosen = np.flatnonzero(kept)
-    attributes = [{name: float(values[i]) for name, values in numbers.items()} for i in chosen]
+    attributes: list[dict[str, float | str]] = [{} for _ in chosen]
+    for name in [c for c in table.columns if c not in (*END_NAMES, "in_graph")]:
+        texts = [str(table[name].iloc[i]).strip() for i in chosen]
+        numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").tolist()
+        holds_numbers = all(x == x or not text for x, text in zip(numbers, texts))
+        for known, number, text in zip(attributes, numbers, texts):
+            if text:
+                known[str(name)] = float(number) if holds_numbers else text
     ends = [end for edge in edges for end in edge]
     return Content(
         nodes=list(dict.fromkeys(ends)),
         edges=[edges[i] for i in chosen],
-        attributes=attributes if numbers else (),
+        attributes=attributes if any(attributes) else (),
         left_out=int((~kept).sum()),
     )
 
 
 def write_edges(
-    edges: Sequence[tuple[str, str]], path: Path, attributes: Sequence[Mapping[str, float]] = ()
+    edges: Sequence[tuple[str, str]],
+    path: Path,
+    attributes: Sequence[Mapping[str, float | str]] = (),
 ) -> None:
-    """A table parent,child and whatever numbers the edges have."""
+    """A table parent,child and whatever else is known of the edges."""
     table = pd.DataFrame(list(edges), columns=["parent", "child"])
     for name in dict.fromkeys(name for one in attributes for name in one):
         table[name] = [one.get(name) for one in attributes]

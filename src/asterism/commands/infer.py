@@ -16,6 +16,7 @@ from asterism.commands.flags import in_flags
 from asterism.commands.guess_columns import listed
 from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.outputs import effective, print_json, writing_to
+from asterism.commands.warm_up import say_if_compiling
 from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -63,6 +64,7 @@ def run(options: InferOptions) -> int:
             data, emission, decisions = _read(options, network)
         for line in decisions:
             console.say(line)
+        say_if_compiling(console)
         with console.busy(f"Inference ({options.method})"):
             posterior = quiet_infer(
                 network,

@@ -28,6 +28,7 @@ from asterism.commands.outputs import (
     writing_to,
 )
 from asterism.commands.running import on_cluster, scored_in
+from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
 from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
@@ -130,6 +131,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     for warning in summary["warnings"]:
         console.warn(warning)
 
+    say_if_compiling(console)
     learner = make_learner(options, emission, states)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import DataError, Setting, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, known_state
 from asterism.exact import _dense_chain as dense_chain
 from asterism.exact import _joint_chain as joint_chain
 from asterism.exact import _sparse_chain as sparse_chain
@@ -35,7 +35,6 @@ from asterism.exact.joint_layout import (
     build_component,
     check_size,
     components,
-    known_state,
 )
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks

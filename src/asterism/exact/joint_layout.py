@@ -20,7 +20,14 @@ from itertools import pairwise
 import numpy as np
 
 from asterism.errors import Advice, DataError, Setting, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, has_length
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    JointMeasurement,
+    has_length,
+    known_state,
+)
 from asterism.exact._joint_chain import Pattern, Schedule
 from asterism.model.compiled import CompiledGraph, configuration_terms
 
@@ -299,16 +306,6 @@ def _joint_tables(
         np.array(rows, dtype=np.int64).reshape(len(rows), len(pattern.state_of)),
         np.concatenate([np.zeros(0), *tables]),
     )
-
-
-def known_state(evidence: Evidence, trajectory: int, node: int, time: float) -> int:
-    """The state of an exogenous node."""
-    spans = evidence.spans
-    mine = np.flatnonzero((spans.trajectory == trajectory) & (spans.node == node))
-    before = mine[spans.start[mine] <= time]
-    if len(mine) == 0:
-        raise DataError(f"Trajectory number {trajectory} gives no path for exogenous node {node}.")
-    return int(spans.state[before[-1] if len(before) else mine[0]])
 
 
 JOINT_LIMIT = 4096

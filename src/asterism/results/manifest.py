@@ -23,9 +23,10 @@ PAGE = "report.html"
 #: files that belong to a run, besides run.json
 FILES = (
     *("network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml"),
-    *("observations.csv", "history.csv", "truth.csv", "rates.csv", PAGE),
+    *("observations.csv", "history.csv", "truth.csv", "rates.csv"),
     *("effects.csv", "parameters.csv", "covariance.csv", "contributions.csv"),
     *("sojourn_times.csv", "transition_probabilities.csv", "prevalence.csv"),
+    PAGE,
 )
 
 FORMAT = "asterism-run"

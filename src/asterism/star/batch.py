@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from asterism.errors import DataError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
 from asterism.model.compiled import CompiledGraph
+from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star import _messages as columns
 from asterism.star import _solve as kernels
@@ -349,4 +350,5 @@ def sweep(
         reading,
         messages,
         at_points,
+        addresses(),
     )

@@ -34,6 +34,7 @@ from asterism.evidence.arrays import (
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
+from asterism.numerics._jit import addresses
 from asterism.numerics.resources import require_memory
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, SQUARES, STATES
@@ -281,8 +282,9 @@ def flat_marginals(
     within = step < len(width)
     inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
     found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
+    kinks = grid.is_breakpoint(index)
     if not marginals_at(
-        batch.problem, index, messages, width, grid.is_breakpoint(index), step, inside, found
+        batch.problem, index, messages, width, kinks, step, inside, found, addresses()
     ):
         raise _too_extreme(batch, index)
     return found

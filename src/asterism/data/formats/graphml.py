@@ -20,8 +20,8 @@ class Graphml:
 
     nodes: list[str]
     edges: list[tuple[str, str]]
-    attributes: list[dict[str, float]]
-    """Numbers that each edge carries, such as its probability."""
+    attributes: list[dict[str, float | str]]
+    """What each edge carries, such as its probability."""
 
 
 def read_graphml(path: str | Path) -> Graphml:
@@ -47,14 +47,14 @@ def read_graphml(path: str | Path) -> Graphml:
         if values and all(values) and len(set(map(str, values))) == len(values):
             name = {node: str(value) for node, value in zip(graph.nodes, values)}
             break
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    found: dict[tuple[str, str], dict[str, float | str]] = {}
     for parent, child, data in graph.edges(data=True):
-        numbers = {
-            str(key): float(value)
+        known: dict[str, float | str] = {
+            str(key): value if isinstance(value, str) else float(value)
             for key, value in data.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
+            if isinstance(value, str | int | float) and not isinstance(value, bool)
         }
-        found.setdefault((name[parent], name[child]), numbers)
+        found.setdefault((name[parent], name[child]), known)
     return Graphml(list(name.values()), list(found), list(found.values()))
 
 
@@ -62,9 +62,9 @@ def write_graphml(
     nodes: Sequence[str],
     edges: Sequence[tuple[str, str]],
     path: str | Path,
-    attributes: Sequence[Mapping[str, float]] = (),
+    attributes: Sequence[Mapping[str, float | str]] = (),
 ) -> None:
-    """Write a directed graph; ``attributes`` are numbers of each edge."""
+    """Write a directed graph; ``attributes`` are those of each edge."""
     import networkx
 
     graph = networkx.DiGraph()

@@ -36,6 +36,7 @@ from asterism.learning.search.structure_prior import (
 from asterism.model.network import Network
 
 if TYPE_CHECKING:
+    from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.search.task import SearchState, SearchTask
 
 IntArray = NDArray[np.int64]
@@ -181,6 +182,8 @@ class SearchResult:
     """How often the data count in the probabilities of families: 1 where scores are exact."""
     levels: Sequence[LevelChoice] = ()
     """How many levels were counted, node by node."""
+    sampled: SampledGraphs | None = None
+    """The draws of graphs, where there are any."""
 
     def __post_init__(self) -> None:
         tables = [
@@ -241,7 +244,9 @@ class SearchResult:
     def sample_parents(
         self, n_graphs: int, rng: np.random.Generator
     ) -> list[list[tuple[int, ...]]]:
-        """Graphs drawn from the family posteriors, node by node, as parents per node."""
+        """Graphs as parents per node: those sampled, or drawn from the family posteriors."""
+        if self.sampled is not None:
+            return self.sampled.parents(n_graphs, rng)
         drawn = [
             table.parents[rng.choice(len(table.scores), size=n_graphs, p=table.probabilities)]
             for table in self.tables

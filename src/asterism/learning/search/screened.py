@@ -46,6 +46,7 @@ from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.search.task import SearchState, SearchTask, improve, in_round, total_score
 from asterism.learning.tasks import SharedInput, map_tasks
+from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks
 
 _NODES_PER_TASK = 16
@@ -273,6 +274,7 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
         scores,
         iterations,
         status,
+        addresses(),
     )
     return [scores[a:b] for a, b in pairwise(family_start)]
 

@@ -59,6 +59,9 @@ class StructureSettings:
     threshold: float = 0.5
     edge_prior: Any = None
     tempering: float | str = "auto"
+    n_chains: int = 4
+    minutes: float | None = None
+    max_draws: int = 20_000
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):
@@ -80,7 +83,7 @@ class StructureSettings:
             raise ModelError(
                 f'tempering must be "auto" or lie above 0 and up to 1, got {self.tempering!r}.'
             )
-        for name in ("n_candidates", "n_init", "max_sweeps"):
+        for name in ("n_candidates", "n_init", "max_sweeps", "n_chains", "max_draws"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise ModelError(Setting(name), f" must be a whole number ≥ 1, got {value!r}.")
@@ -89,6 +92,10 @@ class StructureSettings:
                 Setting("refine_emissions"),
                 f" is {self.refine_emissions!r}; valid are True, False.",
             )
+        if self.n_chains < 2:
+            raise ModelError("n_chains is 1; at least 2 chains are needed to compare them.")
+        if self.minutes is not None and not self.minutes > 0.0:
+            raise ModelError(f"minutes must be positive or None, got {self.minutes!r}.")
         if not self.tolerance > 0.0:
             raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:

@@ -236,6 +236,14 @@ def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: Progress
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
+    task, state = search_observations(settings, observations, progress)
+    return in_the_users_order(task, state, list(observations.nodes))
+
+
+def search_observations(
+    settings: StructureSettings, observations: Observations, progress: Progress
+) -> tuple[SearchTask, SearchState]:
+    """The search itself: what it worked on, and where it ended."""
     settings = settings_with_joint_by_column(settings, observations)
     settings, levels = settings_with_levels(settings, observations)
     task = prepare(settings, observations, progress)
@@ -250,7 +258,7 @@ def learn_from_observations(
     finally:
         if task.journal is not None:
             task.journal.close()
-    return in_the_users_order(task, state, list(observations.nodes))
+    return task, state
 
 
 def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
