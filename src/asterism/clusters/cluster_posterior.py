@@ -16,7 +16,7 @@ from asterism.clusters.batch_of_clusters import ClusterBatch, read_cluster
 from asterism.clusters.refine_clusters import ClusterParameters, ClusterSolution
 from asterism.clusters.region_arrays import region_shape
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, known_state, subset
 from asterism.model.network import Network
 
@@ -75,9 +75,9 @@ class ClusterCourses:
         if cluster < 0:
             names = ", ".join(self._network.nodes[n] for n in nodes)
             raise AsterismError(
-                f"No cluster holds {names} together, so their joint probabilities are not known: "
-                "raise cluster_size, or use method='exact'. The clusters are in "
-                "posterior.courses.clusters."
+                f"No cluster holds {names} together, so their joint probabilities are not known: ",
+                *("raise ", Setting("cluster_size"), ", or use ", Setting("method", "exact")),
+                ". The clusters are in posterior.courses.clusters.",
             )
         members = regions.clusters[cluster]
         joint = self._read(batch, index, cluster, clock)
@@ -123,7 +123,8 @@ class ClusterCourses:
             labels = batch.evidence.labels
             raise AsterismError(
                 f"Trajectory {labels[index] if labels else index}: its messages left the range of "
-                "finite numbers; the rates or likelihoods are too extreme. Try a smaller time_step."
+                "finite numbers; the rates or likelihoods are too extreme. Try a smaller ",
+                *(Setting("time_step"), "."),
             )
         return found
 

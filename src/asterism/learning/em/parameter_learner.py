@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Setting
+from asterism.errors import DataError, ModelError, Sentence, Setting
 from asterism.evidence.build import with_joint_by_column
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.door import quiet_infer
@@ -395,10 +395,11 @@ class ParameterLearner(Estimator):
 
 def _about_rates(method: str) -> str:
     """Why rates learned by a method whose intervals do not cover need care."""
-    return (
-        f"Rates learned with method={method!r} are biased: where exact fits were possible, its "
-        "95 % intervals covered the truth in 36 to 79 % of cases, and the star often found no "
-        "maximum. No intervals are given. Use method='auto'."
+    return Sentence(
+        *("Rates learned with ", Setting("method", method), " are biased: where exact fits were "),
+        "possible, its 95 % intervals covered the truth in 36 to 79 % of cases, and the star often "
+        "found no maximum. No intervals are given. Use ",
+        *(Setting("method", "auto"), "."),
     )
 
 
