@@ -12,9 +12,10 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from asterism.data.observations import Observations
 from asterism.evidence.arrays import FloatArray, IntArray
@@ -38,6 +39,7 @@ from asterism.sampling.diagnose import (
     monte_carlo_error,
     potential_scale_reduction,
 )
+from asterism.sampling.draw_tree import draw_tree
 from asterism.sampling.model_chains import mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
@@ -47,6 +49,9 @@ from asterism.sampling.model_setup import (
     candidates_of,
     model_setup,
 )
+
+if TYPE_CHECKING:
+    import xarray
 
 #: stop when every edge is known as well as this
 ERROR_GOAL = 0.03
@@ -90,6 +95,28 @@ class SampledGraphs:
                 graph[int(self.renumber[n])] = tuple(sorted(self.renumber[own].tolist()))
             result.append(graph)
         return result
+
+    def diagnostics(self, nodes: tuple[str, ...]) -> pd.DataFrame:
+        """Edge by edge: probability, error, R̂, effective draws; the least sure first."""
+        draws = self.models.series("edges").astype(np.float64)
+        edges = self.renumber[self.models.setup.edges]
+        table = pd.DataFrame(
+            {
+                "parent": np.array(nodes, dtype=object)[edges[:, 0]],
+                "child": np.array(nodes, dtype=object)[edges[:, 1]],
+                "probability": draws.mean(axis=(0, 1)),
+                "error": monte_carlo_error(draws),
+                "r_hat": potential_scale_reduction(draws),
+                "effective_draws": effective_size(draws),
+            }
+        )
+        return table.sort_values("error", ascending=False, ignore_index=True)
+
+    def to_arviz(self, nodes: tuple[str, ...]) -> xarray.DataTree:
+        """Draws of edges (P(edge | paths)), numbers of jumps, starts and emissions."""
+        edges = self.renumber[self.models.setup.edges]
+        names = [f"{nodes[p]}->{nodes[c]}" for p, c in edges]
+        return draw_tree(self.models, {"edge": ("edges", names)})
 
     def _square(self, values: FloatArray, other: float) -> FloatArray:
         n = len(self.renumber)
