@@ -18,6 +18,10 @@ CAUTION = (
     "Each probability is conditional on the rest of the graph being as learned, and is therefore "
     "rather too sure: take the ranking of the edges more seriously than the numbers."
 )
+SAMPLED = (
+    "Graphs, rates and paths were drawn together, so no probability is conditional on other edges; "
+    "each is known up to the Monte Carlo error beside it."
+)
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior; "
     "what the model leaves out it cannot know."
@@ -32,7 +36,7 @@ def sentences(run: Run) -> list[str]:
     """What was analysed, what stands out, and how to read it."""
     if not run.learned:
         return [_what(run), _evidence(run), GIVEN]
-    return [_what(run), _findings(run), EXACT if run.run.get("complete") else CAUTION]
+    return [_what(run), _findings(run), _caution(run)]
 
 
 def _what(run: Run) -> str:
@@ -69,6 +73,15 @@ def _findings(run: Run) -> str:
     if len(inside) == 1:
         return f"The only edge is {surest}; {rest}."
     return f"The surest are {surest}; {rest}."
+
+
+def _caution(run: Run) -> str:
+    """How far the probabilities can be trusted."""
+    if run.run.get("complete"):
+        return EXACT
+    settings = run.run.get("settings")
+    method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
+    return SAMPLED if method is not None and not method.has_evidence else CAUTION
 
 
 def _evidence(run: Run) -> str:
