@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.columns import encode
-from asterism.data.measurements import NodeMeasurements
+from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, Points
+from asterism.evidence.held import build_interventions, without_own_measurements
 from asterism.evidence.paths import KnownStates, build_paths, check_against_points
 from asterism.model.emissions import Joint, Likelihood, Threshold, check_emissions, emission_for
 from asterism.model.network import Network
@@ -123,7 +124,8 @@ def _likelihoods(
     for i, (node, record) in enumerate(records):
         states = network.states[node]
         has_exact = bool(record.exact.any())
-        if not (has_exact and record.exact.all()):
+        noisy = record.noisy
+        if noisy.any():
             found = emission.get(node) if isinstance(emission, Mapping) else emission
             if id(found) not in emissions:
                 found = emission_for(emission if found is None else found, node)
@@ -139,9 +141,32 @@ def _likelihoods(
             _require_known(code, rows + int(first_row[i]), first_row, records, observations, states)
             logs = np.where(code[:, None] == np.arange(len(states)), 0.0, -np.inf)
             yield rows + int(first_row[i]), logs
+        if record.among is not None and record.in_a_set.any():
+            yield _set_likelihoods(record, states, int(first_row[i]), node)
     for (key, states, _), members in groups.items():
         for chunk in _chunks(members, first_row):
             yield _evaluated(emissions[key], states, chunk, records, first_row, observations)
+
+
+def _set_likelihoods(
+    record: NodeMeasurements, states: tuple[Any, ...], first: int, node: str
+) -> tuple[IntArray, FloatArray]:
+    """Rows that only say that the state is one of several."""
+    assert record.among is not None
+    rows = np.flatnonzero(record.in_a_set & ~record.exact)
+    known: dict[tuple[Any, ...], FloatArray] = {}
+    for i in rows:
+        among = record.among[i]
+        if among not in known:
+            code = encode(objects(among), states)
+            if (code < 0).any():
+                raise DataError(
+                    f"node {node!r} is said to be in one of {list(among)}, but its states are "
+                    f"{list(states)}"
+                )
+            known[among] = np.where(np.isin(np.arange(len(states)), code), 0.0, -np.inf)
+    logs = np.array([known[record.among[i]] for i in rows])
+    return rows + first, logs.reshape(len(rows), len(states))
 
 
 def _chunks(members: list[int], first_row: IntArray) -> Iterator[list[int]]:
@@ -170,7 +195,7 @@ def _evaluated(
     mine = [records[i][1] for i in members]
     values = np.concatenate([r.value for r in mine])
     number = np.concatenate([r.trajectory for r in mine])
-    noisy = ~np.concatenate([r.exact for r in mine])
+    noisy = np.concatenate([r.noisy for r in mine])
     rows: IntArray | slice = slice(int(first_row[members[0]]), int(first_row[members[-1] + 1]))
     if not noisy.all() or members[-1] - members[0] + 1 != len(members):
         rows = np.concatenate([np.arange(first_row[i], first_row[i + 1]) for i in members])[noisy]
@@ -193,7 +218,7 @@ def _prepared(
     """A threshold takes its middle and width from the node's own data."""
     if not isinstance(emission, Threshold) or emission.is_fitted or record.likelihood is not None:
         return emission
-    rows = np.flatnonzero(~record.exact)
+    rows = np.flatnonzero(record.noisy)
     groups = None
     if emission.per_trajectory:
         groups = [observations.trajectories[int(d)] for d in record.trajectory[rows]]
@@ -339,6 +364,8 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
     paths = build_paths(network, observations)
     points = build_points(network, observations, single, set(joint), paths.known_at_a_time)
     check_against_points(network, observations, points, paths)
+    by_hand = build_interventions(network, observations)
+    without_own_measurements(network, observations, points, by_hand)
     return Evidence(
         n_nodes=network.n_nodes,
         start=observations.start.astype(np.float64),
@@ -349,6 +376,7 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
         joint=build_joint(network, observations, joint),
         exogenous=frozenset(network.node_index(n) for n in network.exogenous),
         labels=observations.trajectories,
+        interventions=by_hand,
     )
 
 

@@ -40,6 +40,8 @@ class Method:
     """Whether its evidence is good enough to compare networks that differ much."""
     is_bound: bool = False
     """Whether its evidence never exceeds ln P(Y)."""
+    has_intervals: bool = False
+    """Whether intervals of learned rates from its evidence cover as often as they say."""
     scores_graphs: bool = False
     """Whether a structure search can use it."""
     graph_learner: str = "asterism.learning.search.task"
@@ -65,6 +67,14 @@ _ENTRIES = (
         scores_graphs=True,
     ),
     Method(
+        "clusters",
+        "Every family as one chain, neighbours agree on what they share: any size, nearly exact.",
+        "asterism.clusters.solve",
+        options=("cluster_size", "state_limit"),
+        is_comparable=True,
+        has_intervals=True,
+    ),
+    Method(
         "exact",
         "All nodes as one chain: no error, for small networks only.",
         "asterism.exact.exact_posterior",
@@ -72,6 +82,7 @@ _ENTRIES = (
         options=("joint_limit",),
         is_comparable=True,
         is_bound=True,
+        has_intervals=True,
     ),
     Method(
         "sample",

@@ -27,6 +27,15 @@ RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
 
+#: how the intervals of a learned network's rates are described to readers
+GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, rather too narrow"
+
+#: tables that a fit adds to its rates, each a CSV file of this name
+FIT_TABLES = (
+    *("effects", "parameters", "covariance", "contributions"),
+    *("sojourn_times", "transition_probabilities", "prevalence"),
+)
+
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
 
@@ -52,6 +61,8 @@ class Run:
     """The true edges, where they are known."""
     rates: pd.DataFrame | None = None
     """node, configuration ("A=on, B=off"), from, to, rate, lower, upper: rates with intervals."""
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Tables of a fit of rates by name: those of :data:`FIT_TABLES` that there are."""
 
     def __post_init__(self) -> None:
         self.edges = _checked_edges(self.edges, self.network)
@@ -74,6 +85,8 @@ class Run:
         observations: pd.DataFrame | None = None,
         truth: Any = None,
         run: Mapping[str, Any] | None = None,
+        rates: pd.DataFrame | None = None,
+        tables: Mapping[str, pd.DataFrame] | None = None,
     ) -> Run:
         """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
         settings = learner.get_params() if hasattr(learner, "get_params") else {}
@@ -85,6 +98,10 @@ class Run:
             "n_sweeps": getattr(learner, "n_sweeps_", None),
             **_learned_record(learner),
         }
+        # intervals of a fit of rates take long; whoever wants them asks for them
+        if rates is None and hasattr(learner, "edges_"):
+            rates = learner.rate_intervals_
+            record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
             network=learner.network_,
             edges=getattr(learner, "edges_", None),
@@ -94,7 +111,14 @@ class Run:
             observations=observations,
             history=getattr(learner, "history_", None),
             truth=None if truth is None else edge_list(truth),
+            rates=rates,
+            tables=dict(tables or {}),
         )
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether this is a fit of the rates of a given graph."""
+        return self.rates is not None and not self.learned
 
     @property
     def learned(self) -> bool:
@@ -109,11 +133,14 @@ class Run:
 
     @property
     def graph(self) -> networkx.DiGraph:
-        """The network's graph; every edge carries its ``probability``."""
+        """The network's graph; edges carry ``probability``, and what else the table says."""
         graph = self.network.graph
-        for parent, child, probability in self.edge_table[EDGE_COLUMNS[:3]].itertuples(index=False):
-            if graph.has_edge(parent, child):
-                graph.edges[parent, child]["probability"] = float(probability)
+        table = self.edge_table
+        for row in table[[c for c in table.columns if c != "in_graph"]].to_dict("records"):
+            if graph.has_edge(row["parent"], row["child"]):
+                known = {k: v for k, v in row.items() if isinstance(v, str) or not np.isnan(v)}
+                del known["parent"], known["child"]
+                graph.edges[row["parent"], row["child"]].update(known)
         return graph
 
     @property

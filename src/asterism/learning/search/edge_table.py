@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.results.effects import effect, fold_changes
+from asterism.results.effects import effect, fold_changes_of_odds
 
 if TYPE_CHECKING:
     from asterism.learning.search.found import FamilyCounts, FamilyTable, SearchResult
@@ -106,11 +106,11 @@ def _fold_change(counts: FamilyCounts, slot: int) -> FloatArray:
     """Fold change and the ends of its interval, from the Gamma posterior of the rates."""
     shape = np.where(counts.allowed, counts.transitions + counts.shape, 0.0)
     rate = counts.dwell[..., :, None] + counts.rate
-    mean = fold_changes((shape / rate)[None], slot)[0]
+    mean = fold_changes_of_odds((shape / rate)[None], slot)[0]
     rng = np.random.default_rng(0)  # the same interval each time
     n_draws = max(100, min(_N_DRAWS, 2_000_000 // max(1, shape.size)))
     drawn = rng.standard_gamma(np.maximum(shape, 1e-300), size=(n_draws, *shape.shape)) / rate
     drawn = np.where(counts.allowed, drawn, 0.0)
     outside = (1.0 - _INSIDE) / 2.0
-    lower, upper = np.quantile(fold_changes(drawn, slot), [outside, 1.0 - outside])
+    lower, upper = np.quantile(fold_changes_of_odds(drawn, slot), [outside, 1.0 - outside])
     return np.array([mean, lower, upper])

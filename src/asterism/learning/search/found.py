@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError, TooLargeError
+from asterism.errors import ModelError, Sentence, Setting, TooLargeError
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.levels import LevelChoice
 from asterism.learning.search.score import GraphSolution, posterior_mean_rates
@@ -332,16 +332,16 @@ def require_tables(
         if n_configurations > LARGEST_TABLE:
             raise TooLargeError(
                 f"Node {nodes[child]!r} has {len(above)} parents at this threshold, hence "
-                f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise "
-                'threshold, or use graph="map".'
+                f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise ",
+                *(Setting("threshold"), ", or use ", Setting("graph", "map"), "."),
             )
 
 
 def _stop_reason(task: SearchTask, state: SearchState) -> str:
     if not state.settled:
-        return (
-            f"The graph still changed in the last of {state.n_sweeps} sweeps: raise max_sweeps, or "
-            "take the probabilities with a grain of salt."
+        return Sentence(
+            f"The graph still changed in the last of {state.n_sweeps} sweeps: raise ",
+            *(Setting("max_sweeps"), ", or take the probabilities with a grain of salt."),
         )
     if state.unconverged:
         return (

@@ -132,7 +132,7 @@ class StructureLearner(Estimator):
         self,
         emission: Any = None,
         max_parents: int | Mapping[str, int] = 2,
-        prior: GammaPrior = GammaPrior(5.0, "auto"),  # noqa: B008 (immutable)
+        prior: GammaPrior = GammaPrior(1.0, "auto"),  # noqa: B008 (immutable)
         method: str = "star",
         search: str = "auto",
         n_candidates: int = 10,
@@ -267,6 +267,18 @@ class StructureLearner(Estimator):
         if self._edge_probabilities is None:
             self._edge_probabilities = self._found.edge_matrix()
         return self._edge_probabilities
+
+    @property
+    def rate_intervals_(self) -> pd.DataFrame | None:
+        """node, configuration, from, to, rate, lower, upper: 90 % intervals given the graph.
+
+        They take the expected transitions for counted ones, so they are rather too narrow. None
+        where the method keeps no counts, and for very large networks.
+        """
+        from asterism.learning.search.rate_frame import rate_frame
+
+        self._require_fitted("_found")
+        return rate_frame(self._found)
 
     @property
     def family_scores_(self) -> pd.DataFrame:

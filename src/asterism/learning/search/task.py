@@ -16,7 +16,7 @@ import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.arrays import IntArray
 from asterism.evidence.build import with_joint_by_column
 from asterism.learning.levels import LevelChoice, with_levels
@@ -117,8 +117,9 @@ def canonical_nodes(settings: StructureSettings, observations: Observations) -> 
     for node in settings.exogenous:
         if str(node) not in names:
             raise ModelError(
-                f"exogenous names {str(node)!r}, which is not a node; the nodes are "
-                f"{', '.join(sorted(names))}."
+                Setting("exogenous"),
+                f" names {str(node)!r}, which is not a node; the nodes are "
+                f"{', '.join(sorted(names))}.",
             )
     if not names:
         raise DataError("The data have no node: a table needs at least one measured column.")
