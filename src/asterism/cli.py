@@ -109,6 +109,15 @@ def check(config: Path | None, **options: Any) -> int:
 @o.states_option
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
+@click.option(
+    "--sample",
+    is_flag=False,
+    flag_value=0.0,
+    default=None,
+    type=o.AMOUNT,
+    metavar="[MINUTES]",
+    help="Draw graphs, rates and paths from their posterior, for at most so many minutes.",
+)
 @o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
 @o.choice(
     *("--search", "auto", *SEARCHES),

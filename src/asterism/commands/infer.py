@@ -21,6 +21,7 @@ from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError
+from asterism.inference.methods import METHODS
 from asterism.model.network import Network
 from asterism.results.manifest import RECORD, read_record, verify_files
 
@@ -77,11 +78,13 @@ def run(options: InferOptions) -> int:
                 n_jobs=options.jobs,
             )
         stop_reason = in_flags(posterior.stop_reason)
+        has_evidence = METHODS[options.method].has_evidence
+        log_evidence = posterior.log_evidence if has_evidence else None
         observed = measured_table(data) if isinstance(data, Observations) else None
         record: dict[str, Any] = {
             "converged": posterior.converged,
             "stop_reason": stop_reason,
-            "log_evidence": posterior.log_evidence,
+            "log_evidence": log_evidence,
             "n_sweeps": posterior.n_sweeps,
             "settings": {"method": options.method, "tolerance": options.tolerance},
             "command": effective("infer", options),
@@ -101,7 +104,8 @@ def run(options: InferOptions) -> int:
                 run=record,
             )
             save_run(result, options.output, force=True, page=write_report)
-        console.say(f"Log evidence {posterior.log_evidence:.6g}. {stop_reason}")
+        evidence = f"Log evidence {log_evidence:.6g}. " if has_evidence else ""
+        console.say(f"{evidence}{stop_reason}")
         console.say(f"Results: {options.output}; open {options.output / 'report.html'}")
         if not posterior.converged:
             console.warn(f"Inference did not converge: {stop_reason}")
@@ -111,11 +115,13 @@ def run(options: InferOptions) -> int:
                 "command": "infer",
                 "output": str(options.output),
                 "report": str(options.output / "report.html"),
-                "log_evidence": posterior.log_evidence,
+                "log_evidence": log_evidence,
                 "log_evidence_by_trajectory": {
                     str(label): value
                     for label, value in posterior.log_evidence_by_trajectory.items()
-                },
+                }
+                if has_evidence
+                else None,
                 "converged": posterior.converged,
                 "stop_reason": stop_reason,
                 "decisions": decisions,

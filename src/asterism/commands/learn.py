@@ -33,9 +33,11 @@ from asterism.data.observations import Observations
 from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 
 if TYPE_CHECKING:
+    from asterism.inference.posterior import Posterior
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -59,6 +61,7 @@ class LearnOptions:
     states: int | str = "auto"
     prior: tuple[float, float | str] = (1.0, "auto")
     method: str = "star"
+    sample: float | None = None
     search: str = "auto"
     candidates: int = 10
     initial: str = "learn"
@@ -89,6 +92,8 @@ class Learned:
     folder: Path
     converged: bool
     summary: dict[str, Any]
+    interrupted: bool = False
+    """Ctrl-C stopped it early, and what was drawn until then is kept."""
 
 
 def run(options: LearnOptions) -> int:
@@ -98,10 +103,14 @@ def run(options: LearnOptions) -> int:
         learned = learn(options, console)
         for line in findings(learned):
             console.say(line)
-        if not learned.converged:
+        if learned.interrupted:
+            console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
+        elif not learned.converged:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
     if options.as_json:
         print_json(learned.summary)
+    if learned.interrupted:
+        return exits.INTERRUPTED
     return exits.OK if learned.converged else exits.NOT_CONVERGED
 
 
@@ -166,7 +175,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
     return Learned(
-        result, options.output, bool(learner.converged_), _summary(options, result, decisions)
+        result,
+        options.output,
+        bool(learner.converged_),
+        _summary(options, result, decisions),
+        learner.interrupted_,
     )
 
 
@@ -227,6 +240,14 @@ def _about_refining(emission: Any) -> str:
     return "No emission is learned, so --refine-emissions changes nothing."
 
 
+#: nodes times trajectories up to which the paths in the results are sampled too
+_PATHS_SAMPLED = 3_000
+
+
+def _method(options: LearnOptions) -> str:
+    return options.method if options.sample is None else "sample"
+
+
 def make_learner(
     options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
 ) -> StructureLearner:
@@ -248,7 +269,8 @@ def make_learner(
         "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
-        "method": options.method,
+        "method": _method(options),
+        "minutes": options.sample or None,
         "search": options.search,
         "n_candidates": options.candidates,
         "initial": options.initial,
@@ -286,16 +308,8 @@ def _make_run(
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.door import quiet_infer
-
         with console.busy("State probabilities over time"):
-            found = quiet_infer(
-                learner.network_,
-                data,
-                learner.emission_,
-                method=options.method,
-                n_jobs=options.jobs,
-            )
+            found = _paths(options, learner, data)
             posterior = gather(found)
         observed = measured_table(data)
     return Run.from_learner(
@@ -314,6 +328,22 @@ def _make_run(
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },
+    )
+
+
+def _paths(options: LearnOptions, learner: StructureLearner, data: Observations) -> Posterior:
+    """State probabilities under the network found; by the star where sampling would take long."""
+    from asterism.inference.door import quiet_infer
+
+    method = _method(options)
+    more: dict[str, Any] = {}
+    if not METHODS[method].has_evidence:
+        if len(data.nodes) * data.n_trajectories > _PATHS_SAMPLED:
+            method = "star"
+        else:
+            more = {"n_draws": 500, "seed": options.seed}
+    return quiet_infer(
+        learner.network_, data, learner.emission_, method=method, n_jobs=options.jobs, **more
     )
 
 

@@ -29,6 +29,9 @@ from asterism.model.priors import GammaPrior
 
 if TYPE_CHECKING:
     import networkx
+    import xarray
+
+    from asterism.learning.search.sampled import SampledGraphs
 
 
 class StructureLearner(Estimator):
@@ -230,6 +233,7 @@ class StructureLearner(Estimator):
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
         self.n_sweeps_ = found.n_sweeps
+        self.interrupted_ = found.sampled is not None and found.sampled.models.interrupted
         self.tempering_ = found.tempering
         self.levels_ = level_frame(found.levels)
         self.edges_: pd.DataFrame = found.edge_frame()
@@ -284,8 +288,25 @@ class StructureLearner(Estimator):
             self._family_scores = self._found.family_frame()
         return self._family_scores
 
+    @property
+    def diagnostics_(self) -> pd.DataFrame:
+        """For method "sample", edge by edge: probability, error, R̂ and effective draws."""
+        return self._sampled().diagnostics(self._found.nodes)
+
+    def to_arviz(self) -> xarray.DataTree:
+        """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
+        return self._sampled().to_arviz(self._found.nodes)
+
+    def _sampled(self) -> SampledGraphs:
+        self._require_fitted("_found")
+        if self._found.sampled is None:
+            raise ModelError('There are no draws: only method="sample" on measurements makes some.')
+        return self._found.sampled
+
     def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
         """Graphs drawn from the family posteriors, each node independently of the others.
+
+        With method "sample" they are graphs that were drawn, which keep what hangs together.
 
         ``seed`` defaults to ``random_state``.
         """
