@@ -57,9 +57,11 @@ def without_own_measurements(
 
 def _check_against_paths(observations: Observations, spans: Spans, network: Network) -> None:
     """A held node cannot be seen to jump or to stay as well."""
-    for what, table in (("event", observations.events), ("interval", observations.intervals)):
-        start = table.time if what == "event" else table.start  # type: ignore[attr-defined]
-        end = table.time if what == "event" else table.end  # type: ignore[attr-defined]
+    events, intervals = observations.events, observations.intervals
+    for what, table, start, end in (
+        ("event", events, events.time, events.time),
+        ("interval", intervals, intervals.start, intervals.end),
+    ):
         for d, n, begin, stop in zip(spans.trajectory, spans.node, spans.start, spans.end):
             name = network.nodes[int(n)]
             clash = (table.trajectory == d) & (table.node == name) & (start < stop) & (end > begin)

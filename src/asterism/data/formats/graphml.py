@@ -57,6 +57,6 @@ def write_graphml(
     graph = networkx.DiGraph()
     graph.add_nodes_from(nodes)
     known = attributes or {}
-    graph.add_edges_from((*edge, dict(known.get(tuple(edge), {}))) for edge in edges)
+    graph.add_edges_from((p, c, dict(known.get((p, c), {}))) for p, c in edges)
     text = "\n".join(networkx.generate_graphml(graph)) + "\n"
     write_atomically(Path(path), text)
