@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,8 @@ import pandas as pd
 
 from asterism.model.network import Network
 from asterism.results import courses
-from asterism.results.run import Run
+from asterism.results.effects import configurations
+from asterism.results.run import RATE_COLUMNS, Run
 
 GENES = ["SWI5", "CBF1", "GAL4", "GAL80", "ASH1", "MCM1", "FKH2", "CLN3"]
 TRUE_PARENTS = {
@@ -134,6 +136,25 @@ def _data(
         "posterior": courses.to_dataset(found),
         "observations": pd.DataFrame(rows, columns=["trajectory", "time", "node", "value"]),
     }
+
+
+def with_rate_intervals(run: Run, width: float = 1.5) -> Run:
+    """The run with an interval of every rate, and with what a learner says of its edges."""
+    rows = []
+    for node in run.network.nodes:
+        found = configurations(run.network, node, 1_000)
+        assert found is not None
+        for labels, block in found:
+            pairs = zip(run.network.parents[node], labels)
+            configuration = ", ".join(f"{parent}={label}" for parent, label in pairs)
+            states = run.network.states[node]
+            for x, y in product(range(len(states)), repeat=2):
+                if x != y and block[x, y] > 0:
+                    rate = float(block[x, y])
+                    ends = (rate / width, rate * width)
+                    rows.append((node, configuration, states[x], states[y], rate, *ends))
+    edges = run.edge_table.assign(prior=0.125, bayes_factor=12.5, fold_change=2.5, error=0.01)
+    return replace(run, rates=pd.DataFrame(rows, columns=RATE_COLUMNS), edges=edges)
 
 
 def large_run(n_nodes: int = 500) -> Run:

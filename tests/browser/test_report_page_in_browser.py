@@ -1,140 +1,32 @@
-"""The report page in a real browser: it loads quietly, and its controls do what they say.
-
-Needs Chromium, its driver and selenium. Without them the tests are skipped with the reason, unless
-ASTERISM_REQUIRE_BROWSER=1 asks for a failure instead.
-"""
+"""The report page in a real browser: it loads quietly, and its controls do what they say."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asterism.report.page import write_report
-from asterism.results.run import Run
-from tests.example_runs import example_run, large_run
-
-FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-prefers-reduced-motion",  # smooth scrolling would move what is to be clicked
-    "--window-size=1280,900",
-]
-
-NASTY_NAMES = [
-    "</script><script>throw 1</script>",
-    "q\"'\\",
-    "Ünï 基因",
-    "<b>x</b>&amp;",
-    "n{{ 1 }}",
-]
+from tests.browser.page_runs import (
+    NASTY_NAMES,
+    RUNS,
+    choose,
+    count,
+    move_slider,
+    open_page,
+    requests_made,
+)
+from tests.example_runs import example_run
 
 
-def _unavailable(reason: str) -> None:
-    if os.environ.get("ASTERISM_REQUIRE_BROWSER") == "1":
-        pytest.fail(f"ASTERISM_REQUIRE_BROWSER=1, but {reason}")
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    try:
-        from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service
-    except ImportError:
-        _unavailable("selenium is not installed (pip install 'asterism[browser]')")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        _unavailable("Chromium or chromedriver was not found")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    session = webdriver.Chrome(options=options, service=Service(driver))
-    session.set_page_load_timeout(120)
-    yield session
-    session.quit()
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Pages by name, each written once."""
-    folder = tmp_path_factory.mktemp("pages")
-    runs: dict[str, Callable[[], Run]] = {
-        "small": example_run,
-        "states": lambda: example_run(states=("well", "ill", "dead"), labels=True, truth=False),
-        "nasty": lambda: example_run(
-            {name: [NASTY_NAMES[i - 1]] if i else [] for i, name in enumerate(NASTY_NAMES)}
-        ),
-        "large": large_run,
-    }
-
-    def page(name: str) -> Path:
-        path = folder / f"{name}.html"
-        return path if path.exists() else write_report(runs[name](), path)
-
-    return page
-
-
-def open_page(browser: Any, path: Path, width: int = 1280, height: int = 900) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
-    )
-    browser.get_log("browser"), browser.get_log("performance")  # forget earlier pages
-    browser.get(path.as_uri())
-
-
-def count(browser: Any, selector: str) -> int:
-    return len(browser.find_elements("css selector", selector))
-
-
-def move_slider(browser: Any, value: float) -> None:
-    browser.execute_async_script(
-        """const [value, done] = arguments, slider = document.getElementById("threshold");
-        slider.value = value;
-        slider.dispatchEvent(new Event("input"));
-        requestAnimationFrame(() => requestAnimationFrame(done));""",
-        value,
-    )
-
-
-def choose(browser: Any, menu: str, label: str) -> None:
-    from selenium.webdriver.support.select import Select
-
-    Select(browser.find_element("id", menu)).select_by_visible_text(label)
-
-
-def requests_made(browser: Any) -> list[str]:
-    """Addresses asked for, other than the page itself and data inside it."""
-    found = []
-    for entry in browser.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            found.append(message["params"]["request"]["url"])
-    return [url for url in found if not url.startswith(("data:", "blob:", "file:", "about:"))]
-
-
-@pytest.mark.parametrize("name", ["small", "states", "nasty", "large"])
+@pytest.mark.parametrize("name", ["small", "states", "nasty", "large", "intervals"])
 def test_page_loads_without_complaint_or_request(browser: Any, pages: Any, name: str) -> None:
     open_page(browser, pages(name))
     assert count(browser, "#drawing svg .edge") > 0
-    assert count(browser, "#course-chart .main-svg") > 0
-    assert count(browser, "#heatmap-chart .main-svg") > 0
-    assert count(browser, "#rates-chart .main-svg") > 0
+    assert count(browser, "#course-chart .state") > 0
+    assert count(browser, "#heatmap-chart rect") > 4
+    assert count(browser, "#rates-chart .rate-bar") > 0
+    assert count(browser, "#fit-grid .fit") == min(48, len(RUNS[name]().network.nodes))
     move_slider(browser, 0.1)
     assert [line for line in browser.get_log("browser") if line["level"] != "INFO"] == []
     assert requests_made(browser) == []
@@ -194,8 +86,7 @@ def test_pointing_at_an_edge_shows_its_rates(browser: Any, pages: Any) -> None:
 
 def test_trajectory_menu_changes_the_course(browser: Any, pages: Any) -> None:
     open_page(browser, pages("small"))
-    measured = """return document.getElementById("course-chart").data
-        .filter((trace) => trace.name === "measured").map((trace) => Array.from(trace.x))[0];"""
+    measured = "return report.shownCourse().when;"
     choose(browser, "course-node", "ASH1")
     for trajectory in ("1", "3"):
         choose(browser, "course-trajectory", trajectory)
@@ -214,14 +105,12 @@ def test_measurements_lie_mostly_inside_the_band(browser: Any, pages: Any) -> No
           document.getElementById("course-node").value = n;
           document.getElementById("course-trajectory").value = t;
           report.drawCourse();
-          const traces = document.getElementById("course-chart").data;
-          const y2 = traces.filter((trace) => trace.yaxis === "y2");
-          const [low, high, , seen] = y2;
-          seen.x.forEach((when, i) => {
-            const k = Array.from(low.x).findIndex((time) => Math.abs(time - when) < 1e-6);
+          const { times, low, high, when, what } = report.shownCourse();
+          when.forEach((time, i) => {
+            const k = times.findIndex((t) => Math.abs(t - time) < 1e-6);
             if (k < 0) return;
             all += 1;
-            if (low.y[k] <= seen.y[i] && seen.y[i] <= high.y[k]) inside += 1;
+            if (low[k] <= what[i] && what[i] <= high[k]) inside += 1;
           });
         }));
         return [inside, all];"""
@@ -277,17 +166,9 @@ def test_names_are_shown_as_they_are(browser: Any, pages: Any) -> None:
     assert all(name in table for name in NASTY_NAMES)
 
 
-@pytest.mark.parametrize("name", ["small", "states", "nasty", "large"])
-def test_phone_needs_no_sideways_scrolling(browser: Any, pages: Any, name: str) -> None:
-    open_page(browser, pages(name), width=390, height=844)
-    wide = browser.execute_script(
-        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth];"
-    )
-    assert wide[0] <= wide[1] == 390
-
-
-def test_phone_shows_every_column_of_the_edges(browser: Any, pages: Any) -> None:
-    open_page(browser, pages("small"), width=390, height=844)
+@pytest.mark.parametrize(("name", "width"), [("small", 390), ("long", 390), ("intervals", 1280)])
+def test_every_column_of_the_edges_is_seen(browser: Any, pages: Any, name: str, width: int) -> None:
+    open_page(browser, pages(name), width=width, height=844)
     wide = browser.execute_script(
         """const table = document.querySelector("#edges .scroll");
         return [table.scrollWidth, table.clientWidth];"""
@@ -295,24 +176,32 @@ def test_phone_shows_every_column_of_the_edges(browser: Any, pages: Any) -> None
     assert wide[0] <= wide[1]
     effects = browser.find_elements("css selector", "#edge-table td .word")
     assert effects
-    assert not any(word.is_displayed() for word in effects)
+    assert any(word.is_displayed() for word in effects) is (width > 390)
 
 
-def test_charts_fit_on_paper_and_the_window_again(browser: Any, pages: Any) -> None:
-    """Printing gives the page another width, but charts learn of it only from the event."""
+def test_charts_follow_the_width_of_window_and_paper(browser: Any, pages: Any) -> None:
     open_page(browser, pages("small"), width=1280)
-    widths = """return [...document.querySelectorAll(".chart .main-svg:first-child")]
-        .map((drawing) => drawing.getBoundingClientRect().width);"""
-    on_screen = browser.execute_script(widths)
-    assert max(on_screen) > 1000
-    on_paper = browser.execute_script("dispatchEvent(new Event('beforeprint'));" + widths)
-    assert len(on_paper) == len(on_screen)
-    assert max(on_paper) <= 700
-    browser.execute_async_script(
-        """dispatchEvent(new Event("afterprint"));
-        setTimeout(arguments[0], 500);"""
+    widths = """return [...document.querySelectorAll(".chart")].map((chart) =>
+        [chart.querySelector("svg").getBoundingClientRect().width, chart.clientWidth]);"""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": False},
     )
-    assert browser.execute_script(widths) == pytest.approx(on_screen, abs=2)
+    browser.execute_async_script("setTimeout(arguments[0], 300);")
+    for drawn, available in browser.execute_script(widths):
+        assert drawn <= available + 1
+    # letters keep their size: the drawing was made again, not shrunk
+    assert browser.execute_script(
+        "return document.querySelector('#course-chart svg').viewBox.baseVal.width;"
+    ) == pytest.approx(
+        browser.execute_script("return document.getElementById('course-chart').clientWidth;"), abs=1
+    )
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        for drawn, available in browser.execute_script(widths):
+            assert drawn <= available + 1
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_large_network_draws_only_what_matters(browser: Any, pages: Any) -> None:

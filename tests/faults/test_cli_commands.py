@@ -108,6 +108,16 @@ def test_report_again_with_figures(learned: Path) -> None:
     assert (learned / "report.html").is_file()
     figures = json.loads(result.stdout)["figures"]
     assert all((learned.parent / name).read_text().startswith("<?xml") for name in figures)
+    one = ("--threshold", "0.9", "--node", "1", "--format", "svg,png")
+    result = run(learned.parent, "report", "RUN", *one, "--json")
+    assert result.returncode == 0, result.stderr
+    made = {Path(name).name for name in json.loads(result.stdout)["figures"]}
+    assert {"course_1.svg", "course_1.png", "network.svg"} <= made
+    assert 'value="0.9"' in (learned / "report.html").read_text()
+    for wrong in (("--node", "X"), ("--format", "bmp"), ("--threshold", "2")):
+        refused = run(learned.parent, "report", "RUN", *wrong)
+        assert refused.returncode in (2, 3)
+        assert wrong[1] in refused.stderr
     elsewhere = run(learned.parent, "report", "RUN", "-o", "edges.csv")
     assert elsewhere.returncode == 2, "a file that is no page was overwritten"
 

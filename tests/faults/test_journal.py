@@ -97,10 +97,11 @@ def test_a_full_disk_is_said_and_leaves_the_journal_intact(tmp_path):
     pages = journal._connection.execute("PRAGMA page_count").fetchone()[0]
     journal._connection.execute(f"PRAGMA max_page_count = {pages}")
     for i in range(1000):
-        journal._waiting.append(("b", str(i), bytes(4000)))
+        journal._waiting.append(("b", str(i), bytes(4000), bytes(16)))
     with pytest.raises(AsterismError, match="disk is full"):
         journal.flush()
-    journal._connection.close()
+    with pytest.raises(AsterismError, match="disk is full"):
+        journal.close()
     kept = Journal.open(path, {"data": "x"}, resume=True)
     assert kept.known("a")["1"] == np.array([1.0])
     kept.close()

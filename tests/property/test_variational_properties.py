@@ -139,7 +139,10 @@ def test_names_and_order_of_nodes_do_not_matter(seed: int, method: str) -> None:
     other = solve(
         turned, make_evidence([sizes[i] for i in order], [0.0], [1.5], moved), **settings_
     )
-    settled = one.converged and other.converged
-    assert settled or method == "mean_field"
-    if settled:
-        assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
+    if method == "mean_field" and not (one.converged and other.converged):
+        unsettled = one if not one.converged else other
+        assert "max_sweeps" in unsettled.stop_reason
+        return
+    assert one.converged, one.stop_reason
+    assert other.converged, other.stop_reason
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import asterism
+
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>.*)$")
 
@@ -72,7 +74,7 @@ def names_given(blocks: list[tuple[int, str]]) -> set[str]:
     return names
 
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS_WITH_CODE = [d for d in DOCUMENTS if python_blocks(d.read_text(encoding="utf-8"))]
 
 
@@ -146,3 +148,15 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     links = LINK.findall(document.read_text(encoding="utf-8"))
     broken = [link for link in links if not (document.parent / link).exists()]
     assert broken == []
+
+
+REFERENCE = ROOT / "docs" / "reference" / "python.md"
+
+
+@pytest.mark.parametrize("name", sorted(set(asterism.__all__) - {"__version__"}))
+def test_every_public_name_has_an_example_in_the_reference(name: str) -> None:
+    code = "".join(block for _, block in python_blocks(REFERENCE.read_text(encoding="utf-8")))
+    assert re.search(rf"\bam\.{name}\b", code)
+    home = {**asterism._HOMES, **asterism._SUBMODULES}[name]
+    directive = f"::: {home}" if name in asterism._SUBMODULES else f"::: {home}.{name}"
+    assert directive in REFERENCE.read_text(encoding="utf-8").splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import networkx
 import numpy as np
@@ -270,7 +271,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(json, "dump", fails)
+    monkeypatch.setattr(Path, "write_bytes", fails)
     with pytest.raises(OSError, match="disk full"):
         three().save(path)
     assert path.read_text() == before

@@ -15,7 +15,8 @@ import asterism as am
 from asterism.errors import DataError
 from asterism.report import plots
 from asterism.report.graph_layout import positions
-from tests.example_runs import TRUE_PARENTS, example_run
+from asterism.results.run import Run
+from tests.example_runs import TRUE_PARENTS, example_run, with_rate_intervals
 
 
 def arrows(ax: object) -> list[FancyArrowPatch]:
@@ -44,6 +45,18 @@ def test_graph_draws_edges_above_the_threshold_with_widths_by_probability() -> N
     widths = [patch.get_linewidth() for patch in drawn]
     assert widths == sorted(widths, reverse=True)
     assert {text.get_text() for text in ax.texts} == set(TRUE_PARENTS)
+
+
+def test_legend_of_the_graph_names_what_is_drawn_and_the_threshold() -> None:
+    legend = plots.graph(example_run(), threshold=0.3).get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == "probability ≥ 0.3; width: probability"
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words == ["raises", "lowers", "not in the graph"]
+    bare = plots.graph(example_run().network).get_legend()
+    assert bare is not None
+    assert bare.get_title().get_text() == ""
+    assert plots.graph(example_run(), legend=False).get_legend() is None
 
 
 def test_graph_of_a_bare_network_draws_its_edges() -> None:
@@ -90,6 +103,23 @@ def test_heat_map_has_parents_in_rows() -> None:
     assert [t.get_text() for t in ax.get_yticklabels()] == nodes
 
 
+def test_heat_map_marks_the_prior_where_it_is_known() -> None:
+    def priors(run: Run) -> list[float]:
+        axes = plots.edges(run).figure.axes
+        return [
+            line.get_ydata()[0] for ax in axes for line in ax.lines if line.get_gid() == "prior"
+        ]
+
+    assert priors(with_rate_intervals(example_run())) == [0.125]
+    assert priors(example_run()) == []
+
+
+def test_precision_is_drawn_beside_that_of_guessing() -> None:
+    lines = plots.roc(example_run(), kind="pr").lines
+    (baseline,) = (line for line in lines if line.get_gid() == "baseline")
+    assert baseline.get_ydata()[0] == pytest.approx(9 / 56)
+
+
 def test_roc_curves_can_be_compared_on_one_axes() -> None:
     run = example_run()
     worse = run.edge_table.assign(probability=np.linspace(0, 1, len(run.edge_table)))
@@ -99,7 +129,7 @@ def test_roc_curves_can_be_compared_on_one_axes() -> None:
     assert len({line.get_color() for line in curves}) == 2
     legend = ax.get_legend()
     assert legend is not None
-    assert [t.get_text() for t in legend.get_texts()] == ["star 1.00", "worse 0.00"]
+    assert [t.get_text() for t in legend.get_texts()] == ["star 1.00", "guessing", "worse 0.00"]
 
 
 def test_roc_needs_a_truth_and_a_known_kind() -> None:
@@ -120,6 +150,16 @@ def test_figures_are_saved_in_every_format(tmp_path: Path) -> None:
     for path in files:
         assert path.read_bytes().startswith(starts[path.suffix])
     assert len(list((tmp_path / "figures").iterdir())) == 15
+
+
+def test_figures_show_the_nodes_and_the_threshold_asked_for(tmp_path: Path) -> None:
+    names = ["GAL4", "a/b c"]
+    run = example_run({names[0]: [], names[1]: [names[0]]}, truth=False)
+    files = plots.save_figures(run, tmp_path, ("svg",), threshold=0.2, nodes=names)
+    assert [path.name for path in files if "course" in path.name] == [
+        "course_GAL4.svg",
+        "course_a_b_c.svg",
+    ]
 
 
 def test_unknown_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:

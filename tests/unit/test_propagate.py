@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from asterism.numerics._step import (
-    general_moments,
-    general_propagator,
-    two_state_moments,
-    two_state_series,
-)
+from asterism.numerics._matrix_step import general_moments, general_propagator, room_for
+from asterism.numerics._step import two_state_moments, two_state_series
 
 STEPS = 12
 
@@ -33,7 +29,7 @@ def general(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     size = f.shape[0]
     propagator, log_scale = np.zeros_like(generator), np.zeros(STEPS)
-    moments, scratch = np.zeros_like(generator), np.zeros((8, max(2, size * size), STEPS))
+    moments, scratch = np.zeros_like(generator), np.zeros(room_for(size))
     general_propagator(generator, width, size, STEPS, propagator, log_scale, scratch)
     general_moments(generator, width, size, STEPS, f, r, moments, scratch)
     return propagator, log_scale, moments

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,27 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.report import page_data as limits
+from asterism.report.methods_text import methods_paragraph, references
 from asterism.report.page import json_for_script, render, write_report
+from asterism.report.page_courses import COURSE_VALUES, fit_sentence
 from asterism.report.page_data import page_data
 from asterism.results.courses import from_dataset
 from asterism.results.effects import configurations, effect, rates_by_parent_state
 from asterism.results.measured import Levels, levels, measurements
+from asterism.results.rate_ratios import rate_intervals, rate_ratios
 from asterism.results.run import Run
 from asterism.results.summary import probability_text, sentences, settings_rows
-from tests.example_runs import TRUE_PARENTS, example_network, example_run, large_run
+from tests.example_runs import (
+    TRUE_PARENTS,
+    example_network,
+    example_run,
+    large_run,
+    with_rate_intervals,
+)
 
 
 def embedded(html: str) -> dict[str, Any]:
@@ -38,11 +49,11 @@ def embedded(html: str) -> dict[str, Any]:
 def test_page_is_one_file_without_outside_addresses(tmp_path: Path) -> None:
     path = write_report(example_run(), tmp_path / "report.html")
     html = path.read_text(encoding="utf-8")
-    own = html.replace(html[html.index("plotly.js v") : html.rindex("<script>")], "")
-    assert not re.search(r'(src|href)="(?!#|data:)', own)
+    assert not re.search(r'(src|href)="(?!#|data:)', html)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", html)
     assert "default-src 'none'" in html
     assert list(tmp_path.iterdir()) == [path]
-    assert path.stat().st_size < 6_000_000
+    assert path.stat().st_size < 300_000
 
 
 def test_same_run_same_page() -> None:
@@ -95,7 +106,7 @@ def test_required_edges_are_no_findings() -> None:
 
 def test_complete_paths_need_no_caution_about_the_rest_of_the_graph() -> None:
     run = example_run()
-    run.run["complete"] = True
+    run.run["complete_data"] = True
     assert "exact under the model" in sentences(run)[2]
 
 
@@ -157,7 +168,7 @@ def test_page_data_agrees_with_the_run() -> None:
         assert ("rates" in edge) == row.in_graph
         assert edge["true"] == ((row.parent, row.child) in (run.truth or []))
     heat = data["heatmap"]
-    i, j = heat["nodes"].index("SWI5"), heat["nodes"].index("GAL80")
+    i, j = (heat["nodes"].index(names.index(name)) for name in ("SWI5", "GAL80"))
     assert heat["z"][i][j] == pytest.approx(run.edge_probabilities.loc["SWI5", "GAL80"], abs=1e-4)
     assert data["truth"]["scores"] == {k: round(v, 4) for k, v in (run.scores() or {}).items()}
 
@@ -225,7 +236,141 @@ def test_large_runs_are_cut_with_notices(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(data["edges"]) <= limits.LISTED_EDGES
     assert all(e["in_graph"] or i < limits.LISTED_EDGES for i, e in enumerate(data["edges"]))
     n_values = sum(len(line) for t in data["courses"]["p"] for node in t for line in node)
-    assert n_values <= limits.COURSE_VALUES
+    assert n_values <= COURSE_VALUES
+
+
+def test_fit_counts_measurements_inside_the_band() -> None:
+    """Against a plain loop; and values far from both levels are noticed."""
+    run = example_run()
+    assert run.posterior is not None
+    assert run.observations is not None
+    found = from_dataset(run.posterior)
+    seen = measurements(run.observations, run.network, found.trajectories)
+    entry = page_data(run)["fit"][1]
+    level = levels(seen, found, "CBF1", 2)
+    assert level is not None
+    inside = total = 0
+    for row in run.observations.query("node == 'CBF1'").itertuples():
+        times, block = found.of(found.trajectories.index(row.trajectory), 1, 2)
+        weights = block[[int(np.argmin(np.abs(times - row.time)))]]
+        low, high = (float(level.quantile(weights, q)[0]) for q in (0.05, 0.95))
+        inside, total = inside + (low <= row.value <= high), total + 1
+    assert (entry["inside"], entry["total"], entry["poor"]) == (inside, total, False)
+    rng = np.random.default_rng(0)
+    spoiled = run.observations.copy()
+    own = spoiled["node"] == "CBF1"
+    spoiled.loc[own, "value"] = np.where(rng.uniform(size=own.sum()) < 0.25, 9.0, 0.0)
+    assert "No node holds clearly fewer" in fit_sentence(page_data(run)["fit"])
+    assert page_data(replace(run, observations=spoiled))["fit"][1]["inside"] < entry["total"]
+
+
+def test_fit_of_measured_states_counts_the_likeliest() -> None:
+    run = example_run(states=("well", "ill", "dead"), labels=True)
+    entries = page_data(run)["fit"]
+    assert all(entry["states"] and not entry["poor"] for entry in entries)
+    assert "likeliest state" in fit_sentence(entries)
+    assert run.posterior is not None
+    assert run.observations is not None
+    found = from_dataset(run.posterior)
+    right = 0
+    for row in run.observations.query("node == 'SWI5'").itertuples():
+        times, block = found.of(found.trajectories.index(row.trajectory), 0, 3)
+        likeliest = block[int(np.argmin(np.abs(times - row.time)))].argmax()
+        right += ("well", "ill", "dead")[likeliest] == row.value
+    assert entries[0]["inside"] == right
+
+
+def test_poor_fits_are_counted_in_words() -> None:
+    entry = {"states": False, "total": 100, "poor": True, "inside": 40}
+    assert "1 node holds clearly fewer" in fit_sentence([entry])
+    assert "2 nodes hold clearly fewer" in fit_sentence([entry, entry])
+    assert fit_sentence([]) == ""
+
+
+def test_intervals_of_rates_and_what_a_learner_says_of_edges_reach_the_page() -> None:
+    run = with_rate_intervals(example_run(), width=2.0)
+    data = page_data(run)
+    names = [node["name"] for node in data["nodes"]]
+    family = data["rates"][str(names.index("FKH2"))]
+    assert len(family["rows"]) == 4
+    for row in family["rows"]:
+        assert row["low"][0][1] == pytest.approx(row["r"][0][1] / 2, rel=1e-3)
+        assert row["high"][1][0] == pytest.approx(row["r"][1][0] * 2, rel=1e-3)
+        assert row["low"][0][0] is None
+    assert data["heatmap"]["prior"] == 0.125
+    first = data["edges"][0]
+    assert (first["prior"], first["bf"], first["fold"], first["error"]) == (0.125, 12.5, 2.5, 0.01)
+    assert "The orange line marks the prior" in render(run)
+    varied = run.edge_table.assign(prior=np.linspace(0.1, 0.2, len(run.edge_table)))
+    assert page_data(replace(run, edges=varied))["heatmap"]["prior"] is None
+
+
+def test_interval_of_a_fold_change_agrees_with_sampled_rates() -> None:
+    """Two parents: the rates of four configurations vary independently, log-normally."""
+    network = pushed(1.0, -0.5)
+    width, rng = 1.5, np.random.default_rng(0)
+    run = with_rate_intervals(example_run(truth=False), width=width)
+    own = replace(run, network=network, edges=None, families=None, rates=None, posterior=None)
+    own = with_rate_intervals(replace(own, observations=None), width=width)
+    found = {
+        (fold.source, fold.target): fold
+        for fold in rate_ratios(network, "C", "P0", rate_intervals(own))
+    }
+    rates = network.rates["C"]
+    assert isinstance(rates, np.ndarray)
+    spread = np.log(width) / 1.959964
+    drawn = rates[..., 0, 1] * np.exp(spread * rng.normal(size=(200_000, 2, 2)))
+    ratio = drawn[:, 1].mean(axis=1) / drawn[:, 0].mean(axis=1)
+    low, high = np.quantile(ratio, [0.025, 0.975])
+    fold = found[0, 1]
+    assert fold.ratio == pytest.approx(rates[1, :, 0, 1].mean() / rates[0, :, 0, 1].mean())
+    assert fold.lower == pytest.approx(low, rel=0.03)
+    assert fold.upper == pytest.approx(high, rel=0.03)
+    bare = rate_ratios(network, "C", "P0")
+    assert all(np.isnan(fold.lower) for fold in bare)
+
+
+def test_the_page_starts_where_it_is_told() -> None:
+    data = page_data(example_run(), threshold=0.3, node="GAL4")
+    assert (data["threshold"], data["first_node"]) == (0.3, 2)
+    assert 'value="0.3"' in render(example_run(), threshold=0.3)
+    with pytest.raises(DataError, match="no node 'X'"):
+        page_data(example_run(), node="X")
+
+
+def test_methods_are_written_from_the_record() -> None:
+    run = example_run()
+    run.run.update(prior={"shape": 5.0, "rate": 2.5}, versions={"asterism": "0.2.0"})
+    said = methods_paragraph(run)
+    assert said.startswith("We learned a continuous-time Bayesian network of 8 nodes with 2 states")
+    for part in (
+        "253 measurements in 4 trajectories",
+        "star approximation",
+        "at most 2 parents",
+        "(shape 5, rate 2.5)",
+        "9 edges",
+        "converged.",
+        "Asterism 0.2.0 with random seed 0",
+    ):
+        assert part in said
+    assert any("Linzner" in text for text in references(run))
+    assert said in unescape(render(run))
+    bare = methods_paragraph(Run(example_network({"A": []})))
+    assert bare == (
+        "We used a continuous-time Bayesian network of 1 node with 2 states. "
+        "Computations used Asterism."
+    )
+    run.run["complete_data"] = True
+    assert any("Nodelman" in text for text in references(run))
+
+
+def test_page_of_one_node_has_no_parts_about_edges() -> None:
+    html = render(example_run({"A": []}, truth=False, n_weak=0))
+    for part in ("network", "edges", "heatmap", "threshold-bar"):
+        assert f'id="{part}"' not in html
+    assert "trajectories, the rates of A were learned. There is no other node" in html
+    assert 'id="rates"' in html
+    assert 'id="courses"' in html
 
 
 def test_page_without_optional_parts() -> None:

@@ -11,10 +11,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from asterism.commands.wording import in_flags
+from asterism.commands.flags import current_front, in_flags
 from asterism.learning.tasks import Progress, ProgressMeter, Stage
 
 #: seconds between two lines about the same stage where there is no terminal
@@ -30,23 +30,30 @@ class Console:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self._live: Any = None
+        self._front = current_front()  # warnings may come from other threads
 
     @property
     def on_terminal(self) -> bool:
-        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        try:
+            return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        except (AttributeError, ValueError):  # there is no stderr
+            return False
 
     def say(self, text: str) -> None:
         if not self.quiet:
             self._print(text)
 
     def warn(self, text: str) -> None:
-        self._print(f"Warning: {in_flags(text)}")
+        words = in_flags(text, self._front).split()
+        self._print(f"Warning: {' '.join(words)}")
 
     def _print(self, text: str) -> None:
-        if self._live is not None:
-            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        # whether anybody listens must not decide whether results are written
+        with suppress(OSError, ValueError):
+            if self._live is not None:
+                self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            elif sys.stderr is not None:  # print would turn to stdout
+                print(text, file=sys.stderr, flush=True)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -54,13 +61,13 @@ class Console:
         handler = _LogLines(self)
         logger = logging.getLogger("asterism")
         logger.addHandler(handler)
-        said: set[str] = set()
+        said: set[Any] = set()
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
-            text = " ".join(str(message).split())
+            text = message.args[0] if isinstance(message, Warning) and message.args else message
             if text not in said:
                 said.add(text)
-                self.warn(text)
+                self.warn(text if isinstance(text, str) else str(text))
 
         try:
             with warnings.catch_warnings():
@@ -174,7 +181,7 @@ class _LogLines(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._console.warn(record.getMessage())
+        self._console.warn(record.getMessage() if record.args else record.msg)
 
 
 def duration(seconds: float) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import click
 
-from asterism.commands.wording import in_flags
+from asterism.commands.flags import front_of, in_flags
 from asterism.errors import AsterismError
 
 OK = 0
@@ -57,16 +58,15 @@ class CommandGroup(click.Group):
             return super().invoke(ctx)
         except AsterismError as error:
             # in place: not every error can be made anew from a sentence
-            error.args = (in_flags(str(error), ctx.invoked_subcommand),)
+            front = front_of(self.commands, ctx.invoked_subcommand)
+            error.args = (in_flags(error.sentence, front),)
             raise
 
 
 def exit_code(command: Callable[[], Any]) -> int:
     """Run a command; say on stderr what went wrong, if anything, and return the exit code."""
     try:
-        result = command()
-        sys.stdout.flush()
-        return int(result or OK)
+        return int(_flushed(command()) or OK)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return USAGE
@@ -80,7 +80,7 @@ def exit_code(command: Callable[[], Any]) -> int:
         return _say(str(error), BAD_DATA)
     except BrokenPipeError:
         # the reader, such as head, has gone: nobody is left to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return OK
     except MemoryError:
         return _say("There is not enough memory for this much data.", BAD_DATA)
@@ -89,6 +89,8 @@ def exit_code(command: Callable[[], Any]) -> int:
         return _say(f"{error} {kept}", USAGE)
     except OSError as error:
         return _say(f"{error.strerror or error}: {error.filename or 'a file'}.", USAGE)
+    except RecursionError:
+        return _say("A file is nested too deeply to be read.", BAD_DATA)
     except Exception as error:
         if "cannot cache function" in str(error):  # numba: neither the installation nor home
             return _say(
@@ -107,5 +109,26 @@ def exit_code(command: Callable[[], Any]) -> int:
 
 def _say(message: str, code: int) -> int:
     lines = [line for line in message.splitlines() if line.strip()]
-    click.echo("Error: " + "\n".join(lines), err=True)
+    with suppress(OSError, ValueError):  # nobody listens
+        click.echo("Error: " + "\n".join(lines), err=True)
     return code
+
+
+def _flushed(result: Any) -> Any:
+    """The result, once everything printed is out; stdout may be closed, or full."""
+    if sys.stdout is None:
+        return result
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _forget_stdout()
+        raise OSError(error.errno, error.strerror, "stdout (the results are written)") from None
+    return result
+
+
+def _forget_stdout() -> None:
+    """Nothing more is to go there; Python would try again when it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,15 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from asterism.commands import exits
+from asterism.commands.as_learned import as_learned
 from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
-from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
-from asterism.commands.outputs import effective, print_json, require_folder
-from asterism.commands.wording import in_flags
+from asterism.commands.flags import in_flags
+from asterism.commands.guess_columns import listed
+from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.outputs import effective, print_json, writing_to
+from asterism.commands.warm_up import say_if_compiling
+from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError
 from asterism.model.network import Network
+from asterism.results.manifest import RECORD, read_record, verify_files
+
+#: the network of a results folder
+RUN_NETWORK = "network.json"
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class InferOptions:
     as_json: bool = False
     quiet: bool = False
     config: Path | None = None
+    unverified: bool = False
 
 
 def run(options: InferOptions) -> int:
@@ -50,13 +58,13 @@ def run(options: InferOptions) -> int:
     from asterism.results.run import Run
 
     console = Console(options.quiet)
-    with console.listening():
-        require_folder(options.output, options.force)
-        network = Network.load(options.network)
+    with console.listening(), writing_to(options.output, options.force):
+        network = _load_network(options)
         with console.busy(f"Reading {options.table.data}"):
             data, emission, decisions = _read(options, network)
         for line in decisions:
             console.say(line)
+        say_if_compiling(console)
         with console.busy(f"Inference ({options.method})"):
             posterior = quiet_infer(
                 network,
@@ -78,6 +86,8 @@ def run(options: InferOptions) -> int:
             "settings": {"method": options.method, "tolerance": options.tolerance},
             "command": effective("infer", options),
             "decisions": decisions,
+            "complete": True,
+            "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
             "emission": {str(node): repr(one) for node, one in (emission or {}).items()},
@@ -118,9 +128,13 @@ def _read(
     options: InferOptions, network: Network
 ) -> tuple[Observations | Trajectories, dict[str, Any] | None, list[str]]:
     """The data of the network's nodes, their emissions, and what was decided."""
-    table = read_table(options.table)
+    record = {}
+    if options.network.name == RUN_NETWORK:
+        record = _record_of(options.network.parent, verify=not options.unverified)
+    how, decisions = as_learned(options.table, record)
+    table = read_table(how)
     data = table.require()
-    decisions = list(table.decisions)
+    decisions = [*decisions, *table.decisions]
     if isinstance(data, Trajectories):
         return data, None, decisions
     ours = [node for node in data.measurements if node in network.nodes]
@@ -136,24 +150,41 @@ def _read(
     if unseen:
         decisions.append(f"Never measured: {listed(unseen)}.")
     data = only_nodes(data, ours)
-    learned = {} if options.emission else learned_emissions(options.network, ours)
+    learned = {}
+    if not options.emission:
+        learned = learned_emissions(options.network, ours, verify=not options.unverified)
     choice = choose_emissions(data, options.emission, known_states=network.states, learned=learned)
     return data, choice.emission, [*decisions, *choice.decisions]
 
 
-def learned_emissions(network: Path, nodes: Sequence[str]) -> dict[str, Any]:
+def _load_network(options: InferOptions) -> Network:
+    """The network; one of a results folder must be the one that its run wrote."""
+    folder = options.network.parent
+    if options.network.name == RUN_NETWORK and not options.unverified:
+        verify_files(folder, _record_of(folder, verify=True), [RUN_NETWORK])
+    return Network.load(options.network)
+
+
+def _record_of(folder: Path, verify: bool) -> dict[str, Any]:
+    """What the run that wrote a folder recorded; nothing where another program wrote it."""
+    if not (folder / RECORD).is_file():
+        return {}
+    content = read_json(folder / RECORD, "record of a run")
+    ours = isinstance(content, dict) and {"format", "format_version", "files"} & set(content)
+    return read_record(folder, verify) if ours else {}
+
+
+def learned_emissions(network: Path, nodes: Sequence[str], verify: bool = True) -> dict[str, Any]:
     """The emissions that ``learn``, or a learner's ``save``, wrote beside a network."""
     from asterism.model.emissions import emission_from_dict
 
-    record = network.parent / "run.json"
-    if network.name != "network.json" or not record.is_file():
+    if network.name != RUN_NETWORK:
         return {}
-    try:
-        content = json.loads(record.read_text(encoding="utf-8"))
-        found = content.get("emissions") or content["emission"]
-        written = dict.fromkeys(nodes, found) if "kind" in found else found
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # another program's
+    content = _record_of(network.parent, verify)
+    found = content.get("emissions") or content.get("emission")
+    if not isinstance(found, dict):
+        return {}
+    written = dict.fromkeys(nodes, found) if "kind" in found else found
     result = {}
     for node in nodes:
         with suppress(AsterismError, AttributeError, KeyError, TypeError, ValueError):

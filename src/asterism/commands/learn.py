@@ -13,25 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
 from asterism.commands.chance import chance_of
-from asterism.commands.choose_emission import (
-    NOTHING,
-    choose_emissions,
-    nothing_to_learn_from,
-)
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.flags import in_flags
+from asterism.commands.input_table import TableOptions, file_hash, read_table
+from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
     print_json,
-    read_edges,
-    require_folder,
+    read_truth,
+    writing_to,
 )
 from asterism.commands.running import on_cluster, scored_in
-from asterism.commands.wording import in_flags
+from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -109,22 +106,21 @@ def run(options: LearnOptions) -> int:
 
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
-    require_folder(options.output, options.force, options.resume)
-    truth = None if options.truth is None else read_edges(options.truth)
+    with writing_to(options.output, options.force, options.resume):
+        return _learn(options, console)
+
+
+def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions, levels = _read(options)
     nodes = list(data.nodes)
-    for edge in truth or ():
-        for end in edge:
-            if end not in nodes:
-                raise DataError(f"--truth names {end!r}, which is not a node of the table.")
+    truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
         raise Refused(
             f"--min-parents {options.min_parents} is more than --max-parents "
             f"{options.max_parents}; lower the first or raise the second."
         )
     summary = summarise(data, options.max_parents, options.exogenous)
-    summary["warnings"] += summary.get("clashes", [])
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -134,6 +130,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     for warning in summary["warnings"]:
         console.warn(warning)
 
+    say_if_compiling(console)
     learner = make_learner(options, emission, states)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
@@ -182,40 +179,29 @@ def _read(
 ]:
     """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
-    data = table.require()
-    decisions = list(table.decisions)
-    if isinstance(data, Trajectories):
-        if options.emission:
-            raise Refused("Complete paths are seen without error: --emission has no meaning here.")
-        if options.interventions is not None:
-            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
-        return data, None, None, decisions, {}
-    choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
-    if nothing_to_learn_from(data, choice):
-        raise DataError(f"{NOTHING} {' '.join(choice.decisions)}")
-    kept = only_nodes(data, choice.nodes)
+    found = make_learnable(
+        table, options.emission, options.states, options.table.nodes, options.exogenous
+    )
+    data, decisions = found.require(), list(table.decisions)
     if options.interventions is not None:
-        kept = kept.with_interventions(_read_numbers(options.interventions, ("start", "end")))
-        n_set = len(kept.interventions)
+        if isinstance(data, Trajectories):
+            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
+        data = data.with_interventions(_read_numbers(options.interventions, ("start", "end")))
+        n_set = len(data.interventions)
         decisions.append(
             f"Set by the experimenter (--interventions): {n_set} "
             f"{'stretch' if n_set == 1 else 'stretches'} of "
-            f"{', '.join(dict.fromkeys(map(str, kept.interventions.node)))}."
+            f"{', '.join(dict.fromkeys(map(str, data.interventions.node)))}."
         )
-    return (
-        kept,
-        choice.emission,
-        choice.states or None,
-        [*decisions, *choice.decisions],
-        choice.levels,
-    )
+    decisions += found.decisions
+    return data, found.emission, found.states, decisions, found.levels
 
 
 def _read_numbers(path: Path, columns: Sequence[str]) -> Any:
     """A small table in which some columns hold numbers; cells of the others stay text."""
     import pandas as pd
 
-    from asterism.data.csv_files import read_text_table
+    from asterism.data.table_file import read_text_table
 
     table = read_text_table(path)
     for name in columns:
@@ -316,15 +302,14 @@ def _make_run(
         truth=truth,
         run={
             "title": options.title,
-            "stop_reason": in_flags(learner.stop_reason_, "learn"),
+            "stop_reason": in_flags(learner.stop_reason_),
             "command": effective("learn", options),
             **record,
-            "complete": isinstance(data, Trajectories),
+            "complete": True,
+            "complete_data": isinstance(data, Trajectories),
+            "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
-            "prior": {"shape": learner.prior_.shape, "rate": learner.prior_.rate},
-            "emission": {str(k): repr(v) for k, v in dict(learner.emission_ or {}).items()},
-            "emissions": {str(k): v.to_dict() for k, v in dict(learner.emission_ or {}).items()},
         },
     )
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from asterism.commands import exits
 from asterism.commands.console import Console
-from asterism.commands.outputs import print_json, read_edges, require_file
+from asterism.commands.exits import Refused
+from asterism.commands.outputs import print_json, read_truth, require_file
+from asterism.results.lock import only_writer
+
+#: kinds of figures
+FORMATS = ("png", "svg", "pdf")
 
 
 @dataclass(frozen=True)
@@ -17,29 +23,44 @@ class ReportOptions:
 
     run: Path
     output: Path | None = None
+    threshold: float = 0.5
+    nodes: Sequence[str] = ()
     figures: bool = False
     formats: Sequence[str] = ()
     truth: Path | None = None
     force: bool = False
     as_json: bool = False
     quiet: bool = False
+    unverified: bool = False
 
 
 def run(options: ReportOptions) -> int:
     """Write report.html again (or elsewhere), and the figures."""
     from asterism.report.page import write_report
-    from asterism.results.folder import load
+    from asterism.results.folder import read_run
+    from asterism.results.manifest import FILES, PAGE, renew
 
     console = Console(options.quiet)
+    wrong = [name for name in options.formats if name not in FORMATS]
+    if wrong:
+        raise Refused(f"--format {wrong[0]!r} is unknown; use {', '.join(FORMATS)}.")
     # a page inside the run is the run's own and may be renewed
     page = options.output or options.run / "report.html"
     require_file(page, options.force or options.output is None)
     with console.listening():
-        with console.busy(f"Reading {options.run}"):
-            result = load(options.run)
+        with console.busy(f"Reading {options.run}"), _writing(options.run, options.output):
+            result = read_run(
+                options.run,
+                () if options.unverified else tuple(name for name in FILES if name != PAGE),
+            )
             if options.truth is not None:
-                result = replace(result, truth=read_edges(options.truth))
-            write_report(result, page)
+                result = replace(result, truth=read_truth(options.truth, result.network.nodes))
+                if result.scores() is None:
+                    console.warn("--truth holds every possible edge: there is nothing to score.")
+            first = options.nodes[0] if options.nodes else None
+            write_report(result, page, threshold=options.threshold, node=first)
+            if options.output is None:
+                renew(options.run, page.name)
         console.say(f"Report: {page}")
         figures: list[Path] = []
         if options.figures or options.formats:
@@ -47,7 +68,13 @@ def run(options: ReportOptions) -> int:
 
             folder = page.parent / "figures"
             with console.busy("Drawing figures"):
-                figures = save_figures(result, folder, options.formats or ("png", "svg", "pdf"))
+                figures = save_figures(
+                    result,
+                    folder,
+                    options.formats or FORMATS,
+                    threshold=options.threshold,
+                    nodes=options.nodes,
+                )
             console.say(f"Figures: {folder}")
     if options.as_json:
         print_json(
@@ -59,3 +86,13 @@ def run(options: ReportOptions) -> int:
             }
         )
     return exits.OK
+
+
+@contextmanager
+def _writing(folder: Path, output: Path | None) -> Iterator[None]:
+    """A page that becomes a part of the run needs the folder for itself."""
+    if output is not None:
+        yield
+        return
+    with only_writer(folder):
+        yield

@@ -6,24 +6,49 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from asterism.commands.exits import Refused
+from asterism.data.files import TEMPORARY
 from asterism.errors import AsterismError, DataError
+from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 JOURNAL = "journal.sqlite"
 
 
+@contextmanager
+def writing_to(folder: Path, force: bool, resume: bool = False) -> Iterator[None]:
+    """Be the only writer of a results folder; an old run stays unless ``force``.
+
+    Whoever comes second is refused at once. A folder that was made for this and stays empty goes
+    again.
+    """
+    _require_no_file(folder)
+    _require_writable(folder)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(only_writer(folder))
+        except FolderInUse as error:
+            raise Refused(str(error)) from None
+        require_folder(folder, force, resume)
+        if force and not resume and "run.json" not in _held(folder):
+            for name in _held(folder):
+                if name.startswith(JOURNAL):
+                    (folder / name).unlink(missing_ok=True)
+        yield
+
+
 def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
     """A results folder that may be written; an old run stays unless ``force``."""
-    if folder.exists() and not folder.is_dir():
-        raise Refused(f"{str(folder)!r} is a file; name a folder for the results with -o.")
-    held = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    _require_no_file(folder)
+    held = _held(folder)
     interrupted = JOURNAL in held and "run.json" not in held
     if resume and not force and "run.json" in held:
         raise Refused(
@@ -40,11 +65,20 @@ def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
             f"{str(folder)!r} exists already and holds {', '.join(sorted(held)[:3])}; name another "
             "folder with -o, or use --force."
         )
-    if interrupted and force and not resume:
-        for name in held:
-            if name.startswith(JOURNAL):
-                (folder / name).unlink(missing_ok=True)
     _require_writable(folder)
+
+
+def _held(folder: Path) -> set[str]:
+    """What lies in a folder, without the lock and without what a killed process left behind."""
+    if not folder.is_dir():
+        return set()
+    names = {path.name for path in folder.iterdir()}
+    return {name for name in names if not name.startswith((LOCK, TEMPORARY))}
+
+
+def _require_no_file(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise Refused(f"{str(folder)!r} is a file; name a folder for the results with -o.")
 
 
 def require_file(path: Path, force: bool) -> None:
@@ -62,7 +96,7 @@ def _require_writable(folder: Path) -> None:
     while not existing.exists():
         existing = existing.parent
     try:
-        handle, name = tempfile.mkstemp(prefix=".asterism-", dir=existing)
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY, dir=existing)
     except OSError as error:
         raise Refused(f"{str(existing)!r} cannot be written to: {error.strerror}.") from None
     os.close(handle)
@@ -80,12 +114,31 @@ def effective(command: str, options: Any) -> dict[str, Any]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """To stdout; numbers that JSON lacks become null or text."""
-    from asterism.results.folder import _as_json, _finite
+    from asterism.results.record import as_json
 
-    text = json.dumps(
-        _finite(dict(content)), indent=2, ensure_ascii=False, allow_nan=False, default=_as_json
-    )
-    click.echo(text)
+    click.echo(json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def is_in_graph(table: Any) -> Any:
+    """Which rows of a table of edges are edges: all, unless a column ``in_graph`` says no."""
+    if "in_graph" not in table.columns:
+        return np.ones(len(table), dtype=np.bool_)
+    return ~table["in_graph"].str.lower().isin(["false", "no", "0"]).to_numpy()
+
+
+def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
+    """True edges for ``--truth``; refused where they cannot be compared with these nodes."""
+    edges = read_edges(path)
+    if not edges:
+        raise DataError(f"--truth {str(path)!r} holds no edges.")
+    known = set(nodes)
+    for end in (end for edge in edges for end in edge):
+        if end not in known:
+            shown = ", ".join(map(repr, nodes[:8])) + (", …" if len(nodes) > 8 else "")
+            raise DataError(
+                f"--truth {str(path)!r} names {end!r}, which is not a node; the nodes are {shown}."
+            )
+    return edges
 
 
 def read_edges(path: Path) -> list[tuple[str, str]]:
@@ -100,10 +153,13 @@ def read_edges(path: Path) -> list[tuple[str, str]]:
         from asterism.model.network import Network
 
         return edge_list(Network.load(path))
-    from asterism.data.csv_files import read_text_table
+    from asterism.data.table_file import read_text_table
 
+    table = read_text_table(path)
+    if "in_graph" in table.columns:  # a table of probabilities, of which only some are edges
+        table = table[is_in_graph(table)]
     try:
-        pairs = edge_list(read_text_table(path))
+        pairs = edge_list(table)
     except AsterismError as error:
         raise DataError(f"{str(path)!r}: {error}") from None
     return [(str(parent), str(child)) for parent, child in pairs]

@@ -10,7 +10,7 @@ from pathlib import Path
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.outputs import print_json, require_folder
+from asterism.commands.outputs import print_json, writing_to
 
 #: finished cases of a reproduction; a folder that holds them may be gone on with
 SAVED_ROWS = "rows.jsonl"
@@ -49,11 +49,15 @@ def run(options: ReproduceOptions) -> int:
             f"{options.name!r} cannot be reproduced; there "
             f"{'are ' + ', '.join(known) if known else 'is nothing yet'}."
         )
-    if not (options.output / SAVED_ROWS).is_file():  # else an earlier run, which goes on
-        require_folder(options.output, options.force)
+    # an earlier run goes on
+    goes_on = options.force or (options.output / SAVED_ROWS).is_file()
     console = Console(options.quiet)
     module = importlib.import_module(f"asterism.paper.{options.name}")
-    with console.listening(), console.progress() as progress:
+    with (
+        console.listening(),
+        writing_to(options.output, goes_on),
+        console.progress() as progress,
+    ):
         page = module.run(options.output, options.quick, options.data, progress=progress)
         console.say(f"Results: {options.output}; open {page}")
     if options.as_json:

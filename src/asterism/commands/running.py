@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from asterism.commands.console import Console
@@ -18,38 +18,30 @@ PATIENCE = 20
 def scored_in(folder: Path, console: Console) -> Iterator[None]:
     """The folder in which the search keeps its journal.
 
-    Ctrl-C leaves the journal behind and says how to go on, and so does a full disk or a lost
-    cluster; any other error takes away what it made.
+    Whatever ends a search early (Ctrl-C, a full disk, too little memory, a lost cluster), the
+    scores in the journal stay, and it is said how to go on. A journal without scores goes again.
     """
-    existed = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    from asterism.learning.search.journal import n_scores
+
+    journal = folder / JOURNAL
+    existed = journal.exists()
     try:
         yield
-    except KeyboardInterrupt:
-        if (folder / JOURNAL).exists():
-            console.warn(
-                f"Interrupted. What was scored is kept in {str(folder / JOURNAL)!r}: the same "
-                "command with --resume goes on from there."
-            )
-        else:
-            console.warn("Interrupted; nothing was written.")
-            _remove_if_empty(folder, existed)
-        raise
-    except OSError:
-        _remove_if_empty(folder, existed)
-        raise
-    except Exception:
-        if not existed:
+    except BaseException as error:
+        # of a lost cluster or a disk that fails we cannot ask what it holds
+        kept = journal.exists() and (isinstance(error, OSError) or n_scores(journal) > 0)
+        if not kept and not existed:
             for path in folder.glob(f"{JOURNAL}*"):
                 path.unlink(missing_ok=True)
-        _remove_if_empty(folder, existed)
+        if kept and not isinstance(error, ConnectionError):  # which says so itself
+            what = "Interrupted. " if isinstance(error, KeyboardInterrupt) else ""
+            console.warn(
+                f"{what}What was scored is kept in {str(journal)!r}: the same command with "
+                "--resume goes on from there."
+            )
+        elif isinstance(error, KeyboardInterrupt):
+            console.warn("Interrupted; nothing was written.")
         raise
-
-
-def _remove_if_empty(folder: Path, existed: bool) -> None:
-    if not existed:
-        with suppress(OSError):
-            folder.rmdir()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Owns text files: sniffing how a table is written, and the side files that complete it.
+"""Owns tables of observations in files, and the side files that complete them.
 
 Beside ``NAME.csv`` may lie ``NAME.meta.json`` (start, end, order of nodes: what a table cannot
 hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them up by themselves.
@@ -6,10 +6,7 @@ hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them up by 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,69 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from asterism.data.columns import plain
-from asterism.errors import DataError
+from asterism.data.files import write_table, write_text
+from asterism.data.json_files import read_json
+from asterism.data.table_file import DECIMAL_COMMA, read_text_table
+from asterism.errors import DataError, Setting
 
 if TYPE_CHECKING:
-    from asterism.data.columns import Problem
     from asterism.data.observations import Observations
+    from asterism.data.problems import Problem
 
 FORMAT = "asterism-observations"
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
-
-
-def read_text_table(path: str | Path) -> pd.DataFrame:
-    """A table of text cells, separated by commas, semicolons or tabs; BOM and CRLF are fine.
-
-    In files separated by semicolons or tabs, numbers may be written with a decimal comma.
-    Duplicate column names are kept, so that they can be reported.
-    """
-    try:
-        content = Path(path).read_bytes()
-        refuse_workbook(path, content)
-        text = content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {str(path)!r}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{str(path)!r} is not a UTF-8 text file (byte {error.start}); save it as CSV UTF-8"
-        ) from None
-    lines = text.splitlines()
-    if not any(line.strip() for line in lines):
-        raise DataError(f"{str(path)!r} is empty")
-    header = next(line for line in lines if line.strip())
-    separator = max(",;\t", key=header.count)
-    table = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
-    names = [name.strip() for name in table[0]]
-    while names and not names[-1]:
-        names.pop()  # a trailing separator makes an empty last column
-    for number, row in enumerate(table[1:], start=2):
-        if any("\n" in cell or "\r" in cell for cell in row):
-            raise DataError(
-                f"{str(path)!r}, row {number}: a cell in quotes runs over several lines; "
-                "is a quotation mark not closed?"
-            )
-        if any(cell.strip() for cell in row[len(names) :]) or len(row) < len(names):
-            raise DataError(
-                f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
-            )
-    body = [[cell.strip() for cell in row[: len(names)]] for row in table[1:]]
-    if separator != "," and any(_DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
-        body = [
-            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
-        ]
-    frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
-    frame.columns = pd.Index(names)
-    return frame
-
-
-def refuse_workbook(path: str | Path, beginning: bytes) -> None:
-    """Say what a workbook is before it is called unreadable text."""
-    if beginning.startswith(b"PK\x03\x04"):  # as all zip archives do
-        raise DataError(
-            f"{str(path)!r} is no text but a zip archive, as workbooks of Excel are; save the "
-            "sheet as CSV UTF-8."
-        )
 
 
 def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:
@@ -94,21 +39,25 @@ def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:
         with_comma = [c for c in cells if "," in c]
         if name in names or not with_comma:
             continue
-        if not all(_DECIMAL_COMMA.fullmatch(c) for c in with_comma):
+        if not all(DECIMAL_COMMA.fullmatch(c) for c in with_comma):
             continue
         if all(_THOUSANDS.fullmatch(c) for c in with_comma):
             raise DataError(
                 f"column {name!r}: {with_comma[0]!r} may be a thousand or a decimal; write it "
-                "without a comma, or list the column in labels= if it holds names of states"
+                "without a comma, or name the column with ",
+                *(Setting("labels", ...), " if it holds names of states"),
             )
         frame.isetitem(place, [c.replace(",", ".") for c in cells])
     return frame
 
 
 def side_file(path: str | Path, ending: str) -> Path:
-    """``data.csv`` -> ``data.<ending>`` in the same folder."""
+    """``data.csv`` or ``data.csv.gz`` -> ``data.<ending>`` in the same folder."""
     path = Path(path)
-    stem = path.name[: -len(path.suffix)] if path.suffix else path.name
+    name = path.name
+    if path.suffix.lower() in (".gz", ".bz2", ".xz"):
+        name = path.stem
+    stem = name[: -len(Path(name).suffix)] if Path(name).suffix else name
     return path.with_name(f"{stem}.{ending}")
 
 
@@ -117,24 +66,15 @@ def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
     side = side_file(path, "meta.json")
     if not side.exists():
         return None
-    try:
-        meta = json.loads(side.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{str(side)!r} is not valid JSON: {error}") from None
+    meta = read_json(side, "side file")
     if not isinstance(meta, dict) or meta.get("format") != expected:
         raise DataError(f"{str(side)!r} is not a side file of format {expected!r}; move it away")
-    if meta.get("version", 0) > 1:
+    version = meta.get("version", 0)
+    if not isinstance(version, int) or version > 1:
         raise DataError(
             f"{str(side)!r} has version {meta['version']}; this program reads version 1: upgrade it"
         )
     return meta
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file beside its place and move it there, so that no half file is ever seen."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(text, encoding="utf-8", newline="")
-    os.replace(temporary, path)
 
 
 def write_observations(observations: Observations, path: str | Path, kind: str = "wide") -> None:
@@ -152,6 +92,7 @@ def write_observations(observations: Observations, path: str | Path, kind: str =
         "start": observations.start.tolist(),
         "end": observations.end.tolist(),
         "ties": observations.ties,
+        "time_unit": observations.time_unit,
     }
     tables = {Path(path): observations.to_frame(kind)}
     for ending, table in (
@@ -164,8 +105,8 @@ def write_observations(observations: Observations, path: str | Path, kind: str =
         else:
             side.unlink(missing_ok=True)  # or an old table would be read back
     for target, table in tables.items():
-        write_atomically(target, table.to_csv(index=False, lineterminator="\n"))
-    write_atomically(side_file(path, "meta.json"), json.dumps(meta, indent=1))
+        write_table(target, table)
+    write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
 
 
 def read_observations(path: str | Path, **options: Any) -> Observations:
@@ -201,12 +142,14 @@ def _gather(
             "nodes": meta["nodes"] or None,
             "labels": tuple(meta["labels"]),
             "ties": meta.get("ties", "error"),
+            "unit": meta.get("time_unit") or None,
         }
     for table in ("events", "intervals"):
         side = side_file(path, f"{table}.csv")
         if side.exists():
             settings[table] = read_text_table(side)
-    frame, settings = read_text_table(path), {**settings, **options}
+    settings = {**settings, **options}
+    frame = read_text_table(path, settings.pop("sheet", None))
     labels = settings.get("labels") or ()
     if meta is None and labels is not True:  # a side file says that we wrote points
         no_numbers = {settings.get("trajectory", "trajectory"), settings.get("node", "node")}

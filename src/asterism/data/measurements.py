@@ -40,6 +40,20 @@ class NodeMeasurements:
     """(I, S) probability of the measurement under each state, if that is what was given."""
     states: tuple[object, ...] | None = None
     """Labels of the likelihood's columns; None = in the order of the network's states."""
+    among: ObjectArray | None = None
+    """Per row None, or the states of which one is meant: such a row bypasses the emission too."""
+
+    @property
+    def in_a_set(self) -> BoolArray:
+        """Rows that only say the state is one of several."""
+        if self.among is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.array([states is not None for states in self.among], dtype=np.bool_)
+
+    @property
+    def noisy(self) -> BoolArray:
+        """Rows that the emission reads."""
+        return ~self.exact if self.among is None else ~self.exact & ~self.in_a_set
 
     def __len__(self) -> int:
         return len(self.time)
@@ -58,6 +72,7 @@ class NodeMeasurements:
             row=self.row[index],
             likelihood=None if self.likelihood is None else self.likelihood[index],
             states=self.states,
+            among=None if self.among is None else self.among[index],
         )
 
 
@@ -76,6 +91,18 @@ class Events:
     def __len__(self) -> int:
         return len(self.time)
 
+    def take(self, index: NDArray[Any], new: IntArray | None = None) -> Events:
+        """Some of the rows, their trajectories renumbered if ``new`` numbers are given."""
+        number = self.trajectory[index]
+        return Events(
+            number if new is None else new[number],
+            self.time[index],
+            self.node[index],
+            self.to[index],
+            self.previous[index],
+            self.row[index],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -90,6 +117,18 @@ class Intervals:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def take(self, index: NDArray[Any], new: IntArray | None = None) -> Intervals:
+        """Some of the rows, their trajectories renumbered if ``new`` numbers are given."""
+        number = self.trajectory[index]
+        return Intervals(
+            number if new is None else new[number],
+            self.node[index],
+            self.start[index],
+            self.end[index],
+            self.state[index],
+            self.row[index],
+        )
 
 
 #: what was read, from tables or arrays: the fields of ``Observations`` in their order

@@ -7,7 +7,7 @@ observations into evidence (``evidence/build.py``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import interventions as set_by_hand
-from asterism.data.columns import Problem
+from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeLimit
 from asterism.data.measurements import (
@@ -27,9 +27,12 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
-from asterism.data.read_table import TableFormat, read_frames
+from asterism.data.panel_records import exact_entries, state_codes, state_sets
+from asterism.data.problems import Problem
+from asterism.data.read_table import read_frames
+from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, Setting
 
 FloatArray = NDArray[np.float64]
 
@@ -48,9 +51,13 @@ class Observations:
     intervals: Intervals
     ties: str = "error"
     """Related nodes that jump at one recorded time: "error", or "order" = in the order of rows."""
+    covariates: Covariates | None = None
+    """What else is known about the trajectories; see :meth:`with_covariates`."""
 
     interventions: Intervals = field(default_factory=no_intervals)
     """Times during which the experimenter held a node; see :meth:`with_interventions`."""
+    time_unit: str = ""
+    """Unit of all times, such as "h"; "" if nothing says it."""
 
     # ------------------------------------------------------------------ construction
     @classmethod
@@ -72,6 +79,11 @@ class Observations:
         labels: Collection[str] | bool = (),
         sort: bool = False,
         ties: str = "error",
+        covariates: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        missing: Collection[object] = (),
+        unit: str | None = None,
+        end_column: str | None = None,
     ) -> Observations:
         """Read a wide table (trajectory, time, one column per node) or a long one.
 
@@ -80,13 +92,27 @@ class Observations:
         optionally from; ``intervals`` trajectory, node, start, end, state. ``exact`` marks rows
         that report the state itself: the name of a boolean column, a mask, or "first".
         ``labels`` lists columns whose cells are names even if they look like numbers.
+        ``covariates`` lists columns that are covariates, ``ignore`` columns to leave out.
+
+        Times may be numbers, durations ("2h", "30 min", "Day 3") or dates; ``unit`` is the unit to
+        read them into, such as "h". ``missing`` lists further codes for "not measured", and
+        ``end_column`` is a column with the end of each trajectory's follow-up.
         """
-        form = TableFormat(kind, trajectory, time, node, value, nodes, labels, exact, sort)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        whole = frame
+        if frame is not None and (covariates or ignore):
+            frame = without_columns(frame, [*covariates, *ignore])
+        form = TableFormat(
+            *(kind, trajectory, time, node, value, nodes, labels, exact, sort),
+            *(missing, unit, end_column),
+        )
+        parts, problems, time_unit = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
         assert parts is not None
-        return cls(*parts, ties)
+        found = cls(*parts, ties, time_unit=time_unit)
+        if not covariates or whole is None:
+            return found
+        return found.with_covariates(whole, covariates, trajectory=trajectory, time=time)
 
     @classmethod
     def check_frame(
@@ -101,8 +127,8 @@ class Observations:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
-        return None if parts is None else cls(*parts, ties), problems.found
+        parts, problems, unit = read_frames(frame, form, (start, end), events, intervals, ties)
+        return None if parts is None else cls(*parts, ties, time_unit=unit), problems.found
 
     @classmethod
     def from_likelihoods(
@@ -164,12 +190,29 @@ class Observations:
     def n_measurements(self) -> int:
         return sum(len(m) for m in self.measurements.values())
 
+    @property
+    def shape(self) -> tuple[int]:
+        """(number of trajectories,): what scikit-learn splits."""
+        return (self.n_trajectories,)
+
+    def __len__(self) -> int:
+        return self.n_trajectories
+
+    def __getitem__(self, which: Any) -> Observations:
+        """Trajectories by position: a number, a slice, positions, or a mask."""
+        index = np.arange(self.n_trajectories)[which]
+        return self._taken(np.atleast_1d(index).astype(np.int64))
+
+    def __iter__(self) -> Iterator[Observations]:
+        """One after the other, each as observations of one trajectory."""
+        return (self[i] for i in range(self.n_trajectories))
+
     def to_frame(self, kind: str = "wide") -> pd.DataFrame:
         """The measurements as a wide or a long table."""
         from asterism.data.frames import long_frame, wide_frame
 
         if kind not in ("wide", "long"):
-            raise DataError(f"kind={kind!r} is unknown; use 'wide' or 'long'")
+            raise DataError(Setting("kind", kind), " is unknown; use 'wide' or 'long'")
         return wide_frame(self) if kind == "wide" else long_frame(self)
 
     def events_frame(self) -> pd.DataFrame:
@@ -214,8 +257,15 @@ class Observations:
         )
 
     # ------------------------------------------------------------------ derived observations
-    def select(self, trajectories: Iterable[object]) -> Observations:
-        """Only some trajectories, by name, in the given order."""
+    def select(
+        self,
+        trajectories: Iterable[object] | None = None,
+        nodes: Iterable[str] | None = None,
+    ) -> Observations:
+        """Only some trajectories, by name and in the given order, or only some nodes."""
+        chosen = self if nodes is None else self._with_nodes([str(node) for node in nodes])
+        if trajectories is None:
+            return chosen
         wanted = list(trajectories)
         position = {name: i for i, name in enumerate(self.trajectories)}
         for name in wanted:
@@ -224,36 +274,38 @@ class Observations:
                     f"there is no trajectory {name!r}; the first ones are "
                     f"{list(self.trajectories[:5])}"
                 )
-        if len(set(wanted)) != len(wanted):
+        return chosen._taken(np.array([position[name] for name in wanted], dtype=np.int64))
+
+    def _with_nodes(self, nodes: list[str]) -> Observations:
+        for node in nodes:
+            if node not in self.nodes:
+                raise DataError(f"there is no node {node!r}; the nodes are {list(self.nodes)}")
+        e, i = np.isin(self.events.node, nodes), np.isin(self.intervals.node, nodes)
+        return replace(
+            self,
+            measurements={n: self.measurements[n] for n in nodes if n in self.measurements},
+            events=self.events.take(e),
+            intervals=self.intervals.take(i),
+        )
+
+    def _taken(self, index: NDArray[np.int64]) -> Observations:
+        """Trajectories by position, in the given order."""
+        if len(np.unique(index)) != len(index):
             raise DataError("a trajectory was selected twice")
-        index = np.array([position[name] for name in wanted], dtype=np.int64)
         new = np.full(self.n_trajectories, -1, dtype=np.int64)
         new[index] = np.arange(len(index))
         events, intervals = self.events, self.intervals
         e, i = new[events.trajectory] >= 0, new[intervals.trajectory] >= 0
         return replace(
             self,
-            trajectories=tuple(wanted),
+            trajectories=tuple(self.trajectories[i] for i in index),
             start=self.start[index],
             end=self.end[index],
             interventions=set_by_hand.taken(self.interventions, new),
             measurements={n: _renumbered(m, new) for n, m in self.measurements.items()},
-            events=Events(
-                new[events.trajectory[e]],
-                events.time[e],
-                events.node[e],
-                events.to[e],
-                events.previous[e],
-                events.row[e],
-            ),
-            intervals=Intervals(
-                new[intervals.trajectory[i]],
-                intervals.node[i],
-                intervals.start[i],
-                intervals.end[i],
-                intervals.state[i],
-                intervals.row[i],
-            ),
+            events=events.take(e, new),
+            intervals=intervals.take(i, new),
+            covariates=None if self.covariates is None else self.covariates.renumbered(new),
         )
 
     def with_interventions(self, frame: pd.DataFrame) -> Observations:
@@ -291,6 +343,7 @@ class Observations:
             raise DataError(f"time can only be scaled by a positive number, not {factor!r}")
         return replace(
             self,
+            time_unit="",
             start=self.start * factor,
             end=self.end * factor,
             measurements={
@@ -302,6 +355,9 @@ class Observations:
                 start=self.intervals.start * factor,
                 end=self.intervals.end * factor,
             ),
+            covariates=None
+            if self.covariates is None
+            else replace(self.covariates, time=self.covariates.time * factor),
             interventions=replace(
                 self.interventions,
                 start=self.interventions.start * factor,
@@ -309,9 +365,76 @@ class Observations:
             ),
         )
 
+    def with_covariates(
+        self,
+        frame: pd.DataFrame,
+        names: Sequence[str] | None = None,
+        *,
+        trajectory: str = "trajectory",
+        time: str = "time",
+        categories: Sequence[str] = (),
+    ) -> Observations:
+        """The same observations, with covariates of their trajectories.
+
+        ``frame`` has the columns trajectory and, where covariates change, time; every other column
+        (or those in ``names``) is a covariate. A value holds until the next row of its
+        trajectory. Columns of text, and those in ``categories``, are categories.
+        """
+        found = read_covariates(
+            frame,
+            self.trajectories,
+            self.start,
+            trajectory=trajectory,
+            time=time,
+            names=names,
+            categories=categories,
+        )
+        return replace(
+            self, covariates=found if self.covariates is None else self.covariates.merged(found)
+        )
+
+    def with_exact_entries(self, node: str, states: Iterable[object] | object) -> Observations:
+        """Rows that report one of the states say exactly when it was entered, like a death."""
+        kept, events = exact_entries(node, self._record(node), self.events, _several(states))
+        return replace(self, measurements={**self.measurements, node: kept}, events=events)
+
+    def with_state_codes(self, node: str, codes: Mapping[Any, Any]) -> Observations:
+        """Values that stand for a state known for certain: {999: "dead"}."""
+        record = state_codes(node, self._record(node), codes)
+        return replace(self, measurements={**self.measurements, node: record})
+
+    def with_state_sets(self, node: str, codes: Mapping[Any, Iterable[Any]]) -> Observations:
+        """Values that only say the state is one of several: {99: [1, 2, 3]}."""
+        record = state_sets(node, self._record(node), codes)
+        return replace(self, measurements={**self.measurements, node: record})
+
+    def _record(self, node: str) -> NodeMeasurements:
+        if node not in self.measurements:
+            raise DataError(
+                f"there is no measured node {node!r}; the nodes are {list(self.measurements)}"
+            )
+        return self.measurements[node]
+
 
 def _renumbered(record: NodeMeasurements, new: NDArray[np.int64]) -> NodeMeasurements:
     number = new[record.trajectory]
     keep = np.flatnonzero(number >= 0)
     keep = keep[np.argsort(number[keep], kind="stable")]
     return record.take(keep, number[keep])
+
+
+def without_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """A table without some of its columns, all of which it must have."""
+    frame = frame.rename(columns=str)
+    for name in names:
+        if name not in frame.columns:
+            raise DataError(
+                f"there is no column {name!r}; the columns are {list(map(str, frame.columns))}"
+            )
+    return frame.drop(columns=[str(name) for name in names])
+
+
+def _several(states: Any) -> list[Any]:
+    if isinstance(states, str) or not isinstance(states, Iterable):
+        return [states]
+    return list(states)

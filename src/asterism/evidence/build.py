@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.columns import encode
-from asterism.data.measurements import NodeMeasurements
+from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, Points
@@ -124,7 +124,8 @@ def _likelihoods(
     for i, (node, record) in enumerate(records):
         states = network.states[node]
         has_exact = bool(record.exact.any())
-        if not (has_exact and record.exact.all()):
+        noisy = record.noisy
+        if noisy.any():
             found = emission.get(node) if isinstance(emission, Mapping) else emission
             if id(found) not in emissions:
                 found = emission_for(emission if found is None else found, node)
@@ -140,9 +141,32 @@ def _likelihoods(
             _require_known(code, rows + int(first_row[i]), first_row, records, observations, states)
             logs = np.where(code[:, None] == np.arange(len(states)), 0.0, -np.inf)
             yield rows + int(first_row[i]), logs
+        if record.among is not None and record.in_a_set.any():
+            yield _set_likelihoods(record, states, int(first_row[i]), node)
     for (key, states, _), members in groups.items():
         for chunk in _chunks(members, first_row):
             yield _evaluated(emissions[key], states, chunk, records, first_row, observations)
+
+
+def _set_likelihoods(
+    record: NodeMeasurements, states: tuple[Any, ...], first: int, node: str
+) -> tuple[IntArray, FloatArray]:
+    """Rows that only say that the state is one of several."""
+    assert record.among is not None
+    rows = np.flatnonzero(record.in_a_set & ~record.exact)
+    known: dict[tuple[Any, ...], FloatArray] = {}
+    for i in rows:
+        among = record.among[i]
+        if among not in known:
+            code = encode(objects(among), states)
+            if (code < 0).any():
+                raise DataError(
+                    f"node {node!r} is said to be in one of {list(among)}, but its states are "
+                    f"{list(states)}"
+                )
+            known[among] = np.where(np.isin(np.arange(len(states)), code), 0.0, -np.inf)
+    logs = np.array([known[record.among[i]] for i in rows])
+    return rows + first, logs.reshape(len(rows), len(states))
 
 
 def _chunks(members: list[int], first_row: IntArray) -> Iterator[list[int]]:
@@ -171,7 +195,7 @@ def _evaluated(
     mine = [records[i][1] for i in members]
     values = np.concatenate([r.value for r in mine])
     number = np.concatenate([r.trajectory for r in mine])
-    noisy = ~np.concatenate([r.exact for r in mine])
+    noisy = np.concatenate([r.noisy for r in mine])
     rows: IntArray | slice = slice(int(first_row[members[0]]), int(first_row[members[-1] + 1]))
     if not noisy.all() or members[-1] - members[0] + 1 != len(members):
         rows = np.concatenate([np.arange(first_row[i], first_row[i + 1]) for i in members])[noisy]
@@ -194,7 +218,7 @@ def _prepared(
     """A threshold takes its middle and width from the node's own data."""
     if not isinstance(emission, Threshold) or emission.is_fitted or record.likelihood is not None:
         return emission
-    rows = np.flatnonzero(~record.exact)
+    rows = np.flatnonzero(record.noisy)
     groups = None
     if emission.per_trajectory:
         groups = [observations.trajectories[int(d)] for d in record.trajectory[rows]]

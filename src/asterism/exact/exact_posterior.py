@@ -16,14 +16,15 @@ from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
     IntArray,
+    known_state,
     one_trajectory,
     refuse_interventions,
 )
 from asterism.exact._joint_paths import draw_paths
 from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
-from asterism.exact.joint_layout import JOINT_LIMIT, known_state
+from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
-from asterism.model.compiled import CompiledGraph
+from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
 
 
@@ -66,15 +67,6 @@ def statistics_of(network: Network, table: FloatArray) -> Statistics:
     return Statistics.from_flat(
         network.nodes, network.parents, graph, table[diagonal], table, network.states
     )
-
-
-def diagonal_index(graph: CompiledGraph) -> IntArray:
-    """Where the diagonals stand in a flat table, in the order of flat dwell times."""
-    parts = [
-        (base + np.arange(u * s)[:, None] * s + np.tile(np.arange(s), u)[:, None]).ravel()
-        for base, u, s in zip(graph.table_start[:-1], graph.n_configurations, graph.n_states)
-    ]
-    return np.concatenate(parts).astype(np.int64)
 
 
 class ExactCourses:

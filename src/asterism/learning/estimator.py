@@ -39,6 +39,12 @@ class Estimator:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's cross-validation asks of an estimator."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
     def _require_fitted(self, attribute: str) -> None:
         if attribute not in vars(self):
             from sklearn.exceptions import NotFittedError

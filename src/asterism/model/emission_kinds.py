@@ -13,4 +13,5 @@ EMISSION_KINDS = {
     "exact": ("asterism.model.emission_discrete", "Exact"),
     "likelihood": ("asterism.model.emission_discrete", "Likelihood"),
     "threshold": ("asterism.model.emission_threshold", "Threshold"),
+    "silent": ("asterism.model.emission_silent", "SilentStates"),
 }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError
+from asterism.errors import Advice, AsterismError, ModelError
 from asterism.model import joint_space, network_file
 from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
@@ -55,8 +55,13 @@ class Network:
         for node in self.nodes:
             if node not in given_rates:
                 raise ModelError(
-                    f"Node {node!r} has no rates; give an array, SummaryRates, or None for a node "
-                    "whose path the data always give."
+                    f"Node {node!r} has no rates; ",
+                    Advice(
+                        "give an array, SummaryRates, or None for a node whose path the data "
+                        "always give.",
+                        "its network file must hold them, or null for a node whose path the data "
+                        "always give.",
+                    ),
                 )
         given_states = self._by_node("states", states)
         self.states: dict[str, tuple[Any, ...]] = {
@@ -212,6 +217,15 @@ class Network:
     def from_dict(cls, content: Any, where: str = "The content") -> Network:
         """The inverse of ``to_dict``; ``where`` names the source in messages."""
         nodes = network_file.checked_content(content, where)["nodes"]
+        try:
+            return cls._from_nodes(nodes, where)
+        except AsterismError:
+            raise
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise ModelError(f"{where} is not laid out as a network file: {error}.") from None
+
+    @classmethod
+    def _from_nodes(cls, nodes: Any, where: str) -> Network:
         names = [str(n["name"]) for n in nodes]
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
@@ -227,12 +241,12 @@ class Network:
 
     def save(self, path: str | Path) -> None:
         """Write the network as JSON."""
-        network_file.write_json(path, self.to_dict())
+        network_file.write_network(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Network:
         """Read a network that ``save`` wrote."""
-        return cls.from_dict(network_file.read_json(path), where=repr(str(path)))
+        return cls.from_dict(network_file.read_network(path), where=repr(str(path)))
 
     # ---- comparison and text ----------------------------------------------------------------
 

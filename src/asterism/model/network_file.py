@@ -7,11 +7,11 @@ they read back to the same bits. ``docs/`` describes the fields.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from asterism.data.files import write_text
+from asterism.data.json_files import read_json
 from asterism.errors import ModelError
 from asterism.model.rates import SummaryRates
 
@@ -61,35 +61,11 @@ def checked_content(content: Any, where: str) -> dict[str, Any]:
     return content
 
 
-def read_json(path: str | Path) -> Any:
-    """The content of a JSON file, or a sentence that says why it cannot be read."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ModelError(f"There is no network file {str(path)!r}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"Cannot read the network file {str(path)!r}: {error}.") from None
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ModelError(f"{str(path)!r} is not a network file: not JSON ({error}).") from None
+def read_network(path: str | Path) -> Any:
+    """The content of a network file, or a sentence that says why it cannot be read."""
+    return read_json(path, "network file", ModelError)
 
 
-def write_json(path: str | Path, content: Any) -> None:
-    """Write next to the target, then rename: a reader never sees half a file."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(
-        prefix=f".{target.name}.", suffix=".tmp", dir=target.parent
-    )
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1, allow_nan=False)
-            file.write("\n")
-        # mkstemp makes a private file; give it the permissions an ordinary new file would have
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def write_network(path: str | Path, content: Any) -> None:
+    """Atomically."""
+    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")

@@ -1,30 +1,22 @@
-"""One time step of one node: propagators and the integral of forward × backward messages.
+"""One time step of a node with two states, and loops over one vector.
 
 On a step of length h the averaged generator A is constant. The propagator is P = exp(A h), and
 the moments are W(x,y) = ∫ f(x,t) ρ(y,t) dt / (f P ρ). Arrays are (rows, steps) blocks with time
 innermost, so that every arithmetic loop runs over consecutive steps and vectorises.
 
 Two states have closed forms, written as power series in q = (δh)², which need neither exp nor
-sqrt while q ≤ 1. Every other case (more states, or a stiff step) uses scaling and squaring of a
-Taylor series of the *shifted*, entrywise non-negative matrix: all terms are positive, so small
-entries keep their relative accuracy at any stiffness.
+sqrt while q ≤ 1. ``_matrix_step.py`` does every other case: more states, or a stiff step.
 
-Loops over one vector, spelled out.
-
-numba would accept numpy's array expressions as well, but compiles each of them anew, which takes
-far longer than these few loops.
+Loops over one vector are spelled out: numba would accept numpy's array expressions as well, but
+compiles each of them anew, which takes far longer than these few loops.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from asterism.numerics._jit import inlined, inner, kernel
+from asterism.numerics._jit import inlined, kernel
 
-_SMALL_NORM = 0.5
-_TAYLOR_TERMS = 16
 _SERIES_LIMIT = 1.0
 
 
@@ -155,177 +147,6 @@ def two_state_moments(generator, width, count, coefficients, forward, backward, 
         moments[1, k] = max(m01, 0.0) * scale
         moments[2, k] = max(m10, 0.0) * scale
         moments[3, k] = m11 * scale
-
-
-@inner
-def _multiply(left, right, size, count, out):
-    """out = left · right for blocks of (size², steps) matrices."""
-    for x in range(size):
-        for y in range(size):
-            row = x * size + y
-            for k in range(count):
-                out[row, k] = 0.0
-            for z in range(size):
-                a = x * size + z
-                b = z * size + y
-                for k in range(count):
-                    out[row, k] += left[a, k] * right[b, k]
-
-
-@inner
-def _prepare(generator, width, size, count, base, shift):
-    """Shift to a non-negative matrix, times h, halved until small; returns the squarings needed."""
-    norm = 0.0
-    for k in range(count):
-        lowest = generator[0, k]
-        for x in range(1, size):
-            lowest = min(lowest, generator[x * size + x, k])
-        shift[k] = lowest
-        for x in range(size):
-            total = 0.0
-            for y in range(size):
-                value = generator[x * size + y, k]
-                if x == y:
-                    value -= lowest
-                base[x * size + y, k] = value * width[k]
-                total += value * width[k]
-            norm = max(norm, total)
-    squarings = 0
-    while norm > _SMALL_NORM and squarings < 1000:
-        norm *= 0.5
-        squarings += 1
-    if squarings > 0:
-        factor = 0.5**squarings
-        for row in range(size * size):
-            for k in range(count):
-                base[row, k] *= factor
-    return squarings
-
-
-@inner
-def _square_scale(matrix, companion, rows, count, extra):
-    """After a squaring: the logarithm taken out so far doubles; take out more if entries grew."""
-    for k in range(count):
-        largest = 0.0
-        for row in range(rows):
-            largest = max(largest, matrix[row, k])
-        extra[k] *= 2.0
-        if largest > 1e40 or largest < 1e-40:
-            inverse = 1.0 / largest
-            for row in range(rows):
-                matrix[row, k] *= inverse
-                companion[row, k] *= inverse
-            extra[k] += math.log(largest)
-
-
-@kernel
-def general_propagator(generator, width, size, count, propagator, log_scale, scratch):
-    """exp(A h) of every step for any number of states; its scale goes to ``log_scale``.
-
-    ``scratch`` is (≥ 6, size², steps).
-    """
-    rows = size * size
-    base = scratch[0]
-    term = scratch[1]
-    other = scratch[2]
-    unused = scratch[3]
-    shift = scratch[5, 0]
-    extra = scratch[5, 1]
-    squarings = _prepare(generator, width, size, count, base, shift)
-    term[:, :count] = 0.0
-    propagator[:, :count] = 0.0
-    for x in range(size):
-        term[x * size + x, :count] = 1.0
-        propagator[x * size + x, :count] = 1.0
-    for i in range(1, _TAYLOR_TERMS + 1):
-        _multiply(base, term, size, count, other)
-        inverse = 1.0 / i
-        for row in range(rows):
-            for k in range(count):
-                term[row, k] = other[row, k] * inverse
-                propagator[row, k] += term[row, k]
-    extra[:count] = 0.0
-    unused[:, :count] = 0.0
-    for _ in range(squarings):
-        _multiply(propagator, propagator, size, count, other)
-        for row in range(rows):
-            for k in range(count):
-                propagator[row, k] = other[row, k]
-        _square_scale(propagator, unused, rows, count, extra)
-    for k in range(count):
-        log_scale[k] = shift[k] * width[k] + extra[k]
-
-
-@kernel
-def general_moments(generator, width, size, count, forward, backward, moments, scratch):
-    """W of every step for any number of states: the off-diagonal block of a block exponential.
-
-    exp(h [[A, ρ f], [0, A]]) = [[P, G], [0, P]] with G(y, x) = ∫ ρ(y) f(x); squaring turns (P, G)
-    into (P², P G + G P). ``scratch`` is (≥ 8, size², steps).
-    """
-    rows = size * size
-    base = scratch[0]
-    term = scratch[1]
-    other = scratch[2]
-    integral = scratch[3]
-    integral_term = scratch[4]
-    shift = scratch[5, 0]
-    extra = scratch[5, 1]
-    total = scratch[6]
-    third = scratch[7]
-    squarings = _prepare(generator, width, size, count, base, shift)
-    term[:, :count] = 0.0
-    total[:, :count] = 0.0
-    integral[:, :count] = 0.0
-    integral_term[:, :count] = 0.0
-    for x in range(size):
-        term[x * size + x, :count] = 1.0
-        total[x * size + x, :count] = 1.0
-    piece = 0.5**squarings
-    for i in range(1, _TAYLOR_TERMS + 1):
-        inverse = 1.0 / i
-        _multiply(base, integral_term, size, count, other)
-        # add the source: ρ (f · term), times the length of the piece
-        for x in range(size):
-            for k in range(count):
-                third[0, k] = 0.0
-            for z in range(size):
-                for k in range(count):
-                    third[0, k] += forward[z, k] * term[z * size + x, k]
-            for y in range(size):
-                row = y * size + x
-                for k in range(count):
-                    value = other[row, k] + backward[y, k] * third[0, k] * (width[k] * piece)
-                    integral_term[row, k] = value * inverse
-        for row in range(rows):
-            for k in range(count):
-                integral[row, k] += integral_term[row, k]
-        _multiply(base, term, size, count, other)
-        for row in range(rows):
-            for k in range(count):
-                term[row, k] = other[row, k] * inverse
-                total[row, k] += term[row, k]
-    extra[:count] = 0.0
-    for _ in range(squarings):
-        _multiply(total, integral, size, count, other)
-        _multiply(integral, total, size, count, third)
-        for row in range(rows):
-            for k in range(count):
-                integral[row, k] = other[row, k] + third[row, k]
-        _multiply(total, total, size, count, other)
-        for row in range(rows):
-            for k in range(count):
-                total[row, k] = other[row, k]
-        _square_scale(total, integral, rows, count, extra)
-    for k in range(count):
-        trace = 0.0
-        for x in range(size):
-            trace += integral[x * size + x, k]
-        # f ρ is constant in time, so the diagonal sums to h exactly
-        scale = width[k] / trace
-        for x in range(size):
-            for y in range(size):
-                moments[x * size + y, k] = integral[y * size + x, k] * scale
 
 
 @kernel

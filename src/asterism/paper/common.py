@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 import asterism
+from asterism.data.files import write_atomically, write_text
 from asterism.errors import DataError
 from asterism.learning.tasks import Progress, Silent
-from asterism.results.files import write_atomically, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

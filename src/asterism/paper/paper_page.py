@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asterism.results.files import write_text
+from asterism.data.files import write_text
 
 
 @dataclass

@@ -20,8 +20,8 @@ from typing import Any
 
 import pandas as pd
 
+from asterism.data.files import write_text
 from asterism.errors import DataError
-from asterism.results.files import write_text
 
 TABLE = re.compile(
     r"(?P<open><!-- table: (?P<spec>.*?) -->\n).*?(?P<close><!-- end -->)", re.DOTALL

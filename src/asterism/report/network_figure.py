@@ -17,12 +17,23 @@ if TYPE_CHECKING:
 
     from asterism.model.network import Network
 
+OUTSIDE = "outside"
+
 #: colour and line end: what the colour says, the end says as well
 EFFECT_STYLE = {
     RAISES: (BLUE, "-|>"),
     LOWERS: (ORANGE, "|-|"),
     MIXED: (GREY, "-|>"),
     NONE: (GREY, "-|>"),
+    OUTSIDE: ("#9aa3ad", "-|>"),
+}
+
+IN_LEGEND = {
+    RAISES: "raises",
+    LOWERS: "lowers",
+    MIXED: "mixed effect",
+    NONE: "no clear effect",
+    OUTSIDE: "not in the graph",
 }
 
 
@@ -31,12 +42,14 @@ def graph(
     edges: pd.DataFrame | None = None,
     *,
     threshold: float = 0.5,
+    legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the network; line widths are probabilities, ends show what a parent does.
 
     ``edges`` is the long table (parent, child, probability): edges from ``threshold`` on are
-    drawn, dashed when they are not in the network. Without it the network's own edges are.
+    drawn, dashed when they are not in the graph. Without it the network's own edges are. The
+    legend explains what is drawn and names the threshold.
     """
     from matplotlib.patches import FancyArrowPatch
 
@@ -63,9 +76,12 @@ def graph(
         for name, xy in place.items()
     }
     drawn = {(parent, child) for parent, child, _ in rows}
+    kinds: dict[str, tuple[str, str]] = {}
     for parent, child, probability in rows:
         known = parent in network.parents[child]
-        colour, style = EFFECT_STYLE[effect(network, child, parent) if known else NONE]
+        kind = effect(network, child, parent) if known else OUTSIDE
+        colour, style = EFFECT_STYLE[kind]
+        kinds[kind] = colour, style
         end = f"{style},widthA=0,widthB=0.35" if style == "|-|" else style
         ax.add_patch(
             FancyArrowPatch(
@@ -80,14 +96,48 @@ def graph(
                 shrinkB=2,
                 linewidth=0.6 + 2.4 * probability,
                 linestyle="-" if known else (0, (3, 2)),
-                color=colour if known else "#9aa3ad",
+                color=colour,
                 zorder=3,  # after the labels, whose boxes have no size until they are drawn
             )
         )
     xs, ys = zip(*place.values())
     ax.set(xlim=(min(xs) - 0.8, max(xs) + 0.8), ylim=(min(ys) - 0.5, max(ys) + 0.5))
     ax.axis("off")
+    if legend and rows:
+        _add_legend(ax, kinds, threshold if edges is not None else None)
     return ax
+
+
+def _add_legend(ax: Axes, kinds: dict[str, tuple[str, str]], threshold: float | None) -> None:
+    """Below the drawing: what ends and colours mean, and which edges are drawn."""
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for kind in (name for name in IN_LEGEND if name in kinds):
+        colour, style = kinds[kind]
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=colour,
+                linestyle="--" if kind == OUTSIDE else "-",
+                marker="|" if style == "|-|" else ">",
+                markersize=8 if style == "|-|" else 5,
+                markeredgewidth=2,
+                label=IN_LEGEND[kind],
+            )
+        )
+    title = None if threshold is None else f"probability ≥ {threshold:g}; width: probability"
+    ax.legend(
+        handles=handles,
+        title=title,
+        title_fontsize=8,
+        fontsize=8,
+        frameon=False,
+        ncols=min(len(handles), 3),
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+    )
 
 
 def _drawn_edges(

@@ -11,42 +11,55 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from asterism.data.files import write_text
+from asterism.report.methods_text import methods_paragraph, references
+from asterism.report.page_courses import fit_sentence
 from asterism.report.page_data import page_data
-from asterism.results.files import write_text
 from asterism.results.run import Run
 from asterism.results.summary import sentences, settings_rows
 
-#: scripts that draw the first screen, and those that wait for the plotting library
-FIRST_SCRIPTS = ("shared.js", "network.js", "edge_table.js", "start.js")
-CHART_SCRIPTS = ("charts.js", "courses.js", "rates.js", "start_charts.js")
+#: in the order in which they build on each other
+SCRIPTS = (
+    *("shared.js", "svg.js", "network.js", "edge_table.js", "heatmap.js", "charts.js"),
+    *("expected.js", "courses.js", "fit.js", "rates.js", "start.js"),
+)
 
 #: a drawing of more nodes takes the whole width of the page
 LARGE_DRAWING = 40
 
 
-def write_report(run: Run, path: str | Path) -> Path:
-    """Write the page, atomically."""
+def write_report(
+    run: Run, path: str | Path, *, threshold: float = 0.5, node: str | None = None
+) -> Path:
+    """Write the page, atomically; see :func:`render`."""
     path = Path(path)
-    write_text(path, render(run, title=_title(run, path)))
+    if run.is_fit:
+        from asterism.report.rates_page import write_rates_page
+
+        return write_rates_page(run, path)
+    write_text(path, render(run, _title(run, path), threshold=threshold, node=node))
     return path
 
 
-def render(run: Run, title: str = "Asterism report") -> str:
-    """The page as text."""
+def render(
+    run: Run,
+    title: str = "Asterism report",
+    *,
+    threshold: float = 0.5,
+    node: str | None = None,
+) -> str:
+    """The page as text: ``threshold`` is where its slider starts, ``node`` what it shows first."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 
-    data = page_data(run)
+    data = page_data(run, threshold, node)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(_text("report.html.j2"))
     return template.render(
         title=title,
         style=Markup(_text("report.css")),
         data=Markup(json_for_script(data)),
-        first_script=Markup("\n".join(_text(name) for name in FIRST_SCRIPTS)),
-        plotly=Markup(get_plotlyjs()),
-        chart_script=Markup("\n".join(_text(name) for name in CHART_SCRIPTS)),
+        script=Markup("\n".join(_text(name) for name in SCRIPTS)),
         sentences=sentences(run),
         facts=_facts(run),
         converged=run.run.get("converged"),
@@ -55,6 +68,12 @@ def render(run: Run, title: str = "Asterism report") -> str:
         decisions=run.run.get("decisions") or [],
         warnings=run.run.get("warnings") or [],
         learned=run.learned,
+        threshold=threshold,
+        several=len(run.network.nodes) > 1,
+        methods=methods_paragraph(run),
+        references=references(run),
+        prior=data["heatmap"]["prior"],
+        fit=fit_sentence(data["fit"]),
         large=len(data["layout"]) > LARGE_DRAWING,
         has_courses=data["courses"] is not None,
         has_history=data["history"] is not None,
@@ -71,7 +90,8 @@ def json_for_script(data: Any) -> str:
 
 def _facts(run: Run) -> list[tuple[str, str]]:
     facts = [("nodes", f"{len(run.network.nodes):,}")]
-    facts.append(("edges", f"{sum(map(len, run.network.parents.values())):,}"))
+    if len(run.network.nodes) > 1:
+        facts.append(("edges", f"{sum(map(len, run.network.parents.values())):,}"))
     if run.observations is not None:
         facts.append(("trajectories", f"{run.observations['trajectory'].nunique():,}"))
         facts.append(("measurements", f"{len(run.observations):,}"))

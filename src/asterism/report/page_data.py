@@ -12,13 +12,14 @@ import networkx
 import numpy as np
 import pandas as pd
 
+from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.report.graph_layout import positions
-from asterism.results import courses as course_data
+from asterism.report.page_courses import Number, courses_and_fit, significant_digits
 from asterism.results.effects import configurations, effect, rates_by_parent_state
-from asterism.results.measured import Levels, Measured, levels, measurements
 from asterism.results.metrics import pr_curve, roc_curve
-from asterism.results.run import EDGE_COLUMNS, Run
+from asterism.results.rate_ratios import RateIntervals, rate_intervals, rate_ratios
+from asterism.results.run import Run
 
 #: edges that the page can list and search; the rest is in edges.csv
 LISTED_EDGES = 3_000
@@ -30,23 +31,41 @@ DRAW_ALL_NODES = 60
 LAYOUT_PROBABILITY = 0.3
 #: sides of the heat map
 HEATMAP_NODES = 60
-#: state probabilities embedded in the page
-COURSE_VALUES = 400_000
 #: parent configurations listed per node, and in the whole page
 FAMILY_CONFIGURATIONS = 64
 ALL_CONFIGURATIONS = 20_000
 #: points of a ROC or precision-recall curve
 CURVE_POINTS = 400
 
+#: what else the page says of an edge, and the columns that may hold it
+MORE_OF_AN_EDGE = {
+    "prior": ("prior",),
+    "bf": ("bayes_factor",),
+    "error": ("error",),
+    "fold": ("fold_change",),
+    "fold_low": ("fold_change_lower", "fold_lower"),
+    "fold_high": ("fold_change_upper", "fold_upper"),
+}
 
-def page_data(run: Run) -> dict[str, Any]:
-    """Everything that the page's scripts read."""
+
+def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict[str, Any]:
+    """Everything that the page's scripts read.
+
+    ``threshold`` is where the slider starts, ``node`` the node that is shown first.
+    """
     network = run.network
     number = {name: i for i, name in enumerate(network.nodes)}
     notices: list[str] = []
-    edges = _edges(run, number, notices)
+    intervals = rate_intervals(run)
+    edges = _edges(run, number, intervals, notices)
+    courses, fit = courses_and_fit(run, notices)
+    unit = run.run.get("time_unit")
     return {
         "learned": run.learned,
+        "threshold": threshold if run.learned else 0.0,
+        "first_node": _first_node(run, number, node),
+        "time_label": f"time ({unit})" if unit else "time",
+        "rate_label": f"rate per {unit}" if unit else "rate per unit of time",
         "nodes": [
             {"name": name, "states": [str(s) for s in network.states[name]]}
             for name in network.nodes
@@ -54,16 +73,33 @@ def page_data(run: Run) -> dict[str, Any]:
         "edges": edges,
         "drawn_limit": DRAWN_EDGES,
         "layout": _layout(run, number, edges, notices),
-        "rates": _rates(network, number, notices),
+        "rates": _rates(network, number, intervals, notices),
+        "interval_text": intervals.described if intervals else None,
         "heatmap": _heatmap(run, notices),
-        "courses": _courses(run, notices),
+        "courses": courses,
+        "fit": fit,
         "history": _history(run),
         "truth": _truth(run),
         "notices": notices,
     }
 
 
-def _edges(run: Run, number: dict[str, int], notices: list[str]) -> list[dict[str, Any]]:
+def _first_node(run: Run, number: dict[str, int], wanted: str | None) -> int:
+    """The node asked for, or the child of the surest edge: there is something to see."""
+    if wanted is not None:
+        if wanted not in number:
+            raise DataError(
+                f"The network has no node {wanted!r}; it has {', '.join(list(number)[:20])}"
+                f"{' and more' if len(number) > 20 else ''}."
+            )
+        return number[wanted]
+    inside = run.edge_table[run.edge_table["in_graph"]]
+    return number[str(inside["child"].iloc[0])] if len(inside) else 0
+
+
+def _edges(
+    run: Run, number: dict[str, int], intervals: RateIntervals | None, notices: list[str]
+) -> list[dict[str, Any]]:
     """The most probable edges, and all that are in the graph; surest first."""
     table = run.edge_table
     kept = table[table["in_graph"] | (np.arange(len(table)) < LISTED_EDGES)]
@@ -74,17 +110,26 @@ def _edges(run: Run, number: dict[str, int], notices: list[str]) -> list[dict[st
         )
     truth = set(run.truth) if run.truth is not None else None
     rows = []
-    for parent, child, probability, in_graph in kept[EDGE_COLUMNS].itertuples(index=False):
+    for record in kept.to_dict("records"):
+        parent, child = str(record["parent"]), str(record["child"])
         row: dict[str, Any] = {
             "from": number[parent],
             "to": number[child],
-            "p": _rounded(float(probability)),
-            "in_graph": bool(in_graph),
+            "p": _rounded(float(record["probability"])),
+            "in_graph": bool(record["in_graph"]),
         }
+        for key, columns in MORE_OF_AN_EDGE.items():
+            value = next((record[name] for name in columns if name in record), None)
+            if isinstance(value, int | float) and np.isfinite(value):
+                row[key] = float(f"{value:.4g}")
         if parent in run.network.parents[child]:
             by_state = rates_by_parent_state(run.network, child, parent)
             row["effect"] = effect(run.network, child, parent)
             row["rates"] = [_significant(block) for block in by_state]
+            row["ratios"] = [
+                [found.source, found.target, *map(_number, (found.ratio, found.lower, found.upper))]
+                for found in rate_ratios(run.network, child, parent, intervals)
+            ]
         if truth is not None:
             row["true"] = (parent, child) in truth
         rows.append(row)
@@ -115,7 +160,12 @@ def _layout(
     return {str(node): [round(x, 3), round(y, 3)] for node, (x, y) in found.items()}
 
 
-def _rates(network: Network, number: dict[str, int], notices: list[str]) -> dict[str, Any]:
+def _rates(
+    network: Network,
+    number: dict[str, int],
+    intervals: RateIntervals | None,
+    notices: list[str],
+) -> dict[str, Any]:
     """Per node its parents and, for each configuration of them, the rates."""
     families: dict[str, Any] = {}
     n_listed = 0
@@ -130,6 +180,12 @@ def _rates(network: Network, number: dict[str, int], notices: list[str]) -> dict
                 {"u": [str(label) for label in labels], "r": _significant(block)}
                 for labels, block in rows
             ]
+            found = None if intervals is None else intervals.of(network, name)
+            if found is not None:
+                low, high = (table.reshape(len(rows), *table.shape[-2:]) for table in found)
+                for row, lower, upper in zip(family["rows"], low, high):
+                    row["low"] = [[_number(v) for v in line] for line in lower]
+                    row["high"] = [[_number(v) for v in line] for line in upper]
         families[str(number[name])] = family
     if any("rows" not in f and not f.get("exogenous") for f in families.values()):
         notices.append(
@@ -158,48 +214,17 @@ def _heatmap(run: Run, notices: list[str]) -> dict[str, Any]:
     inside = columns[columns["parent"].isin(place) & columns["child"].isin(place)]
     for parent, child, probability in inside.itertuples(index=False):
         matrix[place[parent]][place[child]] = round(float(probability), 4)
-    return {"nodes": names, "z": matrix}
+    numbers = [run.network.node_index(name) for name in names]
+    return {"nodes": numbers, "z": matrix, "prior": common_prior(run)}
 
 
-def _courses(run: Run, notices: list[str]) -> dict[str, Any] | None:
-    """Probabilities in thousandths, [trajectory][node][state][time], and the measurements."""
-    if run.posterior is None:
+def common_prior(run: Run) -> float | None:
+    """The probability that every edge had before the data; None if unknown or not the same."""
+    if "prior" not in run.edge_table.columns or not len(run.edge_table):
         return None
-    states = run.network.states
-    found = course_data.from_dataset(run.posterior)
-    n_before = len(found.trajectories)
-    found, cuts = course_data.thinned(found, COURSE_VALUES)
-    if cuts:
-        notices.append(
-            f"Courses are shown for {len(found.trajectories):,} of {n_before:,} trajectories, "
-            f"at up to {max(map(len, found.times))} times each; posterior.nc holds more."
-        )
-    column = {name: i for i, name in enumerate(found.nodes) if name in states}
-    seen = measurements(run.observations, run.network, found.trajectories)
-    places = range(len(found.trajectories))
-    return {
-        "trajectories": [str(label) for label in found.trajectories],
-        "nodes": [run.network.node_index(name) for name in column],
-        "times": [_digits(own, 6) for own in found.times],
-        "p": [
-            [_thousandths(found.of(t, i, len(states[name]))[1]) for name, i in column.items()]
-            for t in places
-        ],
-        "measured": [
-            [_measured(seen.of(found.trajectories[t], name)) for name in column] for t in places
-        ],
-        "levels": [_levels(levels(seen, found, name, len(states[name]))) for name in column],
-    }
-
-
-def _measured(own: Measured) -> list[list[float]]:
-    return [_digits(own.times, 6), _digits(own.values, 5)]
-
-
-def _levels(found: Levels | None) -> dict[str, list[float]] | None:
-    if found is None:
-        return None
-    return {"mean": _digits(found.mean, 5), "sd": _digits(found.spread, 5)}
+    prior = run.edge_table["prior"].to_numpy(dtype=np.float64)
+    same = bool(np.all(np.isfinite(prior)) and np.ptp(prior) < 1e-6)
+    return float(f"{prior[0]:.4g}") if same else None
 
 
 def _history(run: Run) -> dict[str, Any] | None:
@@ -234,21 +259,15 @@ def _curve(table: pd.DataFrame, x: str, y: str) -> dict[str, list[float]]:
     }
 
 
-def _thousandths(block: np.ndarray[Any, Any]) -> list[list[int]]:
-    """(K, S) probabilities as whole thousandths, one list per state."""
-    whole = np.rint(1000 * np.nan_to_num(block)).astype(int)
-    return [column.tolist() for column in whole.T]
+def _number(value: float) -> Number:
+    """Four digits; JSON has no infinity, so what is not finite is None."""
+    return float(f"{value:.4g}") if np.isfinite(value) else None
 
 
 def _significant(block: np.ndarray[Any, Any]) -> list[list[float]]:
-    return [_digits(row, 4) for row in block]
+    return [significant_digits(row, 4) for row in block]
 
 
 def _rounded(probability: float) -> float:
     """Six decimals, but what is not certain stays so."""
     return min(round(probability, 6), 0.999999) if probability < 1.0 else 1.0
-
-
-def _digits(values: np.ndarray[Any, Any], n: int) -> list[float]:
-    """Rounded to n significant digits, which keeps the page small."""
-    return [float(f"{value:.{n}g}") for value in values.tolist()]

@@ -6,6 +6,7 @@ said by a shape. Nothing here changes matplotlib's global settings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from asterism.data.files import write_atomically
 from asterism.errors import DataError
-from asterism.report.figure_style import BLUE, PALETTE, axes_or_new, tidy
+from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tidy
 from asterism.report.network_figure import graph
+from asterism.report.page_data import common_prior
 from asterism.results import courses as course_data
-from asterism.results.files import write_atomically
+from asterism.results.edge_sets import edge_list
 from asterism.results.measured import levels, measurements
 from asterism.results.metrics import edge_scores, pr_curve, roc_curve
 from asterism.results.run import Run
@@ -56,7 +59,8 @@ def posterior(
     label = found.trajectories[number]
     column = found.nodes.index(node)
     ax = axes_or_new(ax, (6.0, 2.8))
-    ax.set_xlabel("time")
+    unit = run.run.get("time_unit") if isinstance(run, Run) else None
+    ax.set_xlabel(f"time ({unit})" if unit else "time")
     ax.set_title(f"trajectory {label}", loc="left", fontsize=10, pad=14)
     if not isinstance(run, Run):
         block = found.probabilities[number][:, column]
@@ -87,9 +91,13 @@ def posterior(
 
 
 def edges(probabilities: pd.DataFrame | Run, *, ax: Axes | None = None) -> Axes:
-    """Heat map of edge probabilities; rows are parents, columns are children."""
+    """Heat map of edge probabilities; rows are parents, columns are children.
+
+    A line on the scale marks the prior probability, where a run knows one for all edges.
+    """
     from matplotlib import colormaps
 
+    prior = common_prior(probabilities) if isinstance(probabilities, Run) else None
     table = probabilities.edge_probabilities if isinstance(probabilities, Run) else probabilities
     if {"parent", "child", "probability"} <= set(table.columns):
         table = table.pivot(index="parent", columns="child", values="probability").fillna(0.0)
@@ -112,6 +120,9 @@ def edges(probabilities: pd.DataFrame | Run, *, ax: Axes | None = None) -> Axes:
     bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.04, ticks=[0.0, 0.5, 1.0])
     bar.set_label("probability")
     bar.outline.set_visible(False)
+    if prior is not None:
+        bar.ax.axhline(prior, color=ORANGE, linewidth=2, gid="prior")
+        bar.ax.text(-0.3, prior, "prior", ha="right", va="center", fontsize=7, color=ORANGE)
     return ax
 
 
@@ -143,13 +154,16 @@ def roc(
         name = f"{label or 'AUROC'} {scores['auroc']:.2f}"
         ax.plot(table["false_positive_rate"], table["true_positive_rate"], label=name, **style)
         ax.set(xlabel="false positive rate", ylabel="true positive rate")
-        if fresh:
-            ax.plot([0, 1], [0, 1], color="#8a94a0", linewidth=1, linestyle="--")
+        baseline = [0.0, 1.0]
     else:
         table = pr_curve(edge_probabilities, truth, nodes=nodes)
         name = f"{label or 'AUPR'} {scores['aupr']:.2f}"
         ax.step(table["recall"], table["precision"], where="pre", label=name, **style)
         ax.set(xlabel="recall", ylabel="precision")
+        baseline = [_share_of_true_pairs(truth, edge_probabilities, nodes)] * 2
+    if fresh:
+        grey: dict[str, Any] = {"color": "#8a94a0", "linewidth": 1, "linestyle": "--"}
+        ax.plot([0, 1], baseline, label="guessing", gid="baseline", **grey)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     tidy(ax)
     ax.legend(frameon=False, fontsize=8, loc="lower right" if kind == "roc" else "lower left")
@@ -157,9 +171,18 @@ def roc(
 
 
 def save_figures(
-    run: Run, folder: str | Path, formats: Iterable[str] = ("png", "svg", "pdf")
+    run: Run,
+    folder: str | Path,
+    formats: Iterable[str] = ("png", "svg", "pdf"),
+    *,
+    threshold: float = 0.5,
+    nodes: Sequence[str] = (),
 ) -> list[Path]:
-    """Write every figure the run has data for; returns the files."""
+    """Write every figure the run has data for; returns the files.
+
+    The network shows edges from ``threshold`` on; ``nodes`` are those whose courses are drawn, by
+    default the child of the surest edge.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -172,13 +195,16 @@ def save_figures(
             f"Figures cannot be saved as {', '.join(wrong)}; use {', '.join(sorted(known))}."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    made = {"network": graph(run)}
+    made = {"network": graph(run, threshold=threshold)}
     if run.learned and len(run.network.nodes) <= 200:
         made["edges"] = edges(run)
     if run.scores() is not None and run.learned:
         made["roc"], made["precision_recall"] = roc(run), roc(run, kind="pr")
     if run.posterior is not None:
-        made["course"] = posterior(run, _interesting_node(run))
+        for node in nodes:
+            made[f"course_{_file_name(node)}"] = posterior(run, node)
+        if not nodes:
+            made["course"] = posterior(run, _interesting_node(run))
     written = []
     for name, ax in made.items():
         for suffix in formats:
@@ -227,6 +253,17 @@ def _legend_above(ax: Axes, n_columns: int) -> None:
         bbox_to_anchor=(1.0, 1.1),
         borderaxespad=0.0,
     )
+
+
+def _share_of_true_pairs(truth: Any, table: pd.DataFrame, nodes: Sequence[str] | None) -> float:
+    """The precision of guessing: how many of all ordered pairs are true edges."""
+    names = set(nodes) if nodes is not None else {*table["parent"], *table["child"]}
+    return len(set(edge_list(truth))) / max(len(names) * (len(names) - 1), 1)
+
+
+def _file_name(node: str) -> str:
+    """The node's name without what file systems refuse."""
+    return re.sub(r"[^\w.-]+", "_", node) or "_"
 
 
 def _interesting_node(run: Run) -> str:

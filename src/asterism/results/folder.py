@@ -1,35 +1,41 @@
 """The results folder: one run as files that other tools can read, and back.
 
 ``network.json``, ``edges.csv``, ``families.csv``, ``posterior.nc``, ``graph.graphml``,
-``observations.csv``, ``history.csv``, ``truth.csv``, ``run.json`` and ``report.html``. Every file
-is written beside its place and renamed; ``run.json`` comes last and so marks a finished run.
-``journal.sqlite`` belongs to the search and is never touched here.
+``observations.csv``, ``history.csv``, ``truth.csv``, ``run.json`` and ``report.html``. This is the
+only writer of such folders and their only reader, for the learners' ``save`` and for the commands.
+Every file is written beside its place and renamed; ``run.json`` comes last, marks a finished run
+and lists size and hash of every file (:mod:`asterism.results.manifest`), which reading compares.
+Only one process at a time writes (:mod:`asterism.results.lock`). ``journal.sqlite`` belongs to the
+search and is never touched here.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import platform
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib import metadata
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from asterism.errors import DataError
+from asterism.data.files import TEMPORARY, write_atomically, write_table
+from asterism.data.formula_cells import unescaped
+from asterism.errors import Advice, DataError
 from asterism.model.network import Network
 from asterism.results import courses
 from asterism.results.effects import effect
-from asterism.results.files import join_names, split_names, write_atomically, write_text
+from asterism.results.lock import LOCK, only_writer
+from asterism.results.manifest import FILES, RECORD, read_record, verify_files, write_record
+from asterism.results.name_lists import join_names, split_names
+from asterism.results.posterior_file import read_posterior, write_posterior
+from asterism.results.record import complete_record
 from asterism.results.run import (
     EDGE_COLUMNS,
     FAMILY_COLUMNS,
+    FIT_TABLES,
     OBSERVATION_COLUMNS,
+    RATE_COLUMNS,
     Run,
 )
 
@@ -38,12 +44,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
-
 #: what may already lie in a folder that counts as new: the search wrote it during this run
 SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
 
-OPTIONAL_FILES = ("families.csv", "posterior.nc", "observations.csv", "history.csv", "truth.csv")
+#: columns of a fit's tables that hold names
+_FIT_LABELS = frozenset(
+    ("node", "configuration", "from", "to", "state", "note", "kind", "parameter", "transitions",
+     "covariate", "trajectory")
+)  # fmt: skip
 
 #: characters that XML cannot hold in any form
 _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], "\ufffd")
@@ -62,46 +70,48 @@ def save_run(
     """
     folder = Path(folder)
     require_new(folder, force)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"Cannot make the folder {str(folder)!r}: {error}.") from None
-    # a folder without run.json is unfinished, also while an old run is being replaced
-    (folder / "run.json").unlink(missing_ok=True)
-    notices = list(run.run.get("notices", []))
-
-    run.network.save(folder / "network.json")
-    _write_table(folder / "edges.csv", run.edge_table)
-    if run.families is not None:
-        listed = run.families.assign(parents=[join_names(p) for p in run.families["parents"]])
-        _write_table(folder / "families.csv", listed)
-    if run.observations is not None:
-        _write_table(folder / "observations.csv", run.observations)
-    if run.history is not None:
-        _write_table(folder / "history.csv", run.history)
-    if run.truth is not None:
-        _write_table(folder / "truth.csv", pd.DataFrame(run.truth, columns=["parent", "child"]))
-    if run.posterior is not None:
-        notices += _write_posterior(folder / "posterior.nc", run.posterior)
-    _write_graphml(folder / "graph.graphml", run)
-    _remove_stale(folder, run)
-
-    record = complete_record(run, notices)
-    if page is not None:
-        page(Run(**{**vars(run), "run": record}), folder / "report.html")
-    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False, default=_as_json)
-    write_text(folder / "run.json", text + "\n")
+    with only_writer(folder):
+        require_new(folder, force)
+        # a folder without run.json is unfinished, also while an old run is being replaced
+        (folder / RECORD).unlink(missing_ok=True)
+        notices = list(run.run.get("notices", []))
+        written = {"network.json", "edges.csv", "graph.graphml"}
+        run.network.save(folder / "network.json")
+        for name, table in _tables(run).items():
+            write_table(folder / name, table)
+            written.add(name)
+        if run.posterior is not None:
+            notices += _write_thinned(folder / "posterior.nc", run.posterior)
+            written.add("posterior.nc")
+        _write_graphml(folder / "graph.graphml", run)
+        for name in FILES:  # of an older run: they must not stay
+            if name not in written:
+                (folder / name).unlink(missing_ok=True)
+        record = complete_record(run, notices)
+        if page is not None:
+            page(Run(**{**vars(run), "run": record}), folder / "report.html")
+        write_record(folder, record)
     return folder
 
 
-def load(folder: str | Path) -> Run:
-    """Read a results folder, whether ``asterism learn`` or a learner's ``save`` wrote it."""
-    folder = Path(folder)
+def load(folder: str | Path, verify: bool = True) -> Run:
+    """Read a results folder, whether ``asterism learn`` or a learner's ``save`` wrote it.
+
+    Every file is compared with the size and hash that its run noted; ``verify=False`` reads what
+    is there, on purpose.
+    """
+    return read_run(Path(folder), FILES if verify else ())
+
+
+def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
+    """:func:`load` that compares only these files; the page that is renewed need not fit."""
     if not (folder / "network.json").is_file():
         what = "does not exist"
         if folder.exists():
             what = "holds no network.json" if folder.is_dir() else "is not a folder"
         raise DataError(f"{str(folder)!r} {what}, so it is no results folder.")
+    record = read_record(folder, verify=bool(verified_files))
+    verified = bool(verified_files) and _verify(folder, record, verified_files)
     families = _read_table(folder / "families.csv", FAMILY_COLUMNS, ["score", "probability"])
     if families is not None:
         families["parents"] = pd.Series(
@@ -113,17 +123,54 @@ def load(folder: str | Path) -> Run:
             edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
     truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
-    record = _read_record(folder / "run.json")
     return Run(
         network=Network.load(folder / "network.json"),
         edges=edges,
         families=families,
-        posterior=_read_posterior(folder / "posterior.nc"),
+        posterior=read_posterior(folder / "posterior.nc", verified),
         run=record,
         observations=_read_observations(folder / "observations.csv"),
         history=_read_history(folder / "history.csv", record),
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
+        rates=_read_fit_table(folder / "rates.csv", RATE_COLUMNS),
+        tables=_read_fit_tables(folder),
     )
+
+
+def _read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """What a fit of rates wrote besides the rates."""
+    found = {name: _read_fit_table(folder / f"{name}.csv", []) for name in FIT_TABLES}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
+    """Columns of numbers as numbers, those that hold names as text."""
+    table = _read_table(path, columns, [])
+    if table is not None:
+        for column in table.columns:
+            if column not in _FIT_LABELS:
+                table[column] = pd.to_numeric(table[column], errors="coerce")
+    return table
+
+
+def _verify(folder: Path, record: dict[str, Any], names: Sequence[str]) -> bool:
+    """Whether every file is the one that was written; an unfinished run is refused."""
+    if record:
+        verified = verify_files(folder, record, names)
+        if not verified:
+            log.warning(
+                "%s was written by an older version, which noted no checksums: nothing verified.",
+                folder,
+            )
+        return verified
+    others = [name for name in FILES if name != "network.json" and (folder / name).is_file()]
+    if others:
+        raise DataError(
+            f"{str(folder)!r} holds {others[0]} but no run.json, so its run is not finished. "
+            "Finish it, or read what is there with ",
+            Advice("verify=False.", "--unverified."),
+        )
+    return False
 
 
 def require_new(folder: Path, force: bool) -> None:
@@ -131,7 +178,7 @@ def require_new(folder: Path, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{str(folder)!r} is a file; name a folder for the results.")
     if folder.is_dir() and not force:
-        held = sorted(p.name for p in folder.iterdir() if p.name not in SEARCH_FILES)
+        held = sorted(p.name for p in folder.iterdir() if not _is_passing(p.name))
         if held:
             raise DataError(
                 f"The folder {str(folder)!r} already holds {', '.join(held[:3])}"
@@ -140,77 +187,40 @@ def require_new(folder: Path, force: bool) -> None:
             )
 
 
-def complete_record(run: Run, notices: list[str]) -> dict[str, Any]:
-    """The content of run.json: what the run recorded, with versions and sizes added."""
-    record: dict[str, Any] = {
-        "format": "asterism-run",
-        "format_version": FORMAT_VERSION,
-        "converged": None,
-        "stop_reason": None,
-        "seed": None,
-        "data_hash": None,
-        "settings": {},
-        **run.run,
-        "versions": {**versions(), **run.run.get("versions", {})},
-        "n_nodes": len(run.network.nodes),
-        "n_edges": int(sum(map(len, run.network.parents.values()))),
-        "notices": notices,
-    }
-    cleaned: dict[str, Any] = json.loads(json.dumps(_finite(record), default=_as_json))
-    return cleaned
-
-
-def versions() -> dict[str, str]:
-    """Of everything that the numbers depend on."""
-    import numba
-
-    from asterism import __version__
-
-    return {
-        "asterism": __version__,
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "scipy": metadata.version("scipy"),
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-    }
+def _is_passing(name: str) -> bool:
+    """Whether a file is the search's, the lock, or what a killed process left half-written."""
+    return name in SEARCH_FILES or name.startswith((LOCK, TEMPORARY))
 
 
 # ---- writing --------------------------------------------------------------------------------
 
 
-def _write_table(path: Path, table: pd.DataFrame) -> None:
-    write_atomically(
-        path, lambda temporary: table.to_csv(temporary, index=False, lineterminator="\n")
-    )
+def _tables(run: Run) -> dict[str, pd.DataFrame]:
+    """The tables of a run by the names of their files."""
+    tables = {"edges.csv": run.edge_table}
+    if run.families is not None:
+        joined = [join_names(parents) for parents in run.families["parents"]]
+        tables["families.csv"] = run.families.assign(parents=joined)
+    if run.observations is not None:
+        tables["observations.csv"] = run.observations
+    if run.history is not None:
+        tables["history.csv"] = run.history
+    if run.truth is not None:
+        tables["truth.csv"] = pd.DataFrame(run.truth, columns=["parent", "child"])
+    if run.rates is not None:
+        tables["rates.csv"] = run.rates
+    return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
-def _write_posterior(path: Path, posterior: xarray.Dataset) -> list[str]:
+def _write_thinned(path: Path, posterior: xarray.Dataset) -> list[str]:
+    """The posterior as far as it fits into a file of usual size; what was left out."""
     kept, notices = courses.thinned(courses.from_dataset(posterior), courses.LARGEST)
     for notice in notices:
         log.warning("%s", notice)
     earlier = [str(posterior.attrs["notice"])] if "notice" in posterior.attrs else []
     notices = earlier + notices
-    data = courses.to_dataset(kept, notices)
-    encoding = {"probability": {"zlib": True, "complevel": 4}}
-
-    def write(temporary: Path) -> None:
-        with _without_cluster():
-            data.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
-
-    write_atomically(path, write)
+    write_posterior(path, courses.to_dataset(kept, notices))
     return notices
-
-
-@contextmanager
-def _without_cluster() -> Iterator[None]:
-    """xarray asks dask how to write even plain arrays, and a cluster may be gone by now."""
-    dask: Any = sys.modules.get("dask")
-    if dask is None:
-        yield
-        return
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def _write_graphml(path: Path, run: Run) -> None:
@@ -230,39 +240,8 @@ def _write_graphml(path: Path, run: Run) -> None:
     write_atomically(path, lambda temporary: networkx.write_graphml(graph, temporary))
 
 
-def _remove_stale(folder: Path, run: Run) -> None:
-    """When a folder is written again, files that this run does not have must not stay."""
-    have = (run.families, run.posterior, run.observations, run.history, run.truth)
-    for name, value in zip(OPTIONAL_FILES, have):
-        if value is None:
-            (folder / name).unlink(missing_ok=True)
-    (folder / "report.html").unlink(missing_ok=True)
-
-
 def _xml_text(text: str) -> str:
     return text.encode("utf-8", errors="replace").decode("utf-8").translate(_NOT_XML)
-
-
-def _as_json(value: Any) -> Any:
-    """Settings may hold arrays, paths and model objects: lists where possible, else their text."""
-    if isinstance(value, np.generic):
-        return _finite(value.item())
-    if isinstance(value, np.ndarray):
-        return _finite(value.tolist())
-    if isinstance(value, set | frozenset):
-        return sorted(map(str, value))
-    return str(value) if isinstance(value, Path) else repr(value)
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows neither infinity nor NaN: write the first as text and the second as null."""
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None if np.isnan(value) else str(value)
-    return value
 
 
 # ---- reading --------------------------------------------------------------------------------
@@ -274,9 +253,9 @@ def _read_text_table(path: Path) -> pd.DataFrame | None:
         return None
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except (ValueError, OverflowError) as error:  # pandas' own errors are of this kind
         raise DataError(f"Cannot read {str(path)!r}: {error}.") from None
-    return table.astype(object)
+    return unescaped(table)
 
 
 def _read_table(path: Path, columns: list[str], numbers: list[str]) -> pd.DataFrame | None:
@@ -327,27 +306,3 @@ def _read_history(path: Path, record: dict[str, Any]) -> Any:
     if table is None:
         return record.get("history")
     return table.apply(pd.to_numeric, errors="coerce")
-
-
-def _read_posterior(path: Path) -> xarray.Dataset | None:
-    import xarray
-
-    if not path.is_file():
-        return None
-    try:
-        with xarray.open_dataset(path, engine="h5netcdf") as data:
-            return data.load()
-    except (OSError, ValueError) as error:
-        raise DataError(f"Cannot read {str(path)!r}: {error}.") from None
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"Cannot read {str(path)!r}: {error}.") from None
-    if not isinstance(record, dict):
-        raise DataError(f"{str(path)!r} holds no settings.")
-    return record

@@ -16,15 +16,25 @@ import pandas as pd
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
 from asterism.results.edge_sets import Edge, edge_list
-from asterism.results.files import split_names
+from asterism.results.name_lists import split_names
 
 if TYPE_CHECKING:
     import networkx
     import xarray
 
 EDGE_COLUMNS = ["parent", "child", "probability", "in_graph"]
+RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
+
+#: how the intervals of a learned network's rates are described to readers
+GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, rather too narrow"
+
+#: tables that a fit adds to its rates, each a CSV file of this name
+FIT_TABLES = (
+    *("effects", "parameters", "covariance", "contributions"),
+    *("sojourn_times", "transition_probabilities", "prevalence"),
+)
 
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
@@ -49,6 +59,10 @@ class Run:
     """One row per iteration, numbers only."""
     truth: list[Edge] | None = None
     """The true edges, where they are known."""
+    rates: pd.DataFrame | None = None
+    """node, configuration ("A=on, B=off"), from, to, rate, lower, upper: rates with intervals."""
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Tables of a fit of rates by name: those of :data:`FIT_TABLES` that there are."""
 
     def __post_init__(self) -> None:
         self.edges = _checked_edges(self.edges, self.network)
@@ -57,6 +71,8 @@ class Run:
         if self.truth is not None:
             self.truth = [(str(p), str(c)) for p, c in edge_list(self.truth)]
             _require_known(self.network, [end for edge in self.truth for end in edge], "The truth")
+        if self.rates is not None:
+            _require_columns(self.rates, RATE_COLUMNS, "The table of rates")
         if self.observations is not None:
             _require_columns(self.observations, OBSERVATION_COLUMNS, "The observations")
 
@@ -69,6 +85,8 @@ class Run:
         observations: pd.DataFrame | None = None,
         truth: Any = None,
         run: Mapping[str, Any] | None = None,
+        rates: pd.DataFrame | None = None,
+        tables: Mapping[str, pd.DataFrame] | None = None,
     ) -> Run:
         """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
         settings = learner.get_params() if hasattr(learner, "get_params") else {}
@@ -77,9 +95,13 @@ class Run:
             "seed": settings.get("random_state"),
             "converged": getattr(learner, "converged_", None),
             "stop_reason": getattr(learner, "stop_reason_", None),
-            "tempering": getattr(learner, "tempering_", None),
-            "levels": getattr(learner, "level_record_", None),
+            "n_sweeps": getattr(learner, "n_sweeps_", None),
+            **_learned_record(learner),
         }
+        # intervals of a fit of rates take long; whoever wants them asks for them
+        if rates is None and hasattr(learner, "edges_"):
+            rates = learner.rate_intervals_
+            record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
             network=learner.network_,
             edges=getattr(learner, "edges_", None),
@@ -89,7 +111,14 @@ class Run:
             observations=observations,
             history=getattr(learner, "history_", None),
             truth=None if truth is None else edge_list(truth),
+            rates=rates,
+            tables=dict(tables or {}),
         )
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether this is a fit of the rates of a given graph."""
+        return self.rates is not None and not self.learned
 
     @property
     def learned(self) -> bool:
@@ -142,6 +171,24 @@ class Run:
         return edge_scores(
             self.edge_table, self.truth, graph=self.network, nodes=self.network.nodes
         )
+
+
+def _learned_record(learner: Any) -> dict[str, Any]:
+    """Prior and emissions that were used, in words and as they can be read back."""
+    record: dict[str, Any] = {}
+    if getattr(learner, "prior_", None) is not None:
+        record["prior"] = {"shape": learner.prior_.shape, "rate": learner.prior_.rate}
+    emission = getattr(learner, "emission_", None)
+    if emission is not None:
+        by_node = emission
+        if not isinstance(emission, Mapping):
+            by_node = dict.fromkeys(learner.network_.nodes, emission)
+        record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
+        record["emissions"] = {str(node): one for node, one in by_node.items()}
+    for name, attribute in (("tempering", "tempering_"), ("levels", "level_record_")):
+        if getattr(learner, attribute, None) is not None:
+            record[name] = getattr(learner, attribute)
+    return record
 
 
 def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame:

@@ -32,16 +32,20 @@ GIVEN = (
     "probabilities hold only as far as the graph does."
 )
 
+ALONE = "Rates and state probabilities hold only as far as the model does."
+
 
 def sentences(run: Run) -> list[str]:
     """What was analysed, what stands out, and how to read it."""
+    if len(run.network.nodes) == 1:
+        return [_what(run), "There is no other node that could influence it.", ALONE]
     if not run.learned:
         return [_what(run), _evidence(run), GIVEN]
     return [_what(run), _findings(run), *_added(run), _how_to_read(run)]
 
 
 def _how_to_read(run: Run) -> str:
-    if run.run.get("complete"):
+    if run.run.get("complete_data"):
         return EXACT
     factor = run.run.get("tempering")
     if isinstance(factor, int | float) and factor < 1.0:
@@ -77,6 +81,12 @@ def _what(run: Run) -> str:
             f"From {_count(len(run.observations), 'measurement')} in "
             f"{_count(n_trajectories, 'trajectory', 'trajectories')}, "
         )
+    if len(run.network.nodes) == 1:
+        name = run.network.nodes[0]
+        text = f"{data}the {'rates' if run.learned else 'courses'} of {name} were " + (
+            "learned." if run.learned else "inferred."
+        )
+        return text[0].upper() + text[1:]
     edges = _count(sum(map(len, run.network.parents.values())), "edge")
     nodes = _count(len(run.network.nodes), "node")
     text = (
@@ -182,7 +192,15 @@ Group = tuple[str, list[tuple[str, str]]]
 HIDDEN = frozenset(
     {
         *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
-        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emissions"),
+        *(
+            "stop_reason",
+            "n_nodes",
+            "n_edges",
+            "decisions",
+            "complete",
+            "complete_data",
+            "emissions",
+        ),
     }
 )
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inlined, inner
+from asterism.numerics._matrix_step import room_for
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -167,9 +168,11 @@ class Work(NamedTuple):
     configurations: FloatArray
     """(2, configurations, BLOCK): weights, and room to compute them."""
     matrices: FloatArray
-    """(9, S², BLOCK): room for matrix functions; the last holds fresh moments."""
+    """(4, S², BLOCK): room for single rows; the last holds fresh moments."""
     flat_matrices: FloatArray
     """The same numbers in one row."""
+    tile: FloatArray
+    """Room for the propagators and moments of more than two states, or of stiff steps."""
     marks: FloatArray
     """(marks, 2S + 1): values of the node's marks, the logarithm of their scale, and for fixed
     marks the logarithms of the values."""
@@ -179,6 +182,8 @@ class Work(NamedTuple):
     """(stretches, 2, S, S): what multiplies messages at both edges of a stretch."""
     starts: FloatArray
     """Marginals at the start of the trajectory at hand, one entry per node and state."""
+    addresses: IntArray
+    """Where the kernels lie that are not a part of those that sweep."""
 
 
 @inlined
@@ -224,7 +229,7 @@ def generator_row(problem, size):
 
 
 @inner(allocates=True)
-def make_work(problem, max_steps):
+def make_work(problem, max_steps, addresses):
     """Allocate the buffers for trajectories of up to ``max_steps`` steps."""
     size = 0
     n_configurations = 1
@@ -244,7 +249,7 @@ def make_work(problem, max_steps):
         n_rows += rows
     flat_steps = np.zeros(blocks * n_rows * STRIDE)
     rows = max(rows, 4)  # some are room for single rows
-    flat_matrices = np.zeros(9 * rows * STRIDE)
+    flat_matrices = np.zeros(4 * rows * STRIDE)
     return Work(
         flat_steps.reshape(blocks, n_rows, STRIDE),
         flat_steps,
@@ -253,12 +258,14 @@ def make_work(problem, max_steps):
         np.zeros(blocks * BLOCK),
         np.zeros(max_steps, dtype=np.int64),
         np.zeros((2, n_configurations + 1, STRIDE)),
-        flat_matrices.reshape(9, rows, STRIDE),
+        flat_matrices.reshape(4, rows, STRIDE),
         flat_matrices,
+        np.zeros(room_for(size)),
         np.zeros((n_marks, 2 * size + 1)),
         np.zeros((2, size)),
         np.zeros((n_stretches, 2, size, size)),
         np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
+        addresses,
     )
 
 

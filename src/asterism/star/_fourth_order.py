@@ -301,9 +301,9 @@ def moments_to_middle(problem, size, trajectory, first, count, work):
     begin = problem.step_start[trajectory] + first
     padded = whole_vectors(count)
     width = work.width[first : first + padded]
-    means = work.matrices[8]
-    middle = work.matrices[7]
-    at = 8 * means.shape[0] * STRIDE
+    means = work.matrices[3]
+    middle = work.matrices[2]
+    at = 3 * means.shape[0] * STRIDE
     for row in range(size * size):
         if size == 2 and row == 3:
             continue
@@ -319,10 +319,16 @@ def moments_to_middle(problem, size, trajectory, first, count, work):
             m0[k] += 0.5 * (above - abs(above))
             m1[k] = width[k] - m0[k]
         return
+    scale = work.matrices[1, 1]
     for k in range(count):
-        total = 0.0
-        for x in range(size):
-            total += middle[x * size + x, k]
-        scale = width[k] / total
-        for x in range(size):
-            middle[x * size + x, k] *= scale
+        scale[k] = 0.0
+    for x in range(size):
+        diagonal = middle[x * size + x]
+        for k in range(count):
+            scale[k] += diagonal[k]
+    for k in range(count):
+        scale[k] = width[k] / scale[k]
+    for x in range(size):
+        diagonal = middle[x * size + x]
+        for k in range(count):
+            diagonal[k] *= scale[k]

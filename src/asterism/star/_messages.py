@@ -30,11 +30,11 @@ from asterism.star._buffers import (
     TO,
     VALUES,
     backward_row,
-    forward_row,
     scale_row,
 )
 from asterism.star._links import link_expectation, soft_log_likelihood
 from asterism.star._node import apply_spans, node_generator, store_moments
+from asterism.star._passing import SMALL, pass_backward, pass_forward, rescaled
 from asterism.star._readings import (
     MESSAGES,
     NOTHING,
@@ -42,9 +42,6 @@ from asterism.star._readings import (
     read_known_node,
     read_node,
 )
-
-_LARGE = 1e30
-_SMALL = 1e-30
 
 
 @inlined
@@ -71,19 +68,6 @@ def evaluate_marks(problem, rates, trajectory, node, work):
             values[x] = math.exp(values[x] - largest)
 
 
-@inlined
-def _rescaled(message, size):
-    """Bring a message back to order one; returns the logarithm taken out (−inf if all zero)."""
-    largest = 0.0
-    for x in range(size):
-        largest = max(largest, message[x])
-    if largest == 0.0:
-        return -math.inf
-    for x in range(size):
-        message[x] /= largest
-    return math.log(largest)
-
-
 @inlined(fastmath={"contract", "reassoc", "nsz"})
 def _sum(values, count):
     total = 0.0
@@ -93,66 +77,12 @@ def _sum(values, count):
 
 
 @inlined
-def _two_states_backward(here, first, last, message):
-    """ρ of two states from the end of step last−1 to the start of step first of one block.
-
-    Returns the logarithm taken out and the step at which nothing is left (or −1).
-    """
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
-    kept0, kept1 = here[backward_row(2)], here[backward_row(2) + 1]
-    r0 = message[0]
-    r1 = message[1]
-    logarithm = 0.0
-    for k in range(last - 1, first - 1, -1):
-        kept0[k] = r0
-        kept1[k] = r1
-        n0 = p00[k] * r0 + p01[k] * r1
-        n1 = p10[k] * r0 + p11[k] * r1
-        r0 = n0
-        r1 = n1
-        total = r0 + r1
-        if total > _LARGE or total < _SMALL:
-            if not total > 0.0:
-                return logarithm, k
-            r0 /= total
-            r1 /= total
-            logarithm += math.log(total)
-    message[0] = r0
-    message[1] = r1
-    return logarithm, -1
-
-
-@inlined
-def _two_states_forward(here, first, last, message):
-    """f of two states from the start of step first to the end of step last−1 of one block."""
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
-    kept0, kept1 = here[forward_row(2)], here[forward_row(2) + 1]
-    f0 = message[0]
-    f1 = message[1]
-    for k in range(first, last):
-        kept0[k] = f0
-        kept1[k] = f1
-        n0 = f0 * p00[k] + f1 * p10[k]
-        n1 = f0 * p01[k] + f1 * p11[k]
-        f0 = n0
-        f1 = n1
-        total = f0 + f1
-        if total > _LARGE or total < _SMALL:
-            f0 /= total
-            f1 /= total
-    message[0] = f0
-    message[1] = f1
-
-
-@inlined
 def backward_pass(problem, initial, trajectory, node, work):
     """ρ from the end to the start; returns ln Z and the impossible point (or −1).
 
     Kept per step: ρ at its end, with the evidence there included.
     """
     size = problem.node[node, STATES]
-    rows = size * size
-    backward = backward_row(size)
     pair = trajectory * (problem.node.shape[0] - 1) + node
     begin = problem.pair[pair, MARK]
     mark = problem.pair[pair + 1, MARK] - 1
@@ -181,8 +111,8 @@ def backward_pass(problem, initial, trajectory, node, work):
             total = 0.0
             for x in range(size):
                 total += message[x]
-            if total < _SMALL:
-                log_norm += _rescaled(message, size)
+            if total < SMALL:
+                log_norm += rescaled(message, size)
                 if log_norm == -math.inf:
                     return log_norm, point
         if point == 0:
@@ -190,38 +120,23 @@ def backward_pass(problem, initial, trajectory, node, work):
         stop = 0
         if mark >= begin:
             stop = problem.mark[mark, POINT]
-        if size == 2:
-            k = point
-            while k > stop:
-                block = (k - 1) // BLOCK
-                begin_block = block * BLOCK
-                lowest = max(stop, begin_block)
-                logarithm, bad = _two_states_backward(
-                    work.steps[block], lowest - begin_block, k - begin_block, message
-                )
-                if bad >= 0:
-                    return -math.inf, begin_block + bad
-                log_norm += logarithm
-                k = lowest
-        else:
-            next_message = work.message[1]
-            for k in range(point - 1, stop - 1, -1):
-                block = k // BLOCK
-                j = k % BLOCK
-                total = 0.0
-                for x in range(size):
-                    work.steps[block, backward + x, j] = message[x]
-                    value = 0.0
-                    for y in range(size):
-                        value += work.steps[block, rows + x * size + y, j] * message[y]
-                    next_message[x] = value
-                    total += value
-                for x in range(size):
-                    message[x] = next_message[x]
-                if total > _LARGE or total < _SMALL:
-                    log_norm += _rescaled(message, size)
-                    if log_norm == -math.inf:
-                        return log_norm, k
+        k = point
+        while k > stop:
+            block = (k - 1) // BLOCK
+            begin_block = block * BLOCK
+            lowest = max(stop, begin_block)
+            logarithm, bad = pass_backward(
+                work.steps[block],
+                size,
+                lowest - begin_block,
+                k - begin_block,
+                message,
+                work.message[1],
+            )
+            if bad >= 0:
+                return -math.inf, begin_block + bad
+            log_norm += logarithm
+            k = lowest
         point = stop
     for block in range((steps + BLOCK - 1) // BLOCK):
         log_norm += _sum(work.steps[block, scale_row(size)], min(BLOCK, steps - block * BLOCK))
@@ -263,8 +178,6 @@ def forward_pass(problem, initial, trajectory, node, work):
     linked evidence are stored with their links.
     """
     size = problem.node[node, STATES]
-    rows = size * size
-    forward = forward_row(size)
     pair = trajectory * (problem.node.shape[0] - 1) + node
     begin = problem.pair[pair, MARK]
     end = problem.pair[pair + 1, MARK]
@@ -299,8 +212,8 @@ def forward_pass(problem, initial, trajectory, node, work):
             total = 0.0
             for x in range(size):
                 total += message[x]
-            if total < _SMALL:
-                _rescaled(message, size)
+            if total < SMALL:
+                rescaled(message, size)
             _marginal_at_point(size, steps, point, message, work)
             for i in range(first_mark, mark):
                 if problem.mark[i, KIND] == LIKELIHOOD:
@@ -323,33 +236,20 @@ def forward_pass(problem, initial, trajectory, node, work):
         stop = steps
         if mark < end:
             stop = problem.mark[mark, POINT]
-        if size == 2:
-            k = point
-            while k < stop:
-                block = k // BLOCK
-                begin_block = block * BLOCK
-                highest = min(stop, begin_block + BLOCK)
-                _two_states_forward(
-                    work.steps[block], k - begin_block, highest - begin_block, message
-                )
-                k = highest
-        else:
-            next_message = work.message[1]
-            for k in range(point, stop):
-                block = k // BLOCK
-                j = k % BLOCK
-                total = 0.0
-                for y in range(size):
-                    work.steps[block, forward + y, j] = message[y]
-                    value = 0.0
-                    for x in range(size):
-                        value += message[x] * work.steps[block, rows + x * size + y, j]
-                    next_message[y] = value
-                    total += value
-                for x in range(size):
-                    message[x] = next_message[x]
-                if total > _LARGE or total < _SMALL:
-                    _rescaled(message, size)
+        k = point
+        while k < stop:
+            block = k // BLOCK
+            begin_block = block * BLOCK
+            highest = min(stop, begin_block + BLOCK)
+            pass_forward(
+                work.steps[block],
+                size,
+                k - begin_block,
+                highest - begin_block,
+                message,
+                work.message[1],
+            )
+            k = highest
         point = stop
     return data, divergence
 

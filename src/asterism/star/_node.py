@@ -13,9 +13,13 @@ from __future__ import annotations
 import math
 
 from asterism.numerics._jit import inlined, inner
+from asterism.numerics._matrix_step import (
+    MOMENTS,
+    PROPAGATOR,
+    separate_moments,
+    separate_propagator,
+)
 from asterism.numerics._step import (
-    general_moments,
-    general_propagator,
     largest_of,
     two_state_moments,
     two_state_series,
@@ -75,23 +79,29 @@ def propagate_block(size, width, block, count, padded, work):
         )
     work.is_closed[block] = closed
     if not closed:
-        general_propagator(generator, width, size, count, propagator, log_scale, work.matrices)
+        separate_propagator(
+            work.addresses[PROPAGATOR],
+            (generator, width, size, count, propagator, log_scale, work.tile),
+        )
 
 
 @inner(inline="always")
 def step_moments(size, width, first, count, padded, clamped, work):
-    """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[8]``."""
+    """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[3]``."""
     rows = size * size
     here = work.steps[first // BLOCK]
     generator = here[:rows]
     forward = here[forward_row(size) : forward_row(size) + size]
     backward = here[backward_row(size) : backward_row(size) + size]
-    fresh = work.matrices[8]
+    fresh = work.matrices[3]
     if work.is_closed[first // BLOCK]:
         coefficients = here[2 * rows : 2 * rows + 3]
         two_state_moments(generator, width, padded, coefficients, forward, backward, fresh)
     else:
-        general_moments(generator, width, size, count, forward, backward, fresh, work.matrices)
+        separate_moments(
+            work.addresses[MOMENTS],
+            (generator, width, size, count, forward, backward, fresh, work.tile),
+        )
     if clamped:
         for k in range(count):
             state = work.clamp[first + k]
@@ -278,9 +288,9 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
     pull_mass = 0.0
     corrected = is_corrected(problem)
     source = generator_row(problem, size)
-    fresh = work.matrices[8]
+    fresh = work.matrices[3]
     if corrected:
-        fresh = work.matrices[7]
+        fresh = work.matrices[2]
         enter_stretches(problem, size, trajectory, work)
     keep = 1.0 - damping
     for block in range((steps + BLOCK - 1) // BLOCK):
@@ -302,7 +312,7 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
                 for k in range(count):
                     here[k] *= quadrature[k]
         inverse = work.inverse_width[first : first + count]
-        change = work.matrices[6, 0]  # the largest of each step, over pairs of states
+        change = work.matrices[1, 0]  # the largest of each step, over pairs of states
         for k in range(count):
             change[k] = 0.0
         for x in range(size):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from asterism.data.csv_files import write_atomically
-from asterism.errors import DataError
+from asterism.data.files import write_text
+from asterism.errors import AsterismError, DataError
 
 #: attributes in which programs keep a node's name while its id is a number
 NAME_ATTRIBUTES = ("name", "label", "shared name")
@@ -20,8 +20,8 @@ class Graphml:
 
     nodes: list[str]
     edges: list[tuple[str, str]]
-    attributes: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """What the file says about each edge, such as its probability."""
+    attributes: list[dict[str, float | str]]
+    """What each edge carries, such as its probability."""
 
 
 def read_graphml(path: str | Path) -> Graphml:
@@ -29,7 +29,14 @@ def read_graphml(path: str | Path) -> Graphml:
     import networkx
 
     try:
-        graph = networkx.read_graphml(str(path))
+        content = Path(path).read_bytes()
+        if b"<!ENTITY" in content.replace(b"\0", b""):  # also in UTF-16
+            raise DataError(f"{str(path)!r} defines XML entities, which no graph needs.")
+        graph = networkx.read_graphml(io.BytesIO(content))
+    except AsterismError:
+        raise
+    except MemoryError:
+        raise
     except Exception as error:  # the XML parser and networkx raise many kinds
         raise DataError(f"{str(path)!r} is not a GraphML file: {error}.") from None
     if not graph.is_directed():
@@ -40,23 +47,29 @@ def read_graphml(path: str | Path) -> Graphml:
         if values and all(values) and len(set(map(str, values))) == len(values):
             name = {node: str(value) for node, value in zip(graph.nodes, values)}
             break
-    edges = list(dict.fromkeys((name[p], name[c]) for p, c, *_ in graph.edges()))
-    attributes = {(name[p], name[c]): dict(more) for p, c, more in graph.edges(data=True)}
-    return Graphml(list(name.values()), edges, attributes)
+    found: dict[tuple[str, str], dict[str, float | str]] = {}
+    for parent, child, data in graph.edges(data=True):
+        known: dict[str, float | str] = {
+            str(key): value if isinstance(value, str) else float(value)
+            for key, value in data.items()
+            if isinstance(value, str | int | float) and not isinstance(value, bool)
+        }
+        found.setdefault((name[parent], name[child]), known)
+    return Graphml(list(name.values()), list(found), list(found.values()))
 
 
 def write_graphml(
     nodes: Sequence[str],
     edges: Sequence[tuple[str, str]],
     path: str | Path,
-    attributes: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+    attributes: Sequence[Mapping[str, float | str]] = (),
 ) -> None:
-    """Write a directed graph; ``attributes`` are those of its edges."""
+    """Write a directed graph; ``attributes`` are those of each edge."""
     import networkx
 
     graph = networkx.DiGraph()
     graph.add_nodes_from(nodes)
-    known = attributes or {}
-    graph.add_edges_from((p, c, dict(known.get((p, c), {}))) for p, c in edges)
+    for i, (parent, child) in enumerate(edges):
+        graph.add_edge(parent, child, **(attributes[i] if attributes else {}))
     text = "\n".join(networkx.generate_graphml(graph)) + "\n"
-    write_atomically(Path(path), text)
+    write_text(path, text)

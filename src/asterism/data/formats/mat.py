@@ -2,10 +2,14 @@
 
 ``Z`` is a cell array with one entry per trajectory, (states, times, nodes): the probability of each
 measurement under each state. ``time`` (also called ``TZ``) holds the times of each trajectory.
+A damaged file can make scipy's reader crash, so it runs in a process of its own: this module,
+started by itself.
 """
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.data.files import write_bytes
 from asterism.data.observations import Observations
 from asterism.errors import DataError
+from asterism.numerics.child_process import ChildFailed, limit_this_process, parse_in_child
 
 FloatArray = NDArray[np.float64]
 TIME_NAMES = ("time", "TZ", "T")
@@ -22,26 +28,20 @@ TIME_NAMES = ("time", "TZ", "T")
 
 def read_mat(path: str | Path, nodes: Sequence[str] = ()) -> Observations:
     """Observations with likelihoods; nodes are called 1, 2, … unless they are named."""
-    from scipy.io import loadmat
-
     try:
-        content = loadmat(str(path))
-    except NotImplementedError:
-        raise DataError(f"{str(path)!r} has MATLAB's 7.3 format; save it with -v7.") from None
-    except Exception as error:  # scipy raises many kinds for damaged files
-        raise DataError(f"{str(path)!r} is not a MATLAB file: {error}.") from None
-    names = sorted(name for name in content if not name.startswith("__"))
-    time_name = next((name for name in TIME_NAMES if name in content), None)
-    if "Z" not in content or time_name is None:
-        raise DataError(
-            f"{str(path)!r} needs the cell arrays Z and time (or TZ); it holds {', '.join(names)}."
-        )
-    tables = [_cube(cell, d, path) for d, cell in enumerate(_cells(content["Z"]))]
-    clocks = [np.ravel(np.asarray(t, dtype=np.float64)) for t in _cells(content[time_name])]
+        parsed = parse_in_child("asterism.data.formats.mat", Path(path).read_bytes())
+    except ChildFailed as problem:
+        raise DataError(f"{str(path)!r}: {problem}.") from None
+    with np.load(io.BytesIO(parsed), allow_pickle=False) as content:
+        n_tables, n_clocks = (sum(name.startswith(key) for name in content) for key in "Zt")
+        tables = [_cube(content[f"Z{d}"], d, path) for d in range(n_tables)]
+        clocks = [np.ravel(content[f"t{d}"]) for d in range(n_clocks)]
     if len(tables) != len(clocks):
         raise DataError(
-            f"{str(path)!r}: Z has {len(tables)} trajectories and {time_name} {len(clocks)}."
+            f"{str(path)!r}: Z has {len(tables)} trajectories and the times have {len(clocks)}."
         )
+    if not tables:
+        raise DataError(f"{str(path)!r} holds no trajectories.")
     n_nodes = tables[0].shape[2]
     labels = list(nodes) or [str(n + 1) for n in range(n_nodes)]
     for d, (table, clock) in enumerate(zip(tables, clocks)):
@@ -92,13 +92,40 @@ def write_mat(observations: Observations, path: str | Path) -> None:
                 cube[:, k, n] *= likelihood  # replicates at one time: both count
         cubes[d, 0], clocks[d, 0] = cube, clock[:, None]
     genes = np.array(list(records), dtype=object)[:, None]
-    target = Path(path)
-    temporary = target.with_name(f".{target.stem}.part.mat")
+    buffer = io.BytesIO()
+    savemat(buffer, {"Z": cubes, "time": clocks, "genes": genes})  # type: ignore[arg-type]
+    write_bytes(path, buffer.getvalue())
+
+
+def _parse(content: bytes) -> bytes:
+    """The arrays of Z (Z0, Z1, …) and of the times (t0, …), as numpy stores them.
+
+    Raises ValueError with what is wrong.
+    """
+    from scipy.io import loadmat
+
     try:
-        savemat(str(temporary), {"Z": cubes, "time": clocks, "genes": genes})
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        found = loadmat(io.BytesIO(content))  # type: ignore[arg-type]
+    except NotImplementedError:
+        raise ValueError("it has MATLAB's 7.3 format; save it with -v7") from None
+    except Exception as error:  # scipy raises many kinds for damaged files
+        raise ValueError(f"it is not a MATLAB file: {error}") from None
+    names = sorted(str(name) for name in found if not name.startswith("__"))
+    time_name = next((name for name in TIME_NAMES if name in found), None)
+    if "Z" not in found or time_name is None:
+        raise ValueError(
+            f"it needs the cell arrays Z and time (or TZ); it holds {', '.join(names) or 'nothing'}"
+        )
+    arrays: dict[str, FloatArray] = {}
+    for key, name in (("Z", "Z"), ("t", time_name)):
+        for d, cell in enumerate(_cells(found[name])):
+            try:
+                arrays[f"{key}{d}"] = np.asarray(cell, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"entry {d + 1} of {name} does not hold numbers") from None
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
 def _cells(value: Any) -> list[Any]:
@@ -109,10 +136,7 @@ def _cells(value: Any) -> list[Any]:
 
 def _cube(cell: Any, d: int, path: str | Path) -> FloatArray:
     """(states, times, nodes); MATLAB drops a last dimension of size one."""
-    try:
-        table = np.asarray(cell, dtype=np.float64)
-    except (TypeError, ValueError):
-        table = np.empty(0)
+    table = np.asarray(cell, dtype=np.float64)
     if table.ndim == 2:
         table = table[:, :, None]
     if table.ndim != 3:
@@ -120,3 +144,11 @@ def _cube(cell: Any, d: int, path: str | Path) -> FloatArray:
             f"{str(path)!r}: trajectory {d + 1} of Z is not an array (states, times, nodes)."
         )
     return table
+
+
+if __name__ == "__main__":
+    limit_this_process()
+    try:
+        sys.stdout.buffer.write(_parse(sys.stdin.buffer.read()))
+    except (ValueError, MemoryError) as problem:
+        sys.exit(str(problem) or "there is not enough memory for it")

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from asterism.data.columns import FIRST_ROW, Problems
-from asterism.data.csv_files import read_text_table, write_atomically
+from asterism.data.files import write_table
+from asterism.data.problems import FIRST_ROW, Problems
+from asterism.data.table_file import read_text_table
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 
@@ -88,4 +89,4 @@ def write_pyagrum(paths: Trajectories, path: str | Path) -> None:
             current[n] = paths.states[paths.nodes[n]][paths.jump_state[j]]
         lines += [(d, end - start, node, current[n]) for n, node in enumerate(paths.nodes)]
     table = pd.DataFrame(lines, columns=list(COLUMNS))
-    write_atomically(Path(path), table.to_csv(index=False, lineterminator="\n"))
+    write_table(path, table)

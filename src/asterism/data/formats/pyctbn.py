@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.csv_files import write_atomically
+from asterism.data.files import write_text
+from asterism.data.json_files import read_json
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 
@@ -41,10 +42,7 @@ class Pyctbn:
 
 def read_pyctbn(path: str | Path, index: int = 0) -> Pyctbn:
     """One network of a file, with its paths."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{str(path)!r} is not a JSON file: {error}.") from None
+    content = read_json(path)
     entries = content if isinstance(content, list) else [content]
     if not 0 <= index < len(entries):
         raise DataError(f"{str(path)!r} has {len(entries)} entries; there is no entry {index}.")
@@ -64,7 +62,7 @@ def read_pyctbn(path: str | Path, index: int = 0) -> Pyctbn:
         rates = None
         if cims:
             rates = {name: _rates(name, cims[name], parents[name], sizes) for name in sizes}
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise DataError(f"{str(path)!r} is not laid out as PyCTBN does: {error!r}.") from None
     return Pyctbn(states, parents, rates, _paths(frames, states, path) if frames else None)
 
@@ -92,7 +90,7 @@ def write_pyctbn(
         "samples": [] if paths is None else [_rows(paths, d) for d in range(paths.n_trajectories)],
         STATES: {name: list(labels) for name, labels in states.items()},
     }
-    write_atomically(Path(path), json.dumps([content], allow_nan=False))
+    write_text(path, json.dumps([content], allow_nan=False))
 
 
 # ---- reading --------------------------------------------------------------------------------

@@ -25,7 +25,14 @@ from asterism.data.observations import Observations
 from asterism.errors import AsterismError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.model.emission_numeric import SMALLEST_SCALE
-from asterism.model.emissions import Categorical, Emission, Gaussian, Poisson, emission_for
+from asterism.model.emissions import (
+    Categorical,
+    Emission,
+    Gaussian,
+    Poisson,
+    SilentStates,
+    emission_for,
+)
 from asterism.model.network import Network
 
 _LARGEST_LOG_MOVE = 1.5
@@ -37,6 +44,7 @@ class LearnedNode:
 
     node: str
     states: tuple[Any, ...]
+    """Those that can be measured: all but the silent ones."""
     values: NDArray[Any]
     place: IntArray
     """(n, S) where each measurement's likelihoods stand in the flat evidence."""
@@ -51,12 +59,12 @@ def started_emissions(
     result: dict[str, Any] = {}
     for node in network.nodes:
         record = observations.measurements.get(node)
-        if record is None or node in network.exogenous or record.exact.all():
+        if record is None or node in network.exogenous or not record.noisy.any():
             continue
         found = emission_for(emission, node)
         if found.learn and record.likelihood is None:
             try:
-                found = found.initialise(record.value[~record.exact], len(network.states[node]))
+                found = found.initialise(record.value[record.noisy], len(network.states[node]))
             except AsterismError as error:
                 raise type(error)(f"Node {node!r}: {error}") from None
         result[node] = found
@@ -85,11 +93,20 @@ def learned_nodes(
         position = np.empty(len(time), dtype=np.int64)
         position[np.lexsort((time, trajectory))] = np.arange(len(time))
         held = inside(observations.interventions, node, record.trajectory, record.time)
-        noisy = np.flatnonzero(~record.exact & ~held)
-        size = len(network.states[node])
-        place = points.offset[rows[position[noisy]]][:, None] + np.arange(size)
-        result.append(LearnedNode(node, network.states[node], record.value[noisy], place, emission))
+        noisy = np.flatnonzero(record.noisy & ~held)
+        states, heard, inner = network.states[node], np.arange(len(network.states[node])), emission
+        if isinstance(emission, SilentStates):
+            # what excludes the silent states does not change while the inner emission is learned
+            heard, inner = emission.speaking(states), emission.emission
+        place = points.offset[rows[position[noisy]]][:, None] + heard
+        named = tuple(states[x] for x in heard)
+        result.append(LearnedNode(node, named, record.value[noisy], place, inner))
     return tuple(result)
+
+
+def with_silence(old: Any, learned: Any) -> Any:
+    """A learned emission, again with the silent states of the one it was learned for."""
+    return replace(old, emission=learned) if isinstance(old, SilentStates) else learned
 
 
 def write_log_likelihoods(

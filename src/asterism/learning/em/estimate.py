@@ -1,7 +1,8 @@
 """Owns the quantities that EM moves, as one object and as one vector.
 
-An :class:`Estimate` holds flat rates, flat initial probabilities and the learned emissions.
-:class:`Coordinates` turns it into a vector, and gives the gradient and the complete-data
+An :class:`Estimate` holds flat rates, flat initial probabilities, the learned emissions and the
+effects of covariates. The vector is: baselines of rates, initial probabilities, effects,
+emissions. :class:`Coordinates` turns it into a vector, and gives the gradient and the complete-data
 information there. Rates and probabilities enter as square roots, s = √R: their complete-data
 information 4T does not depend on s, and a best value of zero is an ordinary stationary point
 instead of a place at infinity, as it would be for ln R. The gradient of the log evidence is that
@@ -14,7 +15,7 @@ It holds for mean field and star as well, because their F is stationary in the m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,14 @@ from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected
 from asterism.learning.em.emission_fit import LearnedNode, root_score
-from asterism.learning.em.rates_update import RateUpdate
+from asterism.learning.em.rates_update import LARGEST_EFFECT, RateUpdate
 
 BoolArray = NDArray[np.bool_]
 
 _SHRINK, _GROW = 0.03, 2.0
 """One extrapolated step may take a square root to between these multiples of itself."""
+_LARGEST_MOVE = 1.0
+"""And the effect of a standardised covariate this far."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Estimate:
     initial: FloatArray
     emissions: tuple[Any, ...]
     """In the order of the learned nodes."""
+    effects: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """Of covariates, standardised; the flat rates hold what they do."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,27 @@ class Coordinates:
     """Places in the flat initial probabilities, one group per node whose start is learned."""
     nodes: tuple[LearnedNode, ...]
 
+    @property
+    def n_roots(self) -> int:
+        """Coordinates that are square roots: baselines and initial probabilities."""
+        return self.update.n_base + sum(map(len, self.initial_groups))
+
+    @property
+    def effects(self) -> slice:
+        """Where the effects stand in a vector."""
+        return slice(self.n_roots, self.n_roots + self.update.n_effects)
+
     def vector(self, estimate: Estimate) -> FloatArray:
         """The estimate as a vector."""
         initial = [estimate.initial[g] for g in self.initial_groups]
         emissions = [emission_fit.coordinates(e, n) for e, n in zip(estimate.emissions, self.nodes)]
-        roots = np.sqrt(np.concatenate([estimate.rates[self.update.index], *initial]))
-        return np.concatenate([roots, *emissions])
+        base = self.update.baselines(estimate.rates, estimate.effects)
+        roots = np.sqrt(np.concatenate([base, *initial]))
+        return np.concatenate([roots, estimate.effects, *emissions])
 
     def estimate(self, vector: FloatArray, like: Estimate) -> Estimate:
         """The estimate at a vector; what the vector does not cover is taken from ``like``."""
-        n_rates = len(self.update.index)
+        n_rates = self.update.n_base
         free = np.minimum(vector[:n_rates] ** 2, self.update.ceiling)
         initial = like.initial.copy()
         at = n_rates
@@ -68,12 +84,15 @@ class Coordinates:
             weight = vector[at : at + len(group)] ** 2
             initial[group] = weight / weight.sum()
             at += len(group)
+        effects = np.clip(vector[self.effects], -LARGEST_EFFECT, LARGEST_EFFECT)
+        at += len(effects)
         emissions = []
         for node, emission in zip(self.nodes, like.emissions):
             size = len(emission_fit.coordinates(emission, node))
             emissions.append(emission_fit.at_coordinates(emission, vector[at : at + size], node))
             at += size
-        return Estimate(self.update.with_rates(like.rates, free), initial, tuple(emissions))
+        rates = self.update.with_rates(like.rates, free, effects)
+        return Estimate(rates, initial, tuple(emissions), effects)
 
     def moved(
         self, estimate: Estimate, vector: FloatArray, direction: FloatArray, image: Estimate
@@ -83,12 +102,16 @@ class Coordinates:
         Square roots stay positive; what the vector does not cover comes from the M-step's answer
         ``image``.
         """
-        n_roots = len(self.update.index) + sum(map(len, self.initial_groups))
+        n_roots = self.n_roots
         target = vector + direction
         roots, aim = vector[:n_roots], self.vector(image)[:n_roots]
         low, high = _SHRINK * roots, _GROW * np.maximum(roots, aim)
         target[:n_roots] = np.clip(target[:n_roots], low, high)
-        at = n_roots
+        now = vector[self.effects]
+        target[self.effects] = np.clip(
+            target[self.effects], now - _LARGEST_MOVE, now + _LARGEST_MOVE
+        )
+        at = self.effects.stop
         for emission, node in zip(estimate.emissions, self.nodes):
             size = len(emission_fit.coordinates(emission, node))
             inside = slice(at, at + size)
@@ -99,7 +122,9 @@ class Coordinates:
 
     def improved(self, estimate: Estimate, expected: Expected) -> Estimate:
         """The M-step: the parameters that fit the expected statistics best."""
-        rates = self.update.rates(expected.transitions, expected.dwell, estimate.rates)
+        rates, effects = self.update.improved(
+            expected.transitions, expected.dwell, estimate.rates, estimate.effects
+        )
         initial = estimate.initial.copy()
         for group in self.initial_groups:
             count = np.maximum(expected.initial[group], 0.0)
@@ -109,20 +134,26 @@ class Coordinates:
             e.m_step(n.values, expected.points[n.place], n.states)
             for e, n in zip(estimate.emissions, self.nodes)
         )
-        return Estimate(rates, initial, emissions)
+        return Estimate(rates, initial, emissions, effects)
 
     def score_and_information(
         self, estimate: Estimate, expected: Expected
     ) -> tuple[FloatArray, FloatArray]:
         """Gradient of the objective, and diagonal complete-data information."""
-        m, t = self.update.totals(expected.transitions, expected.dwell)
-        rates = estimate.rates[self.update.index]
+        update = self.update
+        m, t = update.totals(expected.transitions, expected.dwell, estimate.effects)
+        rates = update.baselines(estimate.rates, estimate.effects)
         score, information = [root_score(m, t, rates)], [4.0 * t]
         for group in self.initial_groups:
             count = expected.initial[group]
             total = np.full(len(group), count.sum())
             score.append(root_score(count, total, estimate.initial[group]))
             information.append(4.0 * total)
+        if update.n_effects:
+            seen = expected.transitions[update.index]
+            usual = expected.dwell[update.dwell_index] * estimate.rates[update.index]
+            score.append(update.link.design.T @ (seen - usual))
+            information.append((update.link.design**2).T @ usual)
         for emission, node in zip(estimate.emissions, self.nodes):
             s, i = emission_fit.score_and_information(emission, node, expected.points[node.place])
             score.append(s)
@@ -131,11 +162,12 @@ class Coordinates:
 
     def redundant(self, estimate: Estimate) -> BoolArray:
         """Coordinates that others determine: of each set of probabilities the largest."""
-        parts = [np.zeros(len(self.update.index), dtype=np.bool_)]
+        parts = [np.zeros(self.update.n_base, dtype=np.bool_)]
         for group in self.initial_groups:
             part = np.zeros(len(group), dtype=np.bool_)
             part[int(np.argmax(estimate.initial[group]))] = True
             parts.append(part)
+        parts.append(np.zeros(self.update.n_effects, dtype=np.bool_))
         parts += [
             emission_fit.reference_coordinates(e, n) for e, n in zip(estimate.emissions, self.nodes)
         ]

@@ -11,17 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
-from asterism.errors import ModelError
-from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.errors import ModelError, Setting
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.evidence.build import build_evidence, split_emissions
 from asterism.inference.methods import METHODS
 from asterism.learning.em import emission_fit
+from asterism.learning.em.cluster_step import ClusterStep, chosen_method
+from asterism.learning.em.covariate_network import Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
+from asterism.learning.em.effects import RateModel, rate_model
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.iterate import Outcome, Task, maximise
 from asterism.learning.em.rates_update import (
+    RateLink,
     RateUpdate,
     automatic_prior_rate,
     complete_diagonals,
@@ -35,6 +40,7 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
 
+AUTO = "auto"
 _COARSE = 10.0
 _COARSE_GAIN = 1e-2
 _VARIATIONAL_RESOLUTION = 1e-9
@@ -69,41 +75,108 @@ class Fit:
     prior: GammaPrior | None
     starts: tuple[float, ...]
     """Log evidence that each start reached."""
+    model: RateModel
+    expanded: Expanded
+    method: str
+    """By which expectations were found; never "auto"."""
 
 
 def fit_parameters(
-    template: Template, observations: Observations, emission: Any, settings: Settings
+    template: Template,
+    observations: Observations,
+    emission: Any,
+    settings: Settings,
+    model: RateModel | None = None,
 ) -> Fit:
-    """Learn rates, initial probabilities and emissions of the template's network."""
+    """Learn rates, initial probabilities and emissions of the template's network.
+
+    ``model``: constraints on the rates and effects of covariates, if there are any.
+    """
+    if model is None:
+        model = rate_model(template.network, template.allowed, observations, None, None, None, None)
+    expanded = expand(template.network, observations, model)
+    network, observations = expanded.network, expanded.observations
     single, joint = split_emissions(emission, observations)
-    emissions = emission_fit.started_emissions(template.network, observations, single)
-    evidence = build_evidence(template.network, observations, {**emissions, **joint})
+    emissions = emission_fit.started_emissions(network, observations, single)
+    evidence = build_evidence(network, observations, {**emissions, **joint})
     require_time(evidence)
-    nodes = emission_fit.learned_nodes(template.network, observations, emissions, evidence)
+    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
     prior = settings.prior
+    larger = Template(network, _allowed(template, expanded))
     if prior is not None and prior.is_auto:
-        prior = prior.resolved(_lone_rate(prior.shape, template, evidence, nodes, settings))
-    graph = template.network.compiled.graph
-    update = rate_update(graph, template.allowed, prior, settings.use_mode, fastest_rate(evidence))
-    coordinates = Coordinates(update, _initial_groups(template.network, settings), nodes)
+        prior = prior.resolved(_lone_rate(prior.shape, larger, evidence, nodes, settings))
+    graph = network.compiled.graph
+    link = None if model.is_plain else _link(model, expanded, np.flatnonzero(larger.allowed))
+    ceiling = fastest_rate(evidence)
+    update = rate_update(graph, larger.allowed, prior, settings.use_mode, ceiling, link)
+    coordinates = Coordinates(update, _initial_groups(network, settings), nodes)
+    if settings.method == AUTO:
+        settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)
     rng = np.random.default_rng(settings.seed)
-    first = crude_start(graph, evidence, coordinates, template.network.compiled.initial, rng)
+    first = crude_start(graph, evidence, coordinates, network.compiled.initial, rng)
     starts = [first, *(other_start(first, coordinates, rng) for _ in range(settings.n_init - 1))]
     results = [solver.solve(start) for start in starts]
     reached = [outcome.best.objective for outcome, _ in results]
     outcome, task = results[int(np.argmax(reached))]
-    outcome = _completed(outcome, task, template.network, evidence)
+    outcome = _completed(outcome, task, network, evidence)
     best = outcome.best.estimate
-    learned = {node.node: e for node, e in zip(nodes, best.emissions)}
+    learned = {
+        node.node: emission_fit.with_silence(emissions[node.node], e)
+        for node, e in zip(nodes, best.emissions)
+    }
     return Fit(
-        network=network_of(template.network, best),
+        network=network_at(template.network, model, update, expanded, best),
         emission={**emissions, **learned, **joint} if nodes else emission,
         outcome=outcome,
         task=task,
         prior=prior,
         starts=tuple(o.best.log_evidence for o, _ in results),
+        model=model,
+        expanded=expanded,
+        method=settings.method,
     )
+
+
+def _allowed(template: Template, expanded: Expanded) -> NDArray[np.bool_]:
+    """The allowed transitions of the network with covariates."""
+    allowed: NDArray[np.bool_] = template.allowed[expanded.place].copy()
+    graph = expanded.network.compiled.graph
+    allowed[graph.table_start[template.network.n_nodes] :] = False
+    return allowed
+
+
+def _link(model: RateModel, expanded: Expanded, index: IntArray) -> RateLink:
+    situation = expanded.situation[index]
+    z = np.zeros((len(index), len(model.columns)))
+    z[situation >= 0] = expanded.z[situation[situation >= 0]]
+    return model.link(expanded.place[index], z)
+
+
+def network_at(
+    template: Network,
+    model: RateModel,
+    update: RateUpdate,
+    expanded: Expanded,
+    estimate: Estimate,
+    z: FloatArray | None = None,
+) -> Network:
+    """The network without covariates, at their reference or at standardised values ``z``."""
+    if model.is_plain:
+        return network_of(template, estimate.rates, estimate.initial)
+    rates = base_rates(model, update, estimate)
+    if z is not None and model.columns:
+        rates = rates * np.exp(np.clip(model.coefficients(estimate.effects) @ z, -50.0, 50.0))
+    return network_of(template, rates, estimate.initial)
+
+
+def base_rates(model: RateModel, update: RateUpdate, estimate: Estimate) -> FloatArray:
+    """Flat rates of the network without covariates, at their reference."""
+    if model.is_plain:
+        return estimate.rates
+    base = np.append(update.baselines(estimate.rates, estimate.effects), 0.0)
+    result: FloatArray = np.where(model.fixed > 0.0, model.fixed, base[model.base])
+    return result
 
 
 @dataclass(frozen=True)
@@ -146,6 +219,11 @@ class _Solver:
         logs = emission_fit.write_log_likelihoods(
             self.coordinates.nodes, at.emissions, self.evidence.points.log_likelihood
         )
+        if self.settings.method == "clusters":
+            return ClusterStep(
+                self.graph, self.evidence, (at.rates, at.initial, logs), tolerance,
+                self.settings.time_step, self.settings.n_jobs,
+            )  # fmt: skip
         return VariationalStep(
             self.graph, self.evidence, self.settings.method, at.rates, at.initial, logs, tolerance,
             self.settings.time_step, self.settings.n_jobs,
@@ -156,8 +234,10 @@ class _Solver:
 def _completed(outcome: Outcome, task: Task, network: Network, evidence: Evidence) -> Outcome:
     """States in the order of their means, rates that the data leave open filled in; one E-step."""
     best = outcome.best
-    estimate = in_order_of_means(best.estimate, task.coordinates, network, evidence)
     update = task.coordinates.update
+    if not update.link.is_plain:
+        return outcome
+    estimate = in_order_of_means(best.estimate, task.coordinates, network, evidence)
     expected = best.expected
     if estimate is not best.estimate:
         expected = task.evaluate(estimate).expected
@@ -219,10 +299,10 @@ def _lone_mask(template: Template, node: str) -> FloatArray | None:
     return mask
 
 
-def network_of(template: Network, estimate: Estimate) -> Network:
-    """The template with the estimate's rates and initial probabilities."""
+def network_of(template: Network, rates_flat: FloatArray, starts: FloatArray) -> Network:
+    """The template with these flat rates and initial probabilities."""
     graph = template.compiled.graph
-    flat = estimate.rates.copy()
+    flat = rates_flat.copy()
     complete_diagonals(flat, graph)
     rates: dict[str, Any] = {}
     initial: dict[str, FloatArray] = {}
@@ -235,17 +315,21 @@ def network_of(template: Network, estimate: Estimate) -> Network:
             rates[node] = old.with_table(table.reshape(old.table.shape))
         else:
             rates[node] = table.reshape(old.shape)
-        initial[node] = estimate.initial[graph.state_start[n] : graph.state_start[n + 1]]
+        initial[node] = starts[graph.state_start[n] : graph.state_start[n + 1]]
     return Network(template.parents, rates, template.states, initial)
 
 
 def check_settings(settings: Settings) -> None:
     """One clear sentence about the first setting that cannot be."""
-    if settings.method not in METHODS:
+    if settings.method not in (AUTO, *METHODS):
         raise ModelError(
-            f"method {settings.method!r} is not known; valid are {', '.join(METHODS)}."
+            f"method {settings.method!r} is not known; valid are {', '.join((AUTO, *METHODS))}."
         )
     if settings.n_init < 1 or settings.max_iterations < 1:
-        raise ModelError("n_init and max_iterations must be at least 1.")
+        raise ModelError(
+            *(Setting("n_init"), " and ", Setting("max_iterations"), " must be at least 1.")
+        )
     if not (settings.tolerance > 0.0 and settings.grid_tolerance > 0.0):
-        raise ModelError("tolerance and grid_tolerance must be positive.")
+        raise ModelError(
+            *(Setting("tolerance"), " and ", Setting("grid_tolerance"), " must be positive.")
+        )

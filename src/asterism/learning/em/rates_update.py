@@ -1,12 +1,19 @@
 """Owns the update of rates from expected statistics, and the prior's part in it.
 
-    maximum likelihood   R = M / T
-    posterior mean       R = (M + α) / (T + β)
-    mode (map)           R = (M + α − 1) / (T + β)
+Every learned rate is a baseline times an exponential of effects (one baseline each and no effects
+unless the user asks for more):
 
-All three maximise  Σ (M + a) ln R − (T + b) R  with (a, b) = (0, 0), (α, β) and (α − 1, β), which
-is what lets one objective, ln P(Y) + Σ a ln R − b R, watch over all of them. Sums run over allowed
-transitions only, so a state that cannot be left gets no imagined exits.
+    R_i = exp(o_i) B_g(i) exp(X_i β)
+
+The M-step maximises  Σ M_i ln R_i − T_i R_i + Σ_g a ln B_g − b B_g,  where M and T are expected
+transitions and times. Given β the best baselines are known,
+
+    B_g = (Σ M_i + a) / (Σ T_i exp(o_i + X_i β) + b)            (sums over the rates of g)
+
+with (a, b) = (0, 0) for maximum likelihood, (α, β) for the posterior mean and (α − 1, β) for the
+mode (map); what remains is a weighted Poisson regression in β, solved by Newton's method. The same
+a and b enter the objective ln P(Y) + Σ a ln B − b B that watches over all of them. Sums run over
+allowed transitions only, so a state that cannot be left gets no imagined exits.
 """
 
 from __future__ import annotations
@@ -25,6 +32,38 @@ BoolArray = NDArray[np.bool_]
 
 FASTEST = 100.0
 """No rate is followed beyond this many jumps in the shortest gap of the data."""
+LARGEST_EFFECT = 15.0
+"""No effect of a standardised covariate is followed beyond this."""
+_LARGEST_LOG = 50.0
+_NEWTON_STEPS = 30
+
+
+@dataclass(frozen=True)
+class RateLink:
+    """How the learned rates follow from baselines and effects."""
+
+    base: IntArray
+    """Per learned rate: the number of its baseline, −1 where that is fixed."""
+    offset: FloatArray
+    """Per learned rate: what is fixed, as a logarithm."""
+    design: FloatArray
+    """(rates, effects)"""
+    n_base: int
+    start_effects: FloatArray
+    start_base: FloatArray
+    """Per baseline: where learning starts; nan leaves it to the data."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every rate is its own baseline."""
+        return self.design.shape[1] == 0 and self.n_base == len(self.base)
+
+
+def plain_link(n_rates: int) -> RateLink:
+    """Every rate for itself."""
+    design = np.zeros((n_rates, 0))
+    open_ = np.full(n_rates, np.nan)
+    return RateLink(np.arange(n_rates), np.zeros(n_rates), design, n_rates, np.zeros(0), open_)
 
 
 @dataclass(frozen=True)
@@ -39,33 +78,131 @@ class RateUpdate:
     added_transitions: float
     added_time: float
     ceiling: float
+    link: RateLink
 
-    def totals(self, transitions: FloatArray, dwell: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """M + a and T + b of the learned rates."""
+    @property
+    def n_base(self) -> int:
+        return self.link.n_base
+
+    @property
+    def n_effects(self) -> int:
+        return int(self.link.design.shape[1])
+
+    def factors(self, effects: FloatArray) -> FloatArray:
+        """What each learned rate is, in baselines."""
+        if self.link.is_plain:
+            return np.ones(len(self.index))
+        log = self.link.offset + self.link.design @ effects
+        return np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+
+    def per_base(self, values: FloatArray) -> FloatArray:
+        """Sums over the rates of each baseline."""
+        if self.link.is_plain:
+            return values
+        free = self.link.base >= 0
+        result: FloatArray = np.bincount(
+            self.link.base[free], weights=values[free], minlength=self.n_base
+        )
+        return result
+
+    def baselines(self, rates: FloatArray, effects: FloatArray) -> FloatArray:
+        """The baselines of flat rates."""
+        if self.link.is_plain:
+            return rates[self.index]
+        result = np.zeros(self.n_base)
+        own = rates[self.index] / self.factors(effects)
+        free = self.link.base >= 0
+        result[self.link.base[free]] = own[free]
+        return result
+
+    def totals(
+        self, transitions: FloatArray, dwell: FloatArray, effects: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Σ M + a and Σ T exp(o + Xβ) + b of the baselines."""
+        time = dwell[self.dwell_index]
+        if not self.link.is_plain:
+            time = time * self.factors(effects)
         return (
-            transitions[self.index] + self.added_transitions,
-            dwell[self.dwell_index] + self.added_time,
+            self.per_base(transitions[self.index]) + self.added_transitions,
+            self.per_base(time) + self.added_time,
         )
 
-    def rates(self, transitions: FloatArray, dwell: FloatArray, current: FloatArray) -> FloatArray:
-        """The best flat rates; where no time was spent the current ones stay."""
-        m, t = self.totals(transitions, dwell)
+    def improved(
+        self, transitions: FloatArray, dwell: FloatArray, current: FloatArray, effects: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The best flat rates and effects; where no time was spent the current ones stay."""
+        if self.n_effects:
+            effects = self._regression(transitions, dwell, effects)
+        m, t = self.totals(transitions, dwell, effects)
         known = t > 0.0
-        free = np.where(known, m / np.where(known, t, 1.0), current[self.index])
-        return self.with_rates(current, np.minimum(free, self.ceiling))
+        old = self.baselines(current, effects)
+        free = np.where(known, m / np.where(known, t, 1.0), old)
+        return self.with_rates(current, np.minimum(free, self.ceiling), effects), effects
 
-    def with_rates(self, flat: FloatArray, free: FloatArray) -> FloatArray:
-        """Flat tables with these learned rates, their diagonals completed."""
+    def _regression(
+        self, transitions: FloatArray, dwell: FloatArray, effects: FloatArray
+    ) -> FloatArray:
+        """Newton's method for the effects, baselines always at their best."""
+        moves, time = transitions[self.index], dwell[self.dwell_index]
+        value, gradient, hessian = self._profile(moves, time, effects)
+        for _ in range(_NEWTON_STEPS):
+            ridge = 1e-10 * np.maximum(np.diag(hessian), 1e-10)
+            step = np.linalg.solve(hessian + np.diag(ridge), gradient)
+            step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+            if float(gradient @ step) < 1e-14 * max(1.0, abs(value)):
+                break
+            for _ in range(20):
+                trial = np.clip(effects + step, -LARGEST_EFFECT, LARGEST_EFFECT)
+                found = self._profile(moves, time, trial)
+                if found[0] >= value - 1e-12 * abs(value):
+                    break
+                step = 0.5 * step
+            else:
+                break
+            effects, (value, gradient, hessian) = trial, found
+        return effects
+
+    def _profile(
+        self, moves: FloatArray, time: FloatArray, effects: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Q, its gradient and its information in the effects."""
+        design, factor = self.link.design, self.factors(effects)
+        weighted = time * factor
+        m = self.per_base(moves) + self.added_transitions
+        t = self.per_base(weighted) + self.added_time
+        base = np.where(t > 0.0, m / np.where(t > 0.0, t, 1.0), 0.0)
+        each = np.where(self.link.base >= 0, base[self.link.base], 1.0) if len(base) else 1.0
+        expected = weighted * each
+        logs = np.log(np.maximum(base, 1e-300))
+        log_factor = np.clip(self.link.offset + design @ effects, -_LARGEST_LOG, _LARGEST_LOG)
+        value = float(m @ logs - t @ base + moves @ log_factor)
+        value -= float(weighted[self.link.base < 0].sum())
+        gradient = design.T @ (moves - expected)
+        hessian = design.T @ (design * expected[:, None])
+        free = self.link.base >= 0
+        mixed = np.zeros((self.n_base, design.shape[1]))
+        np.add.at(mixed, self.link.base[free], (design * expected[:, None])[free])
+        total = t * base
+        some = total > 0.0
+        hessian -= mixed[some].T @ (mixed[some] / total[some][:, None])
+        return value, gradient, hessian
+
+    def with_rates(self, flat: FloatArray, free: FloatArray, effects: FloatArray) -> FloatArray:
+        """Flat tables with these baselines and effects, their diagonals completed."""
         result = flat.copy()
-        result[self.index] = free
+        if self.link.is_plain:
+            result[self.index] = free
+        else:
+            padded = np.append(free, 1.0)  # number −1 reads the last one
+            result[self.index] = padded[self.link.base] * self.factors(effects)
         complete_diagonals(result, self.graph)
         return result
 
-    def penalty(self, rates: FloatArray) -> float:
-        """Σ a ln R − b R: the prior's part of the objective."""
+    def penalty(self, rates: FloatArray, effects: FloatArray) -> float:
+        """Σ a ln B − b B: the prior's part of the objective."""
         if self.added_transitions == 0.0 and self.added_time == 0.0:
             return 0.0
-        free = rates[self.index]
+        free = self.baselines(rates, effects)
         logs = np.log(np.maximum(free, 1e-300))
         return float(np.sum(self.added_transitions * logs - self.added_time * free))
 
@@ -76,6 +213,8 @@ class RateUpdate:
 
         A state that is never visited under any configuration gets no exits.
         """
+        if not self.link.is_plain:
+            return current
         result = current.copy()
         unseen = dwell[self.dwell_index] + self.added_time <= 0.0
         for n in np.unique(self._node(self.index[unseen])):
@@ -103,6 +242,7 @@ def rate_update(
     prior: GammaPrior | None,
     use_mode: bool,
     ceiling: float,
+    link: RateLink | None = None,
 ) -> RateUpdate:
     """The update for a (resolved) prior; None is maximum likelihood."""
     index = np.flatnonzero(allowed)
@@ -119,7 +259,15 @@ def rate_update(
                     "its density is infinite; use a shape of at least 1, or map=False."
                 )
             a -= 1.0
-    return RateUpdate(graph, index, _dwell_start(graph)[node] + row, a, b, ceiling)
+    return RateUpdate(
+        graph,
+        index,
+        _dwell_start(graph)[node] + row,
+        a,
+        b,
+        ceiling,
+        plain_link(len(index)) if link is None else link,
+    )
 
 
 def fastest_rate(evidence: Evidence) -> float:

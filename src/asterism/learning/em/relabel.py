@@ -8,6 +8,8 @@ forbidden transitions.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from asterism.evidence.arrays import Evidence, IntArray
@@ -46,6 +48,7 @@ def _is_anonymous(
     labelled = (
         labelled or n_points != len(learned.values) or any(n in m.nodes for m in evidence.joint)
     )
+    silent = len(learned.states) != len(network.states[learned.node])
     block = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
     size = int(graph.n_states[n])
     n_free = int(np.sum((coordinates.update.index >= block.start)
@@ -55,7 +58,7 @@ def _is_anonymous(
     initial = network.initial[learned.node]
     learned_start = any(graph.state_start[n] in group for group in coordinates.initial_groups)
     fixed = not learned_start and np.ptp(initial) > 0.0
-    return not (labelled or restricted or bool(graph.is_summary[children].any()) or fixed)
+    return not (silent or labelled or restricted or bool(graph.is_summary[children].any()) or fixed)
 
 
 def _renamed(estimate: Estimate, place: int, n: int, order: IntArray, network: Network) -> Estimate:
@@ -81,4 +84,4 @@ def _renamed(estimate: Estimate, place: int, n: int, order: IntArray, network: N
     emissions[place] = type(emission)(
         **{**{f: getattr(emission, f) for f in emission.__dataclass_fields__}, **changes}
     )
-    return Estimate(rates, initial, tuple(emissions))
+    return replace(estimate, rates=rates, initial=initial, emissions=tuple(emissions))

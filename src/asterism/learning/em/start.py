@@ -22,19 +22,32 @@ from numpy.typing import NDArray
 
 from asterism.data.columns import canonical, plain
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError
+from asterism.errors import Advice, DataError, ModelError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.learning.em.emission_fit import jittered
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.compiled import CompiledGraph
-from asterism.model.emissions import Categorical, Exact, Likelihood, Threshold, emission_for
+from asterism.model.emissions import (
+    Categorical,
+    Exact,
+    Likelihood,
+    SilentStates,
+    Threshold,
+    emission_for,
+)
 from asterism.model.names import as_parents
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
+from asterism.model.restrictions import as_mask
 
 BoolArray = NDArray[np.bool_]
 MAX_LABELS = 50
+
+#: what to do where the states of a node cannot be told
+_GIVE_STATES = Advice(
+    "give states={node: labels}", "choose another --emission, or leave it out of --nodes"
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +81,9 @@ def build_template(
     for node in outside:
         if node not in parents:
             raise ModelError(
-                f"exogenous names {node!r}, which is not a node; the nodes are "
-                f"{', '.join(map(repr, parents))}."
+                Setting("exogenous"),
+                f" names {node!r}, which is not a node; the nodes are "
+                f"{', '.join(map(repr, parents))}.",
             )
     labels: dict[str, Sequence[Any]] = {}
     for node in parents:
@@ -81,7 +95,7 @@ def build_template(
             labels[node] = _states_from_data(node, observations, emission, node in outside)
     rates: dict[str, Any] = {}
     for node, above in parents.items():
-        mask = _checked_mask(node, masks.get(node), len(labels[node]))
+        mask = as_mask(node, masks.get(node), labels[node])
         structure = given.rates[node] if given is not None else None
         if node in outside:
             rates[node] = None
@@ -109,8 +123,9 @@ def _initial(initial: Any, given: Network | None) -> Mapping[Any, Any] | None:
             )
         return given.initial
     raise ModelError(
-        f'initial is {initial!r}; valid are "learn", "uniform", "fixed" (with a Network as graph) '
-        "or {node: probabilities}."
+        Setting("initial"),
+        f' is {initial!r}; valid are "learn", "uniform", "fixed" (with a Network as graph) '
+        "or {node: probabilities}.",
     )
 
 
@@ -128,20 +143,6 @@ def _checked_names(what: str, given: Any, nodes: Mapping[str, Any]) -> dict[str,
     return {str(node): value for node, value in given.items()}
 
 
-def _checked_mask(node: str, mask: Any, n_states: int) -> BoolArray:
-    if mask is None:
-        return ~np.eye(n_states, dtype=np.bool_)
-    array = np.asarray(mask)
-    if array.shape != (n_states, n_states):
-        raise ModelError(
-            f"allowed_transitions of node {node!r} has shape {array.shape}, expected "
-            f"({n_states}, {n_states}): from, to."
-        )
-    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-        raise ModelError(f"allowed_transitions of node {node!r} must hold True and False only.")
-    return array.astype(np.bool_) & ~np.eye(n_states, dtype=np.bool_)
-
-
 def _states_from_data(
     node: str, observations: Observations, emission: Any, is_exogenous: bool
 ) -> Sequence[Any]:
@@ -157,9 +158,17 @@ def _states_from_data(
         if record.states is not None:
             return record.states
         return [str(i) for i in range(record.likelihood.shape[1])]
+    if isinstance(found, SilentStates):
+        seen += [plain(v) for v in found.silent]
+        inner = found.emission.n_states
+        if record is not None and not isinstance(found.emission, Exact | Categorical) and inner:
+            return [*(str(i) for i in range(inner)), *found.silent]
+        found = found.emission
     if isinstance(found, Exact | Categorical) and record is not None:
         if isinstance(found, Exact) or found.labels is None:
-            seen += [plain(v) for v in record.value.tolist()]
+            seen += [plain(v) for v in record.value[~record.in_a_set].tolist()]
+        for among in () if record.among is None else record.among:
+            seen += list(among or ())
         labels = _distinct(seen)
         if isinstance(found, Categorical) and len(labels) != found.n_states:
             return [str(i) for i in range(found.n_states)]
@@ -171,8 +180,9 @@ def _states_from_data(
     if seen:
         return _sorted_labels(node, seen, "has a known path")
     raise ModelError(
-        f"The states of node {node!r} cannot be read off the data or its emission; give states="
-        '{node: labels}, or let them be counted with Gaussian(levels="auto", learn=True).'
+        f"The states of node {node!r} cannot be read off the data or its emission; ",
+        _GIVE_STATES,
+        ".",
     )
 
 
@@ -195,8 +205,10 @@ def _sorted_labels(node: str, labels: Sequence[Any], why: str) -> list[Any]:
     found = _distinct(labels)
     if not 2 <= len(found) <= MAX_LABELS:
         raise ModelError(
-            f"Node {node!r} {why} in {len(found)} different states; give states={{node: labels}} "
-            f"with 2 to {MAX_LABELS} of them."
+            f"Node {node!r} {why} in {len(found)} different states; 2 to {MAX_LABELS} are "
+            "possible: ",
+            _GIVE_STATES,
+            ".",
         )
     try:
         return sorted(found)
@@ -244,24 +256,32 @@ def crude_start(
         if not is_seen:  # a hidden node and its mirror image would be told apart by nothing
             block *= np.exp(0.3 * rng.normal(size=block.shape))
         rates[inside] = block.ravel()
-    free = np.minimum(rates[update.index], update.ceiling)
-    return Estimate(
-        update.with_rates(np.zeros_like(rates), free),
-        initial,
-        tuple(node.start for node in coordinates.nodes),
-    )
+    effects = update.link.start_effects
+    each = np.minimum(rates[update.index], update.ceiling)
+    if not update.link.is_plain:  # a baseline starts at the average of its rates
+        count = np.maximum(update.per_base(np.ones(len(each))), 1.0)
+        each = update.per_base(each / update.factors(effects)) / count
+    wanted = update.link.start_base
+    each = np.where(np.isfinite(wanted), np.nan_to_num(wanted), each)
+    emissions = tuple(node.start for node in coordinates.nodes)
+    flat = update.with_rates(np.zeros_like(rates), each, effects)
+    return Estimate(flat, initial, emissions, effects)
 
 
 def other_start(first: Estimate, coordinates: Coordinates, rng: np.random.Generator) -> Estimate:
     """A start somewhere else, for restarts."""
     update: RateUpdate = coordinates.update
-    free = first.rates[update.index] * np.exp(0.7 * rng.normal(size=len(update.index)))
+    free = update.baselines(first.rates, first.effects)
+    free = free * np.exp(0.7 * rng.normal(size=len(free)))
     initial = first.initial.copy()
     for group in coordinates.initial_groups:
         initial[group] = rng.dirichlet(np.full(len(group), 2.0))
     emissions = tuple(jittered(e, node, rng) for e, node in zip(first.emissions, coordinates.nodes))
-    rates = update.with_rates(first.rates, np.minimum(free, update.ceiling))
-    return Estimate(rates, initial, emissions)
+    effects = first.effects
+    if len(effects):
+        effects = effects + 0.3 * rng.normal(size=len(effects))
+    rates = update.with_rates(first.rates, np.minimum(free, update.ceiling), effects)
+    return Estimate(rates, initial, emissions, effects)
 
 
 def _changes(

@@ -5,7 +5,8 @@ posterior (shape M + α, rate T + β; without a prior Jeffreys' M + ½, T). It i
 was not seen, and so is too narrow.
 *Observed information*: the negative Hessian of the objective in its coordinates, all learned
 parameters together, by central differences of its exact gradient. Intervals are symmetric in ln R,
-except for a rate estimated as zero: there √R has a standard error and gives an upper limit.
+except for a rate estimated as zero: there √R has a standard error and gives an upper limit. Where a
+method's intervals are known to cover too rarely (star, mean field), none are given.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from numpy.typing import NDArray
 from scipy.stats import gamma, norm
 
 from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.inference.methods import METHODS
+from asterism.learning.em.fit import Fit, base_rates
 from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.network import Network
-from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
 
 _AT_ZERO = 0.05
@@ -58,6 +60,26 @@ class Information:
         result[self.active] = np.where(undetermined, np.inf, np.sqrt(variance) / size)
         return result
 
+    def covariance(self) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Covariance of all coordinates, and which of them the data do not determine.
+
+        Coordinates that are not active are treated as known; their own uncertainty is reported
+        where they are (a rate at zero), not spread over the others.
+        """
+        result = np.zeros((self.n_coordinates, self.n_coordinates))
+        unknown = np.zeros(self.n_coordinates, dtype=np.bool_)
+        if len(self.active) == 0:
+            return result, unknown
+        size = np.sqrt(np.maximum(np.abs(np.diag(self.matrix)), 1e-300))
+        values, vectors = np.linalg.eigh(self.matrix / np.outer(size, size))
+        flat = values < _FLAT
+        inverse = np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, values))
+        result[np.ix_(self.active, self.active)] = (
+            (vectors * inverse) @ vectors.T / np.outer(size, size)
+        )
+        unknown[self.active] = (vectors[:, flat] ** 2).sum(axis=1) > 1e-6
+        return result, unknown
+
     def remaining_gain(self) -> float:
         """Newton's estimate of what is left to gain in 2 ln P."""
         if len(self.active) == 0:
@@ -72,10 +94,13 @@ def observed_information(task: Task, best: Point) -> Information:
     vector = coordinates.vector(best.estimate)
     score, complete = coordinates.score_and_information(best.estimate, best.expected)
     is_active = (complete > 0.0) & ~coordinates.redundant(best.estimate)
-    n_rates = len(coordinates.update.index)
-    n_roots = n_rates + sum(map(len, coordinates.initial_groups))
-    at_ceiling = best.estimate.rates[coordinates.update.index] >= coordinates.update.ceiling
+    update, n_roots = coordinates.update, coordinates.n_roots
+    n_rates = update.n_base
+    base = update.baselines(best.estimate.rates, best.estimate.effects)
+    at_ceiling = base >= update.ceiling
     is_active[:n_rates] &= ~at_ceiling & (vector[:n_rates] > 0.0)
+    # an effect that explains next to no transition has run away: the evidence is flat there
+    is_active[coordinates.effects] &= complete[coordinates.effects] > _AT_ZERO
     active = np.flatnonzero(is_active)
     matrix = np.zeros((len(active), len(active)))
     for column, i in enumerate(active):
@@ -93,37 +118,63 @@ def observed_information(task: Task, best: Point) -> Information:
     return Information(active, 0.5 * (matrix + matrix.T), score[active], len(vector))
 
 
-def rate_table(
-    network: Network,
-    update: RateUpdate,
-    best: Point,
-    prior: GammaPrior | None,
-    information: Information,
-    level: float,
-) -> pd.DataFrame:
-    """One row per learned rate; the columns are described at ``ParameterLearner``."""
-    rate = best.estimate.rates[update.index]
-    moves = best.expected.transitions[update.index]
-    time = best.expected.dwell[update.dwell_index]
+def has_trusted_intervals(fit: Fit) -> bool:
+    """Whether intervals by the fit's method cover as often as they say."""
+    is_coupled = bool(len(fit.task.coordinates.update.graph.parents))
+    return METHODS[fit.method].has_intervals or not is_coupled
+
+
+def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame:
+    """One row per allowed rate; the columns are described at ``ParameterLearner``."""
+    model, best, update = fit.model, fit.outcome.best, fit.task.coordinates.update
+    place = np.flatnonzero((model.base >= 0) | (model.fixed > 0.0))
+    number = model.base[place]
+    held = number < 0
+    rate = base_rates(model, update, best.estimate)[place]
+    origin = fit.expanded.place[update.index]
+    n_flat = len(model.base)
+    seen = best.expected.transitions[update.index]
+    spent = best.expected.dwell[update.dwell_index]
+    moves = np.bincount(origin, weights=seen, minlength=n_flat)[place]
+    time = np.bincount(origin, weights=spent, minlength=n_flat)[place]
     tail = 0.5 * (1.0 - level)
-    shape = moves + (prior.shape if prior is not None else 0.5)
-    per_time = time + (prior.rate_value if prior is not None else 0.0)
-    known = per_time > 0.0
+    prior = fit.prior
+    m, t = update.totals(best.expected.transitions, best.expected.dwell, best.estimate.effects)
+    shape = np.append(m, 0.0)[number] + (
+        0.5 if prior is None else prior.shape - update.added_transitions
+    )
+    per_time = np.append(t, 0.0)[number]
+    known = (per_time > 0.0) & ~held
     scale = 1.0 / np.where(known, per_time, 1.0)
-    error = information.standard_errors()[: len(update.index)]
-    absolute, lower, upper = _intervals(rate, moves < _AT_ZERO, error, float(norm.isf(tail)))
-    table = pd.DataFrame(_labels(network, update))
+    error = np.append(information.standard_errors()[: update.n_base], 0.0)[number]
+    group_moves = np.append(update.per_base(seen), np.inf)[number]
+    absolute, lower, upper = _intervals(rate, group_moves < _AT_ZERO, error, float(norm.isf(tail)))
+    table = pd.DataFrame(_labels(fit.network, place))
+    notes = _notes(update, rate, time, group_moves, error)
+    if not has_trusted_intervals(fit):
+        absolute, lower, upper = (
+            np.full_like(rate, np.inf),
+            np.zeros_like(rate),
+            np.inf + 0.0 * rate,
+        )
+        notes = [
+            note or f"no interval: with {fit.method!r} they cover too rarely" for note in notes
+        ]
     return table.assign(
         rate=rate,
         expected_transitions=moves,
         expected_time=time,
-        conditional_mean=np.where(known, shape * scale, np.inf),
-        conditional_lower=np.where(known, gamma.ppf(tail, shape, scale=scale), 0.0),
-        conditional_upper=np.where(known, gamma.isf(tail, shape, scale=scale), np.inf),
+        conditional_mean=np.where(known, shape * scale, np.where(held, rate, np.inf)),
+        conditional_lower=np.where(
+            known, gamma.ppf(tail, shape, scale=scale), np.where(held, rate, 0.0)
+        ),
+        conditional_upper=np.where(
+            known, gamma.isf(tail, shape, scale=scale), np.where(held, rate, np.inf)
+        ),
         se=absolute,
-        lower=lower,
-        upper=upper,
-        note=_notes(update, rate, time, moves, error),
+        lower=np.where(held, rate, lower),
+        upper=np.where(held, rate, upper),
+        note=["fixed" if fixed else note for fixed, note in zip(held, notes)],
     )
 
 
@@ -162,17 +213,17 @@ def _notes(
     return notes
 
 
-def _labels(network: Network, update: RateUpdate) -> dict[str, NDArray[Any]]:
-    """Node, configuration of its parents, from and to, of every learned rate."""
-    graph = update.graph
-    number = np.searchsorted(graph.table_start, update.index, side="right") - 1
+def _labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
+    """Node, configuration of its parents, from and to, of rates at flat places."""
+    graph = network.compiled.graph
+    number = np.searchsorted(graph.table_start, places, side="right") - 1
     columns: dict[str, list[Any]] = {"node": [], "configuration": [], "from": [], "to": []}
     for n in range(graph.n_nodes):
         node = network.nodes[n]
         states = network.states[node]
-        names = _configurations(network, node)
+        names = configurations(network, node)
         size = len(states)
-        for place in update.index[number == n] - graph.table_start[n]:
+        for place in places[number == n] - graph.table_start[n]:
             columns["node"].append(node)
             columns["configuration"].append(names[int(place) // size**2])
             columns["from"].append(states[int(place) % size**2 // size])
@@ -185,7 +236,8 @@ def _labels(network: Network, update: RateUpdate) -> dict[str, NDArray[Any]]:
     return result
 
 
-def _configurations(network: Network, node: str) -> list[str]:
+def configurations(network: Network, node: str) -> list[str]:
+    """What to call every configuration of a node's parents."""
     rates, above = network.rates[node], network.parents[node]
     if isinstance(rates, SummaryRates):
         return [f"summary={rates.shift + s}" for s in range(rates.n_summary)]

@@ -1,15 +1,19 @@
 """Every score a search has computed, in an SQLite file: what an interrupted search resumes from.
 
 One process writes, in batches, with write-ahead logging: a kill at any moment loses at most the
-last batch. A search is deterministic, so that replaying it with the scores found here leads to
-the same result, bit for bit, as if it had not been interrupted. The file remembers which data
-and settings it belongs to and refuses others, naming the difference; a damaged file is set aside
-and reported, never used.
+last batch; a second process is refused. A search is deterministic, so that replaying it with the
+scores found here leads to the same result, bit for bit, as if it had not been interrupted.
+
+Nothing in the file is believed unseen. Every row carries a checksum over its key and its content;
+damaged rows are dropped, counted and computed again. The file remembers which data, settings and
+scoring code it belongs to, and refuses others, naming the difference. A file that SQLite cannot
+read is set aside.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import time
 import warnings
@@ -20,11 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from asterism.errors import AsterismError, DataError
+from asterism.errors import Advice, AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search.settings import StructureSettings
+from asterism.results.lock import lock_of, release, take
+from asterism.results.record import as_json
 
-FORMAT = "1"
+FORMAT = "2"
+_ROW = "context TEXT, item TEXT, payload BLOB, checksum BLOB"
 _BATCH = 256
 _SECONDS = 1.0
 _NOT_COMPARED = frozenset({"n_jobs", "journal", "resume"})
@@ -32,7 +39,7 @@ _NOT_COMPARED = frozenset({"n_jobs", "journal", "resume"})
 
 
 class JournalWarning(UserWarning):
-    """A journal was unreadable and has been set aside."""
+    """A journal, or a part of it, was damaged and is not used."""
 
 
 def fingerprint(
@@ -51,66 +58,86 @@ def fingerprint(
         digest.update(repr((joint.trajectory, joint.time, joint.nodes)).encode())
         digest.update(np.ascontiguousarray(joint.log_likelihood).tobytes())
     named = {
-        item.name: repr(getattr(settings, item.name))
+        item.name: _in_short(getattr(settings, item.name))
         for item in fields(settings)
         if item.name not in _NOT_COMPARED
     }
-    return {"format": FORMAT, "data": digest.hexdigest(), **named}
+    return {"format": FORMAT, "program": program(), "data": digest.hexdigest(), **named}
+
+
+def program() -> str:
+    """The version that computes scores, down to every line of the code that takes part."""
+    from asterism import __version__
+
+    package = Path(__file__).resolve().parents[2]
+    digest = hashlib.blake2b(digest_size=8)
+    for folder in ("numerics", "model", "evidence", "star", "exact", "learning"):
+        for file in sorted((package / folder).rglob("*.py")):
+            digest.update(f"{file.relative_to(package).as_posix()}\0".encode())
+            digest.update(hashlib.blake2b(file.read_bytes()).digest())
+    return f"asterism {__version__}, code {digest.hexdigest()}"
+
+
+def _in_short(value: Any) -> str:
+    """A setting in words; a long one by its beginning and a hash of all of it."""
+    text = repr(value)
+    if len(text) <= 200:
+        return text
+    whole = json.dumps(as_json(value), sort_keys=True)
+    return f"{text[:30]}… {hashlib.sha256(whole.encode('utf-8', 'replace')).hexdigest()}"
 
 
 class Journal:
     """Scores by context (what they were computed around) and item (what was scored)."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int) -> None:
         self.path = path
+        self._lock: int | None = lock
         self._connection = connection
-        self._waiting: list[tuple[str, str, bytes]] = []
+        self._waiting: list[tuple[str, str, bytes, bytes]] = []
         self._last = time.monotonic()
 
     @classmethod
     def open(cls, path: str | Path, print_of: Mapping[str, str], resume: bool) -> Journal:
         """Open for writing; with ``resume`` what is there is kept and used."""
         place = Path(path)
-        if place.exists() and not resume:
-            _remove(place)
-        if place.exists():
-            problem = _damage(place)
-            if problem is not None:
-                aside = _set_aside(place)
-                warnings.warn(
-                    f"The journal {place.name} is damaged ({problem}); it was set aside as "
-                    f"{aside.name} and the search starts anew.",
-                    JournalWarning,
-                    stacklevel=2,
-                )
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            # results may arrive in another thread than the one that opened the file
-            connection = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT)"
-            )
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS scores (context TEXT, item TEXT, payload BLOB, "
-                "PRIMARY KEY (context, item)) WITHOUT ROWID"
-            )
-            _match(connection, place, print_of)
-        except sqlite3.Error as problem:
+            lock = take(lock_of(place), place)
+        except OSError as problem:
             raise _failure(place, problem) from None
-        return cls(place, connection)
+        try:
+            if place.exists() and not resume:
+                _remove(place)
+            elif place.exists():
+                _keep_what_is_whole(place)
+            connection = _connect(place)
+            _match(connection, place, print_of)
+        except BaseException as problem:
+            release(lock_of(place), lock)
+            if isinstance(problem, (sqlite3.Error, OSError)):
+                raise _failure(place, problem) from None
+            raise
+        return cls(place, connection, lock)
 
     def known(self, context: str) -> dict[str, FloatArray]:
         """All scores of one context."""
-        rows = self._connection.execute(
-            "SELECT item, payload FROM scores WHERE context = ?", (context,)
-        )
-        return {item: np.frombuffer(payload, dtype=np.float64).copy() for item, payload in rows}
+        try:
+            rows = self._connection.execute(
+                "SELECT item, payload, checksum FROM scores WHERE context = ?", (context,)
+            ).fetchall()
+        except sqlite3.Error as problem:
+            raise _failure(self.path, problem) from None
+        return {
+            item: np.frombuffer(payload, dtype=np.float64).copy()
+            for item, payload, checksum in rows
+            if _is_whole(context, item, payload, checksum)
+        }
 
     def add(self, context: str, item: str, scores: FloatArray) -> None:
         """Remember scores; written when a batch is full or a second has passed."""
-        self._waiting.append((context, item, np.ascontiguousarray(scores, np.float64).tobytes()))
+        payload = np.ascontiguousarray(scores, np.float64).tobytes()
+        self._waiting.append((context, item, payload, _checksum(context, item, payload)))
         if len(self._waiting) >= _BATCH or time.monotonic() - self._last > _SECONDS:
             self.flush()
 
@@ -121,7 +148,7 @@ class Journal:
         try:
             self._connection.execute("BEGIN")
             self._connection.executemany(
-                "INSERT OR REPLACE INTO scores VALUES (?, ?, ?)", self._waiting
+                "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", self._waiting
             )
             self._connection.execute("COMMIT")
         except sqlite3.Error as problem:
@@ -137,6 +164,9 @@ class Journal:
             self.flush()
         finally:
             self._connection.close()
+            if self._lock is not None:
+                release(lock_of(self.path), self._lock)
+                self._lock = None
 
 
 def context_of(*parts: Any) -> str:
@@ -144,11 +174,46 @@ def context_of(*parts: Any) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
+def _checksum(context: str, item: str, payload: bytes) -> bytes:
+    """Over the key and the content of a row, each with its length."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (context.encode("utf-8", "replace"), item.encode("utf-8", "replace"), payload):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _is_whole(context: Any, item: Any, payload: Any, checksum: Any) -> bool:
+    """Whether a row is as it was written; SQLite would take any type in any column."""
+    return (
+        isinstance(context, str)
+        and isinstance(item, str)
+        and isinstance(payload, bytes)
+        and len(payload) % 8 == 0
+        and checksum == _checksum(context, item, payload)
+    )
+
+
+def _connect(place: Path) -> sqlite3.Connection:
+    """A connection, with the tables there."""
+    # results may arrive in another thread than the one that opened the file
+    connection = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT)")
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS scores ({_ROW}, PRIMARY KEY (context, item)) WITHOUT ROWID"
+    )
+    return connection
+
+
 def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, str]) -> None:
     there = dict(connection.execute("SELECT name, value FROM meta"))
+    there.pop(_META_CHECKSUM, None)
     if not there:
+        signed = {**print_of, _META_CHECKSUM: _meta_checksum(print_of)}
         connection.execute("BEGIN")
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", list(print_of.items()))
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(signed.items()))
         connection.execute("COMMIT")
         return
     differences = [
@@ -158,9 +223,16 @@ def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, s
     ]
     if differences:
         connection.close()
+        if there.get("program") != print_of.get("program"):
+            raise DataError(
+                f"The journal {place.name} holds scores of another version of the program "
+                f"({there.get('program', 'an older one')} there, {print_of.get('program')} here); "
+                "go on with that version, or start anew."
+            )
         raise DataError(
             f"The journal {place.name} belongs to another search; different: "
-            f"{'; '.join(differences)}. Use the same data and settings, or start anew."
+            f"{'; '.join(differences)}. Use the same data and settings, or ",
+            Advice("start anew.", "start again with --force."),
         )
 
 
@@ -170,24 +242,100 @@ def _short(value: str | None) -> str:
     return value if len(value) <= 40 else value[:37] + "…"
 
 
-def _damage(place: Path) -> str | None:
-    """What is wrong with an existing file, or None."""
+_META_CHECKSUM = "checksum"
+
+
+def _meta_checksum(content: Mapping[str, str]) -> str:
+    text = json.dumps(dict(content), sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _is_signed(meta: Mapping[Any, Any]) -> bool:
+    """Whether the description is as it was written; the first format had no checksum."""
+    if not all(isinstance(text, str) for item in meta.items() for text in item):
+        return False
+    content = {name: value for name, value in meta.items() if name != _META_CHECKSUM}
+    if _META_CHECKSUM not in meta:
+        return not content or content.get("format") == "1"
+    return bool(meta[_META_CHECKSUM] == _meta_checksum(content))
+
+
+def _keep_what_is_whole(place: Path) -> None:
+    """Check every row of an existing file; set the file aside where any is damaged."""
+    problem, meta, rows, n_damaged = _inspect(place)
+    if problem is None and not n_damaged:
+        return
+    aside = _set_aside(place)
+    if problem is None:
+        connection = _connect(place)
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+        connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", rows)
+        connection.execute("COMMIT")
+        connection.close()
+        n = n_damaged + len(rows)
+        text = (
+            f"{n_damaged} of {n} scores in the journal {place.name} are damaged; they are left out "
+            f"and computed again (the damaged file is kept as {aside.name})."
+        )
+    else:
+        text = (
+            f"The journal {place.name} is damaged ({problem}); it was set aside as {aside.name} "
+            "and the search starts anew."
+        )
+    warnings.warn(text, JournalWarning, stacklevel=3)
+
+
+_Rows = list[tuple[str, str, bytes, bytes]]
+
+
+def _inspect(place: Path) -> tuple[str | None, dict[str, str], _Rows, int]:
+    """What is wrong with the file as a whole, its description, whole rows, damaged rows."""
+    whole: _Rows = []
+    meta: dict[str, str] = {}
+    n_damaged = 0
     try:
-        connection = sqlite3.connect(place)
+        connection = sqlite3.connect(place, timeout=0)
+        # a flipped bit may leave text that is no UTF-8
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
         try:
             verdict = connection.execute("PRAGMA quick_check").fetchone()[0]
-            connection.execute("SELECT count(*) FROM meta").fetchone()
-            connection.execute("SELECT count(*) FROM scores").fetchone()
+            if verdict != "ok":
+                return str(verdict).splitlines()[0], meta, whole, 0
+            meta = dict(connection.execute("SELECT name, value FROM meta"))
+            if not _is_signed(meta):
+                return "its description of data and settings was changed", {}, whole, 0
+            if meta.get("format", FORMAT) != FORMAT:
+                return None, meta, whole, 0  # refused by its fingerprint
+            for row in connection.execute("SELECT context, item, payload, checksum FROM scores"):
+                if _is_whole(*row):
+                    whole.append(row)
+                else:
+                    n_damaged += 1
         finally:
             connection.close()
     except sqlite3.OperationalError as problem:
         if "no such table" in str(problem):
             # created, but killed before the first table: nothing to lose, nothing to trust
-            return "it has no tables"
-        return str(problem)
-    except sqlite3.DatabaseError as problem:
-        return str(problem)
-    return None if verdict == "ok" else str(verdict)
+            return "it has no tables", meta, whole, 0
+        return str(problem), meta, whole, 0
+    except (sqlite3.Error, OverflowError, ValueError) as problem:
+        return str(problem), meta, whole, 0
+    return None, meta, whole, n_damaged
+
+
+def n_scores(place: Path) -> int:
+    """How many scores a journal holds; 0 where it is none."""
+    if not place.is_file():
+        return 0
+    try:
+        connection = sqlite3.connect(place, timeout=0)
+        try:
+            return int(connection.execute("SELECT count(*) FROM scores").fetchone()[0])
+        finally:
+            connection.close()
+    except (sqlite3.Error, OSError):
+        return 0
 
 
 def _companions(place: Path) -> list[Path]:
@@ -210,11 +358,14 @@ def _set_aside(place: Path) -> Path:
     return aside
 
 
-def _failure(place: Path, problem: sqlite3.Error) -> AsterismError:
-    text = str(problem)
-    if "full" in text:
+def _failure(place: Path, problem: sqlite3.Error | OSError) -> AsterismError:
+    text = str(getattr(problem, "strerror", None) or problem)
+    if "full" in text or "No space" in text:
         return AsterismError(
-            f"The disk is full: the journal {place.name} holds everything up to the last batch. "
-            "Make room and resume."
+            f"The disk is full: the journal {str(place)!r} holds everything up to the last batch. "
+            "Make room and ",
+            Advice("resume.", "go on with --resume."),
         )
-    return AsterismError(f"The journal {place.name} cannot be written ({text}).")
+    if "locked" in text:
+        return DataError(f"The journal {str(place)!r} is being written by another process.")
+    return AsterismError(f"The journal {str(place)!r} cannot be used ({text}).")

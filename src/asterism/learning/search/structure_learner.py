@@ -6,6 +6,7 @@ measurements to ``task.py``; ``found.py`` turns scored families into probabiliti
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
+from asterism.inference.methods import METHODS
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame
 from asterism.learning.search.found import SearchResult
@@ -94,6 +96,10 @@ class StructureLearner(Estimator):
     journal, resume
         A file that remembers every score, and whether to continue from what it holds: an
         interrupted search then ends with the same result as an uninterrupted one.
+    n_chains, minutes, max_draws
+        For method "sample": how many chains are compared, a limit of time, and one of sweeps per
+        chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
+        R̂ ≤ 1.05.
 
     Attributes
     ----------
@@ -151,6 +157,9 @@ class StructureLearner(Estimator):
         threshold: float = 0.5,
         edge_prior: Any = None,
         tempering: float | str = "auto",
+        n_chains: int = 4,
+        minutes: float | None = None,
+        max_draws: int = 20_000,
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -182,6 +191,9 @@ class StructureLearner(Estimator):
         self.threshold = threshold
         self.edge_prior = edge_prior
         self.tempering = tempering
+        self.n_chains = n_chains
+        self.minutes = minutes
+        self.max_draws = max_draws
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -199,9 +211,8 @@ class StructureLearner(Estimator):
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
-            from asterism.learning.search.task import learn_from_observations
-
-            found = learn_from_observations(settings, data, listener)
+            learn = importlib.import_module(METHODS[settings.method].graph_learner)
+            found = learn.learn_from_observations(settings, data, listener)
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
@@ -254,6 +265,18 @@ class StructureLearner(Estimator):
         return self._edge_probabilities
 
     @property
+    def rate_intervals_(self) -> pd.DataFrame | None:
+        """node, configuration, from, to, rate, lower, upper: 90 % intervals given the graph.
+
+        They take the expected transitions for counted ones, so they are rather too narrow. None
+        where the method keeps no counts, and for very large networks.
+        """
+        from asterism.learning.search.rate_frame import rate_frame
+
+        self._require_fitted("_found")
+        return rate_frame(self._found)
+
+    @property
     def family_scores_(self) -> pd.DataFrame:
         """node, parents, score, probability; the best family of each node first."""
         self._require_fitted("_found")
@@ -283,22 +306,9 @@ class StructureLearner(Estimator):
         return graphs
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
-        """Write network.json, edges.csv, families.csv and run.json; ``am.load`` reads them."""
-        from asterism.learning.saved_run import write_run
+        """Write a results folder, without page and courses; ``am.load`` reads it."""
+        from asterism.results.folder import save_run
+        from asterism.results.run import Run
 
         self._require_fitted("_found")
-        record = {
-            "converged": self.converged_,
-            "stop_reason": self.stop_reason_,
-            "seed": self.random_state,
-            "settings": self.get_params(),
-            "prior": self.prior_,
-            "emission": self.emission_,
-            "n_sweeps": self.n_sweeps_,
-            "tempering": self.tempering_,
-            "levels": self.level_record_,
-            "history": self.history_,
-        }
-        return write_run(
-            Path(folder), self.network_, self.edges_, self.family_scores_, record, force
-        )
+        return save_run(Run.from_learner(self), folder, force)

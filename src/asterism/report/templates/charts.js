@@ -1,100 +1,60 @@
-/* Charts that do not change: heat map, curves against the truth, convergence. */
-report.colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d"];
-/** Fills under the same hues, light enough for marks on top. */
-report.fills = ["#c9dff0", "#f9d3b5", "#bfe6da", "#f0d5e3", "#fae3b0", "#d6edfb", "#d9d9d9"];
-/** No tool bar: it covers small charts, and newer versions offer to send the data to a server. */
-report.plotConfig = { displayModeBar: false, displaylogo: false, showSendToCloud: false, showLink: false, responsive: true };
-
-report.layoutOf = (changes) => ({
-  font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif", size: 13, color: "#1b2430" },
-  margin: { l: 62, r: 16, t: 30, b: 48 },
-  paper_bgcolor: "#ffffff",
-  plot_bgcolor: "#ffffff",
-  showlegend: false,
-  dragmode: false, // a finger on a chart should scroll the page
-  hoverlabel: { bgcolor: "#ffffff", font: { color: "#1b2430" } },
-  ...changes,
-});
-
-report.axis = (title, changes = {}) => ({
-  title: { text: title, standoff: 8 }, gridcolor: "#e8ecf0", linecolor: "#8a94a0", zeroline: false, automargin: true, ...changes,
-});
-
-/** Names may look like Plotly's markup (<b>, <br>): show them as they are. */
-report.plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
-report.drawHeatmap = () => {
-  const chart = report.byId("heatmap-chart");
-  if (!chart) return;
-  const { nodes, z } = report.heatmap;
-  const short = nodes.map((name) => report.plain(name.length > 16 ? `${name.slice(0, 15)}…` : name));
-  const ticks = { tickvals: nodes.map((_, i) => i), ticktext: short, tickfont: { size: nodes.length > 30 ? 9 : 12 } };
-  const hover = z.map((line, i) => line.map((p, j) => (p === null ? "" : `${report.plain(nodes[i])} → ${report.plain(nodes[j])}: ${p.toFixed(3)}`)));
-  Plotly.newPlot(chart, [{
-    type: "heatmap", z, zmin: 0, zmax: 1, text: hover, hoverinfo: "text", hoverongaps: false, xgap: 1, ygap: 1,
-    colorscale: [[0, "#f7fafc"], [0.25, "#c6dbef"], [0.5, "#6baed6"], [0.75, "#2171b5"], [1, "#08306b"]],
-    colorbar: { thickness: 10, len: 0.7, outlinewidth: 0, tickvals: [0, 0.5, 1], xpad: 6 },
-  }], report.layoutOf({
-    xaxis: report.axis("child", { ...ticks, side: "bottom", showgrid: false, tickangle: -45 }),
-    yaxis: report.axis("parent", { ...ticks, autorange: "reversed", showgrid: false }),
-    margin: { l: 60, r: 10, t: 10, b: 60 }, plot_bgcolor: "#e3e7ec",
-  }), report.plotConfig);
-};
-
-report.drawCurves = () => {
-  if (!report.truth) return;
-  const { roc, pr, base_rate: base } = report.truth;
-  const curve = (points, shape) => ({ ...points, mode: "lines", line: { color: report.colours[0], width: 2.5, shape }, hovertemplate: "%{x:.2f}, %{y:.2f}<extra></extra>" });
-  const chance = (x, y) => ({ x, y, mode: "lines", line: { color: "#8a94a0", width: 1.5, dash: "dash" }, hoverinfo: "skip" });
-  const unit = { range: [-0.02, 1.02], dtick: 0.2 };
-  const draw = (id, curves, x, y) => Plotly.newPlot(id, curves, report.layoutOf({
-    xaxis: report.axis(x, unit), yaxis: report.axis(y, unit), margin: { l: 58, r: 12, t: 10, b: 48 },
-  }), report.plotConfig);
-  draw("roc-chart", [chance([0, 1], [0, 1]), curve(roc)], "false positive rate", "true positive rate");
-  draw("pr-chart", [chance([0, 1], [base, base]), curve(pr, "vh")], "recall", "precision");
-};
-
-report.drawHistory = () => {
-  const chart = report.byId("history-chart");
-  if (!chart) return;
-  const counters = ["iteration", "sweep", "step"];
-  const all = Object.entries(report.history);
-  const counter = all.find(([name]) => counters.includes(name));
-  const series = all.filter(([name, values]) => !counters.includes(name) && values.some((v) => v !== null)).slice(0, 3);
-  if (!series.length) return;
-  const x = counter ? counter[1] : series[0][1].map((_, i) => i + 1);
-  const layout = { grid: { rows: 1, columns: series.length, pattern: "independent", xgap: 0.22 } };
-  const narrow = chart.clientWidth < 560;
-  if (narrow) {
-    layout.grid = { rows: series.length, columns: 1, pattern: "independent", ygap: 0.35 };
-    chart.style.height = `${10 * series.length + 3}rem`;
-  }
-  const traces = series.map(([name, values], i) => {
-    const n = i === 0 ? "" : i + 1;
-    const falling = values.every((v) => v === null || v > 0) && Math.max(...values) > 50 * Math.min(...values.filter((v) => v !== null));
-    layout[`xaxis${n}`] = report.axis(counter ? counter[0] : "iteration", { tickformat: "d", ...(Math.max(...x) - Math.min(...x) < 8 ? { dtick: 1 } : {}) });
-    layout[`yaxis${n}`] = report.axis(name.replaceAll("_", " "), falling ? { type: "log", exponentformat: "power", dtick: "auto", nticks: 5 } : { nticks: 6, tickformat: "~f", hoverformat: "~f" });
-    return { x, y: values, mode: x.length > 60 ? "lines" : "lines+markers", line: { color: report.colours[i], width: 2 }, marker: { size: 5 }, xaxis: `x${n}`, yaxis: `y${n}`, hovertemplate: "%{x}: %{y:.6g}<extra></extra>" };
+/* Charts that do not change: curves against the known network, and convergence. */
+{
+  const square = (id, label, xLabel, yLabel, drawInside) => report.chart(report.byId(id), label, (svg, width) => {
+    const side = Math.min(width - 70, 400), box = { left: 52, top: 10, width: side, height: side };
+    const unit = { range: [0, 1], ticks: [0, 0.2, 0.4, 0.6, 0.8, 1].map((value) => ({ value, text: value.toFixed(1) })) };
+    const { x, y } = report.axes(svg, box, { ...unit, label: xLabel }, { ...unit, label: yLabel });
+    drawInside(svg, x, y);
+    return side + 60;
   });
-  Plotly.newPlot(chart, traces, report.layoutOf(layout), report.plotConfig);
-};
 
-/** Charts are as wide as the window; a sheet of paper is not, and printing tells nobody its width. */
-report.startPrinting = () => {
-  const PAPER = 690; // what fits between the margins of A4 and of letter paper
-  const charts = () => [...document.querySelectorAll(".chart.js-plotly-plot")].filter((chart) => !chart.hidden);
-  addEventListener("beforeprint", () => charts().forEach((chart) => {
-    const width = chart.closest(".pair") ? PAPER / 2 - 10 : PAPER;
-    Plotly.relayout(chart, { width, height: Math.min(chart.clientHeight, chart.classList.contains("square") ? 560 : 400) });
-  }));
-  addEventListener("afterprint", () => charts().forEach((chart) => Plotly.relayout(chart, { autosize: true })));
-};
+  const curve = (svg, path) => svg.append(report.svg("path", { d: path, fill: "none", stroke: report.colours[0], "stroke-width": 2.5, class: "curve" }));
+  const chance = (svg, x, y, from, to, text) => {
+    svg.append(report.svg("line", { class: "baseline", x1: x(0), x2: x(1), y1: y(from), y2: y(to), stroke: report.ink.axis, "stroke-width": 1.5, "stroke-dasharray": "5 4" }));
+    svg.append(report.label(x(0.98), y(from === to ? from : 0.9) - 6, text, { "text-anchor": "end" }));
+  };
 
-report.startSaving = () => document.querySelectorAll("[data-chart]").forEach((button) => {
-  const chart = button.dataset.chart;
-  button.setAttribute("aria-label", `Save ${chart.replace("-chart", "")} picture as SVG`);
-  button.addEventListener("click", () => {
-    const { clientWidth: width, clientHeight: height } = report.byId(chart);
-    Plotly.downloadImage(chart, { format: "svg", filename: chart.replace("-chart", ""), width, height });
-  });
-});
+  report.drawCurves = () => {
+    if (!report.truth) return;
+    const { roc, pr, base_rate: base, scores } = report.truth;
+    square("roc-chart", `ROC curve, area ${scores.auroc}`, "false positive rate", "true positive rate", (svg, x, y) => {
+      svg.append(report.svg("line", { class: "baseline", x1: x(0), x2: x(1), y1: y(0), y2: y(1), stroke: report.ink.axis, "stroke-width": 1.5, "stroke-dasharray": "5 4" }));
+      svg.append(report.label(x(0.98), y(0.06), "dashed: guessing", { "text-anchor": "end" }));
+      curve(svg, report.through(roc.x, roc.y, x, y));
+    });
+    square("pr-chart", `Precision against recall, average precision ${scores.aupr}`, "recall", "precision", (svg, x, y) => {
+      chance(svg, x, y, base, base, "guessing");
+      // precision holds from the recall before up to its own: steps, not slopes
+      const path = pr.x.map((v, i) => (i ? `V${y(pr.y[i]).toFixed(1)}H${x(v).toFixed(1)}` : `M${x(v).toFixed(1)} ${y(pr.y[i]).toFixed(1)}`)).join("");
+      curve(svg, path);
+    });
+  };
+
+  report.drawHistory = () => {
+    const holder = report.byId("history-chart");
+    if (!holder) return;
+    const counters = ["iteration", "sweep", "step"];
+    const all = Object.entries(report.history);
+    const counter = all.find(([name]) => counters.includes(name));
+    const series = all.filter(([name, values]) => !counters.includes(name) && values.some((v) => v !== null)).slice(0, 3);
+    if (!series.length) { holder.hidden = true; return; }
+    const xs = counter ? counter[1] : series[0][1].map((_, i) => i + 1);
+    report.chart(holder, "Objective and residual over the iterations", (svg, width) => {
+      const columns = width < 560 ? 1 : series.length, each = width / columns, high = 190;
+      series.forEach(([name, values], i) => {
+        const known = values.filter((v) => v !== null);
+        const log = known.every((v) => v > 0) && Math.max(...known) > 50 * Math.min(...known);
+        const range = log ? [Math.min(...known) / 1.5, Math.max(...known) * 1.5] : report.padded(known, 0.08);
+        const part = report.svg("g", { transform: `translate(${(i % columns) * each} ${Math.floor(i / columns) * (high + 70)})` });
+        svg.append(part);
+        const ticks = log ? report.logTicks(...range) : report.ticks(...range, 4);
+        const left = 32 + Math.max(20, ...ticks.map(({ text }) => report.textWidth(text)));
+        const box = { left, top: 12, width: each - left - 14, height: high };
+        const { x, y } = report.axes(part, box, { range: report.padded(xs, 0.03), label: counter ? counter[0] : "iteration", whole: true, grid: false }, { range, log, ticks, label: name.replaceAll("_", " ") });
+        part.append(report.svg("path", { d: report.through(xs, values, x, y), fill: "none", stroke: report.colours[i], "stroke-width": 2 }));
+        if (xs.length <= 60) values.forEach((v, k) => { if (v !== null) part.append(report.svg("circle", { cx: x(xs[k]), cy: y(v), r: 2.8, fill: report.colours[i] })); });
+      });
+      return Math.ceil(series.length / columns) * (high + 70) - 10;
+    });
+  };
+}

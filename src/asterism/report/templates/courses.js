@@ -1,91 +1,133 @@
 /* The course of one node in one trajectory: expected measurement with its band, and states below. */
 {
   const data = report.courses;
-  const BAND = 0.9;
+  const holder = report.byId("course-chart");
+  const MARGIN = { right: 14, bottom: 46 };
+  let shown = null; // what the chart holds now: times, levels, expectation, measurements
+  let zoomed = null;
+  let cursorAt = null;
 
-  const normalBelow = (z) => {
-    // Abramowitz and Stegun's rational approximation, good to 1e-7: plenty for a drawn band
-    const t = 1 / (1 + 0.2316419 * Math.abs(z));
-    const tail = Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI)
-      * t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
-    return z > 0 ? 1 - tail : tail;
-  };
-
-  /** The value below which a mixture of the states' measurements falls with probability q. */
-  const mixtureQuantile = (weights, mean, sd, q) => {
-    let low = Math.min(...mean.map((m, s) => m - 6 * sd[s])), high = Math.max(...mean.map((m, s) => m + 6 * sd[s]));
-    for (let round = 0; round < 40; round += 1) {
-      const middle = (low + high) / 2;
-      const below = weights.reduce((sum, w, s) => sum + w * normalBelow((middle - mean[s]) / sd[s]), 0);
-      if (below < q) low = middle; else high = middle;
-    }
-    return (low + high) / 2;
-  };
-
-  /** Expected measurement and central band at each time, from the state probabilities. */
-  const expectation = (p, { mean, sd }) => {
-    const at = p[0].map((_, k) => {
-      const total = p.reduce((sum, line) => sum + line[k], 0) || 1;
-      return p.map((line) => line[k] / total);
-    });
-    return {
-      middle: at.map((w) => w.reduce((sum, value, s) => sum + value * mean[s], 0)),
-      low: at.map((w) => mixtureQuantile(w, mean, sd, (1 - BAND) / 2)),
-      high: at.map((w) => mixtureQuantile(w, mean, sd, (1 + BAND) / 2)),
-    };
-  };
-
-  const timeRange = (times) => {
+  const wholeRange = (times) => {
     const first = times[0] ?? 0, last = times[times.length - 1] ?? 1, pad = 0.015 * (last - first || 1);
     return [first - pad, last + pad];
   };
 
-  const stateTraces = (times, p, states, axis) => p.map((line, s) => ({
-    x: times, y: line.map((v) => v / 1000), name: report.plain(states[s]), stackgroup: "states", mode: "lines", yaxis: axis,
-    line: { width: 0.8, color: report.colours[s % report.colours.length] }, fillcolor: report.fills[s % report.fills.length],
-    hovertemplate: `P(${report.plain(states[s])}) %{y:.3f}<extra></extra>`,
-  }));
+  const look = () => {
+    const t = Number(report.byId("course-trajectory").value), n = Number(report.byId("course-node").value);
+    const levels = data.levels[n], p = data.p[t][n];
+    const [when, what] = data.measured[t][n];
+    return { node: report.nodes[data.nodes[n]], times: data.times[t], p, at: report.weights(p), levels, when, what, trajectory: data.trajectories[t], ...(levels ? report.expectation(p, levels) : {}) };
+  };
+
+  /** What the chart shows at one of its times, in words. */
+  const reading = (k) => {
+    const { times, levels, at, node, middle, low, high } = shown;
+    const states = at[k].map((w, s) => `P(${node.states[s]}) ${w.toFixed(2)}`).join(", ");
+    const expected = levels ? `expected ${report.number(middle[k])} (90 % band ${report.number(low[k])} to ${report.number(high[k])}); ` : "";
+    return `${report.timeLabel} ${report.number(times[k])}: ${expected}${states}`;
+  };
+
+  const drawLevels = (svg, box, range) => {
+    const { times, middle, low, high, when, what, node } = shown;
+    const all = [...low, ...high, ...what], span = report.padded(all);
+    const { x, y } = report.axes(svg, box, { range, label: null }, { range: span, label: node.name });
+    const inside = report.svg("g", { "clip-path": "url(#course-clip)" },
+      report.svg("path", { class: "band", d: report.bandPath(times, low, high, x, y), fill: report.colours[0], "fill-opacity": 0.16 }),
+      report.svg("path", { class: "expected", d: report.through(times, middle, x, y), fill: "none", stroke: report.colours[0], "stroke-width": 2.5 }));
+    when.forEach((time, i) => inside.append(report.svg("circle", { class: "measured", cx: x(time), cy: y(what[i]), r: 4.5, fill: "none", stroke: report.ink.text, "stroke-width": 1.8 })));
+    svg.append(inside);
+  };
+
+  const drawStates = (svg, box, range) => {
+    const { times, p, node, levels, when, what } = shown;
+    const { x, y } = report.axes(svg, box, { range, label: report.timeLabel }, { range: [0, 1], label: "P(state)", ticks: [0, 0.5, 1].map((value) => ({ value, text: String(value) })) });
+    const inside = report.svg("g", { "clip-path": "url(#course-clip)" });
+    report.stackPaths(times, p, x, y).forEach((d, s) => inside.append(report.svg("path", { class: "state", d, fill: report.fills[s % 7], stroke: report.colours[s % 7], "stroke-width": 0.8 })));
+    if (!levels) when.forEach((time, i) => {
+      const cx = x(time), cy = y((what[i] + 0.5) / node.states.length);
+      inside.append(report.svg("path", { class: "measured", d: `M${cx} ${cy - 6}L${cx + 6} ${cy}L${cx} ${cy + 6}L${cx - 6} ${cy}Z`, fill: "none", stroke: report.ink.text, "stroke-width": 1.8 }));
+    });
+    svg.append(inside);
+    return x;
+  };
+
+  /** A line that follows the pointer or the arrow keys and says what is there. */
+  const addCursor = (svg, left, width, top, height, x, range) => {
+    const { times } = shown;
+    const line = report.svg("line", { y1: top, y2: top + height, stroke: report.ink.text, "stroke-width": 1, "stroke-dasharray": "3 3", visibility: "hidden", "data-aid": "" });
+    const reach = report.svg("rect", { x: left, y: top, width, height, fill: "transparent", class: "cursor", "data-aid": "", tabindex: 0, role: "slider", "aria-label": `Time in the course of ${shown.node.name}`, "aria-valuemin": times[0] ?? 0, "aria-valuemax": times[times.length - 1] ?? 1 });
+    const nearest = (time) => times.reduce((best, t, k) => (Math.abs(t - time) < Math.abs(times[best] - time) ? k : best), 0);
+    const move = (k) => {
+      cursorAt = k;
+      line.setAttribute("x1", x(times[k]));
+      line.setAttribute("x2", x(times[k]));
+      line.setAttribute("visibility", "visible");
+      reach.setAttribute("aria-valuenow", times[k]);
+      reach.setAttribute("aria-valuetext", reading(k));
+      report.byId("course-reading").textContent = reading(k);
+    };
+    const timeUnder = (event) => {
+      const box = reach.getBoundingClientRect();
+      return range[0] + (event.clientX - box.left) / box.width * (range[1] - range[0]);
+    };
+    reach.setAttribute("aria-valuenow", times[0] ?? 0);
+    svg.append(line, reach);
+    if (!times.length) return;
+    reach.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10, Home: -1e9, End: 1e9 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      move(Math.min(times.length - 1, Math.max(0, (cursorAt ?? -step) + step)));
+    });
+    let from = null;
+    reach.addEventListener("pointermove", (event) => { if (event.pointerType !== "touch" || event.buttons === 0) move(nearest(timeUnder(event))); });
+    reach.addEventListener("pointerdown", (event) => { from = event.pointerType === "mouse" ? timeUnder(event) : null; move(nearest(timeUnder(event))); });
+    reach.addEventListener("pointerup", (event) => {
+      const to = timeUnder(event);
+      if (from !== null && Math.abs(to - from) > 0.03 * (range[1] - range[0])) { zoomed = [Math.min(from, to), Math.max(from, to)]; report.drawCourse(); }
+      from = null;
+    });
+    reach.addEventListener("dblclick", () => { zoomed = null; report.drawCourse(); });
+  };
+
+  const draw = (svg, width) => {
+    const { levels, times, node } = shown;
+    const range = zoomed || wholeRange(times);
+    const numbers = levels ? report.ticks(...report.padded([...shown.low, ...shown.high, ...shown.what])).map(({ text }) => report.textWidth(text)) : [];
+    const left = 32 + Math.max(22, ...numbers), wide = width - left - MARGIN.right;
+    const key = node.states.map((state, s) => ({ text: state, mark: report.keyBox(report.fills[s % 7], report.colours[s % 7]) }));
+    if (levels) key.push({ text: "expected", mark: report.keyLine(report.colours[0]) }, { text: "90 % band", mark: report.keyBox("#d6e7f2") });
+    if (shown.when.length) key.push({ text: "measured", mark: report.keyDot });
+    const top = report.chartKey(svg, key, left, width) + 4;
+    const upper = levels ? 210 : 0, gap = levels ? 26 : 0, lower = levels ? 110 : 240;
+    svg.append(report.svg("clipPath", { id: "course-clip" }, report.svg("rect", { x: left, y: 0, width: wide, height: top + upper + gap + lower })));
+    if (levels) drawLevels(svg, { left, top, width: wide, height: upper }, range);
+    const x = drawStates(svg, { left, top: top + upper + gap, width: wide, height: lower }, range);
+    addCursor(svg, left, wide, top, upper + gap + lower, x, range);
+    return top + upper + gap + lower + MARGIN.bottom;
+  };
 
   report.drawCourse = () => {
-    const t = Number(report.byId("course-trajectory").value), n = Number(report.byId("course-node").value);
-    const node = report.nodes[data.nodes[n]];
-    const times = data.times[t], p = data.p[t][n], levels = data.levels[n];
-    const [when, what] = data.measured[t][n];
-    const name = report.plain(node.name);
-    const traces = stateTraces(times, p, node.states, "y");
-    const layout = {
-      showlegend: true, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" }, hovermode: "x unified",
-      dragmode: matchMedia("(pointer: fine)").matches ? "zoom" : false,
-      xaxis: report.axis("time", { range: timeRange(times) }), yaxis: report.axis("P(state)", { range: [0, 1], domain: levels ? [0, 0.36] : [0, 1] }),
-      margin: { l: 62, r: 16, t: 40, b: 48 },
-    };
-    if (levels) {
-      const { middle, low, high } = expectation(p, levels);
-      const shared = { x: times, yaxis: "y2", mode: "lines" };
-      traces.push(
-        { ...shared, y: low, line: { width: 0 }, showlegend: false, hoverinfo: "skip" },
-        { ...shared, y: high, line: { width: 0 }, fill: "tonexty", fillcolor: "rgba(0,114,178,0.16)", name: "90 % band", hoverinfo: "skip" },
-        { ...shared, y: middle, line: { color: report.colours[0], width: 2.5 }, name: "expected", hovertemplate: "expected %{y:.3g}<extra></extra>" },
-        { x: when, y: what, yaxis: "y2", mode: "markers", name: "measured", marker: { color: "#1b2430", size: 8, symbol: "circle-open", line: { width: 2 } }, hovertemplate: "measured %{y:.4g}<extra></extra>" });
-      layout.yaxis2 = report.axis(name, { domain: [0.44, 1] });
-      layout.xaxis.anchor = "y";
-    } else if (when.length) {
-      const text = what.map((s) => `measured ${report.plain(node.states[s])}`);
-      traces.push({ x: when, y: what.map((s) => (s + 0.5) / node.states.length), text, mode: "markers", name: "measured", marker: { color: "#1b2430", size: 9, symbol: "diamond-open", line: { width: 2 } }, hovertemplate: "%{text}<extra></extra>" });
-    }
-    Plotly.react("course-chart", traces, report.layoutOf(layout), report.plotConfig);
-    report.byId("course-text").textContent = `${node.name} in trajectory ${data.trajectories[t]}: ${when.length} measurement${when.length === 1 ? "" : "s"}`;
-    report.byId("course-hint").textContent = levels
-      ? "Line: the measurement to expect given all data. Band: where 90 % of measurements should fall. Below: probability of each state, stacked." + (layout.dragmode ? " Drag to enlarge a part, double-click to go back." : "")
-      : when.length ? "Probability of each state, stacked; diamonds mark the measured state, at its own height (first state lowest)." : "Probability of each state, stacked. This node was not measured in this trajectory.";
+    shown = look();
+    cursorAt = null;
+    const { node, when, levels, trajectory } = shown;
+    report.chart(holder, `Course of ${node.name} in trajectory ${trajectory}`, draw);
+    report.byId("course-text").textContent = `${node.name} in trajectory ${trajectory}: ${report.count(when.length, "measurement")}`;
+    report.byId("course-reading").textContent = "";
+    report.byId("course-hint").textContent = (levels
+      ? "Line: the measurement to expect, given all data. Band: where 90 % of the measurements should fall. Below: the probability of each state, stacked."
+      : when.length ? "The probability of each state, stacked. Diamonds mark the measured states, each at the height of its state (first state lowest)."
+        : "The probability of each state, stacked. This node was not measured in this trajectory.")
+      + (matchMedia("(pointer: fine)").matches ? " Drag to enlarge a part, double-click to go back." : "");
   };
+  report.shownCourse = () => shown;
 
   report.startCourses = () => {
     if (!data) return;
     report.fillMenu(report.byId("course-node"), data.nodes.map(report.name));
     report.fillMenu(report.byId("course-trajectory"), data.trajectories);
-    report.byId("course-node").addEventListener("change", (event) => report.announce("node", data.nodes[Number(event.target.value)]));
-    report.byId("course-trajectory").addEventListener("change", report.drawCourse);
+    report.byId("course-node").addEventListener("change", (event) => report.chooseNode(data.nodes[Number(event.target.value)]));
+    report.byId("course-trajectory").addEventListener("change", () => { zoomed = null; report.drawCourse(); report.announce("trajectory", Number(report.byId("course-trajectory").value)); });
     report.listeners.node.push((node) => {
       const place = data.nodes.indexOf(node);
       if (place < 0) return;

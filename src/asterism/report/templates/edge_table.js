@@ -1,5 +1,5 @@
 /* The table of edges: filtered by threshold and search, sorted by any column. */
-{
+if (document.getElementById("edge-table")) {
   const FIRST_ROWS = 100;
   const body = report.byId("edge-table").tBodies[0];
   const headings = report.byId("edge-table").tHead.rows[0];
@@ -7,15 +7,21 @@
   let sorting = { column: report.learned ? "p" : "from", down: report.learned };
   let everything = false;
 
+  const narrow = matchMedia("(max-width: 30rem)").matches;
+  const known = (key) => report.edges.some((edge) => edge[key] != null);
+  const short = narrow || known("fold"); // many columns need short headings
+
   const columns = [
     { key: "from", label: "Parent", value: (edge) => report.name(edge.from) },
     { key: "to", label: "Child", value: (edge) => report.name(edge.to) },
-    { key: "p", label: matchMedia("(max-width: 30rem)").matches ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
+    { key: "p", label: short ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
     { key: "effect", label: "Effect", value: (edge) => (edge.effect ? order.indexOf(edge.effect) : order.length) },
-    { key: "in_graph", label: "Graph", value: (edge) => Number(edge.in_graph), down: true },
+    { key: "fold", label: short ? "Fold" : "Fold change", value: (edge) => (edge.fold == null ? 1 : edge.fold), down: true },
+    { key: "in_graph", label: short ? "Graph" : "In graph", value: (edge) => Number(edge.in_graph), down: true },
     { key: "true", label: "True", value: (edge) => Number(edge.true), down: true },
   ].filter((column) => {
-    if (column.key === "true") return report.edges.some((edge) => "true" in edge);
+    if (column.key === "true") return known("true");
+    if (column.key === "fold") return known("fold") && !narrow;
     return report.learned || !["p", "in_graph"].includes(column.key);
   });
 
@@ -37,11 +43,16 @@
 
   const cells = {
     from: (edge) => {
-      const button = report.element("button", { type: "button", "aria-label": `Show ${report.name(edge.from)} to ${report.name(edge.to)}` }, report.name(edge.from));
+      const button = report.element("button", { type: "button", "aria-label": `${report.name(edge.from)} to ${report.name(edge.to)}` }, report.name(edge.from));
       return report.element("td", {}, button);
     },
     to: (edge) => report.element("td", {}, report.name(edge.to)),
     p: probabilityCell,
+    fold: (edge) => {
+      if (edge.fold == null) return report.element("td", {});
+      const range = edge.fold_low != null && edge.fold_high != null ? ` ${report.number(edge.fold_low)} to ${report.number(edge.fold_high)}` : "";
+      return report.element("td", {}, report.number(edge.fold), report.element("span", { class: "between" }, range));
+    },
     in_graph: (edge) => mark(edge.in_graph),
     effect: (edge) => effectCell(edge.effect),
     true: (edge) => mark(edge.true),
@@ -49,7 +60,8 @@
 
   const row = (edge) => {
     const element = report.element("tr", { "data-edge": `${edge.from}-${edge.to}` }, ...columns.map((column) => cells[column.key](edge)));
-    element.addEventListener("click", () => report.announce("edge", edge));
+    element.classList.toggle("on", report.sameEdge(edge, report.chosen.edge));
+    element.addEventListener("click", () => report.chooseEdge(edge));
     return element;
   };
 
@@ -66,10 +78,19 @@
       .map((item) => item.edge);
   };
 
+  /** Why the table is empty, and what would fill it. */
+  const noneText = () => {
+    if (!report.edges.length) return report.learned ? "No edge has a probability worth listing." : "The network has no edges.";
+    if (report.byId("search").value.trim()) return "No edge above the threshold matches the search.";
+    const [surest] = report.edges;
+    return `No edge reaches this probability. The surest is ${report.name(surest.from)} → ${report.name(surest.to)} with ${report.probability(surest.p)}: lower the threshold to see it.`;
+  };
+
   report.listEdges = () => {
     const edges = report.listedEdges();
     const shown = everything ? edges : edges.slice(0, FIRST_ROWS);
     body.replaceChildren(...shown.map(row));
+    report.byId("no-edges").textContent = edges.length ? "" : noneText();
     const more = report.byId("show-more");
     more.hidden = shown.length === edges.length;
     more.textContent = `Show all ${edges.length}`;
@@ -98,19 +119,23 @@
   /** The listed edges as a table for other programs; quotes in names are doubled. */
   const saveCsv = () => {
     const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
-    const lines = report.listedEdges().map((edge) => [quoted(report.name(edge.from)), quoted(report.name(edge.to)), edge.p, edge.in_graph, edge.effect || ""].join(","));
-    report.saveFile("edges.csv", "text/csv", ["parent,child,probability,in_graph,effect", ...lines].join("\n") + "\n");
+    const lines = report.listedEdges().map((edge) => [quoted(report.name(edge.from)), quoted(report.name(edge.to)), edge.p, edge.in_graph, edge.effect || "", edge.fold ?? ""].join(","));
+    report.saveFile("edges.csv", "text/csv", ["parent,child,probability,in_graph,effect,fold_change", ...lines].join("\n") + "\n");
   };
 
   report.startEdgeTable = () => {
     headings.append(...columns.map(heading));
+    report.byId("edge-table").classList.toggle("many", columns.length > 6);
     markSorting();
     report.byId("search").addEventListener("input", report.listEdges);
     report.byId("show-more").addEventListener("click", () => { everything = true; report.listEdges(); });
     report.byId("save-csv").addEventListener("click", saveCsv);
     report.listeners.threshold.push(() => { everything = false; report.listEdges(); });
     report.listeners.edge.push((edge) => {
-      for (const element of body.rows) element.classList.toggle("on", element.dataset.edge === `${edge.from}-${edge.to}`);
+      for (const element of body.rows) element.classList.toggle("on", Boolean(edge) && element.dataset.edge === `${edge.from}-${edge.to}`);
+      const on = body.querySelector(".on"), box = body.closest(".scroll");
+      // bring the row into view inside its box, without moving the page
+      if (on && (on.offsetTop < box.scrollTop + 30 || on.offsetTop + on.offsetHeight > box.scrollTop + box.clientHeight)) box.scrollTop = on.offsetTop - box.clientHeight / 2;
     });
     report.listEdges();
   };

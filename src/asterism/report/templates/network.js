@@ -1,11 +1,9 @@
 /* The drawing of the network: positions come from Python, edges from the threshold. */
-{
-  const SVG = "http://www.w3.org/2000/svg";
+if (document.getElementById("drawing")) {
   const HALF_HEIGHT = 13;
   const MARGIN = 22;
   const holder = report.byId("drawing");
-  const tooltip = report.byId("tooltip");
-  const shorten = (name) => (name.length > 16 ? `${name.slice(0, 15)}…` : name);
+  const shorten = (name) => report.shorten(name, 16);
   /** Half the width of a node's box; wide scripts take two places per character. */
   const halfWidth = (name) => {
     const places = [...shorten(name)].reduce((sum, c) => sum + (c.codePointAt(0) > 0x2e80 ? 2 : 1), 0);
@@ -20,12 +18,7 @@
   let whole = null;
   let svg = null;
 
-  const make = (tag, attributes, ...children) => {
-    const element = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-  };
+  const make = report.svg;
 
   /** The line of an edge from rim to rim, bent when the opposite edge is drawn as well. */
   const edgePath = (from, to, width, bent, tee) => {
@@ -63,36 +56,25 @@
     const width = report.learned ? 0.8 + 4.7 * edge.p : 2.5;
     const tee = kind === "lowers";
     const { line, head } = edgePath(places[edge.from], places[edge.to], width, opposite, tee);
-    const group = make("g", { class: "edge", "data-edge": `${edge.from}-${edge.to}` },
+    const group = make("g", { class: "edge", role: "button", tabindex: -1, "data-edge": `${edge.from}-${edge.to}`, "aria-label": `Edge ${report.name(edge.from)} → ${report.name(edge.to)}${report.learned ? `, probability ${report.probability(edge.p)}` : ""}` },
       make("path", { class: "reach", d: line }),
       make("path", { class: `line ${kind}`, d: line, style: `stroke-width:${width.toFixed(2)}` }),
       tee ? make("path", { class: `line ${kind}`, d: head, style: `stroke-width:${(2 + width * 0.5).toFixed(2)}` })
         : make("path", { class: `head ${kind}`, d: head }));
-    group.addEventListener("pointermove", (event) => showTooltip(edge, event));
-    group.addEventListener("pointerleave", () => { tooltip.hidden = true; });
-    group.addEventListener("click", () => report.announce("edge", edge));
+    group.addEventListener("pointermove", (event) => report.showTip(event, report.describeEdge(edge)));
+    group.addEventListener("pointerleave", report.hideTip);
+    group.addEventListener("click", () => report.chooseEdge(edge));
     return group;
   };
 
   const nodeElement = (node) => {
     const { x, y, half } = places[node];
-    const group = make("g", { class: "node", "data-node": node },
-      make("title", {}, report.name(node)),
+    const group = make("g", { class: "node", role: "button", tabindex: -1, "data-node": node, "aria-label": `Node ${report.name(node)}` },
+      make("title", { "aria-hidden": "true" }, report.name(node)),
       make("rect", { x: x - half, y: y - HALF_HEIGHT, width: 2 * half, height: 2 * HALF_HEIGHT, rx: HALF_HEIGHT }),
-      make("text", { x, y }, shorten(report.name(node))));
-    group.addEventListener("click", () => report.announce("node", Number(node)));
+      make("text", { x, y, "aria-hidden": "true" }, shorten(report.name(node))));
+    group.addEventListener("click", () => report.chooseNode(Number(node)));
     return group;
-  };
-
-  const showTooltip = (edge, event) => {
-    if (event.pointerType === "touch") return;
-    tooltip.replaceChildren(report.describeEdge(edge));
-    tooltip.hidden = false;
-    const box = tooltip.getBoundingClientRect();
-    const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - box.width - 8);
-    const below = event.clientY + 18 + box.height < window.innerHeight;
-    tooltip.style.left = `${Math.max(8, left)}px`;
-    tooltip.style.top = `${below ? event.clientY + 18 : event.clientY - box.height - 12}px`;
   };
 
   const fit = () => {
@@ -127,6 +109,30 @@
     for (const end of ["pointerup", "pointerleave"]) svg.addEventListener(end, () => { last = null; });
   };
 
+  const hint = report.byId("edge-detail").textContent;
+
+  const markChosen = () => {
+    const { edge, node } = report.chosen;
+    svg.querySelectorAll(".edge").forEach((group) => group.classList.toggle("on", Boolean(edge) && group.dataset.edge === `${edge.from}-${edge.to}`));
+    svg.querySelectorAll(".node").forEach((group) => group.classList.toggle("on", Number(group.dataset.node) === node));
+    svg.classList.toggle("chosen", svg.querySelector(".edge.on") !== null);
+  };
+
+  /** One stop for the Tab key; arrow keys go from node to node and from edge to edge. */
+  const startKeys = () => svg.addEventListener("keydown", (event) => {
+    const all = [...svg.querySelectorAll(".node"), ...svg.querySelectorAll(".edge")], now = all.indexOf(document.activeElement);
+    if (now < 0) return;
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (step) {
+      const next = all[(now + step + all.length) % all.length];
+      all[now].setAttribute("tabindex", -1);
+      next.setAttribute("tabindex", 0);
+      next.focus();
+    } else if (event.key === "Enter" || event.key === " ") all[now].dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    else return;
+    event.preventDefault();
+  });
+
   /** Edges above the threshold, surest first; a drawing holds only so many. */
   report.drawnEdges = () => report.edges.filter((edge) => edge.p >= report.threshold).slice(0, report.drawn_limit);
 
@@ -139,54 +145,36 @@
     const lines = make("g", {}, ...edges.slice().reverse().map((edge) => edgeElement(edge, drawn.has(`${edge.to}-${edge.from}`))));
     const dots = make("g", {}, ...nodes.map(nodeElement));
     svg.replaceChildren(lines, dots);
-    svg.classList.remove("chosen");
-    svg.setAttribute("aria-label", `Network with ${nodes.length} nodes and ${edges.length} edges; the table lists the edges`);
+    svg.setAttribute("aria-label", `Network with ${report.count(nodes.length, "node")} and ${report.count(edges.length, "edge")}. Arrow keys move between them, Enter chooses; the table lists the edges.`);
+    (svg.querySelector(".node") || svg.querySelector(".edge"))?.setAttribute("tabindex", 0);
+    markChosen();
     if (!nodes.length) {
       svg.append(make("text", { class: "empty", "text-anchor": "middle", x: view.x + view.width / 2, y: view.y + view.height / 2 }, "No edge reaches this probability."));
     }
-    const edgeWord = edges.length === 1 ? "edge" : "edges";
+    const count = report.count(nodes.length, "node");
     report.byId("drawn-count").textContent = edges.length < above
-      ? `${edges.length} surest of ${above} edges drawn, ${nodes.length} nodes`
-      : `${edges.length} ${edgeWord} drawn, ${nodes.length} nodes`;
+      ? `The ${edges.length} surest of ${above} edges, between ${count}`
+      : `${report.count(edges.length, "edge")}, ${count}`;
   };
 
   report.startNetwork = () => {
     whole = Object.keys(places).length ? fit() : { x: 0, y: 0, width: 420, height: 240 };
     view = { ...whole };
-    svg = make("svg", { role: "img" });
+    svg = make("svg", { role: "group" });
     holder.append(svg);
     applyView();
     startDragging();
+    startKeys();
     report.byId("zoom-in").addEventListener("click", () => zoom(0.75));
     report.byId("zoom-out").addEventListener("click", () => zoom(Math.min(1 / 0.75, whole.width / view.width)));
     report.byId("zoom-reset").addEventListener("click", () => { view = { ...whole }; applyView(); });
-    report.byId("save-svg").addEventListener("click", saveSvg);
+    report.byId("save-svg").addEventListener("click", () => report.saveSvg(svg, "network.svg"));
     report.listeners.threshold.push(report.drawNetwork);
     report.listeners.edge.push((edge) => {
-      svg.querySelectorAll(".edge").forEach((group) => group.classList.toggle("on", group.dataset.edge === `${edge.from}-${edge.to}`));
-      svg.classList.toggle("chosen", svg.querySelector(".edge.on") !== null);
-      report.byId("edge-detail").replaceChildren(report.describeEdge(edge));
+      markChosen();
+      report.byId("edge-detail").replaceChildren(edge ? report.describeEdge(edge) : report.element("p", {}, hint));
     });
-    report.listeners.node.push((node) => {
-      svg.querySelectorAll(".node").forEach((group) => group.classList.toggle("on", Number(group.dataset.node) === node));
-    });
+    report.listeners.node.push(markChosen);
     report.drawNetwork();
-  };
-
-  /** The drawing as a file of its own: styles are computed into the elements. */
-  const saveSvg = () => {
-    const copy = svg.cloneNode(true);
-    copy.setAttribute("xmlns", SVG);
-    copy.setAttribute("width", view.width);
-    copy.setAttribute("height", view.height);
-    const originals = svg.querySelectorAll("path, rect, text");
-    copy.querySelectorAll("path, rect, text").forEach((element, i) => {
-      const style = getComputedStyle(originals[i]);
-      for (const property of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "text-anchor", "dominant-baseline"]) {
-        element.style.setProperty(property, style.getPropertyValue(property));
-      }
-      element.style.fontFamily = "Helvetica, Arial, sans-serif";
-    });
-    report.saveFile("network.svg", "image/svg+xml", new XMLSerializer().serializeToString(copy));
   };
 }

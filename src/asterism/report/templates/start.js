@@ -1,6 +1,6 @@
-/* First screen: drawing, table and slider. */
-report.startNetwork();
-report.startEdgeTable();
+/* Everything begins here: drawing, table and slider first, then the charts. */
+if (report.byId("drawing")) report.startNetwork();
+if (report.byId("edge-table")) report.startEdgeTable();
 {
   const slider = report.byId("threshold");
   if (slider) {
@@ -17,3 +17,17 @@ report.startEdgeTable();
     });
   }
 }
+report.startHeatmap();
+report.startCourses();
+report.startFit();
+report.startRates();
+report.drawCurves();
+report.drawHistory();
+report.startSaving();
+report.startCopying();
+report.chooseNode(report.first_node);
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  report.hideTip();
+  report.chooseEdge(null);
+});

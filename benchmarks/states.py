@@ -1,0 +1,92 @@
+"""Speed of a sweep with two, three, four and five states per node: nanoseconds, and ratios.
+
+Prints a table and writes it to a folder: python benchmarks/states.py -o out/
+Nodes on a circle, each led by the one before it; noisy measurements; equal steps. The cases take
+turns, and the shortest processor time of each counts, so that a busy machine disturbs the ratios
+little. "chain" allows jumps between neighbouring states only.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from common import Row, option_parser, show_and_write
+
+import asterism as am
+from asterism.evidence.build import build_evidence
+from asterism.star.batch import make_batch, run
+from asterism.star.problem import Parameters
+
+_NODES = 10
+_SWEEPS = 6
+LIMITS = {3: 4.0, 4: 8.0}
+
+
+def circle(n_states: int, *, chain: bool, seed: int = 0) -> am.Network:
+    """Random rates; every state is left at a total rate of about one."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{i}" for i in range(_NODES)]
+    rates = np.exp(rng.uniform(np.log(0.25), np.log(4.0), (_NODES, *[n_states] * 3)))
+    distance = np.abs(np.subtract.outer(np.arange(n_states), np.arange(n_states)))
+    rates *= (distance == 1) if chain else (distance > 0)
+    rates /= rates.sum(axis=-1).mean()
+    return am.Network(
+        {n: [names[i - 1]] for i, n in enumerate(names)},
+        dict(zip(names, rates)),
+        states={n: [str(s) for s in range(n_states)] for n in names},
+    )
+
+
+def sweeps_of(n_states: int, *, corrected: bool, chain: bool = False, step: float = 0.1) -> Any:
+    """A function that sweeps, and the number of nodes × steps × sweeps that it does."""
+    network = circle(n_states, chain=chain)
+    emission = am.Gaussian(means=tuple(float(s) for s in range(n_states)), scale=0.5)
+    paths = am.simulate(network, 2, duration=40.0, seed=1)
+    values = am.observe(paths, emission, n_observations=20, seed=2)
+    evidence = build_evidence(network, values, emission)
+    compiled = network.compiled
+    batch = make_batch(
+        evidence,
+        compiled.graph,
+        compiled.relaxation_rate,
+        1.0,
+        time_step=step,
+        is_corrected=corrected,
+    )
+    parameters = Parameters.of(compiled, "star")
+
+    def work() -> None:
+        run(batch, parameters, tolerance=0.0, max_sweeps=_SWEEPS)
+
+    return work, _NODES * int(batch.grid.step_start[-1]) * _SWEEPS
+
+
+def measure(repeats: int = 30) -> list[Row]:
+    """Rows of the table: nanoseconds per node, step and sweep, then ratios to two states."""
+    rows: list[Row] = []
+    cases = [(size, False) for size in (2, 3, 4, 5)] + [(5, True)]
+    for corrected in (False, True):
+        kind = "corrected steps" if corrected else "plain steps"
+        work = [sweeps_of(size, corrected=corrected, chain=chain) for size, chain in cases]
+        best = [float("inf")] * len(cases)
+        for sweep, _ in work:
+            sweep()
+        for _ in range(repeats):
+            for i, (sweep, n_updates) in enumerate(work):
+                begin = time.process_time()
+                sweep()
+                best[i] = min(best[i], 1e9 * (time.process_time() - begin) / n_updates)
+        for (size, chain), value in zip(cases, best):
+            name = f"{size} states{' in a chain' if chain else ''}, {kind}"
+            rows.append((f"{name}, ns", value, ""))
+            if size > 2:
+                limit = "" if chain or size not in LIMITS else f"at most {LIMITS[size]:g}"
+                rows.append((f"{name}, times two states", value / best[0], limit))
+    return rows
+
+
+if __name__ == "__main__":
+    options = option_parser(__doc__, "docs/results").parse_args()
+    show_and_write(measure(), options.output / "states.csv")

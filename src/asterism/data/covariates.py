@@ -1,0 +1,147 @@
+"""Owns covariates: what is known about each trajectory besides its nodes, such as sex or age.
+
+A covariate is constant, or changes at known times: a value holds from its row until the next row
+of its trajectory, and the first value also holds before it. Values are numbers or categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asterism.data import columns
+from asterism.data.columns import canonical, plain
+from asterism.data.measurements import FloatArray, IntArray, last_before, objects
+from asterism.data.problems import FIRST_ROW
+from asterism.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Covariates:
+    """Values of every covariate, one row per trajectory and time, sorted by both."""
+
+    trajectory: IntArray
+    time: FloatArray
+    values: Mapping[str, NDArray[Any]]
+    """float64 for numbers, object for categories; nothing is missing."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.values)
+
+    def renumbered(self, new: IntArray) -> Covariates:
+        """Only trajectories with a new number of at least zero, sorted by it."""
+        number = new[self.trajectory]
+        keep = np.flatnonzero(number >= 0)
+        keep = keep[np.argsort(number[keep], kind="stable")]
+        values = {name: value[keep] for name, value in self.values.items()}
+        return Covariates(number[keep], self.time[keep], values)
+
+    def merged(self, other: Covariates) -> Covariates:
+        """Both tables as one; where they share a name the other wins."""
+        if not set(self.values) - set(other.values):
+            return other
+        d = np.concatenate([self.trajectory, other.trajectory])
+        t = np.concatenate([self.time, other.time])
+        order = np.lexsort((t, d))
+        fresh = np.concatenate([[True], (np.diff(d[order]) != 0) | (np.diff(t[order]) != 0)])
+        keep = order[fresh]
+        values = {}
+        for part in (self, other):
+            at = _places(part.trajectory, part.time, d[keep], t[keep])
+            for name, value in part.values.items():
+                values[name] = value[at]
+        return Covariates(d[keep], t[keep], values)
+
+
+def read_covariates(
+    frame: pd.DataFrame,
+    trajectories: Sequence[object],
+    starts: FloatArray,
+    *,
+    trajectory: str = "trajectory",
+    time: str = "time",
+    names: Sequence[str] | None = None,
+    categories: Sequence[str] = (),
+) -> Covariates:
+    """Read a table with a trajectory column, perhaps a time column, and one per covariate.
+
+    Rows of other trajectories are ignored. An empty cell takes the value before it in its
+    trajectory, or the first one after it where there is none before.
+    """
+    frame = frame.rename(columns=str)
+    taken = {trajectory, time}
+    wanted = [str(n) for n in (names if names is not None else frame.columns)]
+    wanted = [n for n in wanted if n not in taken]
+    listed = ", ".join(map(repr, frame.columns))
+    for name in wanted:
+        if name not in frame.columns:
+            raise DataError(f"There is no covariate column {name!r}; the columns are {listed}.")
+    if not wanted:
+        raise DataError(f"The table of covariates has no covariate; its columns are {listed}.")
+    if trajectory in frame.columns:
+        number = {canonical(label): d for d, label in enumerate(trajectories)}
+        d = np.array([number.get(canonical(v), -1) for v in frame[trajectory]], dtype=np.int64)
+    elif len(trajectories) == 1:
+        d = np.zeros(len(frame), dtype=np.int64)
+    else:
+        raise DataError(
+            f"The table of covariates needs a column {trajectory!r}; its columns are {listed}."
+        )
+    if time in frame.columns:
+        clock = pd.to_numeric(frame[time], errors="coerce").to_numpy(dtype=np.float64)
+        if not np.isfinite(clock[d >= 0]).all():
+            row = int(np.flatnonzero((d >= 0) & ~np.isfinite(clock))[0])
+            raise DataError(f"Row {row + FIRST_ROW} of the covariates has no time in {time!r}.")
+    else:
+        clock = np.where(d >= 0, starts[np.maximum(d, 0)], 0.0)
+    keep = np.flatnonzero(d >= 0)
+    keep = keep[np.lexsort((clock[keep], d[keep]))]
+    values = {
+        name: _filled(name, frame[name].iloc[keep], d[keep], trajectories, name in categories)
+        for name in wanted
+    }
+    return Covariates(d[keep], clock[keep], values)
+
+
+def _filled(
+    name: str, column: pd.Series, d: IntArray, trajectories: Sequence[object], is_category: bool
+) -> NDArray[Any]:
+    """The values of one covariate, gaps filled within each trajectory."""
+    raw = columns.cells(column)
+    gone = columns.missing(raw)
+    numbers = pd.to_numeric(pd.Series(objects(raw)).where(~gone), errors="coerce").to_numpy(
+        dtype=np.float64
+    )
+    is_number = not is_category and bool(np.isfinite(numbers[~gone]).all())
+    texts = objects(None if g else str(plain(v)) for v, g in zip(raw, gone))
+    series = pd.Series(numbers if is_number else texts)
+    groups = series.groupby(d)
+    filled = groups.ffill().where(~groups.ffill().isna(), groups.bfill())
+    seen = np.unique(d[~filled.isna().to_numpy()])
+    for number, label in enumerate(trajectories):
+        if number not in seen:
+            raise DataError(
+                f"Covariate {name!r} has no value in trajectory {label!r}; give one, or leave the "
+                "trajectory out."
+            )
+    result: NDArray[Any] = filled.to_numpy(dtype=np.float64 if is_number else object)
+    return result
+
+
+def _places(d: IntArray, t: FloatArray, to_d: IntArray, to_t: FloatArray) -> IntArray:
+    """For every query the row that holds then: the last one at or before, else the first."""
+    found = last_before(d, t, to_d, to_t)
+    first = np.searchsorted(d, to_d, side="left")
+    return np.where(found >= 0, found, first).astype(np.int64)
+
+
+def values_at(covariates: Covariates, name: str, trajectory: IntArray, time: FloatArray) -> Any:
+    """The value of a covariate for some trajectories and times."""
+    at = _places(covariates.trajectory, covariates.time, trajectory, time)
+    return covariates.values[name][at]

@@ -1,0 +1,96 @@
+"""Owns three readings of a measured value that panel data need: entry times, codes and sets.
+
+An *exact entry*: the row's time is when the state was entered (a date of death), so the row is an
+event. A *state code*: a value such as 999 stands for a state that is known for certain. A *state
+set*: a value such as 99 says only that the state is one of several ("alive, state unknown").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.columns import canonical, plain
+from asterism.data.measurements import Events, NodeMeasurements, objects
+from asterism.errors import DataError
+
+
+def exact_entries(
+    node: str, record: NodeMeasurements, events: Events, states: Iterable[Any]
+) -> tuple[NodeMeasurements, Events]:
+    """Rows that report one of the states become events, unless the state was there before.
+
+    The first row of a trajectory cannot be an entry: it stays, as a state known for certain.
+    """
+    wanted = {canonical(s) for s in states}
+    label = _texts(record)
+    entered = np.isin(label, list(wanted))
+    _require_seen(node, wanted, set(label[entered].tolist()), label)
+    first = np.concatenate([[True], np.diff(record.trajectory) != 0])[: len(record)]
+    same = np.concatenate([[False], label[1:] == label[:-1]])[: len(record)]
+    is_event = entered & ~first & ~same
+    kept = record.take(np.flatnonzero(~is_event))
+    kept = replace(kept, exact=kept.exact | entered[~is_event])
+    rows = np.flatnonzero(is_event)
+    joined = Events(
+        np.concatenate([events.trajectory, record.trajectory[rows]]),
+        np.concatenate([events.time, record.time[rows]]),
+        objects([*events.node, *([node] * len(rows))]),
+        objects([*events.to, *(plain(v) for v in record.value[rows])]),
+        objects([*events.previous, *([None] * len(rows))]),
+        np.concatenate([events.row, record.row[rows]]),
+    )
+    return kept, joined
+
+
+def state_codes(node: str, record: NodeMeasurements, codes: Mapping[Any, Any]) -> NodeMeasurements:
+    """Rows with a code report its state for certain."""
+    label = _texts(record)
+    named = {canonical(code): state for code, state in codes.items()}
+    coded = np.isin(label, list(named))
+    _require_seen(node, set(named), set(label[coded].tolist()), label)
+    value = record.value.astype(object)
+    for i in np.flatnonzero(coded):
+        value[i] = named[str(label[i])]
+    return replace(record, value=value, exact=record.exact | coded)
+
+
+def state_sets(
+    node: str, record: NodeMeasurements, codes: Mapping[Any, Iterable[Any]]
+) -> NodeMeasurements:
+    """Rows with a code say that the state is one of its set, and nothing else."""
+    label = _texts(record)
+    sets = {canonical(code): tuple(plain(s) for s in states) for code, states in codes.items()}
+    for code, states in sets.items():
+        if len(states) < 1:
+            raise DataError(f"Code {code} of node {node!r} stands for no state; name at least one.")
+    _require_seen(node, set(sets), set(label.tolist()) & set(sets), label)
+    among = objects([None] * len(record)) if record.among is None else record.among.copy()
+    for i, text in enumerate(label.tolist()):
+        if text in sets:
+            among[i] = sets[text]
+    return replace(record, among=among)
+
+
+def _texts(record: NodeMeasurements) -> NDArray[Any]:
+    if record.likelihood is not None:
+        raise DataError("The measurements are likelihoods already; codes have no meaning there.")
+    known: dict[Any, str] = {}
+    for value in record.value.tolist():
+        if value not in known:
+            known[value] = canonical(value)
+    return objects(known[v] for v in record.value.tolist())
+
+
+def _require_seen(node: str, wanted: set[str], seen: set[Any], label: NDArray[Any]) -> None:
+    absent = sorted(wanted - seen)
+    if absent:
+        values = sorted(set(label.tolist()))
+        shown = ", ".join(values[:8]) + (", …" if len(values) > 8 else "")
+        raise DataError(
+            f"Node {node!r} is never measured as {absent[0]!r}; its values are {shown}."
+        )

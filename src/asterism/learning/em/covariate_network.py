@@ -1,0 +1,148 @@
+"""Owns how covariates enter inference: as one exogenous node whose states are their situations.
+
+Every different combination of covariates that occurs is a state of that node; it is a parent of
+each node whose rates a covariate changes, on the first axis of their tables. So every method of
+inference takes covariates as it takes any known input, and their changes at known times cost
+nothing. The node has a name that no column can have, and nobody outside this folder sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from asterism.data.measurements import NodeMeasurements
+from asterism.data.observations import Observations
+from asterism.errors import DataError
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.learning.em.effects import Column, RateModel
+from asterism.model.network import Network
+
+SITUATION = "\x00covariates"
+"""Name of the node that stands for the covariates."""
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A network with its covariates as a node, and how its rates lie in the one without."""
+
+    network: Network
+    observations: Observations
+    z: FloatArray
+    """(situations, columns) standardised covariates."""
+    place: IntArray
+    """Per flat rate: its place in the network without covariates."""
+    situation: IntArray
+    """Per flat rate: the situation it is for, −1 where no covariate changes the node."""
+
+
+def expand(network: Network, observations: Observations, model: RateModel) -> Expanded:
+    """The network and the data with the covariates as a node; unchanged if there are none."""
+    size = len(network.compiled.rates)
+    if not model.columns:
+        nothing = np.full(size, -1, dtype=np.int64)
+        return Expanded(network, observations, np.zeros((0, 0)), np.arange(size), nothing)
+    z, record = situations(observations, model.columns)
+    labels = [str(c) for c in range(max(len(z), 2))]
+    if len(z) == 1:
+        z = np.concatenate([z, z])  # a node needs two states
+    parents = {
+        node: [SITUATION, *above] if node in model.nodes else list(above)
+        for node, above in network.parents.items()
+    }
+    rates: dict[str, Any] = {
+        node: np.broadcast_to(table, (len(z), *np.shape(table))) if node in model.nodes else table
+        for node, table in network.rates.items()
+    }
+    larger = Network(
+        {**parents, SITUATION: []},
+        {**rates, SITUATION: None},
+        {**network.states, SITUATION: labels},
+        dict(network.initial),
+    )
+    measured = {**observations.measurements, SITUATION: record}
+    place, situation = _layout(network, larger, model.nodes)
+    return Expanded(larger, replace(observations, measurements=measured), z, place, situation)
+
+
+def situations(
+    observations: Observations, columns: tuple[Column, ...]
+) -> tuple[FloatArray, NodeMeasurements]:
+    """The combinations of covariates that occur, and when each holds."""
+    table = observations.covariates
+    if table is None:
+        raise DataError(
+            f"The observations have no covariate {columns[0].covariate!r}: add it with "
+            "obs.with_covariates(table)."
+        )
+    for column in columns:
+        if column.covariate not in table.values:
+            raise DataError(
+                f"The observations have no covariate {column.covariate!r}; they have "
+                f"{', '.join(table.names)}."
+            )
+    each = np.stack([c.standardised(table.values[c.covariate]) for c in columns], axis=1)
+    d, t = table.trajectory, table.time
+    # what lies before the start holds at the start; what comes after the end never matters
+    inside = t <= observations.end[d]
+    inside |= np.concatenate([[True], np.diff(d) != 0])[: len(d)]
+    last = np.concatenate([(np.diff(d) != 0), [True]])
+    following = np.where(last, np.inf, np.append(t[1:], np.inf))
+    keep = np.flatnonzero(inside & (last | (following > observations.start[d])))
+    z, number = np.unique(each[keep], axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    same = np.concatenate([[False], (np.diff(number) == 0) & (np.diff(d[keep]) == 0)])[: len(keep)]
+    rows = np.flatnonzero(~same)
+    count = len(rows)
+    record = NodeMeasurements(
+        trajectory=d[keep][rows],
+        time=np.clip(
+            t[keep][rows], observations.start[d[keep][rows]], observations.end[d[keep][rows]]
+        ),
+        value=number[rows].astype(np.float64),
+        exact=np.zeros(count, dtype=np.bool_),
+        row=np.arange(count, dtype=np.int64),
+    )
+    return z, record
+
+
+def _layout(
+    network: Network, larger: Network, changed: tuple[str, ...]
+) -> tuple[IntArray, IntArray]:
+    old, new = network.compiled.graph, larger.compiled.graph
+    size = len(larger.compiled.rates)
+    place = np.zeros(size, dtype=np.int64)
+    situation = np.full(size, -1, dtype=np.int64)
+    for n, node in enumerate(network.nodes):
+        first, last = int(new.table_start[n]), int(new.table_start[n + 1])
+        width = int(old.table_start[n + 1] - old.table_start[n])
+        inside = np.arange(last - first)
+        place[first:last] = old.table_start[n] + inside % width
+        if node in changed:
+            situation[first:last] = inside // width
+    return place, situation
+
+
+def rates_in(
+    model: RateModel, base_rates: FloatArray, effects: FloatArray, expanded: Expanded
+) -> FloatArray:
+    """Flat off-diagonal rates of the larger network."""
+    rates: FloatArray = base_rates[expanded.place].copy()
+    if model.columns:
+        beta = model.coefficients(effects)[expanded.place]
+        moved = expanded.situation >= 0
+        z = expanded.z[expanded.situation[moved]]
+        rates[moved] *= np.exp(np.clip(np.sum(beta[moved] * z, axis=1), -50.0, 50.0))
+    own = len(rates) - _last_block(expanded.network)
+    rates[own:] = 0.0
+    return rates
+
+
+def _last_block(network: Network) -> int:
+    """Size of the block of the node that stands for the covariates; it has no rates."""
+    if network.nodes[-1] != SITUATION:
+        return 0
+    start = network.compiled.graph.table_start
+    return int(start[-1] - start[-2])

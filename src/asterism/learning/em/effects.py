@@ -1,0 +1,384 @@
+"""Owns what a user says about rates: covariates that change them, and constraints between them.
+
+    ln R(x→y) = ln R0(x→y) + Σ β z
+
+:class:`Effect` names a covariate and the transitions it acts on. Covariates are turned into numbers
+(a category becomes one 0/1 number per level but the first), measured from a reference value: the
+mean of a number, the smaller of two numbers, the first level of a category. R0 is the rate at the
+reference. ``covariate_network.py`` brings these into inference; this file decides which parameters
+there are and how every rate follows from them (a :class:`RateLink`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.covariates import Covariates
+from asterism.data.observations import Observations
+from asterism.errors import DataError, ModelError
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.learning.em.rates_update import RateLink
+from asterism.model.network import Network
+from asterism.model.rates import SummaryRates
+from asterism.model.restrictions import state_number, transition_pairs
+
+BoolArray = NDArray[np.bool_]
+_MOST_LEVELS = 20
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A covariate that multiplies rates by exp(β·value).
+
+    ``transitions``: ``"1>2, 1>4"`` or pairs; all if None. ``node``: the node whose rates it changes,
+    all nodes if None. ``equal``: one β for all of its transitions instead of one each. ``fixed``:
+    a β that is given, not learned. ``start``: where learning starts.
+    """
+
+    covariate: str
+    transitions: Any = None
+    node: str | None = None
+    equal: bool = False
+    fixed: float | None = None
+    start: float = 0.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number made of a covariate."""
+
+    covariate: str
+    level: str | None
+    """Of a category: 1 for this level, 0 otherwise. None for a number."""
+    reference: float
+    scale: float
+    levels: tuple[str, ...] = ()
+    """All levels of the category, the reference first."""
+
+    @property
+    def name(self) -> str:
+        return self.covariate if self.level is None else f"{self.covariate}={self.level}"
+
+    def standardised(self, values: NDArray[Any]) -> FloatArray:
+        """What enters the design, in units of the scale from the reference."""
+        if self.level is None:
+            try:
+                numbers = values.astype(np.float64)
+            except (TypeError, ValueError):
+                raise DataError(
+                    f"Covariate {self.covariate!r} was learned as a number, got "
+                    f"{next(v for v in values if not isinstance(v, int | float))!r}."
+                ) from None
+            result: FloatArray = (numbers - self.reference) / self.scale
+            return result
+        texts = [_level(v) for v in values]
+        unknown = sorted(set(texts) - set(self.levels))
+        if unknown:
+            raise DataError(
+                f"Covariate {self.covariate!r} is {unknown[0]!r}; the levels learned are "
+                f"{', '.join(self.levels)}."
+            )
+        return np.array([float(text == self.level) for text in texts])
+
+
+@dataclass(frozen=True)
+class EffectParameter:
+    """One β: which rates it changes, and by which number."""
+
+    node: str
+    column: int
+    places: BoolArray
+    """Over the flat rates of the network without covariates."""
+    transitions: str
+    fixed: float | None
+    start: float
+
+
+@dataclass(frozen=True)
+class RateModel:
+    """All parameters of the rates, for the network without covariates."""
+
+    base: IntArray
+    """Per flat rate: the number of its baseline; −1 where it is fixed or not allowed."""
+    fixed: FloatArray
+    """Per flat rate: its value where it is fixed, else 0."""
+    start: FloatArray
+    """Per baseline: where learning starts; nan leaves it to the data."""
+    columns: tuple[Column, ...]
+    effects: tuple[EffectParameter, ...]
+    """Those that are learned."""
+    given: tuple[EffectParameter, ...]
+    """Those that are fixed."""
+
+    @property
+    def n_base(self) -> int:
+        return len(self.start)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every allowed rate is learned for itself."""
+        return not (self.columns or self.fixed.any() or np.isfinite(self.start).any()) and len(
+            np.unique(self.base[self.base >= 0])
+        ) == int((self.base >= 0).sum())
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Nodes whose rates some covariate changes."""
+        return tuple(dict.fromkeys(e.node for e in (*self.effects, *self.given)))
+
+    def coefficients(self, effects: FloatArray) -> FloatArray:
+        """(flat rates, columns): β of every rate, standardised."""
+        size = len(self.base)
+        result = np.zeros((size, len(self.columns)))
+        for parameter, value in zip(self.effects, effects):
+            result[parameter.places, parameter.column] += value
+        for parameter in self.given:
+            scale = self.columns[parameter.column].scale
+            result[parameter.places, parameter.column] += (parameter.fixed or 0.0) * scale
+        return result
+
+    def link(self, place: IntArray, z: FloatArray) -> RateLink:
+        """The link of rates at these flat places, each in a situation z (rates, columns)."""
+        base = self.base[place]
+        held = self.fixed[place] > 0.0
+        offset = np.where(held, np.log(np.where(held, self.fixed[place], 1.0)), 0.0)
+        design = np.zeros((len(place), len(self.effects)))
+        for k, parameter in enumerate(self.effects):
+            design[:, k] = np.where(parameter.places[place], z[:, parameter.column], 0.0)
+        for parameter in self.given:
+            scale = self.columns[parameter.column].scale
+            factor = (parameter.fixed or 0.0) * scale * z[:, parameter.column]
+            offset += np.where(parameter.places[place], factor, 0.0)
+        scales = [self.columns[p.column].scale for p in self.effects]
+        start = np.array([p.start * s for p, s in zip(self.effects, scales)])
+        return RateLink(base, offset, design, self.n_base, start, self.start)
+
+
+def rate_model(
+    network: Network,
+    allowed: BoolArray,
+    observations: Observations,
+    covariates: Any,
+    equal_rates: Mapping[Any, Any] | None,
+    fixed_rates: Mapping[Any, Any] | None,
+    start_rates: Mapping[Any, Any] | None,
+) -> RateModel:
+    """Check what the user said and number the parameters."""
+    base = np.full(len(allowed), -1, dtype=np.int64)
+    group = np.where(allowed, np.arange(len(allowed)), -1)
+    for node, groups in _by_node("equal_rates", equal_rates, network).items():
+        for text in [groups] if isinstance(groups, str) else groups:
+            members = [t.strip() for t in text.split("=")] if isinstance(text, str) else list(text)
+            places = [_places(network, allowed, node, m, "equal_rates") for m in members]
+            for other in places[1:]:
+                group[other] = group[places[0]]
+    fixed = np.zeros(len(allowed))
+    for place, value in _rate_values("fixed_rates", fixed_rates, network, allowed):
+        if not (np.isfinite(value) and value > 0.0):
+            raise ModelError(
+                f"fixed_rates holds {value:g}; a fixed rate must be positive (for zero, leave the "
+                "transition out of allowed_transitions)."
+            )
+        fixed[place] = value
+    free = allowed & (fixed == 0.0)
+    numbers, base[free] = np.unique(group[free], return_inverse=True)
+    start = np.full(len(numbers), np.nan)
+    for place, value in _rate_values("start_rates", start_rates, network, allowed):
+        if not (np.isfinite(value) and value > 0.0):
+            raise ModelError(f"start_rates holds {value:g}; a rate must be positive to start from.")
+        if base[place] >= 0:
+            start[base[place]] = value
+    columns, effects = _effects(network, allowed, observations, covariates)
+    return RateModel(
+        base,
+        fixed,
+        start,
+        columns,
+        tuple(e for e in effects if e.fixed is None),
+        tuple(e for e in effects if e.fixed is not None),
+    )
+
+
+def as_effects(covariates: Any) -> tuple[Effect, ...]:
+    """What the user gave as ``covariates``: names, effects, or a list of both."""
+    if covariates is None:
+        return ()
+    members = [covariates] if isinstance(covariates, str | Effect) else list(covariates)
+    return tuple(m if isinstance(m, Effect) else Effect(str(m)) for m in members)
+
+
+def _effects(
+    network: Network, allowed: BoolArray, observations: Observations, covariates: Any
+) -> tuple[tuple[Column, ...], list[EffectParameter]]:
+    wanted = as_effects(covariates)
+    if not wanted:
+        return (), []
+    table = observations.covariates
+    if table is None:
+        raise DataError(
+            f"The observations have no covariate {wanted[0].covariate!r}: add it with "
+            "obs.with_covariates(table) or from_frame(..., covariates=[...])."
+        )
+    columns: list[Column] = []
+    parameters: list[EffectParameter] = []
+    taken: set[tuple[int, int]] = set()
+    for name in dict.fromkeys(effect.covariate for effect in wanted):
+        columns += _columns(name, table)
+    for effect in wanted:
+        if effect.node is not None and effect.node not in network.nodes:
+            raise ModelError(
+                f"The effect of {effect.covariate!r} names the node {effect.node!r}; the nodes are "
+                f"{', '.join(network.nodes)}."
+            )
+        nodes = [effect.node] if effect.node is not None else list(network.nodes)
+        for node in [n for n in nodes if n not in network.exogenous]:
+            if isinstance(network.rates[node], SummaryRates):
+                raise ModelError(f"Node {node!r} has summary rates, which take no covariates.")
+            for k, column in enumerate(columns):
+                if column.covariate == effect.covariate:
+                    parameters += _parameters(effect, node, k, network, allowed, taken)
+    return tuple(columns), parameters
+
+
+def _parameters(
+    effect: Effect,
+    node: str,
+    column: int,
+    network: Network,
+    allowed: BoolArray,
+    taken: set[tuple[int, int]],
+) -> list[EffectParameter]:
+    """The β of one number for one node: one each, or one for all transitions."""
+    states = network.states[node]
+    if effect.transitions is None:
+        own = _places(network, allowed, node, None, "covariates")
+        pairs = _pairs_of(network, node, own)
+    else:
+        pairs = [(str(a), str(b)) for a, b in transition_pairs(effect.transitions)]
+    masks = []
+    for before, after in pairs:
+        mask = np.zeros(len(allowed), dtype=np.bool_)
+        mask[_places(network, allowed, node, f"{before}>{after}", "covariates")] = True
+        masks.append(mask)
+        key = (column, int(np.flatnonzero(mask)[0]))
+        if key in taken:
+            raise ModelError(
+                f"Two effects of {effect.covariate!r} act on {before}>{after} of node {node!r}."
+            )
+        taken.add(key)
+    names = [f"{states[state_number(node, a, states)]}>{states[state_number(node, b, states)]}"
+             for a, b in pairs]  # fmt: skip
+    if effect.equal:
+        masks, names = [np.any(masks, axis=0)], [", ".join(names)]
+    return [
+        EffectParameter(node, column, mask, name, effect.fixed, effect.start)
+        for mask, name in zip(masks, names)
+    ]
+
+
+def _columns(name: str, table: Covariates) -> list[Column]:
+    if name not in table.values:
+        raise DataError(
+            f"There is no covariate {name!r}; the covariates are {', '.join(table.names)}."
+        )
+    values = table.values[name]
+    if values.dtype != object:
+        spread = float(np.std(values))
+        if not spread > 0.0:
+            raise DataError(
+                f"Covariate {name!r} is {values[0]:g} throughout, so it can have no effect; leave "
+                "it out."
+            )
+        is_pair = len(np.unique(values)) == 2
+        reference = float(values.min() if is_pair else values.mean())
+        return [Column(name, None, reference, float(np.ptp(values)) if is_pair else spread)]
+    levels = tuple(sorted({_level(v) for v in values}))
+    if not 2 <= len(levels) <= _MOST_LEVELS:
+        raise DataError(
+            f"Covariate {name!r} has {len(levels)} different levels; a category needs 2 to "
+            f"{_MOST_LEVELS}."
+        )
+    return [Column(name, level, 0.0, 1.0, levels) for level in levels[1:]]
+
+
+def _level(value: Any) -> str:
+    return str(value).strip()
+
+
+def _by_node(what: str, given: Any, network: Network) -> dict[str, Any]:
+    """{node: said}; with a single node its name may be left out."""
+    if given is None:
+        return {}
+    changing = [n for n in network.nodes if n not in network.exogenous]
+    named = isinstance(given, Mapping) and all(str(n) in network.nodes for n in given)
+    if named and given:
+        return {str(n): value for n, value in given.items()}
+    if len(changing) == 1:
+        return {changing[0]: given}
+    raise ModelError(
+        f"{what} must be a dictionary by node; the nodes are {', '.join(network.nodes)}."
+    )
+
+
+def _rate_values(
+    what: str, given: Any, network: Network, allowed: BoolArray
+) -> list[tuple[int, float]]:
+    result: list[tuple[int, float]] = []
+    for node, table in _by_node(what, given, network).items():
+        if not isinstance(table, Mapping):
+            raise ModelError(f"{what} of node {node!r} must be a dictionary {{'1>2': rate}}.")
+        for text, value in table.items():
+            places = _places(network, allowed, node, text, what)
+            for place, each in zip(places, np.broadcast_to(value, len(places))):
+                result.append((int(place), float(each)))
+    return result
+
+
+def _block(network: Network, node: str) -> tuple[int, int]:
+    graph = network.compiled.graph
+    n = network.node_index(node)
+    return int(graph.table_start[n]), int(graph.table_start[n + 1])
+
+
+def _places(
+    network: Network, allowed: BoolArray, node: str, transition: Any, what: str
+) -> IntArray:
+    """Flat places of one transition of a node (all its transitions if None), in every situation."""
+    first, last = _block(network, node)
+    if transition is None:
+        return first + np.flatnonzero(allowed[first:last])
+    states = network.states[node]
+    ((before, after),) = transition_pairs(
+        [transition] if not isinstance(transition, str) else transition
+    )
+    size = len(states)
+    x, y = (state_number(node, label, states) for label in (before, after))
+    places = np.arange(first + x * size + y, last, size * size)
+    if x == y or not allowed[places].all():
+        raise ModelError(
+            f"{what} names {before}>{after} of node {node!r}, which is not an allowed transition."
+        )
+    return places
+
+
+def _pairs_of(network: Network, node: str, places: IntArray) -> list[tuple[str, str]]:
+    first, _ = _block(network, node)
+    states = network.states[node]
+    size = len(states)
+    numbers = dict.fromkeys(((p - first) % size**2 // size, (p - first) % size) for p in places)
+    return [(str(states[int(x)]), str(states[int(y)])) for x, y in numbers]
+
+
+def said_about_covariates(columns: Sequence[Column]) -> list[str]:
+    """One sentence per covariate: where its baseline lies."""
+    result = []
+    for name in dict.fromkeys(c.covariate for c in columns):
+        column = next(c for c in columns if c.covariate == name)
+        at = f"{column.reference:.4g}" if column.level is None else column.levels[0]
+        result.append(f"{name}: baseline rates are those at {at}.")
+    return result

@@ -1,0 +1,59 @@
+"""Owns numbers that compare fits: counts of parameters, AIC, BIC, the likelihood-ratio test."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from asterism.errors import ModelError
+from asterism.learning.em.fit import Fit
+
+
+class LikelihoodRatio(NamedTuple):
+    """Twice the difference of the log-likelihoods, against a χ² distribution."""
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+
+def n_parameters(fit: Fit) -> int:
+    """Numbers that were learned: a row of k probabilities counts k − 1."""
+    coordinates, best = fit.task.coordinates, fit.outcome.best.estimate
+    return len(coordinates.vector(best)) - int(coordinates.redundant(best).sum())
+
+
+def aic(log_likelihood: float, n: int) -> float:
+    """−2 ln L + 2 k."""
+    return -2.0 * log_likelihood + 2.0 * n
+
+
+def bic(log_likelihood: float, n: int, n_trajectories: int) -> float:
+    """−2 ln L + k ln D, with D trajectories: the units that are independent of each other."""
+    return -2.0 * log_likelihood + n * float(np.log(n_trajectories))
+
+
+def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:
+    """Whether the larger of two fits is better than chance would make it.
+
+    The smaller model must be the larger one with some parameters fixed, equal or left out, and
+    both must be maximum-likelihood fits of the same data.
+    """
+    for learner in (smaller, larger):
+        learner._require_fitted("network_")
+        if learner.prior_ is not None:
+            raise ModelError("A likelihood-ratio test needs fits without a prior (prior=None).")
+    if list(smaller.log_evidence_by_trajectory_.index) != list(
+        larger.log_evidence_by_trajectory_.index
+    ):
+        raise ModelError("The two fits are of different trajectories; fit both to the same data.")
+    extra = larger.n_parameters_ - smaller.n_parameters_
+    if extra <= 0:
+        raise ModelError(
+            f"The second fit has {larger.n_parameters_} parameters and the first "
+            f"{smaller.n_parameters_}; give the smaller model first."
+        )
+    statistic = 2.0 * (larger.log_evidence_ - smaller.log_evidence_)
+    return LikelihoodRatio(statistic, extra, float(chi2.sf(max(statistic, 0.0), extra)))

@@ -1,0 +1,101 @@
+"""Owns what a fit of rates leaves in a results folder: its tables, courses and record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from asterism.errors import AsterismError
+from asterism.learning.em.effects import said_about_covariates
+from asterism.learning.em.situations import own_view
+from asterism.results.courses import gather
+from asterism.results.folder import save_run
+from asterism.results.measured import measured_table
+from asterism.results.run import RATE_COLUMNS, Run
+
+if TYPE_CHECKING:
+    from asterism.learning.em.parameter_learner import ParameterLearner
+
+#: times at which P(t) and the prevalence are kept
+N_TIMES = 41
+
+#: trajectories whose courses a fit keeps
+N_COURSES = 200
+
+
+def save_fit(learner: ParameterLearner, folder: Path, force: bool) -> Path:
+    """Write a results folder; ``asterism report`` adds the page."""
+    return save_run(fit_run(learner), folder, force)
+
+
+def fit_run(learner: ParameterLearner, record: Mapping[str, Any] | None = None) -> Run:
+    """The fit as a run: network, rates and all that follows from them."""
+    fit, observations = learner._fit, learner._observations
+    shown = observations[: min(N_COURSES, len(observations))]
+    posterior = own_view(fit, learner._infer(shown))
+    notices = []
+    if len(shown) < len(observations):
+        notices.append(
+            f"State probabilities are kept for the first {len(shown)} of {len(observations)} "
+            "trajectories."
+        )
+    tables = fit_tables(learner)
+    return Run.from_learner(
+        learner,
+        posterior=gather(posterior),
+        observations=measured_table(shown),
+        run={
+            "kind": "fit",
+            "log_evidence": learner.log_evidence_,
+            "log_evidence_given_first": learner.log_evidence_given_first_,
+            "n_parameters": learner.n_parameters_,
+            "aic": learner.aic_,
+            "bic": learner.bic_,
+            "n_trajectories": len(observations),
+            "n_measurements": observations.n_measurements + len(observations.events),
+            "level": learner.level,
+            "covariates": said_about_covariates(fit.model.columns),
+            "notices": notices,
+            **(record or {}),
+        },
+        rates=tables.pop("rates"),
+        tables=tables,
+    )
+
+
+def fit_tables(learner: ParameterLearner) -> dict[str, pd.DataFrame]:
+    """Every table of the fit; those that make no sense for its network are left out."""
+    rates = learner.rate_intervals_
+    others = [name for name in rates.columns if name not in RATE_COLUMNS]
+    covariance = learner.covariance_
+    tables = {
+        "rates": rates[[*RATE_COLUMNS, *others]],
+        "parameters": learner.parameters_,
+        "covariance": covariance.reset_index(names="parameter"),
+        "contributions": learner.log_evidence_by_trajectory_.reset_index(),
+        "sojourn_times": learner.sojourn_times(),
+    }
+    if len(learner.effects_):
+        tables["effects"] = learner.effects_
+    data = learner._observations
+    longest = float(np.max(data.end - data.start))
+    clock = np.linspace(0.0, longest, N_TIMES)
+    for name, make in (
+        ("transition_probabilities", lambda: learner.transition_probabilities(clock)),
+        ("prevalence", lambda: learner.prevalence(_common_times(learner))),
+    ):
+        try:
+            tables[name] = make()
+        except AsterismError:  # hidden states, several nodes, too many joint states
+            continue
+    return tables
+
+
+def _common_times(learner: ParameterLearner) -> Any:
+    """From the first start to the time at which a tenth of the trajectories is still followed."""
+    data = learner._observations
+    return np.linspace(float(data.start.min()), float(np.quantile(data.end, 0.9)), 21)

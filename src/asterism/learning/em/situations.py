@@ -1,0 +1,119 @@
+"""Owns the fitted network at given covariates: of one person, or of the data of many.
+
+``network_for`` is the network at some values of the covariates, for anything that follows from
+rates. ``with_situations`` is the network with the covariates of some observations as a node, for
+inference; ``own_marginals`` leaves that node out of the answer again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asterism.data.measurements import objects
+from asterism.data.observations import Observations
+from asterism.data.statistics import Statistics
+from asterism.errors import ModelError
+from asterism.evidence.arrays import FloatArray
+from asterism.inference.posterior import Posterior
+from asterism.learning.em.covariate_network import SITUATION, expand, rates_in
+from asterism.learning.em.estimate import Estimate
+from asterism.learning.em.fit import Fit, base_rates, network_at, network_of
+from asterism.model.network import Network
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def standardised(fit: Fit, covariates: Mapping[str, Any] | None) -> FloatArray:
+    """Covariates of one person as the numbers of the model; the reference where none is given."""
+    columns = fit.model.columns
+    known = dict.fromkeys(c.covariate for c in columns)
+    given = dict(covariates or {})
+    for name in given:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise ModelError(f"There is no covariate {name!r} in this fit; there are: {listed}.")
+    return np.array(
+        [
+            float(c.standardised(objects([given[c.covariate]]))[0]) if c.covariate in given else 0.0
+            for c in columns
+        ]
+    )
+
+
+def network_for(fit: Fit, estimate: Estimate, covariates: Mapping[str, Any] | None) -> Network:
+    """The network without covariates, at these values of them."""
+    z = standardised(fit, covariates)
+    update = fit.task.coordinates.update
+    return network_at(fit.network, fit.model, update, fit.expanded, estimate, z)
+
+
+def with_situations(fit: Fit, observations: Observations) -> tuple[Network, Observations]:
+    """What inference needs for these data: the network and the data, covariates as a node."""
+    if not fit.model.columns:
+        return fit.network, observations
+    estimate, update = fit.outcome.best.estimate, fit.task.coordinates.update
+    expanded = expand(fit.network, observations, fit.model)
+    base = base_rates(fit.model, update, estimate)
+    rates = rates_in(fit.model, base, estimate.effects, expanded)
+    starts = expanded.network.compiled.initial.copy()
+    own = fit.network.compiled.initial
+    starts[: len(own)] = own
+    return network_of(expanded.network, rates, starts), expanded.observations
+
+
+def own_marginals(fit: Fit, posterior: Posterior, times: Any) -> xarray.DataArray:
+    """State probabilities (trajectory, time, node, state) without the node of the covariates."""
+    return own_view(fit, posterior).marginals(times)
+
+
+def own_view(fit: Fit, posterior: Posterior) -> Posterior:
+    """The posterior as of the network without covariates; for courses and marginals only."""
+    if SITUATION not in posterior.network.nodes:
+        return posterior
+    view = copy(posterior)
+    view.network = fit.network
+    view.courses = _OwnCourses(posterior.courses, fit.network.n_nodes)
+    return view
+
+
+class _OwnCourses:
+    """The courses of the first nodes only."""
+
+    def __init__(self, courses: Any, n_nodes: int) -> None:
+        self._courses, self._n_nodes = courses, n_nodes
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """As the courses it shows."""
+        return list(self._courses.marginals(trajectory, times))[: self._n_nodes]
+
+    def sample(self, n: int, kind: str, rng: np.random.Generator) -> Any:
+        """Paths, those of the covariates among them."""
+        return self._courses.sample(n, kind, rng)
+
+
+def statistics_of(fit: Fit) -> Statistics:
+    """Expected times and transitions of every family, summed over the covariates."""
+    expected, network = fit.outcome.best.expected, fit.network
+    graph = network.compiled.graph
+    transitions, dwell = expected.transitions, expected.dwell
+    if fit.model.columns:
+        larger = fit.expanded.network.compiled.graph
+        moves, time = [], []
+        at = 0
+        for n in range(graph.n_nodes):
+            inside = slice(int(larger.table_start[n]), int(larger.table_start[n + 1]))
+            width = int(graph.table_start[n + 1] - graph.table_start[n])
+            moves.append(transitions[inside].reshape(-1, width).sum(axis=0))
+            n_values = int(larger.n_configurations[n] * larger.n_states[n])
+            size = int(graph.n_configurations[n] * graph.n_states[n])
+            time.append(dwell[at : at + n_values].reshape(-1, size).sum(axis=0))
+            at += n_values
+        transitions, dwell = np.concatenate(moves), np.concatenate(time)
+    return Statistics.from_flat(
+        network.nodes, network.parents, graph, dwell, transitions, network.states
+    )

@@ -1,0 +1,136 @@
+"""What a finished run consists of: size and hash of every file, listed in ``run.json``.
+
+``run.json`` itself carries a checksum of its content. Reading a folder compares all of them, so
+that half a table or a flipped bit is named instead of believed. The journal of a search is not
+listed: it has checksums of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from asterism.data.files import sha256, write_text
+from asterism.data.json_files import read_json
+from asterism.errors import Advice, DataError
+
+RECORD = "run.json"
+PAGE = "report.html"
+
+#: files that belong to a run, besides run.json
+FILES = (
+    *("network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml"),
+    *("observations.csv", "history.csv", "truth.csv", "rates.csv"),
+    *("effects.csv", "parameters.csv", "covariance.csv", "contributions.csv"),
+    *("sojourn_times.csv", "transition_probabilities.csv", "prevalence.csv"),
+    PAGE,
+)
+
+FORMAT = "asterism-run"
+FORMAT_VERSION = 2
+
+
+class ChangedFile(DataError):
+    """A file of a results folder is not the one that its run wrote."""
+
+
+def listed_files(folder: Path, names: Iterable[str] = FILES) -> dict[str, dict[str, Any]]:
+    """Size and hash of those files that are there."""
+    return {
+        name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+        for name in names
+        if (folder / name).is_file()
+    }
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write run.json with the list of the files that lie there now: the end of a run."""
+    content = {**record, "files": listed_files(folder)}
+    content["checksum"] = _checksum(content)
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(folder / RECORD, text + "\n")
+
+
+def renew(folder: Path, name: str) -> None:
+    """After one file of a finished run was written again on purpose: list it as it is now."""
+    if not (folder / RECORD).is_file():
+        return
+    record = read_record(folder, verify=False)
+    if "files" not in record:
+        return
+    record["files"] = {**record["files"], **listed_files(folder, [name])}
+    record["checksum"] = _checksum(record)
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(folder / RECORD, text + "\n")
+
+
+def read_record(folder: Path, verify: bool = True) -> dict[str, Any]:
+    """The content of run.json; nothing where there is none."""
+    path = folder / RECORD
+    if not path.is_file():
+        return {}
+    record = read_json(path, "record of a run")
+    if not isinstance(record, dict):
+        raise DataError(f"{str(path)!r} holds no settings.")
+    version = record.get("format_version", 1)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise DataError(f"{str(path)!r} has no valid format version, got {version!r}.")
+    if version > FORMAT_VERSION:
+        raise DataError(
+            f"{str(path)!r} has format version {version}, but this release reads versions up to "
+            f"{FORMAT_VERSION}; update asterism to open it."
+        )
+    if verify and (version > 1 or "files" in record or "checksum" in record):
+        if record.get("checksum") != _checksum(record):
+            raise _changed(path, "its content does not fit its checksum")
+        _require_well_formed(path, record)
+    return record
+
+
+def verify_files(folder: Path, record: Mapping[str, Any], names: Iterable[str] = FILES) -> bool:
+    """Compare the files with the list; False where there is no list, as in older runs."""
+    if "files" not in record:
+        return False
+    for name in names:
+        path, entry = folder / name, record["files"].get(name)
+        if entry is None:
+            if path.is_file():
+                raise _changed(path, "the run did not write it")
+            continue
+        if not path.is_file():
+            if name == PAGE:  # made from the others, and so never missed
+                continue
+            raise _changed(path, "it is missing")
+        size = path.stat().st_size
+        if size != entry["size"]:
+            raise _changed(path, f"it has {size:,} bytes, {entry['size']:,} were written")
+        if sha256(path) != entry["sha256"]:
+            raise _changed(path, "its content was changed")
+    return True
+
+
+def _require_well_formed(path: Path, record: Mapping[str, Any]) -> None:
+    files = record.get("files")
+    good = isinstance(files, dict) and all(
+        isinstance(entry, dict) and {"size", "sha256"} <= set(entry) for entry in files.values()
+    )
+    if not good:
+        raise _changed(path, "it does not list the files of the run")
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    """Of everything but the checksum itself, however it is spaced and ordered."""
+    content = {name: value for name, value in record.items() if name != "checksum"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _changed(path: Path, how: str) -> ChangedFile:
+    return ChangedFile(
+        f"{str(path)!r} is not the file that the run wrote: {how}. Restore it, or read it as it is "
+        "with ",
+        Advice("verify=False.", "--unverified."),
+    )

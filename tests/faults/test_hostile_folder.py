@@ -1,0 +1,111 @@
+"""A folder of data is data: nothing in it is executed, whatever its files are called."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import asterism
+from asterism.numerics.child_process import child_command
+from asterism.numerics.safe_path import safe_path
+from tests.command_line import invoke
+
+SOURCE = Path(asterism.__file__).resolve().parents[1]
+
+#: modules that some process of ours imports, and one of each kind of package
+NAMES = (
+    *("numpy", "numba", "scipy", "pandas", "click", "rich", "xarray", "h5netcdf", "h5py"),
+    *("matplotlib", "networkx", "joblib", "sklearn", "jinja2", "json", "sqlite3", "csv"),
+    *("subprocess", "tempfile", "hashlib", "yaml", "asterism", "sitecustomize", "usercustomize"),
+)
+
+COMMANDS = {
+    "check": ["check", "data.csv"],
+    "learn": ["learn", "data.csv", "-o", "LEARNED", "--search", "screened", "--max-parents", "1"],
+    "infer": ["infer", "data.csv", "--network", "network.json", "-o", "INFERRED"],
+    "simulate": ["simulate", "network.json", "-o", "more.csv"],
+    "report": ["report", "RUN", "--format", "png"],
+    "convert": ["convert", "network.json", "graph.graphml"],
+}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data, a run, and a module or setting for every name, which betrays that it was executed."""
+    folder = tmp_path_factory.mktemp("hostile")
+    made = invoke(
+        *("simulate", "--glauber", "chain:3", "-o", folder / "data.csv", "--trajectories", 5),
+        *("--save-network", folder / "network.json"),
+    )
+    assert made.exit_code == 0, made.output
+    learned = invoke("learn", folder / "data.csv", "-o", folder / "RUN", "--max-parents", "1")
+    assert learned.exit_code in (0, 4), learned.output
+    betray = "import os; open(os.environ['EXECUTED'], 'a').write(__name__ + ' ')\n"
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(betray)
+    (folder / "matplotlibrc").write_text("backend: module://rich\nfont.size: 77\n")
+    (folder / ".numba_config.yaml").write_text("cache_dir: ./cache\n")
+    (folder / "warnings.py").write_text(betray)
+    return folder
+
+
+def run_inside(folder: Path, executed: Path, cache: str, *arguments: str) -> None:
+    """The command, started as its script is: from the folder, with our code found elsewhere."""
+    start = (
+        f"import sys; sys.path[:] = [{str(SOURCE)!r}, *sys.path[1:]]; "
+        f"sys.argv = ['asterism', *{list(arguments)!r}]; "
+        "from asterism.__main__ import run; run()"
+    )
+    environment = {
+        **os.environ, "EXECUTED": str(executed), "NUMBA_CACHE_DIR": cache, "PYTHONPATH": "",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", start], cwd=folder, env=environment, capture_output=True, timeout=600
+    )
+    assert done.returncode in (0, 4), done.stderr.decode()
+    assert not executed.exists(), executed.read_text()
+    assert not (folder / "cache").exists()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_of_the_data_folder_is_executed(name: str, hostile: Path, tmp_path: Path) -> None:
+    cache = os.environ.get("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    last = "--json" if name == "check" else "--force"
+    run_inside(hostile, tmp_path / "executed", cache, *COMMANDS[name], last)
+
+
+@pytest.mark.slow
+def test_nor_while_kernels_are_compiled(hostile: Path, tmp_path: Path) -> None:
+    """A cold cache: a second process compiles beside the search."""
+    run_inside(
+        *(hostile, tmp_path / "executed", str(tmp_path / "cold")), *COMMANDS["learn"], "--force"
+    )
+
+
+def test_children_do_not_look_into_the_working_directory(hostile: Path, tmp_path: Path) -> None:
+    """Fails if a child were started by ``python -m`` in the folder."""
+    executed = tmp_path / "executed"
+    environment = {**os.environ, "EXECUTED": str(executed), "PYTHONPATH": str(SOURCE)}
+    code = (
+        "import subprocess; from asterism.numerics.child_process import start_child; "
+        "child = start_child('asterism.data.formats.mat', stdin=subprocess.DEVNULL); "
+        "child.wait()"
+    )
+    # -P for the parent, whose path is not what is tested here
+    subprocess.run([sys.executable, "-P", "-c", code], cwd=hostile, env=environment, timeout=120)
+    assert not executed.exists(), executed.read_text()
+    old = [sys.executable, "-m", "asterism.data.formats.mat"]
+    subprocess.run(old, cwd=hostile, env=environment, timeout=120, capture_output=True)
+    assert executed.exists()
+
+
+def test_the_working_directory_is_not_on_a_safe_path(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert safe_path(["", ".", str(tmp_path), "/elsewhere"]) == ["/elsewhere"]
+    assert "-I" in child_command("x")
+    monkeypatch.chdir(SOURCE)
+    assert safe_path([str(SOURCE)]) == [str(SOURCE)]
