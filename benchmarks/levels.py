@@ -24,7 +24,7 @@ AUTO = am.Gaussian(levels="auto", learn=True)
 def main() -> None:
     rows = []
     for n_measurements in (100, 200, 400):
-        for seed in range(20):
+        for seed in range(8):
             rng = np.random.default_rng([seed, n_measurements])
             sizes = {f"N{i}": 2 + i % 3 for i in range(9)}
             rates = {}
