@@ -100,6 +100,12 @@ def check(config: Path | None, **options: Any) -> int:
     help="Probability from which an edge is in the graph.",
 )
 @click.option(
+    "--minutes",
+    type=values.POSITIVE,
+    metavar="M",
+    help="Time to spend: after the star search, sample the posterior while time is left.",
+)
+@click.option(
     "--null",
     type=click.IntRange(min=1),
     metavar="N",

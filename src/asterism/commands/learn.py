@@ -6,12 +6,14 @@ anything is computed if it could not be written.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
+from asterism.commands.budget import sampled_within
 from asterism.commands.chance import chance_of
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
@@ -56,6 +58,7 @@ class LearnOptions:
     graph: str = "probable"
     threshold: float = 0.5
     null: int | None = None
+    minutes: float | None = None
     refine_emissions: bool = False
     emission: Sequence[str] = ()
     states: int | str = "auto"
@@ -149,8 +152,14 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         on_cluster(options.scheduler, search.screened, console),
         compiling_ahead(search.screened),
     ):
+        begin = time.monotonic()
         with console.progress() as progress:
             learner.fit(data, progress=progress)
+        if options.minutes is not None:
+            used = time.monotonic() - begin
+            learner, sentence = sampled_within(learner, data, options.minutes, used, console)
+            decisions.append(sentence)
+            console.say(sentence)
         decisions.append(time_scale(learner.prior_, options.prior))
         console.say(decisions[-1])
         record: dict[str, Any] = {
@@ -160,14 +169,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         }
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
-        result = _make_run(
-            options,
-            learner,
-            data,
-            truth,
-            {"decisions": decisions, **record, "warnings": summary["warnings"]},
-            console,
-        )
+        result = _make_run(options, learner, data, truth, record, console)
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
