@@ -29,6 +29,9 @@ from asterism.commands.outputs import (
     read_edges,
     writing_to,
 )
+from asterism.commands.panel_emissions import panel_emissions, without_coded
+from asterism.commands.panel_flags import PanelOptions, allowed_transitions, read_values
+from asterism.commands.panel_hints import hints
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.wording import in_flags
 from asterism.data.observations import Observations
@@ -75,6 +78,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
+    panel: PanelOptions = PanelOptions()
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,12 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             f"--min-parents {options.min_parents} is more than --max-parents "
             f"{options.max_parents}; lower the first or raise the second."
         )
-    summary = summarise(data, options.max_parents, options.exogenous)
+    coded = options.panel.state_code or options.panel.censored
+    plain = without_coded(data) if coded and isinstance(data, Observations) else data
+    summary = summarise(plain, options.max_parents, options.exogenous)
     summary["warnings"] += summary.get("clashes", [])
+    if isinstance(data, Observations):
+        summary["warnings"] += hints(data, options.panel)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -132,7 +140,8 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     for warning in summary["warnings"]:
         console.warn(warning)
 
-    learner = make_learner(options, emission, states)
+    changing = [node for node in nodes if node not in options.exogenous]
+    learner = make_learner(options, emission, states, changing)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
@@ -170,7 +179,10 @@ def _read(
         if options.emission:
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
         return data, None, None, decisions
-    choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
+    data, read = read_values(options.panel, data)
+    choose = panel_emissions if read else choose_emissions
+    choice = choose(data, options.emission, options.states, keep=options.table.nodes)
+    decisions += read
     if nothing_to_learn_from(data, choice):
         raise DataError(f"{NOTHING} {' '.join(choice.decisions)}")
     return (
@@ -188,7 +200,10 @@ def _about_refining(emission: Any) -> str:
 
 
 def make_learner(
-    options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
+    options: LearnOptions,
+    emission: Any,
+    states: dict[str, list[str]] | None,
+    nodes: Sequence[str] = (),
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
     from asterism.learning.search.structure_learner import StructureLearner
@@ -206,6 +221,7 @@ def make_learner(
         "n_candidates": options.candidates,
         "initial": options.initial,
         "exogenous": tuple(options.exogenous),
+        "allowed_transitions": allowed_transitions(options.panel, nodes),
         "required": tuple(options.required),
         "forbidden": tuple(options.forbidden),
         "n_init": options.n_init,
