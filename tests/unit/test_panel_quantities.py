@@ -158,7 +158,7 @@ def test_equal_and_fixed_rates(obs, learner):
 
 
 def test_the_regression_of_the_m_step_finds_the_maximum():
-    network = am.Network({"s": []}, {"s": np.ones((2, 2))}, {"s": [0, 1]})
+    network = am.Network({"s": []}, {"s": 1.0 - np.eye(2)}, {"s": [0, 1]})
     graph = network.compiled.graph
     rng = np.random.default_rng(1)
     # two situations would need a larger graph: here the same two rates with one effect each
