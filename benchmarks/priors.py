@@ -24,6 +24,8 @@ from asterism.learning.search.structure_prior import structure_prior
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 SHAPES = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
+#: fewer where every score is a solve
+HIDDEN_SHAPES = (1.0, 2.0, 5.0)
 FACTORS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 
 
@@ -88,9 +90,11 @@ def tempered(learner: Any, factor: float, every: list[tuple[str, str]]) -> np.nd
 
 def measure(seeds: range, n_nodes: int, hidden: bool) -> Iterator[dict[str, Any]]:
     for seed in seeds:
+        if hidden and seed % 4 == 3:
+            continue  # three hidden states take minutes each
         case = random_case(seed, n_nodes)
         every, truth = pairs(case.network)
-        for shape in SHAPES:
+        for shape in HIDDEN_SHAPES if hidden else SHAPES:
             settings = dict(prior=am.GammaPrior(shape, "auto"), tempering=1.0, n_jobs=1)
             begin = time.process_time()
             if hidden:
@@ -118,7 +122,7 @@ def main() -> None:
     reduced = "--reduced" in sys.argv
     rows: list[dict[str, Any]] = []
     rows += measure(range(40 if reduced else 200), 8, hidden=False)
-    rows += measure(range(12 if reduced else 100), 5, hidden=True)
+    rows += measure(range(16 if reduced else 100), 5, hidden=True)
     table = pd.DataFrame(rows)
     averages = (
         table.groupby(["data", "shape", "factor"])[["log_loss", "false_edges", "seconds"]]

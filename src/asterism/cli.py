@@ -6,7 +6,6 @@ imported before a command needs it, so that ``--help`` and shell completion answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +54,13 @@ def demo(**options: Any) -> int:
 
 @main.command(short_help="Name everything that is wrong with a table.")
 @o.table_options
-@o.max_parents_option("Parents that are to be learned: are there enough measurements for them?")
+@o.max_parents_option("Warn if there are too few measurements to learn this many parents.")
 @o.several_names("--exogenous", "Nodes whose course is given: nothing is learned about them.")
+@o.emission_option
+@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
 @o.config_option
 @o.json_option
-def check(
-    max_parents: int, exogenous: Sequence[str], as_json: bool, config: Path | None, **table: Any
-) -> int:
+def check(config: Path | None, **options: Any) -> int:
     """Name everything that is wrong with a table, and say what is in it.
 
     \b
@@ -71,7 +70,8 @@ def check(
     from asterism.commands.check import CheckOptions, run
     from asterism.commands.input_table import TableOptions
 
-    return run(CheckOptions(TableOptions(**table), max_parents, exogenous, as_json))
+    table, rest = o.split(options)
+    return run(CheckOptions(TableOptions(**table), **rest))
 
 
 @main.command(short_help="Learn a network with a probability on every edge.")
@@ -80,11 +80,33 @@ def check(
 @o.max_parents_option("The most parents a node may have.")
 @o.whole("--min-parents", 0, "The fewest parents a node may have.", at_least=0)
 @o.choice(
-    *("--family-prior", "uniform", "by_size"),
-    help="Equally probable beforehand: every set of parents, or every number of parents.",
+    *("--family-prior", "sparse", "uniform", "by_size"),
+    help="Beforehand: about one parent per node, every set of parents equally probable, or every "
+    "number of parents.",
+)
+@o.file("--edge-prior", "Prior probabilities of single edges: parent,child,probability.")
+@o.file(
+    "--interventions",
+    "Nodes set by the experimenter: trajectory,node,start,end,state.",
+)
+@o.choice(
+    *("--graph", "probable", "map"),
+    help="Show the edges that reach --threshold, or the most probable parents of each node.",
+)
+@o.setting(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.5,
+    help="Probability from which an edge is in the graph.",
+)
+@click.option(
+    "--null",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Also search N times in data permuted between nodes: what arises by chance?",
 )
 @o.emission_option
-@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
+@o.states_option
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
 @o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
@@ -394,6 +416,23 @@ def convert(**options: Any) -> int:
     from asterism.commands.convert import ConvertOptions, run
 
     return run(ConvertOptions(**options))
+
+
+@main.command("warm-up", short_help="Compile everything now, for containers and clusters.")
+@o.json_option
+@o.quiet_option
+def warm_up(**options: Any) -> int:
+    """Compile now what the first commands would compile.
+
+    Machine code is kept beside the package, or in NUMBA_CACHE_DIR if that is set.
+
+    \b
+    Example:
+      NUMBA_CACHE_DIR=/opt/asterism-cache asterism warm-up
+    """
+    from asterism.commands.warm_up import WarmUpOptions, run
+
+    return run(WarmUpOptions(**options))
 
 
 if __name__ == "__main__":

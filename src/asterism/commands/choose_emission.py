@@ -7,17 +7,18 @@ whose Gaussian is learned. Every choice is said in words.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import listed
+from asterism.commands.guess_columns import listed
 from asterism.data.columns import canonical, encode
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError
+from asterism.learning.levels import choose_levels
 from asterism.model.emission_kinds import EMISSION_KINDS
 from asterism.model.emissions import (
     Categorical,
@@ -51,27 +52,21 @@ class Choice:
     states: dict[str, list[str]]
     nodes: list[str]
     decisions: list[str]
-
-
-#: said where a table is well-formed and yet holds nothing
-NOTHING = "No column of the table holds anything to learn from."
-
-
-def nothing_to_learn_from(data: Observations, choice: Choice) -> bool:
-    """Whether no node is left, neither measured nor seen to jump."""
-    return not choice.nodes and not {*data.events.node, *data.intervals.node}
+    levels: dict[str, Any] = field(default_factory=dict)
+    """For run.json: per node how many levels were counted, and how clearly."""
 
 
 def choose_emissions(
     observations: Observations,
     specifications: Sequence[str] = (),
-    n_states: int = 2,
+    n_states: int | str = "auto",
     keep: Sequence[str] = (),
     known_states: Mapping[str, Sequence[Any]] | None = None,
     learned: Mapping[str, Any] | None = None,
 ) -> Choice:
     """One emission per node; columns without information are left out unless in ``keep``.
 
+    ``n_states`` is that of hidden states behind numbers; "auto" counts the levels of each node.
     ``known_states`` are those of a given network: values that are among them are states.
     ``learned`` are emissions that came with that network.
     """
@@ -80,6 +75,7 @@ def choose_emissions(
     emission: dict[str, Any] = {}
     states: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
+    levels: dict[str, Any] = {}
     for node, record in measured.items():
         asked = by_node.get(node, everywhere)
         known = None if known_states is None else known_states.get(node)
@@ -94,17 +90,29 @@ def choose_emissions(
                 groups.setdefault(kind, []).append(node)
                 continue
             kind = "exact" if record.holds_labels else "gaussian"
-        size = len(known) if known is not None else n_states
+        size = len(known) if known is not None else 2 if isinstance(n_states, str) else n_states
         emission[node] = _made(kind, node, record, size, known)
+        if n_states == "auto" and known is None and _has_open_levels(emission[node], record):
+            choice = choose_levels(node, record, replace(emission[node], levels="auto"))
+            emission[node], size = choice.emission, choice.n_levels
+            levels[node] = choice.to_dict()
         if not isinstance(emission[node], Exact | Categorical | Likelihood):
             states[node] = hidden_names(emission[node].n_states or size)
         flags = "--states, --emission" if known is None else "--emission"
         words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
+        if node in levels:
+            words += f", {size} levels counted" if asked else ", as many levels as the data show"
         groups.setdefault(words, []).append(node)
     decisions = [
         f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()
     ]
-    return Choice(emission, states, list(emission), decisions)
+    return Choice(emission, states, list(emission), decisions, levels)
+
+
+def _has_open_levels(emission: Any, record: NodeMeasurements) -> bool:
+    """Whether it is still open how many levels a node has."""
+    is_numeric = isinstance(emission, Gaussian | Poisson) and emission.means is None
+    return is_numeric and len(np.unique(record.value)) > 2
 
 
 def hidden_names(n_states: int) -> list[str]:

@@ -9,17 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from asterism.commands import exits
+from asterism.commands.as_learned import as_learned
 from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
-from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
+from asterism.commands.flags import in_flags
+from asterism.commands.guess_columns import listed
+from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.outputs import effective, print_json, writing_to
-from asterism.commands.wording import in_flags
+from asterism.commands.warm_up import say_if_compiling
 from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError
 from asterism.model.network import Network
 from asterism.results.manifest import RECORD, read_record, verify_files
+
+#: the network of a results folder
+RUN_NETWORK = "network.json"
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ def run(options: InferOptions) -> int:
             data, emission, decisions = _read(options, network)
         for line in decisions:
             console.say(line)
+        say_if_compiling(console)
         with console.busy(f"Inference ({options.method})"):
             posterior = quiet_infer(
                 network,
@@ -79,6 +86,8 @@ def run(options: InferOptions) -> int:
             "settings": {"method": options.method, "tolerance": options.tolerance},
             "command": effective("infer", options),
             "decisions": decisions,
+            "complete": True,
+            "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
             "emission": {str(node): repr(one) for node, one in (emission or {}).items()},
@@ -119,9 +128,13 @@ def _read(
     options: InferOptions, network: Network
 ) -> tuple[Observations | Trajectories, dict[str, Any] | None, list[str]]:
     """The data of the network's nodes, their emissions, and what was decided."""
-    table = read_table(options.table)
+    record = {}
+    if options.network.name == RUN_NETWORK:
+        record = _record_of(options.network.parent, verify=not options.unverified)
+    how, decisions = as_learned(options.table, record)
+    table = read_table(how)
     data = table.require()
-    decisions = list(table.decisions)
+    decisions = [*decisions, *table.decisions]
     if isinstance(data, Trajectories):
         return data, None, decisions
     ours = [node for node in data.measurements if node in network.nodes]
@@ -147,8 +160,8 @@ def _read(
 def _load_network(options: InferOptions) -> Network:
     """The network; one of a results folder must be the one that its run wrote."""
     folder = options.network.parent
-    if options.network.name == "network.json" and not options.unverified:
-        verify_files(folder, _record_of(folder, verify=True), ["network.json"])
+    if options.network.name == RUN_NETWORK and not options.unverified:
+        verify_files(folder, _record_of(folder, verify=True), [RUN_NETWORK])
     return Network.load(options.network)
 
 
@@ -165,7 +178,7 @@ def learned_emissions(network: Path, nodes: Sequence[str], verify: bool = True) 
     """The emissions that ``learn``, or a learner's ``save``, wrote beside a network."""
     from asterism.model.emissions import emission_from_dict
 
-    if network.name != "network.json":
+    if network.name != RUN_NETWORK:
         return {}
     content = _record_of(network.parent, verify)
     found = content.get("emissions") or content.get("emission")

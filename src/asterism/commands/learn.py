@@ -12,28 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
-from asterism.commands.choose_emission import (
-    NOTHING,
-    choose_emissions,
-    nothing_to_learn_from,
-)
+from asterism.commands.chance import chance_of
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.flags import in_flags
+from asterism.commands.input_table import TableOptions, file_hash, read_table
+from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
     print_json,
-    read_edges,
+    read_truth,
     writing_to,
 )
-from asterism.commands.panel_emissions import panel_emissions, without_coded
-from asterism.commands.panel_flags import PanelOptions, allowed_transitions, read_values
+from asterism.commands.panel_emissions import without_coded
+from asterism.commands.panel_flags import PanelOptions, allowed_transitions
 from asterism.commands.panel_hints import hints
 from asterism.commands.running import on_cluster, scored_in
-from asterism.commands.wording import in_flags
+from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -52,11 +50,16 @@ class LearnOptions:
     output: Path = Path("RUN")
     max_parents: int = 2
     min_parents: int = 0
-    family_prior: str = "uniform"
+    family_prior: str = "sparse"
+    edge_prior: Path | None = None
+    interventions: Path | None = None
+    graph: str = "probable"
+    threshold: float = 0.5
+    null: int | None = None
     refine_emissions: bool = False
     emission: Sequence[str] = ()
-    states: int = 2
-    prior: tuple[float, float | str] = (5.0, "auto")
+    states: int | str = "auto"
+    prior: tuple[float, float | str] = (1.0, "auto")
     method: str = "star"
     search: str = "auto"
     candidates: int = 10
@@ -112,14 +115,10 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 
 def _learn(options: LearnOptions, console: Console) -> Learned:
-    truth = None if options.truth is None else read_edges(options.truth)
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions = _read(options)
+        data, emission, states, decisions, levels = _read(options)
     nodes = list(data.nodes)
-    for edge in truth or ():
-        for end in edge:
-            if end not in nodes:
-                raise DataError(f"--truth names {end!r}, which is not a node of the table.")
+    truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
         raise Refused(
             f"--min-parents {options.min_parents} is more than --max-parents "
@@ -128,7 +127,6 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     coded = options.panel.state_code or options.panel.censored
     plain = without_coded(data) if coded and isinstance(data, Observations) else data
     summary = summarise(plain, options.max_parents, options.exogenous)
-    summary["warnings"] += summary.get("clashes", [])
     if isinstance(data, Observations):
         summary["warnings"] += hints(data, options.panel)
     search = choose_search(options, data)
@@ -140,6 +138,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     for warning in summary["warnings"]:
         console.warn(warning)
 
+    say_if_compiling(console)
     changing = [node for node in nodes if node not in options.exogenous]
     learner = make_learner(options, emission, states, changing)
     if options.resume and not (options.output / JOURNAL).exists():
@@ -153,7 +152,21 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             learner.fit(data, progress=progress)
         decisions.append(time_scale(learner.prior_, options.prior))
         console.say(decisions[-1])
-        result = _make_run(options, learner, data, truth, decisions, summary["warnings"], console)
+        record: dict[str, Any] = {
+            "decisions": decisions,
+            "warnings": summary["warnings"],
+            "levels": levels,
+        }
+        if options.null is not None:
+            record["null"] = chance_of(learner, data, options.null, options.seed, console)
+        result = _make_run(
+            options,
+            learner,
+            data,
+            truth,
+            {"decisions": decisions, **record, "warnings": summary["warnings"]},
+            console,
+        )
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
@@ -170,27 +183,53 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
 
 def _read(
     options: LearnOptions,
-) -> tuple[Observations | Trajectories, Any, dict[str, list[str]] | None, list[str]]:
-    """The data, the emissions, the names of hidden states, and what was decided."""
+) -> tuple[
+    Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
+]:
+    """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
-    data = table.require()
-    decisions = list(table.decisions)
-    if isinstance(data, Trajectories):
-        if options.emission:
-            raise Refused("Complete paths are seen without error: --emission has no meaning here.")
-        return data, None, None, decisions
-    data, read = read_values(options.panel, data)
-    choose = panel_emissions if read else choose_emissions
-    choice = choose(data, options.emission, options.states, keep=options.table.nodes)
-    decisions += read
-    if nothing_to_learn_from(data, choice):
-        raise DataError(f"{NOTHING} {' '.join(choice.decisions)}")
-    return (
-        only_nodes(data, choice.nodes),
-        choice.emission,
-        choice.states or None,
-        [*decisions, *choice.decisions],
+    found = make_learnable(
+        table,
+        options.emission,
+        options.states,
+        options.table.nodes,
+        options.exogenous,
+        options.panel,
     )
+    data, decisions = found.require(), list(table.decisions)
+    if options.interventions is not None:
+        if isinstance(data, Trajectories):
+            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
+        data = data.with_interventions(_read_numbers(options.interventions, ("start", "end")))
+        n_set = len(data.interventions)
+        decisions.append(
+            f"Set by the experimenter (--interventions): {n_set} "
+            f"{'stretch' if n_set == 1 else 'stretches'} of "
+            f"{', '.join(dict.fromkeys(map(str, data.interventions.node)))}."
+        )
+    decisions += found.decisions
+    return data, found.emission, found.states, decisions, found.levels
+
+
+def _read_numbers(path: Path, columns: Sequence[str]) -> Any:
+    """A small table in which some columns hold numbers; cells of the others stay text."""
+    import pandas as pd
+
+    from asterism.data.table_file import read_text_table
+
+    table = read_text_table(path)
+    for name in columns:
+        if name in table.columns:
+            numbers = pd.to_numeric(table[name], errors="coerce")
+            bad = numbers.isna() & (table[name].astype(str).str.strip() != "")
+            if bad.any():
+                row = int(bad.to_numpy().argmax())
+                raise DataError(
+                    f"{str(path)!r}, row {row + 2}, column {name!r}: {table[name].iloc[row]!r} is "
+                    "not a number."
+                )
+            table[name] = numbers
+    return table
 
 
 def _about_refining(emission: Any) -> str:
@@ -209,11 +248,18 @@ def make_learner(
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.model.priors import GammaPrior
 
+    edge_prior = None
+    if options.edge_prior is not None:
+        edge_prior = _read_numbers(options.edge_prior, ("probability",))
     settings: dict[str, Any] = {
         "emission": emission,
         "max_parents": options.max_parents,
         "min_parents": options.min_parents,
-        "family_prior": options.family_prior,
+        "family_prior": "by_size" if options.family_prior == "by_size" else "uniform",
+        "edge_log_odds": "sparse" if options.family_prior == "sparse" else None,
+        "edge_prior": edge_prior,
+        "graph": options.graph,
+        "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
         "method": options.method,
@@ -246,8 +292,7 @@ def _make_run(
     learner: StructureLearner,
     data: Observations | Trajectories,
     truth: list[tuple[str, str]] | None,
-    decisions: list[str],
-    warnings: list[str],
+    record: dict[str, Any],
     console: Console,
 ) -> Run:
     from asterism.results.courses import gather
@@ -275,11 +320,12 @@ def _make_run(
         truth=truth,
         run={
             "title": options.title,
-            "stop_reason": in_flags(learner.stop_reason_, "learn"),
+            "stop_reason": in_flags(learner.stop_reason_),
             "command": effective("learn", options),
-            "decisions": decisions,
-            "warnings": warnings,
-            "complete": isinstance(data, Trajectories),
+            **record,
+            "complete": True,
+            "complete_data": isinstance(data, Trajectories),
+            "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },
@@ -309,6 +355,8 @@ def findings(learned: Learned) -> list[str]:
     from asterism.results.summary import sentences
 
     lines = sentences(learned.run)
+    if learned.run.run.get("null"):
+        lines.append(learned.run.run["null"]["sentence"])
     scores = learned.run.scores()
     if scores is not None:
         lines.append(

@@ -11,6 +11,7 @@ from asterism.model.priors import GammaPrior
 
 if TYPE_CHECKING:
     from asterism.commands.learn import LearnOptions
+    from asterism.learning.search.structure_prior import StructurePrior
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,7 @@ def model_decisions(
         if most > 0
         else "No node may have a parent (--max-parents)."
     ]
-    if options.family_prior == "by_size":
-        lines.append("Every number of parents is equally probable beforehand (--family-prior).")
+    lines.append(_about_edges(options, data))
     if options.exogenous:
         listed = ", ".join(map(repr, options.exogenous))
         lines.append(f"Given from outside (--exogenous), each value until the next row: {listed}.")
@@ -76,6 +76,24 @@ def model_decisions(
     else:
         lines.append(f"Gamma prior of the rates, as asked: shape {shape:g}, rate {rate:g}.")
     return lines
+
+
+def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> str:
+    """How probable an edge is beforehand."""
+    if options.family_prior == "by_size":
+        text = "Every number of parents is equally probable beforehand"
+    elif options.family_prior == "uniform":
+        text = "Every set of parents is equally probable beforehand"
+    else:
+        text = "Few edges are expected, about one parent per node"
+    edges = _prior_of(options, data)
+    children = edges.children
+    if children:
+        chance = edges.edge_probabilities(children[0])
+        typical = float(max(chance)) if len(chance) else 0.0
+        text += f": an edge has a probability of {typical:.2g} before the data"
+    more = "; --edge-prior gives others" if options.edge_prior is not None else ""
+    return f"{text} (--family-prior{more})."
 
 
 def time_scale(prior: GammaPrior, asked: tuple[float, float | str]) -> str:
@@ -92,14 +110,21 @@ def time_scale(prior: GammaPrior, asked: tuple[float, float | str]) -> str:
 
 def _count_families(options: LearnOptions, data: Observations | Trajectories) -> int:
     """How many sets of parents there are."""
+    prior = _prior_of(options, data)
+    return sum(prior.n_families(child) for child in prior.children)
+
+
+def _prior_of(options: LearnOptions, data: Observations | Trajectories) -> StructurePrior:
+    """What the flags say about the graph."""
     from asterism.learning.search.structure_prior import structure_prior
 
-    prior = structure_prior(
+    return structure_prior(
         tuple(data.nodes),
         options.max_parents,
         options.exogenous,
         options.required,
         options.forbidden,
-        min_parents=options.min_parents,
+        "sparse" if options.family_prior == "sparse" else None,
+        options.min_parents,
+        "by_size" if options.family_prior == "by_size" else "uniform",
     )
-    return sum(prior.n_families(child) for child in prior.children)

@@ -6,13 +6,14 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from asterism.commands.exits import Refused
 from asterism.data.files import TEMPORARY
@@ -72,7 +73,7 @@ def _held(folder: Path) -> set[str]:
     if not folder.is_dir():
         return set()
     names = {path.name for path in folder.iterdir()}
-    return {name for name in names if name != LOCK and not name.startswith(TEMPORARY)}
+    return {name for name in names if not name.startswith((LOCK, TEMPORARY))}
 
 
 def _require_no_file(folder: Path) -> None:
@@ -118,6 +119,28 @@ def print_json(content: Mapping[str, Any]) -> None:
     click.echo(json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def is_in_graph(table: Any) -> Any:
+    """Which rows of a table of edges are edges: all, unless a column ``in_graph`` says no."""
+    if "in_graph" not in table.columns:
+        return np.ones(len(table), dtype=np.bool_)
+    return ~table["in_graph"].str.lower().isin(["false", "no", "0"]).to_numpy()
+
+
+def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
+    """True edges for ``--truth``; refused where they cannot be compared with these nodes."""
+    edges = read_edges(path)
+    if not edges:
+        raise DataError(f"--truth {str(path)!r} holds no edges.")
+    known = set(nodes)
+    for end in (end for edge in edges for end in edge):
+        if end not in known:
+            shown = ", ".join(map(repr, nodes[:8])) + (", …" if len(nodes) > 8 else "")
+            raise DataError(
+                f"--truth {str(path)!r} names {end!r}, which is not a node; the nodes are {shown}."
+            )
+    return edges
+
+
 def read_edges(path: Path) -> list[tuple[str, str]]:
     """Edges from a CSV with parent,child or source,target, a GraphML file or a network."""
     from asterism.results.edge_sets import edge_list
@@ -130,10 +153,13 @@ def read_edges(path: Path) -> list[tuple[str, str]]:
         from asterism.model.network import Network
 
         return edge_list(Network.load(path))
-    from asterism.data.csv_files import read_text_table
+    from asterism.data.table_file import read_text_table
 
+    table = read_text_table(path)
+    if "in_graph" in table.columns:  # a table of probabilities, of which only some are edges
+        table = table[is_in_graph(table)]
     try:
-        pairs = edge_list(read_text_table(path))
+        pairs = edge_list(table)
     except AsterismError as error:
         raise DataError(f"{str(path)!r}: {error}") from None
     return [(str(parent), str(child)) for parent, child in pairs]

@@ -52,7 +52,7 @@ def panel_emissions(
             seen = {plain(v) for v in heard.measurements[node].value.tolist()}
             states[node] = sorted([*seen, *certain], key=by_number)
     nodes = list(dict.fromkeys([*choice.nodes, *(n for n in data.nodes if n not in heard.nodes)]))
-    return Choice(emission, states, nodes, decisions)
+    return Choice(emission, states, nodes, decisions, choice.levels)
 
 
 def without_coded(data: Observations) -> Observations:

@@ -15,6 +15,7 @@ import click
 
 from asterism.commands.exits import Refused
 from asterism.commands.options import Decorator, several, switch
+
 if TYPE_CHECKING:
     from asterism.data.observations import Observations
 

@@ -8,7 +8,7 @@ observations into evidence (``evidence/build.py``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from asterism.data.columns import Problem
+from asterism.data import interventions as set_by_hand
 from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeLimit
-from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
+from asterism.data.measurements import (
+    Events,
+    Intervals,
+    NodeMeasurements,
+    no_intervals,
+    objects,
+)
 from asterism.data.panel_records import exact_entries, state_codes, state_sets
-from asterism.data.read_table import TableFormat, read_frames
+from asterism.data.problems import Problem
+from asterism.data.read_table import read_frames
+from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, Setting
 
 FloatArray = NDArray[np.float64]
 
@@ -45,6 +53,11 @@ class Observations:
     """Related nodes that jump at one recorded time: "error", or "order" = in the order of rows."""
     covariates: Covariates | None = None
     """What else is known about the trajectories; see :meth:`with_covariates`."""
+
+    interventions: Intervals = field(default_factory=no_intervals)
+    """Times during which the experimenter held a node; see :meth:`with_interventions`."""
+    time_unit: str = ""
+    """Unit of all times, such as "h"; "" if nothing says it."""
 
     # ------------------------------------------------------------------ construction
     @classmethod
@@ -68,6 +81,9 @@ class Observations:
         ties: str = "error",
         covariates: Sequence[str] = (),
         ignore: Sequence[str] = (),
+        missing: Collection[object] = (),
+        unit: str | None = None,
+        end_column: str | None = None,
     ) -> Observations:
         """Read a wide table (trajectory, time, one column per node) or a long one.
 
@@ -77,16 +93,23 @@ class Observations:
         that report the state itself: the name of a boolean column, a mask, or "first".
         ``labels`` lists columns whose cells are names even if they look like numbers.
         ``covariates`` lists columns that are covariates, ``ignore`` columns to leave out.
+
+        Times may be numbers, durations ("2h", "30 min", "Day 3") or dates; ``unit`` is the unit to
+        read them into, such as "h". ``missing`` lists further codes for "not measured", and
+        ``end_column`` is a column with the end of each trajectory's follow-up.
         """
         whole = frame
         if frame is not None and (covariates or ignore):
             frame = without_columns(frame, [*covariates, *ignore])
-        form = TableFormat(kind, trajectory, time, node, value, nodes, labels, exact, sort)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        form = TableFormat(
+            *(kind, trajectory, time, node, value, nodes, labels, exact, sort),
+            *(missing, unit, end_column),
+        )
+        parts, problems, time_unit = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
         assert parts is not None
-        found = cls(*parts, ties)
+        found = cls(*parts, ties, time_unit=time_unit)
         if not covariates or whole is None:
             return found
         return found.with_covariates(whole, covariates, trajectory=trajectory, time=time)
@@ -104,8 +127,8 @@ class Observations:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
-        return None if parts is None else cls(*parts, ties), problems.found
+        parts, problems, unit = read_frames(frame, form, (start, end), events, intervals, ties)
+        return None if parts is None else cls(*parts, ties, time_unit=unit), problems.found
 
     @classmethod
     def from_likelihoods(
@@ -189,7 +212,7 @@ class Observations:
         from asterism.data.frames import long_frame, wide_frame
 
         if kind not in ("wide", "long"):
-            raise DataError(f"kind={kind!r} is unknown; use 'wide' or 'long'")
+            raise DataError(Setting("kind", kind), " is unknown; use 'wide' or 'long'")
         return wide_frame(self) if kind == "wide" else long_frame(self)
 
     def events_frame(self) -> pd.DataFrame:
@@ -222,6 +245,8 @@ class Observations:
             parts.append(f"{len(self.events)} events")
         if len(self.intervals):
             parts.append(f"{len(self.intervals)} intervals")
+        if len(self.interventions):
+            parts.append(f"{len(self.interventions)} interventions")
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
         span = ""
         if self.n_trajectories:
@@ -276,11 +301,24 @@ class Observations:
             trajectories=tuple(self.trajectories[i] for i in index),
             start=self.start[index],
             end=self.end[index],
+            interventions=set_by_hand.taken(self.interventions, new),
             measurements={n: _renumbered(m, new) for n, m in self.measurements.items()},
             events=events.take(e, new),
             intervals=intervals.take(i, new),
             covariates=None if self.covariates is None else self.covariates.renumbered(new),
         )
+
+    def with_interventions(self, frame: pd.DataFrame) -> Observations:
+        """The same observations, of which some nodes were held by the experimenter.
+
+        ``frame`` has the columns trajectory, node, start, end, state; an empty start or end is that
+        of the trajectory. Inside, the node's own rates have no part in its state; its children feel
+        it; at the end it is free again. Measurements of the node inside say nothing about it.
+        """
+        found = set_by_hand.read_interventions(
+            frame, self.trajectories, self.start, self.end, self.nodes
+        )
+        return replace(self, interventions=found)
 
     def rename(self, nodes: Mapping[str, str]) -> Observations:
         """Other names for some nodes."""
@@ -294,6 +332,9 @@ class Observations:
             intervals=replace(
                 self.intervals, node=objects(nodes.get(n, n) for n in self.intervals.node)
             ),
+            interventions=replace(
+                self.interventions, node=objects(nodes.get(n, n) for n in self.interventions.node)
+            ),
         )
 
     def scale_time(self, factor: float) -> Observations:
@@ -302,6 +343,7 @@ class Observations:
             raise DataError(f"time can only be scaled by a positive number, not {factor!r}")
         return replace(
             self,
+            time_unit="",
             start=self.start * factor,
             end=self.end * factor,
             measurements={
@@ -316,6 +358,11 @@ class Observations:
             covariates=None
             if self.covariates is None
             else replace(self.covariates, time=self.covariates.time * factor),
+            interventions=replace(
+                self.interventions,
+                start=self.interventions.start * factor,
+                end=self.interventions.end * factor,
+            ),
         )
 
     def with_covariates(

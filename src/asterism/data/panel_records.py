@@ -91,4 +91,6 @@ def _require_seen(node: str, wanted: set[str], seen: set[Any], label: NDArray[An
     if absent:
         values = sorted(set(label.tolist()))
         shown = ", ".join(values[:8]) + (", …" if len(values) > 8 else "")
-        raise DataError(f"Node {node!r} is never measured as {absent[0]!r}; its values are {shown}.")
+        raise DataError(
+            f"Node {node!r} is never measured as {absent[0]!r}; its values are {shown}."
+        )

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.errors import DataError, ModelError
+
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
@@ -59,6 +61,12 @@ class Spans:
     state: IntArray
 
 
+def no_spans() -> Spans:
+    """An empty table."""
+    none = np.empty(0, dtype=np.int64)
+    return Spans(none, none, np.empty(0), np.empty(0), none)
+
+
 @dataclass(frozen=True)
 class JointMeasurement:
     """A likelihood of several nodes at one time."""
@@ -85,6 +93,13 @@ class Evidence:
     exogenous: frozenset[int] = field(default_factory=frozenset)
     labels: tuple[object, ...] = ()
     """Trajectory labels, for messages and output."""
+    interventions: Spans = field(default_factory=no_spans)
+    """Intervals in which the experimenter held a node in a state, sorted and disjoint like spans.
+
+    At ``start`` every state maps to the set one with factor 1; inside the node has neither exit nor
+    jump factors, and no statistics of its own; at ``end`` it is free again. Points of the node
+    inside have the same likelihood for every state. A method that cannot take them must refuse:
+    :func:`refuse_interventions`."""
     memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What has been worked out from this evidence and will be asked for again; a copy made by
     ``dataclasses.replace`` starts without."""
@@ -92,6 +107,34 @@ class Evidence:
     @property
     def n_trajectories(self) -> int:
         return len(self.start)
+
+
+def refuse_interventions(evidence: Evidence, who: str) -> None:
+    """For methods that do not know interventions."""
+    if len(evidence.interventions.node):
+        raise ModelError(
+            f"{who} cannot take interventions yet; the star, mean field and exact inference can."
+        )
+
+
+def held_and_set(evidence: Evidence) -> tuple[Spans, NDArray[np.bool_]]:
+    """Spans and interventions in one sorted table, and which rows are interventions."""
+    spans, by_hand = evidence.spans, evidence.interventions
+    if not len(by_hand.node):
+        return spans, np.zeros(len(spans.node), dtype=np.bool_)
+    columns = [
+        np.concatenate([getattr(spans, name), getattr(by_hand, name)])
+        for name in ("trajectory", "node", "start", "end", "state")
+    ]
+    is_set = np.arange(len(columns[0])) >= len(spans.node)
+    order = np.lexsort((columns[2], columns[1], columns[0]))
+    return Spans(*(column[order] for column in columns)), is_set[order]
+
+
+def _some(spans: Spans, rows: Any, trajectory: IntArray) -> Spans:
+    """Some rows of a table of spans, with other trajectory numbers."""
+    columns = (spans.node, spans.start, spans.end, spans.state)
+    return Spans(trajectory, *(column[rows] for column in columns))
 
 
 def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
@@ -105,8 +148,11 @@ def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
     gather = np.repeat(points.offset[rows] - offset, lengths) + np.arange(lengths.sum())
     of_jumps = np.flatnonzero(new_number[jumps.trajectory] >= 0)
     of_spans = np.flatnonzero(new_number[spans.trajectory] >= 0)
+    by_hand = evidence.interventions
+    of_hand = np.flatnonzero(new_number[by_hand.trajectory] >= 0)
     return replace(
         evidence,
+        interventions=_some(by_hand, of_hand, new_number[by_hand.trajectory[of_hand]]),
         start=evidence.start[trajectories],
         end=evidence.end[trajectories],
         points=Points(
@@ -139,6 +185,11 @@ def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
     )
 
 
+def with_log_likelihood(evidence: Evidence, log_likelihood: FloatArray) -> Evidence:
+    """The same measurements with other log-likelihoods, in the layout of the points."""
+    return replace(evidence, points=replace(evidence.points, log_likelihood=log_likelihood))
+
+
 def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
     """The evidence of one trajectory, renumbered to 0; likelihood offsets stay as they are."""
 
@@ -150,8 +201,11 @@ def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
 
     p, j, s = evidence.points, evidence.jumps, evidence.spans
     rp, rj, rs = rows(p.trajectory), rows(j.trajectory), rows(s.trajectory)
+    by_hand = evidence.interventions
+    rh = rows(by_hand.trajectory)
     return replace(
         evidence,
+        interventions=_some(by_hand, rh, np.zeros_like(by_hand.trajectory[rh])),
         start=evidence.start[trajectory : trajectory + 1],
         end=evidence.end[trajectory : trajectory + 1],
         points=Points(
@@ -221,6 +275,9 @@ def first_measurements(evidence: Evidence, n_states: IntArray) -> Evidence:
         ),
         jumps=Jumps(empty, empty, np.zeros(0), empty, empty),
         spans=_clipped(spans, exogenous, end),
+        interventions=_clipped(
+            evidence.interventions, np.ones(len(evidence.interventions.node), dtype=np.bool_), end
+        ),
         joint=tuple(m for m in evidence.joint if m.time <= first[m.trajectory]),
     )
 
@@ -250,6 +307,16 @@ def start_log_evidence(
         with np.errstate(divide="ignore"):
             total += np.log(np.exp(logs - top) @ prior) + top[:, 0]
     return total
+
+
+def known_state(evidence: Evidence, trajectory: int, node: int, time: float) -> int:
+    """The state of an exogenous node."""
+    spans = evidence.spans
+    mine = np.flatnonzero((spans.trajectory == trajectory) & (spans.node == node))
+    before = mine[spans.start[mine] <= time]
+    if len(mine) == 0:
+        raise DataError(f"Trajectory number {trajectory} gives no path for exogenous node {node}.")
+    return int(spans.state[before[-1] if len(before) else mine[0]])
 
 
 def _clipped(spans: Spans, keep: NDArray[np.bool_], end: FloatArray) -> Spans:

@@ -25,6 +25,7 @@ from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, Points
+from asterism.evidence.held import build_interventions, without_own_measurements
 from asterism.evidence.paths import KnownStates, build_paths, check_against_points
 from asterism.model.emissions import Joint, Likelihood, Threshold, check_emissions, emission_for
 from asterism.model.network import Network
@@ -363,6 +364,8 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
     paths = build_paths(network, observations)
     points = build_points(network, observations, single, set(joint), paths.known_at_a_time)
     check_against_points(network, observations, points, paths)
+    by_hand = build_interventions(network, observations)
+    without_own_measurements(network, observations, points, by_hand)
     return Evidence(
         n_nodes=network.n_nodes,
         start=observations.start.astype(np.float64),
@@ -373,6 +376,7 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
         joint=build_joint(network, observations, joint),
         exogenous=frozenset(network.node_index(n) for n in network.exogenous),
         labels=observations.trajectories,
+        interventions=by_hand,
     )
 
 

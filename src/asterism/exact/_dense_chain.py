@@ -109,7 +109,9 @@ def exponential_and_integral(
     that the series reaches every entry before it is cut.
     """
     n = power.shape[0]
-    conservative = largest(generators.held[g]) < 0
+    conservative = True
+    for i in range(generators.held.shape[1]):
+        conservative = conservative and generators.held[g, i] == -1
     matrix, mass, step, squarings = _scaled_step(generators, g, pattern, length)
     _clear(power)
     _clear(integral)
@@ -298,7 +300,8 @@ def dense_statistics(
         shift = generators.shift[g]
         for x in range(n):
             for i in range(n_nodes):
-                table[pattern.exit_table[x, i] + shift[i] * pattern.block[i]] += integral[x, x]
+                if generators.held[g, i] >= -1:
+                    table[pattern.exit_table[x, i] + shift[i] * pattern.block[i]] += integral[x, x]
             for e in range(pattern.row_start[x], pattern.row_start[x + 1]):
                 i = pattern.entry_node[e]
                 at = pattern.entry_table[e] + shift[i] * pattern.block[i]

@@ -49,7 +49,8 @@ class Generators(NamedTuple):
     """One generator per kind of stretch."""
 
     held: np.ndarray
-    """(G, k) the state in which a node is known to stay, so that its jumps are deleted; or −1."""
+    """(G, k) the state in which a node is known to stay, so that its jumps are deleted; or −1;
+    −2 − x where the experimenter holds it in x: then its exit rate is deleted too."""
     shift: np.ndarray
     """(G, k) what the known inputs add to the node's configuration number."""
     value: np.ndarray
@@ -82,6 +83,10 @@ class Schedule(NamedTuple):
     point_start: np.ndarray
     point_node: np.ndarray
     point_offset: np.ndarray
+    set_start: np.ndarray
+    set_node: np.ndarray
+    set_state: np.ndarray
+    """The experimenter takes hold of a node: whatever its state was, it is now this one."""
     joint_start: np.ndarray
     joint_map: np.ndarray
     """Row of ``joint_index``."""
@@ -104,8 +109,12 @@ def fill_generators(pattern, generators, rates):
             diagonal = 0.0
             possible = True
             for i in range(n_nodes):
-                diagonal += rates[pattern.exit_table[x, i] + shift[i] * pattern.block[i]]
-                if held[i] >= 0 and held[i] != pattern.state_of[x, i]:
+                state = held[i]
+                if state <= -2:
+                    state = -2 - state
+                else:
+                    diagonal += rates[pattern.exit_table[x, i] + shift[i] * pattern.block[i]]
+                if state >= 0 and state != pattern.state_of[x, i]:
                     possible = False
             generators.diagonal[g, x] = diagonal if possible else -np.inf
             if possible:
@@ -113,7 +122,7 @@ def fill_generators(pattern, generators, rates):
             for e in range(pattern.row_start[x], pattern.row_start[x + 1]):
                 i = pattern.entry_node[e]
                 rate = 0.0
-                if possible and held[i] < 0:
+                if possible and held[i] == -1:
                     rate = rates[pattern.entry_table[e] + shift[i] * pattern.block[i]]
                 generators.value[g, e] = rate
         generators.bound[g] = bound
@@ -218,6 +227,31 @@ def jump_backward(pattern, schedule, shift, rates, r, vector, work):
 
 
 @kernel
+def set_target(pattern, schedule, r, x):
+    i = schedule.set_node[r]
+    return x + (schedule.set_state[r] - pattern.state_of[x, i]) * pattern.stride[i]
+
+
+@kernel
+def set_forward(pattern, schedule, k, vector, work):
+    """α⁺ of the nodes that the experimenter takes hold of at moment k."""
+    for r in range(schedule.set_start[k], schedule.set_start[k + 1]):
+        fill(work, 0.0)
+        for x in range(len(vector)):
+            work[set_target(pattern, schedule, r, x)] += vector[x]
+        copy(work, vector)
+
+
+@kernel
+def set_backward(pattern, schedule, k, vector, work):
+    """β⁻ of the same."""
+    for r in range(schedule.set_start[k], schedule.set_start[k + 1]):
+        for x in range(len(vector)):
+            work[x] = vector[set_target(pattern, schedule, r, x)]
+        copy(work, vector)
+
+
+@kernel
 def rescale(vector):
     """Divide by the largest entry; the log of it, −inf where the vector vanishes."""
     top = largest(vector)
@@ -231,6 +265,7 @@ def rescale(vector):
 def evidence_forward(pattern, schedule, shift, rates, log_likelihood, k, vector, work):
     """Carry a forward vector through moment k; log of the factor taken out."""
     taken_out = 0.0
+    set_forward(pattern, schedule, k, vector, work)
     for r in range(schedule.jump_start[k], schedule.jump_start[k + 1]):
         jump_forward(pattern, schedule, shift, rates, r, vector, work)
     if has_likelihood(schedule, k):
@@ -247,6 +282,7 @@ def evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, vector
         multiply(vector, work)
     for r in range(schedule.jump_start[k + 1] - 1, schedule.jump_start[k] - 1, -1):
         jump_backward(pattern, schedule, shift, rates, r, vector, work)
+    set_backward(pattern, schedule, k, vector, work)
     rescale(vector)
 
 
@@ -263,6 +299,7 @@ def count_recorded_jumps(
     if first == last:
         return
     earlier = before.copy()
+    set_forward(pattern, schedule, k, earlier, work)
     for r in range(first, last):
         copy(after, later)
         if has_likelihood(schedule, k):

@@ -170,7 +170,8 @@ def _add_statistics(pattern, generators, g, step, v, u, ahead, table):
         for i in range(n_v):
             weight += own[i] * z[x, i]
         for i in range(n_nodes):
-            table[pattern.exit_table[x, i] + shift[i] * pattern.block[i]] += weight * factor
+            if generators.held[g, i] >= -1:
+                table[pattern.exit_table[x, i] + shift[i] * pattern.block[i]] += weight * factor
         for e in range(pattern.row_start[x], pattern.row_start[x + 1]):
             rate = generators.value[g, e]
             if rate > 0.0:

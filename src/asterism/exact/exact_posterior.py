@@ -12,12 +12,19 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, one_trajectory
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    known_state,
+    one_trajectory,
+    refuse_interventions,
+)
 from asterism.exact._joint_paths import draw_paths
 from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
-from asterism.exact.joint_layout import JOINT_LIMIT, known_state
+from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
-from asterism.model.compiled import CompiledGraph
+from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
 
 
@@ -62,15 +69,6 @@ def statistics_of(network: Network, table: FloatArray) -> Statistics:
     )
 
 
-def diagonal_index(graph: CompiledGraph) -> IntArray:
-    """Where the diagonals stand in a flat table, in the order of flat dwell times."""
-    parts = [
-        (base + np.arange(u * s)[:, None] * s + np.tile(np.arange(s), u)[:, None]).ravel()
-        for base, u, s in zip(graph.table_start[:-1], graph.n_configurations, graph.n_states)
-    ]
-    return np.concatenate(parts).astype(np.int64)
-
-
 class ExactCourses:
     """Marginals and paths from the joint chain."""
 
@@ -100,6 +98,7 @@ class ExactCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Draw jointly; ``kind`` makes no difference here."""
+        refuse_interventions(self._evidence, "Drawing paths")
         compiled, evidence = self._network.compiled, self._evidence
         prepared = prepare(compiled.graph, evidence, self._joint_limit)
         n_paths = evidence.n_trajectories * n

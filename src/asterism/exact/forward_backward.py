@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.errors import DataError, Setting, TooLargeError
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, known_state
 from asterism.exact import _dense_chain as dense_chain
 from asterism.exact import _joint_chain as joint_chain
 from asterism.exact import _sparse_chain as sparse_chain
@@ -35,7 +35,6 @@ from asterism.exact.joint_layout import (
     build_component,
     check_size,
     components,
-    known_state,
 )
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks
@@ -210,7 +209,8 @@ def _prefers_dense(component: Component, generators: joint_chain.Generators) -> 
     if len(mass) and steps.max() > _SPARSE_STEPS:
         raise TooLargeError(
             f"Exact inference on {n:,} joint states would need {steps.max():.3g} steps for the "
-            "longest gap, as some rates are very large for it: use method='star'."
+            "longest gap, as some rates are very large for it: use ",
+            *(Setting("method", "star"), "."),
         )
     return False
 

@@ -19,8 +19,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from asterism.errors import DataError, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, has_length
+from asterism.errors import Advice, DataError, Setting, TooLargeError
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    JointMeasurement,
+    has_length,
+    known_state,
+)
 from asterism.exact._joint_chain import Pattern, Schedule
 from asterism.model.compiled import CompiledGraph, configuration_terms
 
@@ -87,6 +94,9 @@ def build_component(
     span_trajectory = spans.trajectory[own_span]
     span_start = np.maximum(spans.start[own_span], evidence.start[span_trajectory])
     span_end = np.minimum(spans.end[own_span], evidence.end[span_trajectory])
+    by_hand = evidence.interventions
+    own_set = np.flatnonzero(local[by_hand.node] >= 0)
+    set_trajectory = by_hand.trajectory[own_set]
     own_joint = [m for m in evidence.joint if any(local[n] >= 0 for n in m.nodes)]
 
     everyone = np.arange(evidence.n_trajectories)
@@ -100,6 +110,8 @@ def build_component(
         (np.array([m.trajectory for m in own_joint], dtype=np.int64),
          np.array([m.time for m in own_joint], dtype=np.float64)),
         (query_trajectory, query_time),
+        (set_trajectory, by_hand.start[own_set]),
+        (set_trajectory, np.minimum(by_hand.end[own_set], evidence.end[set_trajectory])),
     ]  # fmt: skip
     trajectory = np.concatenate([t for t, _ in pieces])
     time = np.concatenate([t for _, t in pieces])
@@ -109,7 +121,9 @@ def build_component(
     moment = np.empty(len(order), dtype=np.int64)
     moment[order] = np.cumsum(is_new) - 1
     cuts = np.cumsum([len(t) for t, _ in pieces])[:-1]
-    _, _, at_point, at_jump, at_span, at_span_end, at_joint, at_query = np.split(moment, cuts)
+    _, _, at_point, at_jump, at_span, at_span_end, at_joint, at_query, at_set, at_set_end = (
+        np.split(moment, cuts)
+    )
     moment_trajectory = trajectory[order][is_new]
     moment_time = time[order][is_new]
     n_moments = len(moment_time)
@@ -117,6 +131,8 @@ def build_component(
 
     is_own = local[spans.node[own_span]] >= 0
     held = _held(n_moments, local, spans.node, spans.state, own_span, at_span, at_span_end, is_own)
+    for row, begin, stop in zip(own_set, at_set, at_set_end):
+        held[begin:stop, local[by_hand.node[row]]] = -2 - by_hand.state[row]
     shift = _input_shift(
         n_moments, len(nodes), incoming, evidence, own_span, at_span, first, moment_time
     )
@@ -133,6 +149,7 @@ def build_component(
     jump_order = np.argsort(at_jump, kind="stable")
     hold = np.flatnonzero(is_own)[np.argsort(at_span[is_own], kind="stable")]
     joint_order = np.argsort(at_joint, kind="stable")
+    set_order = np.argsort(at_set, kind="stable")
     joint_map, joint_offset, joint_index, joint_log = _joint_tables(
         evidence, [own_joint[i] for i in joint_order], local, pattern
     )
@@ -152,6 +169,9 @@ def build_component(
         point_start=np.searchsorted(at_point[point_order], moments),
         point_node=local[points.node[point_row]],
         point_offset=points.offset[point_row],
+        set_start=np.searchsorted(at_set[set_order], moments),
+        set_node=local[by_hand.node[own_set[set_order]]],
+        set_state=by_hand.state[own_set[set_order]],
         joint_start=np.searchsorted(at_joint[joint_order], moments),
         joint_map=joint_map,
         joint_offset=joint_offset,
@@ -288,16 +308,6 @@ def _joint_tables(
     )
 
 
-def known_state(evidence: Evidence, trajectory: int, node: int, time: float) -> int:
-    """The state of an exogenous node."""
-    spans = evidence.spans
-    mine = np.flatnonzero((spans.trajectory == trajectory) & (spans.node == node))
-    before = mine[spans.start[mine] <= time]
-    if len(mine) == 0:
-        raise DataError(f"Trajectory number {trajectory} gives no path for exogenous node {node}.")
-    return int(spans.state[before[-1] if len(before) else mine[0]])
-
-
 JOINT_LIMIT = 4096
 
 
@@ -338,8 +348,8 @@ def check_size(graph: CompiledGraph, groups: list[list[int]], joint_limit: int) 
             number = f"{size:,}" if size < 10**12 else f"about 10^{len(str(size)) - 1}"
             raise TooLargeError(
                 f"Exact inference needs a joint chain of {number} states ({len(group)} coupled "
-                f"nodes), above the limit of {joint_limit:,}: use method='star', or raise "
-                "joint_limit."
+                f"nodes), above the limit of {joint_limit:,}: use ",
+                *(Setting("method", "star"), Advice(", or raise joint_limit.", ".")),
             )
 
 

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.interventions import inside
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError, DataError
+from asterism.errors import Advice, AsterismError, DataError
 from asterism.model.emissions import Gaussian, Joint, Poisson, emission_for
 
 FloatArray = NDArray[np.float64]
@@ -101,6 +102,9 @@ def with_levels(
         resolved[node] = one
         if getattr(one, "levels", None) is None or record.likelihood is not None:
             continue
+        held = inside(observations.interventions, node, record.trajectory, record.time)
+        if held.any():
+            record = record.take(np.flatnonzero(~held))
         asked = named.get(node, one.levels)
         try:
             choice = choose_levels(node, record, replace(one, levels=asked))
@@ -145,7 +149,10 @@ class _Rows(NamedTuple):
 def _rows(record: NodeMeasurements) -> _Rows:
     noisy = np.flatnonzero(~record.exact)
     if len(noisy) == 0:
-        raise DataError("nothing noisy was measured, so its levels cannot be counted; give means=.")
+        raise DataError(
+            "nothing noisy was measured, so its levels cannot be counted; ",
+            Advice("give means=.", "give them, as in --emission NODE=gaussian:-1,1:0.2."),
+        )
     trajectory, time = record.trajectory[noisy], record.time[noisy]
     order = np.lexsort((time, trajectory))
     trajectory, time = trajectory[order], time[order]

@@ -70,9 +70,7 @@ class SilentStates(Emission):
         return replace(self, emission=inner)
 
     def initialise(self, values: Values, n_states: int) -> SilentStates:
-        return replace(
-            self, emission=self.emission.initialise(values, n_states - len(self.silent))
-        )
+        return replace(self, emission=self.emission.initialise(values, n_states - len(self.silent)))
 
     def to_dict(self) -> dict[str, Any]:
         return {

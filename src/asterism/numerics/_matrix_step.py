@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import math
 
-from asterism.numerics._jit import inlined, inner, kernel
+from numba import float64, int64
+
+from asterism.numerics._jit import inlined, inner, kernel, separate
 from asterism.numerics._step import largest_of
 
 TILE = 32
@@ -612,3 +614,15 @@ def general_moments(generator, width, size, count, forward, backward, moments, s
                 to = moments[x * size + y, first : first + here]
                 for k in range(here):
                     to[k] = entry[k] * scale[k]
+
+
+_ROWS, _ROW = float64[:, ::1], float64[::1]
+PROPAGATOR = 0
+MOMENTS = 1
+# for kernels that have a table of addresses: none of this becomes a part of them
+separate_propagator = separate(
+    general_propagator, (_ROWS, _ROW, int64, int64, _ROWS, _ROW, _ROW), PROPAGATOR
+)
+separate_moments = separate(
+    general_moments, (_ROWS, _ROW, int64, int64, _ROWS, _ROWS, _ROWS, _ROW), MOMENTS
+)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROWS = "rows.jsonl"
+#: the paper's learner: every family equally probable beforehand, the best family of each node
+#: shown, probabilities as the star gives them
+PAPER: dict[str, Any] = {"edge_log_odds": None, "graph": "map", "tempering": 1.0}
 Case = dict[str, Any]
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 import asterism as am
 from asterism.learning.tasks import Progress
 from asterism.paper.common import (
+    PAPER,
     Case,
     for_each,
     mean_and_errors,
@@ -123,7 +124,9 @@ def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
 
 def _learner(noise: am.Gaussian, search: str, jobs: int) -> am.StructureLearner:
     prior = am.GammaPrior(SHAPE, PRIOR_RATE)
-    return am.StructureLearner(noise, max_parents=1, prior=prior, search=search, n_jobs=jobs)
+    return am.StructureLearner(
+        noise, max_parents=1, prior=prior, search=search, n_jobs=jobs, **PAPER
+    )
 
 
 @cache

@@ -18,7 +18,7 @@ import asterism as am
 from asterism.errors import ModelError
 from asterism.learning.tasks import Progress
 from asterism.paper import irma_data, irma_page
-from asterism.paper.common import Case, for_each, write_table
+from asterism.paper.common import PAPER, Case, for_each, write_table
 
 SHAPE, RATE = 5.0, 10.0
 EMISSIONS = ("threshold", "threshold per replicate", "gaussian")
@@ -90,6 +90,7 @@ def learn(case: Case, data: Path | None, jobs: int = 1) -> dict[str, Any]:
         prior=prior,
         search="exhaustive",
         n_jobs=jobs,
+        **PAPER,
     ).fit(seen)
     matrix = learner.edge_probabilities_.loc[list(irma_data.GENES), list(irma_data.GENES)]
     network = learner.network_

@@ -19,6 +19,7 @@ import asterism as am
 from asterism.learning.tasks import Progress
 from asterism.model.names import random_parents
 from asterism.paper.common import (
+    PAPER,
     Case,
     for_each,
     mean_and_errors,
@@ -115,6 +116,7 @@ def learn_one(case: Case, jobs: int = 1) -> dict[str, Any]:
         prior=am.GammaPrior(SHAPE, RATE),
         search="exhaustive",
         n_jobs=jobs,
+        **PAPER,
         **STRUCTURE_PRIORS[case["structure_prior"]],
     ).fit(seen)
     scores = am.metrics.edge_scores(learner.edge_probabilities_, network.graph, learner.graph_)

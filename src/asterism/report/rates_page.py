@@ -50,7 +50,9 @@ def render_rates(run: Run, title: str = "Rates") -> str:
         facts=_facts(run),
         converged=run.run.get("converged"),
         stop_reason=run.run.get("stop_reason") or "",
-        nodes=[_node(run, node) for node in run.network.nodes if run.network.rates[node] is not None],
+        nodes=[
+            _node(run, node) for node in run.network.nodes if run.network.rates[node] is not None
+        ],
         effects=_records(tables.get("effects")),
         forest=draw.hazard_ratios(tables["effects"]) if "effects" in tables else None,
         covariates=run.run.get("covariates") or [],

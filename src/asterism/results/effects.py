@@ -58,7 +58,7 @@ def effect(network: Network, child: str, parent: str) -> str:
     return MIXED
 
 
-def fold_changes(tables: FloatArray, slot: int) -> FloatArray:
+def fold_changes_of_odds(tables: FloatArray, slot: int) -> FloatArray:
     """(n,) by what factor a parent changes the odds of its child's moving up rather than down.
 
     ``tables`` (n, parents…, S, S) are rates; ``slot`` is the place of the parent. The factor

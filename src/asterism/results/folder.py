@@ -12,7 +12,7 @@ search and is never touched here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ import pandas as pd
 
 from asterism.data.files import TEMPORARY, write_atomically, write_table
 from asterism.data.formula_cells import unescaped
-from asterism.errors import DataError
+from asterism.errors import Advice, DataError
 from asterism.model.network import Network
 from asterism.results import courses
 from asterism.results.effects import effect
@@ -100,14 +100,18 @@ def load(folder: str | Path, verify: bool = True) -> Run:
     Every file is compared with the size and hash that its run noted; ``verify=False`` reads what
     is there, on purpose.
     """
-    folder = Path(folder)
+    return read_run(Path(folder), FILES if verify else ())
+
+
+def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
+    """:func:`load` that compares only these files; the page that is renewed need not fit."""
     if not (folder / "network.json").is_file():
         what = "does not exist"
         if folder.exists():
             what = "holds no network.json" if folder.is_dir() else "is not a folder"
         raise DataError(f"{str(folder)!r} {what}, so it is no results folder.")
-    record = read_record(folder, verify)
-    verified = verify and _verify(folder, record)
+    record = read_record(folder, verify=bool(verified_files))
+    verified = bool(verified_files) and _verify(folder, record, verified_files)
     families = _read_table(folder / "families.csv", FAMILY_COLUMNS, ["score", "probability"])
     if families is not None:
         families["parents"] = pd.Series(
@@ -149,10 +153,10 @@ def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
     return table
 
 
-def _verify(folder: Path, record: dict[str, Any]) -> bool:
+def _verify(folder: Path, record: dict[str, Any], names: Sequence[str]) -> bool:
     """Whether every file is the one that was written; an unfinished run is refused."""
     if record:
-        verified = verify_files(folder, record)
+        verified = verify_files(folder, record, names)
         if not verified:
             log.warning(
                 "%s was written by an older version, which noted no checksums: nothing verified.",
@@ -163,7 +167,8 @@ def _verify(folder: Path, record: dict[str, Any]) -> bool:
     if others:
         raise DataError(
             f"{str(folder)!r} holds {others[0]} but no run.json, so its run is not finished. "
-            "Finish it, or read what is there with verify=False."
+            "Finish it, or read what is there with ",
+            Advice("verify=False.", "--unverified."),
         )
     return False
 
@@ -184,7 +189,7 @@ def require_new(folder: Path, force: bool) -> None:
 
 def _is_passing(name: str) -> bool:
     """Whether a file is the search's, the lock, or what a killed process left half-written."""
-    return name in (*SEARCH_FILES, LOCK) or name.startswith(TEMPORARY)
+    return name in SEARCH_FILES or name.startswith((LOCK, TEMPORARY))
 
 
 # ---- writing --------------------------------------------------------------------------------
@@ -230,8 +235,7 @@ def _write_graphml(path: Path, run: Run) -> None:
         graph.add_edge(
             _xml_text(parent),
             _xml_text(child),
-            probability=attributes.get("probability", 0.0),
-            effect=effect(run.network, child, parent),
+            **{"probability": 0.0, "effect": effect(run.network, child, parent), **attributes},
         )
     write_atomically(path, lambda temporary: networkx.write_graphml(graph, temporary))
 

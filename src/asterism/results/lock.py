@@ -35,7 +35,7 @@ _guard = threading.Lock()
 
 
 class FolderInUse(DataError):
-    """Somebody else is writing to the folder."""
+    """Somebody else is writing to the folder or file."""
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def only_writer(folder: str | Path) -> Iterator[Path]:
 def _locked(folder: Path) -> Iterator[Path]:
     made = _make_folder(folder)
     try:
-        handle = _take(folder / LOCK)
+        handle = take(folder / LOCK, folder)
     except BaseException:
         _remove_empty(made)
         raise
@@ -75,10 +75,7 @@ def _locked(folder: Path) -> Iterator[Path]:
         remove_leftovers(folder)
         yield folder
     finally:
-        # unlinked while locked: whoever waits for this very file notices that it is gone
-        with suppress(OSError):
-            (folder / LOCK).unlink()
-        os.close(handle)
+        release(folder / LOCK, handle)
         _remove_empty(made)
 
 
@@ -103,8 +100,21 @@ def _remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
 
 
-def _take(path: Path) -> int:
-    """An open handle of the lock file, locked and with our name in it."""
+def lock_of(path: Path) -> Path:
+    """The lock file of a single file."""
+    return path.with_name(f"{LOCK}-{path.name}")
+
+
+def release(path: Path, handle: int) -> None:
+    """Give a lock back that :func:`take` took."""
+    # unlinked while locked: whoever waits for this very file notices that it is gone
+    with suppress(OSError):
+        path.unlink()
+    os.close(handle)
+
+
+def take(path: Path, what: Path) -> int:
+    """An open handle of the lock file of ``what``, locked and with our name in it."""
     for _ in range(100):
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -118,13 +128,13 @@ def _take(path: Path) -> int:
             ) from None
         try:
             if not _lock(handle):
-                raise _in_use(path, _owner(handle))
+                raise _in_use(path, what, _owner(handle))
             if not _is_still(path, handle):  # its owner removed it between our two steps
                 os.close(handle)
                 continue
             owner = _owner(handle)
             if owner and owner.get("host") != socket.gethostname():
-                raise _in_use(path, owner)
+                raise _in_use(path, what, owner)
             _sign(handle)
         except BaseException:
             with suppress(OSError):
@@ -180,11 +190,11 @@ def _sign(handle: int) -> None:
         os.write(handle, json.dumps(owner).encode())
 
 
-def _in_use(path: Path, owner: dict[str, object]) -> FolderInUse:
+def _in_use(path: Path, what: Path, owner: dict[str, object]) -> FolderInUse:
     who = "another process"
     if owner:
         who = f"process {owner.get('process')} on {owner.get('host')} since {owner.get('since')}"
-    text = f"{str(path.parent)!r} is being written by {who}; wait for it, or name another folder."
+    text = f"{str(what)!r} is being written by {who}; wait for it, or name another place."
     if owner and owner.get("host") != socket.gethostname():
         text += f" If that process is gone, delete {str(path)!r}."
     return FolderInUse(text)

@@ -27,6 +27,9 @@ RATE_COLUMNS = ["node", "configuration", "from", "to", "rate", "lower", "upper"]
 FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
 
+#: how the intervals of a learned network's rates are described to readers
+GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, rather too narrow"
+
 #: tables that a fit adds to its rates, each a CSV file of this name
 FIT_TABLES = (
     *("effects", "parameters", "covariance", "contributions"),
@@ -95,6 +98,10 @@ class Run:
             "n_sweeps": getattr(learner, "n_sweeps_", None),
             **_learned_record(learner),
         }
+        # intervals of a fit of rates take long; whoever wants them asks for them
+        if rates is None and hasattr(learner, "edges_"):
+            rates = learner.rate_intervals_
+            record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
             network=learner.network_,
             edges=getattr(learner, "edges_", None),
@@ -110,8 +117,8 @@ class Run:
 
     @property
     def is_fit(self) -> bool:
-        """Whether this is a fit of rates, with tables about them."""
-        return self.rates is not None
+        """Whether this is a fit of the rates of a given graph."""
+        return self.rates is not None and not self.learned
 
     @property
     def learned(self) -> bool:
@@ -126,11 +133,14 @@ class Run:
 
     @property
     def graph(self) -> networkx.DiGraph:
-        """The network's graph; every edge carries its ``probability``."""
+        """The network's graph; edges carry ``probability``, and what else the table says."""
         graph = self.network.graph
-        for parent, child, probability in self.edge_table[EDGE_COLUMNS[:3]].itertuples(index=False):
-            if graph.has_edge(parent, child):
-                graph.edges[parent, child]["probability"] = float(probability)
+        table = self.edge_table
+        for row in table[[c for c in table.columns if c != "in_graph"]].to_dict("records"):
+            if graph.has_edge(row["parent"], row["child"]):
+                known = {k: v for k, v in row.items() if isinstance(v, str) or not np.isnan(v)}
+                del known["parent"], known["child"]
+                graph.edges[row["parent"], row["child"]].update(known)
         return graph
 
     @property

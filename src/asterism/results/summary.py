@@ -18,6 +18,11 @@ CAUTION = (
     "Each probability is conditional on the rest of the graph being as learned, and is therefore "
     "rather too sure: take the ranking of the edges more seriously than the numbers."
 )
+TEMPERED = (
+    "The approximation is too sure of itself, so what it says about the data counts only "
+    "{factor:g} times in each probability, a factor measured on simulated networks; the "
+    "probabilities are conditional on the rest of the graph being as learned."
+)
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior; "
     "what the model leaves out it cannot know."
@@ -27,12 +32,45 @@ GIVEN = (
     "probabilities hold only as far as the graph does."
 )
 
+ALONE = "Rates and state probabilities hold only as far as the model does."
+
 
 def sentences(run: Run) -> list[str]:
     """What was analysed, what stands out, and how to read it."""
+    if len(run.network.nodes) == 1:
+        return [_what(run), "There is no other node that could influence it.", ALONE]
     if not run.learned:
         return [_what(run), _evidence(run), GIVEN]
-    return [_what(run), _findings(run), EXACT if run.run.get("complete") else CAUTION]
+    return [_what(run), _findings(run), *_added(run), _how_to_read(run)]
+
+
+def _how_to_read(run: Run) -> str:
+    if run.run.get("complete_data"):
+        return EXACT
+    factor = run.run.get("tempering")
+    if isinstance(factor, int | float) and factor < 1.0:
+        return TEMPERED.format(factor=factor)
+    return CAUTION
+
+
+def _added(run: Run) -> list[str]:
+    """What the data added to the prior, where edges were found."""
+    edges = run.edge_table
+    inside = edges[edges["in_graph"]]
+    if "prior" not in edges or not len(inside):
+        return []
+    free = inside[(inside["prior"] > 0.0) & (inside["prior"] < 1.0 - 1e-9)]
+    if not len(free):
+        return []
+    before = sorted({round(float(p), 2) for p in free["prior"]})
+    prior = f"{before[0]:.2f}" if len(before) == 1 else f"{before[0]:.2f} to {before[-1]:.2f}"
+    least = float(free["bayes_factor"].min())
+    n_free = len(free)
+    which = "it" if n_free == 1 else "each of them"
+    return [
+        f"Before the data an edge had a probability of {prior}; the data made {which} at least "
+        f"{least:.2g} times as likely, in odds, as before."
+    ]
 
 
 def _what(run: Run) -> str:
@@ -43,6 +81,12 @@ def _what(run: Run) -> str:
             f"From {_count(len(run.observations), 'measurement')} in "
             f"{_count(n_trajectories, 'trajectory', 'trajectories')}, "
         )
+    if len(run.network.nodes) == 1:
+        name = run.network.nodes[0]
+        text = f"{data}the {'rates' if run.learned else 'courses'} of {name} were " + (
+            "learned." if run.learned else "inferred."
+        )
+        return text[0].upper() + text[1:]
     edges = _count(sum(map(len, run.network.parents.values())), "edge")
     nodes = _count(len(run.network.nodes), "node")
     text = (
@@ -57,18 +101,31 @@ def _findings(run: Run) -> str:
     edges = run.edge_table
     inside = edges[edges["in_graph"]]
     doubtful = int(((edges["probability"] >= 0.1) & ~edges["in_graph"]).sum())
+    if not len(inside):
+        return _nothing(edges)
     rest = (
         f"{_count(doubtful, 'edge')} outside the graph still "
         f"{'has' if doubtful == 1 else 'have'} a probability of at least 0.1"
         if doubtful
         else "no edge outside the graph reaches a probability of 0.1"
     )
-    if not len(inside):
-        return f"No node was found to influence another, and {rest}."
     surest = _and([_described(run, row) for _, row in inside.head(3).iterrows()])
     if len(inside) == 1:
         return f"The only edge is {surest}; {rest}."
     return f"The surest are {surest}; {rest}."
+
+
+def _nothing(edges: pd.DataFrame) -> str:
+    """That no edge was found, and how close the likeliest came."""
+    text = "No edge is supported by these data"
+    if not len(edges):
+        return f"{text}."
+    row = edges.iloc[0]
+    likeliest = f"the likeliest, {row['parent']} → {row['child']}, has a probability of "
+    likeliest += probability_text(row["probability"])
+    if "prior" in edges:
+        likeliest += f" ({row['prior']:.2f} before the data)"
+    return f"{text}: {likeliest}."
 
 
 def _evidence(run: Run) -> str:
@@ -135,7 +192,15 @@ Group = tuple[str, list[tuple[str, str]]]
 HIDDEN = frozenset(
     {
         *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
-        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emissions"),
+        *(
+            "stop_reason",
+            "n_nodes",
+            "n_edges",
+            "decisions",
+            "complete",
+            "complete_data",
+            "emissions",
+        ),
     }
 )
 

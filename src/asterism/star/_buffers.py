@@ -78,6 +78,8 @@ MEMBER = 4
 FIRST = 0
 LAST = 1
 STATE = 2
+IS_SET = 3
+"""1 where the experimenter held the node: then it has no rates of its own."""
 
 # columns of Problem.link, sorted by trajectory
 IS_JUMP = 0
@@ -180,6 +182,8 @@ class Work(NamedTuple):
     """(stretches, 2, S, S): what multiplies messages at both edges of a stretch."""
     starts: FloatArray
     """Marginals at the start of the trajectory at hand, one entry per node and state."""
+    addresses: IntArray
+    """Where the kernels lie that are not a part of those that sweep."""
 
 
 @inlined
@@ -225,7 +229,7 @@ def generator_row(problem, size):
 
 
 @inner(allocates=True)
-def make_work(problem, max_steps):
+def make_work(problem, max_steps, addresses):
     """Allocate the buffers for trajectories of up to ``max_steps`` steps."""
     size = 0
     n_configurations = 1
@@ -261,6 +265,7 @@ def make_work(problem, max_steps):
         np.zeros((2, size)),
         np.zeros((n_stretches, 2, size, size)),
         np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
+        addresses,
     )
 
 

@@ -13,7 +13,12 @@ from __future__ import annotations
 import math
 
 from asterism.numerics._jit import inlined, inner
-from asterism.numerics._matrix_step import general_moments, general_propagator
+from asterism.numerics._matrix_step import (
+    MOMENTS,
+    PROPAGATOR,
+    separate_moments,
+    separate_propagator,
+)
 from asterism.numerics._step import (
     largest_of,
     two_state_moments,
@@ -28,6 +33,7 @@ from asterism.star._buffers import (
     CHILD,
     CHILDREN,
     FIRST,
+    IS_SET,
     LAST,
     SLOT,
     SPAN,
@@ -73,7 +79,10 @@ def propagate_block(size, width, block, count, padded, work):
         )
     work.is_closed[block] = closed
     if not closed:
-        general_propagator(generator, width, size, count, propagator, log_scale, work.tile)
+        separate_propagator(
+            work.addresses[PROPAGATOR],
+            (generator, width, size, count, propagator, log_scale, work.tile),
+        )
 
 
 @inner(inline="always")
@@ -89,7 +98,10 @@ def step_moments(size, width, first, count, padded, clamped, work):
         coefficients = here[2 * rows : 2 * rows + 3]
         two_state_moments(generator, width, padded, coefficients, forward, backward, fresh)
     else:
-        general_moments(generator, width, size, count, forward, backward, fresh, work.tile)
+        separate_moments(
+            work.addresses[MOMENTS],
+            (generator, width, size, count, forward, backward, fresh, work.tile),
+        )
     if clamped:
         for k in range(count):
             state = work.clamp[first + k]
@@ -97,6 +109,30 @@ def step_moments(size, width, first, count, padded, clamped, work):
                 for row in range(rows):
                     fresh[row, k] = 0.0
                 fresh[state * size + state, k] = width[k]
+
+
+@inner
+def copy_set_steps(problem, trajectory, node, first, count, rows, source, target):
+    """Copy the first rows of a block, on the steps on which the experimenter held the node."""
+    pair = trajectory * (problem.node.shape[0] - 1) + node
+    for i in range(problem.pair[pair, SPAN], problem.pair[pair + 1, SPAN]):
+        if problem.span[i, IS_SET] == 1:
+            begin = max(problem.span[i, FIRST], first)
+            for k in range(begin, min(problem.span[i, LAST], first + count)):
+                for row in range(rows):
+                    target[row, k - first] = source[row, k - first]
+
+
+@inner
+def clear_set_steps(problem, trajectory, node, first, count, rows, values):
+    """Zero the first rows of a block, on the steps on which the experimenter held the node."""
+    pair = trajectory * (problem.node.shape[0] - 1) + node
+    for i in range(problem.pair[pair, SPAN], problem.pair[pair + 1, SPAN]):
+        if problem.span[i, IS_SET] == 1:
+            begin = max(problem.span[i, FIRST], first)
+            for k in range(begin, min(problem.span[i, LAST], first + count)):
+                for row in range(rows):
+                    values[row, k - first] = 0.0
 
 
 @inlined
@@ -107,12 +143,16 @@ def collect_pull(problem, moments, table, trajectory, node, first, count, work, 
         for k in range(count):
             pull[x, k] = 0.0
     for edge in range(problem.node[node, CHILDREN], problem.node[node + 1, CHILDREN]):
+        child = problem.edge[edge, CHILD]
+        # a child that is held tells its parents nothing: what it adds then is taken back
+        room = work.matrices[0]
+        copy_set_steps(problem, trajectory, child, first, count, size, pull, room)
         add_pull_of_child(
             problem,
             moments,
             table,
             trajectory,
-            problem.edge[edge, CHILD],
+            child,
             problem.edge[edge, SLOT],
             first,
             count,
@@ -121,6 +161,7 @@ def collect_pull(problem, moments, table, trajectory, node, first, count, work, 
             work.configurations[1],
             pull,
         )
+        copy_set_steps(problem, trajectory, child, first, count, size, room, pull)
     inverse = work.inverse_width[first : first + count]
     for x in range(size):
         for k in range(count):
@@ -201,6 +242,7 @@ def apply_spans(problem, trajectory, node, work):
         work.clamp[k] = -1
     for i in range(begin, end):
         state = problem.span[i, STATE]
+        is_set = problem.span[i, IS_SET] == 1
         diagonal = state * size + state
         for k in range(problem.span[i, FIRST], problem.span[i, LAST]):
             work.clamp[k] = state
@@ -214,6 +256,13 @@ def apply_spans(problem, trajectory, node, work):
                 # nothing moves: the integral over time is all there is
                 exit_rate = work.steps[block, middle_row(size) + diagonal, j]
                 exit_rate *= problem.quadrature[first_step + k]
+            if is_set:
+                # whatever the state was, it is now this one; only the children have a say
+                for x in range(size):
+                    work.steps[block, rows + x * size + state, j] = 1.0
+                exit_rate = work.steps[block, pull_row(size) + state, j]
+                if corrected:
+                    exit_rate *= problem.quadrature[first_step + k]
             work.steps[block, scale_row(size), j] = exit_rate * problem.width[first_step + k]
     return True
 

@@ -47,6 +47,7 @@ from asterism.star._buffers import (
 )
 from asterism.star._links import add_jump_statistics
 from asterism.star._messages import DATA, EVIDENCE, JUMPS, RESIDUAL, START, sweep_trajectory
+from asterism.star._node import clear_set_steps
 from asterism.star._readings import NOTHING
 
 # how an iteration ended
@@ -105,6 +106,7 @@ def iterate(
     reading,
     messages,
     at_points,
+    addresses,
 ):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
@@ -122,7 +124,7 @@ def iterate(
     for trajectory in chosen:
         steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
         longest = max(longest, steps)
-    work = make_work(problem, longest)
+    work = make_work(problem, longest, addresses)
     memory = make_history(0)
     gram = np.zeros((DEPTH, DEPTH))
     for trajectory in chosen:
@@ -403,6 +405,8 @@ def _add_node_statistics(
             for u in range(problem.node[node, CONFIGURATIONS]):
                 for k in range(count):
                     weights[u, k] *= quadrature[k]
+        n_configurations = problem.node[node, CONFIGURATIONS]
+        clear_set_steps(problem, trajectory, node, first, count, n_configurations, weights)
         for u in range(problem.node[node, CONFIGURATIONS]):
             for row in range(rows):
                 total = 0.0

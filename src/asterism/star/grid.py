@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, held_and_set
 from asterism.numerics.resources import require_memory
 from asterism.star._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
 
@@ -91,7 +91,8 @@ class Grid:
 def find_breakpoints(evidence: Evidence) -> Breakpoints:
     """Collect and merge the moments at which something is known."""
     everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
-    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    points, jumps = evidence.points, evidence.jumps
+    spans, _ = held_and_set(evidence)
     pieces = [
         (everyone, evidence.start),
         (everyone, evidence.end),
@@ -146,6 +147,7 @@ def most_steps(
     duration = float((evidence.end - evidence.start).sum())
     n_moments = 2 * evidence.n_trajectories + len(evidence.points.time) + len(evidence.joint)
     n_moments += len(evidence.jumps.time) + 2 * len(evidence.spans.start)
+    n_moments += 2 * len(evidence.interventions.start)
     n_moments *= LEAST_STEPS
     if time_step is not None:
         return duration / time_step + n_moments

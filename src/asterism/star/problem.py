@@ -42,8 +42,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, held_and_set
 from asterism.model.compiled import CompiledGraph, CompiledNetwork
 from asterism.star._buffers import (
     CHILD,
@@ -53,6 +54,7 @@ from asterism.star._buffers import (
     FIRST,
     INITIAL,
     IS_EXOGENOUS,
+    IS_SET,
     IS_SUMMARY,
     JUMP,
     KIND,
@@ -161,6 +163,8 @@ class Layout:
     """Those of the problem that no grid changes."""
     breakpoint_of_mark: IntArray
     span_state: IntArray
+    span_is_set: NDArray[np.bool_]
+    """Which spans are interventions."""
 
     def on_grid(self, grid: Grid) -> Problem:
         """Everything that stays fixed while messages are iterated on this grid."""
@@ -170,10 +174,11 @@ class Layout:
         for name in ("mark", "likelihood", "mark_scale", "marginals"):
             fields[name] = fields[name].copy()
         fields["mark"][:, POINT] = at[self.breakpoint_of_mark]
-        span = np.empty((len(self.span_state), 3), dtype=np.int64)
+        span = np.empty((len(self.span_state), 4), dtype=np.int64)
         span[:, FIRST] = at[places.of_span_starts]
         span[:, LAST] = at[places.of_span_ends]
         span[:, STATE] = self.span_state
+        span[:, IS_SET] = self.span_is_set
         return Problem(
             step_start=grid.step_start,
             width=grid.width,
@@ -240,7 +245,8 @@ def lay_out_evidence(
         "mark_scale": marks.mark_scale,
         **link_fields,
     }
-    return Layout(places, fields, marks.breakpoint_of_mark, evidence.spans.state)
+    spans, is_set = held_and_set(evidence)
+    return Layout(places, fields, marks.breakpoint_of_mark, spans.state, is_set)
 
 
 def _sort_marks(
@@ -250,7 +256,8 @@ def _sort_marks(
     link_of_jump: IntArray,
     soft: SoftMarks,
 ) -> _Marks:
-    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    points, jumps = evidence.points, evidence.jumps
+    spans, _ = held_and_set(evidence)
     likelihood, log_scale = scaled_likelihoods(points.log_likelihood, points.offset)
     n_points, n_jumps, n_soft = len(points.time), len(jumps.time), len(soft.link)
     n_marks = n_points + n_jumps + n_soft

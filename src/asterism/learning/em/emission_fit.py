@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.data.interventions import inside
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
@@ -91,7 +92,8 @@ def learned_nodes(
         time = np.concatenate([record.time, intervals.start[momentary]])
         position = np.empty(len(time), dtype=np.int64)
         position[np.lexsort((time, trajectory))] = np.arange(len(time))
-        noisy = np.flatnonzero(record.noisy)
+        held = inside(observations.interventions, node, record.trajectory, record.time)
+        noisy = np.flatnonzero(record.noisy & ~held)
         states, heard, inner = network.states[node], np.arange(len(network.states[node])), emission
         if isinstance(emission, SilentStates):
             # what excludes the silent states does not change while the inner emission is learned

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.evidence.build import build_evidence, split_emissions
-from asterism.exact.joint_layout import components
 from asterism.inference.methods import METHODS
 from asterism.learning.em import emission_fit
+from asterism.learning.em.cluster_step import ClusterStep, chosen_method
 from asterism.learning.em.covariate_network import Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
 from asterism.learning.em.effects import RateModel, rate_model
@@ -41,8 +41,6 @@ from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
 
 AUTO = "auto"
-_EXACT_STATES = 256
-"""Joint states of coupled nodes up to which "auto" is exact."""
 _COARSE = 10.0
 _COARSE_GAIN = 1e-2
 _VARIATIONAL_RESOLUTION = 1e-9
@@ -102,7 +100,6 @@ def fit_parameters(
     emissions = emission_fit.started_emissions(network, observations, single)
     evidence = build_evidence(network, observations, {**emissions, **joint})
     require_time(evidence)
-    settings = replace(settings, method=chosen_method(settings.method, network, evidence))
     nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
     prior = settings.prior
     larger = Template(network, _allowed(template, expanded))
@@ -113,6 +110,8 @@ def fit_parameters(
     ceiling = fastest_rate(evidence)
     update = rate_update(graph, larger.allowed, prior, settings.use_mode, ceiling, link)
     coordinates = Coordinates(update, _initial_groups(network, settings), nodes)
+    if settings.method == AUTO:
+        settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)
     rng = np.random.default_rng(settings.seed)
     first = crude_start(graph, evidence, coordinates, network.compiled.initial, rng)
@@ -137,20 +136,6 @@ def fit_parameters(
         expanded=expanded,
         method=settings.method,
     )
-
-
-def chosen_method(method: str, network: Network, evidence: Evidence) -> str:
-    """The method that "auto" means here: exact where that is quick, else the best there is."""
-    if method != AUTO:
-        return method
-    graph = network.compiled.graph
-    sizes = [
-        float(np.prod(graph.n_states[group], dtype=np.float64))
-        for group in components(graph, evidence)
-    ]
-    if max(sizes, default=1.0) <= _EXACT_STATES:
-        return "exact"
-    return "clusters" if "clusters" in METHODS else "star"
 
 
 def _allowed(template: Template, expanded: Expanded) -> NDArray[np.bool_]:
@@ -234,6 +219,11 @@ class _Solver:
         logs = emission_fit.write_log_likelihoods(
             self.coordinates.nodes, at.emissions, self.evidence.points.log_likelihood
         )
+        if self.settings.method == "clusters":
+            return ClusterStep(
+                self.graph, self.evidence, (at.rates, at.initial, logs), tolerance,
+                self.settings.time_step, self.settings.n_jobs,
+            )  # fmt: skip
         return VariationalStep(
             self.graph, self.evidence, self.settings.method, at.rates, at.initial, logs, tolerance,
             self.settings.time_step, self.settings.n_jobs,
@@ -336,6 +326,10 @@ def check_settings(settings: Settings) -> None:
             f"method {settings.method!r} is not known; valid are {', '.join((AUTO, *METHODS))}."
         )
     if settings.n_init < 1 or settings.max_iterations < 1:
-        raise ModelError("n_init and max_iterations must be at least 1.")
+        raise ModelError(
+            *(Setting("n_init"), " and ", Setting("max_iterations"), " must be at least 1.")
+        )
     if not (settings.tolerance > 0.0 and settings.grid_tolerance > 0.0):
-        raise ModelError("tolerance and grid_tolerance must be positive.")
+        raise ModelError(
+            *(Setting("tolerance"), " and ", Setting("grid_tolerance"), " must be positive.")
+        )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.build import with_joint_by_column
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.door import quiet_infer
@@ -42,7 +42,12 @@ from asterism.learning.em.situations import (
     with_situations,
 )
 from asterism.learning.em.start import build_template
-from asterism.learning.em.uncertainty import Information, observed_information, rate_table
+from asterism.learning.em.uncertainty import (
+    Information,
+    has_trusted_intervals,
+    observed_information,
+    rate_table,
+)
 from asterism.learning.em.viterbi import most_probable_paths
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame, with_levels
@@ -67,11 +72,13 @@ class ParameterLearner(Estimator):
     "learn", "uniform", {node: probabilities}, or "fixed" (that of the Network given).
     ``allowed_transitions``: {node: (S, S) booleans}; rates elsewhere stay zero. ``states``:
     {node: labels} where data and emission do not say. ``exogenous``: nodes whose path is given.
+    ``method``: "auto" (default) is exact inference where that is quick and clusters elsewhere;
+    "exact", "clusters", and with a warning and without intervals "star" and "mean_field".
     ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
-    ``time_step`` concern star and mean field as in ``infer``; ``level`` is that of all intervals.
+    ``time_step`` concern methods with a time grid; ``level`` is that of all intervals.
 
-    After ``fit``: ``network_``, ``emission_``, ``log_evidence_``, ``log_evidence_given_first_``,
-    ``statistics_``, ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_``
+    After ``fit``: ``method_`` (the one used), ``network_``, ``emission_``, ``log_evidence_``,
+    ``log_evidence_given_first_``, ``statistics_``, ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_``
     (E-steps), ``history_``, and ``rate_intervals_`` with one row per rate: node, configuration of
     its parents, from, to, rate, expected_transitions and expected_time; conditional_mean, _lower,
     _upper (Gamma, given the approximate posterior: too narrow); se, lower, upper (observed
@@ -83,7 +90,7 @@ class ParameterLearner(Estimator):
         graph: Any,
         emission: Any = None,
         prior: GammaPrior | None = None,
-        method: str = "star",
+        method: str = "auto",
         initial: Any = "learn",
         allowed_transitions: Mapping[Any, Any] | None = None,
         n_init: int = 1,
@@ -161,6 +168,9 @@ class ParameterLearner(Estimator):
         fit = fit_parameters(template, observations, emission, settings, model)
         best = fit.outcome.best
         self._fit: Fit = fit
+        self.method_ = fit.method
+        if not has_trusted_intervals(fit):
+            warnings.warn(_about_rates(fit.method), stacklevel=2)
         self._observations = observations
         self._posterior: Posterior | None = None
         self._information: Information | None = None
@@ -192,8 +202,8 @@ class ParameterLearner(Estimator):
     def _settings(self) -> Settings:
         if self.prior is not None and not isinstance(self.prior, GammaPrior):
             raise ModelError(
-                f"prior is {self.prior!r}; give None (maximum likelihood) or "
-                "GammaPrior(shape, rate)."
+                Setting("prior"),
+                f" is {self.prior!r}; give None (maximum likelihood) or GammaPrior(shape, rate).",
             )
         if self.map and self.prior is None:
             raise ModelError("map=True needs a prior; without one the fit is maximum likelihood.")
@@ -376,10 +386,20 @@ class ParameterLearner(Estimator):
             "time_step": self.time_step,
             "joint_limit": self.joint_limit,
         }
-        entry = METHODS[self.method_]
+        method = self.method_
+        entry = METHODS[method]
         options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
         network, data = with_situations(self._fit, _observations(obs))
-        return quiet_infer(network, data, self.emission_, self.method_, **options)
+        return quiet_infer(network, data, self.emission_, method, **options)
+
+
+def _about_rates(method: str) -> str:
+    """Why rates learned by a method whose intervals do not cover need care."""
+    return (
+        f"Rates learned with method={method!r} are biased: where exact fits were possible, its "
+        "95 % intervals covered the truth in 36 to 79 % of cases, and the star often found no "
+        "maximum. No intervals are given. Use method='auto'."
+    )
 
 
 def _about_zeros(fit: Fit, allowed: NDArray[np.bool_]) -> str:

@@ -72,13 +72,13 @@ def parameter_names(fit: Fit, rates: pd.DataFrame) -> list[_Named]:
     return result
 
 
-
-
 def _emission_values(learned: LearnedNode, emission: Any) -> list[tuple[str, float, str]]:
     """Name, value and scale of each parameter of a learned emission."""
     states = learned.states
     if isinstance(emission, Gaussian):
-        result = [(f"mean in {s}", float(m), "identity") for s, m in zip(states, emission.means or ())]
+        result = [
+            (f"mean in {s}", float(m), "identity") for s, m in zip(states, emission.means or ())
+        ]
         if isinstance(emission.scale, tuple):
             return result + [
                 (f"scale in {s}", float(v), "log") for s, v in zip(states, emission.scale)

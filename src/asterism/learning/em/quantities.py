@@ -159,9 +159,7 @@ def _passing(q: FloatArray) -> Any:
     return np.flatnonzero(~closed)
 
 
-def prevalence(
-    fit: Fit, observations: Observations, times: Any
-) -> pd.DataFrame:
+def prevalence(fit: Fit, observations: Observations, times: Any) -> pd.DataFrame:
     """time, state, observed, expected, n: shares of the trajectories followed at each time.
 
     Only for one node whose states are measured. *Observed*: the state seen last; who has entered
@@ -217,10 +215,14 @@ def _seen_states(observations: Observations, node: str, labels: tuple[Any, ...])
 
     record, events = observations.measurements.get(node), observations.events
     mine = events.node == node
-    parts: list[Any] = [(events.trajectory[mine], events.time[mine], encode(events.to[mine], labels))]
+    parts: list[Any] = [
+        (events.trajectory[mine], events.time[mine], encode(events.to[mine], labels))
+    ]
     if record is not None and record.likelihood is None:
         rows = np.flatnonzero(~record.in_a_set)
-        parts.append((record.trajectory[rows], record.time[rows], encode(record.value[rows], labels)))
+        parts.append(
+            (record.trajectory[rows], record.time[rows], encode(record.value[rows], labels))
+        )
     d, t, x = (np.concatenate([part[i] for part in parts]) for i in range(3))
     if (x < 0).any() or len(x) == 0:
         raise DataError(
@@ -256,9 +258,7 @@ def _times(times: Any) -> FloatArray:
     return clock
 
 
-def _table(
-    rows: list[Any], names: list[str], value: str, found: Interval
-) -> pd.DataFrame:
+def _table(rows: list[Any], names: list[str], value: str, found: Interval) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=names)
     return table.assign(
         **{value: found.value.ravel()},

@@ -63,9 +63,7 @@ def plain_link(n_rates: int) -> RateLink:
     """Every rate for itself."""
     design = np.zeros((n_rates, 0))
     open_ = np.full(n_rates, np.nan)
-    return RateLink(
-        np.arange(n_rates), np.zeros(n_rates), design, n_rates, np.zeros(0), open_
-    )
+    return RateLink(np.arange(n_rates), np.zeros(n_rates), design, n_rates, np.zeros(0), open_)
 
 
 @dataclass(frozen=True)
@@ -176,9 +174,7 @@ class RateUpdate:
         each = np.where(self.link.base >= 0, base[self.link.base], 1.0) if len(base) else 1.0
         expected = weighted * each
         logs = np.log(np.maximum(base, 1e-300))
-        log_factor = np.clip(
-            self.link.offset + design @ effects, -_LARGEST_LOG, _LARGEST_LOG
-        )
+        log_factor = np.clip(self.link.offset + design @ effects, -_LARGEST_LOG, _LARGEST_LOG)
         value = float(m @ logs - t @ base + moves @ log_factor)
         value -= float(weighted[self.link.base < 0].sum())
         gradient = design.T @ (moves - expected)

@@ -96,7 +96,9 @@ class _Chain:
                 score = step.max(axis=0)
             for i in points[e.points.time[points] == t]:
                 n = int(e.points.node[i])
-                logs = e.points.log_likelihood[e.points.offset[i] : e.points.offset[i] + self._size[n]]
+                logs = e.points.log_likelihood[
+                    e.points.offset[i] : e.points.offset[i] + self._size[n]
+                ]
                 score = score + logs[self.states[:, n]]
         if not score.max() > -np.inf:
             raise DataError(
@@ -145,7 +147,9 @@ def _generators(fit: Fit, network: Network, situation: int) -> list[FloatArray]:
     result = []
     for c in range(len(network.states[SITUATION])):
         rates = {
-            node: network.rates[node][c] if SITUATION in network.parents[node] else network.rates[node]
+            node: network.rates[node][c]
+            if SITUATION in network.parents[node]
+            else network.rates[node]
             for node in fit.network.nodes
         }
         result.append(fit.network.with_rates(rates).joint_generator().toarray())

@@ -35,6 +35,7 @@ from asterism.star._buffers import (
 from asterism.star._messages import backward_pass, evaluate_marks, forward_pass
 from asterism.star._node import (
     apply_spans,
+    clear_set_steps,
     collect_pull,
     propagate_block,
     step_moments,
@@ -205,6 +206,8 @@ def _solve_family(
                         if row // size != row % size:
                             for k in range(count):
                                 fresh[row, k] *= work.steps[block, row, k]
+                if clamped:
+                    clear_set_steps(problem, d, node, first, count, rows, fresh)
                 _add_statistics(
                     weights[block_starts[d] + block],
                     fresh,
@@ -262,6 +265,7 @@ def score_families(
     scores,
     iterations,
     status,
+    addresses,
 ):
     """Local scores of the listed families of each node in ``chosen``.
 
@@ -275,7 +279,7 @@ def score_families(
     longest = 1
     for d in range(block_starts.shape[0] - 1):
         longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    work = make_work(problem, longest)
+    work = make_work(problem, longest, addresses)
     largest_size = 0
     for n in range(problem.node.shape[0] - 1):
         largest_size = max(largest_size, problem.node[n, STATES])

@@ -3,8 +3,8 @@
 ``prior`` is the probability beforehand and ``bayes_factor`` the ratio of the odds after and before:
 what the data added. ``effect`` and ``fold_change`` describe edges of the graph shown; others have
 no rates of their own, so their cells stay empty. ``error`` says how far the probability may be off:
-zero where it is exact, otherwise the distance between the probability as the method gives it and
-as it is printed, tempered.
+zero where it is exact, a Monte Carlo standard error where graphs were sampled, otherwise the
+distance between the probability as the method gives it and as it is printed, tempered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.results.effects import effect, fold_changes
+from asterism.results.effects import effect, fold_changes_of_odds
 
 if TYPE_CHECKING:
     from asterism.learning.search.found import FamilyCounts, FamilyTable, SearchResult
@@ -61,6 +61,9 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
     if found.structure is not None:
         prior = found.structure.edge_probabilities(child)
     untempered = type(table)(table.parents, table.scores).edge_probabilities(n_nodes)
+    error = np.abs(untempered - chance)
+    if found.sampled is not None:
+        error = found.sampled.edge_errors[:, child]
     what = ["" for _ in kept]
     folds = np.full((size, 3), np.nan)
     for i, parent in enumerate(kept):
@@ -83,7 +86,7 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
             "fold_change": folds[:, 0],
             "fold_change_lower": folds[:, 1],
             "fold_change_upper": folds[:, 2],
-            "error": np.abs(untempered - chance)[kept],
+            "error": error[kept],
         }
     )
 
@@ -103,11 +106,11 @@ def _fold_change(counts: FamilyCounts, slot: int) -> FloatArray:
     """Fold change and the ends of its interval, from the Gamma posterior of the rates."""
     shape = np.where(counts.allowed, counts.transitions + counts.shape, 0.0)
     rate = counts.dwell[..., :, None] + counts.rate
-    mean = fold_changes((shape / rate)[None], slot)[0]
+    mean = fold_changes_of_odds((shape / rate)[None], slot)[0]
     rng = np.random.default_rng(0)  # the same interval each time
     n_draws = max(100, min(_N_DRAWS, 2_000_000 // max(1, shape.size)))
     drawn = rng.standard_gamma(np.maximum(shape, 1e-300), size=(n_draws, *shape.shape)) / rate
     drawn = np.where(counts.allowed, drawn, 0.0)
     outside = (1.0 - _INSIDE) / 2.0
-    lower, upper = np.quantile(fold_changes(drawn, slot), [outside, 1.0 - outside])
+    lower, upper = np.quantile(fold_changes_of_odds(drawn, slot), [outside, 1.0 - outside])
     return np.array([mean, lower, upper])

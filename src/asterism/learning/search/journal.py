@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from asterism.errors import AsterismError, DataError
+from asterism.errors import Advice, AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search.settings import StructureSettings
+from asterism.results.lock import lock_of, release, take
 from asterism.results.record import as_json
 
 FORMAT = "2"
@@ -50,7 +51,7 @@ def fingerprint(
         digest.update(name.encode("utf-8", "backslashreplace") + b"\0")
     for array in (evidence.start, evidence.end):
         digest.update(np.ascontiguousarray(array).tobytes())
-    for part in (evidence.points, evidence.jumps, evidence.spans):
+    for part in (evidence.points, evidence.jumps, evidence.spans, evidence.interventions):
         for item in fields(part):
             digest.update(np.ascontiguousarray(getattr(part, item.name)).tobytes())
     for joint in evidence.joint:
@@ -89,8 +90,9 @@ def _in_short(value: Any) -> str:
 class Journal:
     """Scores by context (what they were computed around) and item (what was scored)."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int) -> None:
         self.path = path
+        self._lock: int | None = lock
         self._connection = connection
         self._waiting: list[tuple[str, str, bytes, bytes]] = []
         self._last = time.monotonic()
@@ -101,20 +103,22 @@ class Journal:
         place = Path(path)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            if place.exists():
-                _require_free(place)
-                if resume:
-                    _keep_what_is_whole(place)
-                else:
-                    _remove(place)
+            lock = take(lock_of(place), place)
+        except OSError as problem:
+            raise _failure(place, problem) from None
+        try:
+            if place.exists() and not resume:
+                _remove(place)
+            elif place.exists():
+                _keep_what_is_whole(place)
             connection = _connect(place)
             _match(connection, place, print_of)
-        except sqlite3.Error as problem:
-            raise _failure(place, problem) from None
-        except OSError as problem:
-            why = problem.strerror or problem
-            raise AsterismError(f"The journal {str(place)!r} cannot be written ({why}).") from None
-        return cls(place, connection)
+        except BaseException as problem:
+            release(lock_of(place), lock)
+            if isinstance(problem, (sqlite3.Error, OSError)):
+                raise _failure(place, problem) from None
+            raise
+        return cls(place, connection, lock)
 
     def known(self, context: str) -> dict[str, FloatArray]:
         """All scores of one context."""
@@ -160,6 +164,9 @@ class Journal:
             self.flush()
         finally:
             self._connection.close()
+            if self._lock is not None:
+                release(lock_of(self.path), self._lock)
+                self._lock = None
 
 
 def context_of(*parts: Any) -> str:
@@ -188,10 +195,9 @@ def _is_whole(context: Any, item: Any, payload: Any, checksum: Any) -> bool:
 
 
 def _connect(place: Path) -> sqlite3.Connection:
-    """A connection that nobody shares, with the tables there."""
+    """A connection, with the tables there."""
     # results may arrive in another thread than the one that opened the file
-    connection = sqlite3.connect(place, timeout=0, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    connection = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT)")
@@ -199,25 +205,6 @@ def _connect(place: Path) -> sqlite3.Connection:
         f"CREATE TABLE IF NOT EXISTS scores ({_ROW}, PRIMARY KEY (context, item)) WITHOUT ROWID"
     )
     return connection
-
-
-def _require_free(place: Path) -> None:
-    """Refuse a journal that another process is writing."""
-    try:
-        connection = sqlite3.connect(place, timeout=0, isolation_level=None)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("ROLLBACK")
-        finally:
-            connection.close()
-    except sqlite3.OperationalError as problem:
-        if "locked" in str(problem):
-            raise DataError(
-                f"The journal {str(place)!r} is being written by another process; wait for it, or "
-                "name another file."
-            ) from None
-    except sqlite3.Error:
-        pass  # damaged: looked into next
 
 
 def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, str]) -> None:
@@ -244,7 +231,8 @@ def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, s
             )
         raise DataError(
             f"The journal {place.name} belongs to another search; different: "
-            f"{'; '.join(differences)}. Use the same data and settings, or start anew."
+            f"{'; '.join(differences)}. Use the same data and settings, or ",
+            Advice("start anew.", "start again with --force."),
         )
 
 
@@ -370,12 +358,13 @@ def _set_aside(place: Path) -> Path:
     return aside
 
 
-def _failure(place: Path, problem: sqlite3.Error) -> AsterismError:
-    text = str(problem)
-    if "full" in text:
+def _failure(place: Path, problem: sqlite3.Error | OSError) -> AsterismError:
+    text = str(getattr(problem, "strerror", None) or problem)
+    if "full" in text or "No space" in text:
         return AsterismError(
             f"The disk is full: the journal {str(place)!r} holds everything up to the last batch. "
-            "Make room and resume."
+            "Make room and ",
+            Advice("resume.", "go on with --resume."),
         )
     if "locked" in text:
         return DataError(f"The journal {str(place)!r} is being written by another process.")

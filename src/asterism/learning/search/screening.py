@@ -14,9 +14,10 @@ import numpy as np
 
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search._local import single_parent_gains
-from asterism.learning.search.score import GraphSolution
+from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.learning.search.task import SearchTask
 from asterism.numerics.resources import require_memory
+from asterism.star._buffers import FIRST, IS_SET, LAST, SPAN
 
 _BLOCK_OF_CHILDREN = 64
 _PARENTS_AT_ONCE = 4096
@@ -78,6 +79,23 @@ class _Averages:
         return cls(grouped, np.concatenate([[0], np.cumsum(sizes**2)]))
 
 
+def _without_held(scorer: Scorer, block: IntArray, size: int, own: FloatArray) -> FloatArray:
+    """The children's moments, without steps on which the experimenter held the child."""
+    problem, n_nodes = scorer.base.problem, len(scorer.n_states)
+    is_set = problem.span[:, IS_SET] == 1
+    if not is_set.any():
+        return own
+    own = own.copy()
+    pair = np.repeat(np.arange(len(problem.pair) - 1), np.diff(problem.pair[:, SPAN]))
+    for i in np.flatnonzero(is_set):
+        places = np.flatnonzero(block == pair[i] % n_nodes)
+        begin = problem.step_start[pair[i] // n_nodes]
+        steps = slice(begin + problem.span[i, FIRST], begin + problem.span[i, LAST])
+        for place in places:
+            own[place * size * size : (place + 1) * size * size, steps] = 0.0
+    return own
+
+
 def _gains(
     task: SearchTask, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
 ) -> FloatArray:
@@ -87,7 +105,7 @@ def _gains(
     squares = size * size
     width = scorer.base.grid.width
     rows = (averages.row_start[block][:, None] + np.arange(squares)).ravel()
-    own = averages.moments[rows]
+    own = _without_held(scorer, block, size, averages.moments[rows])
     start = np.concatenate([[0], np.cumsum(sizes**2)])
     rates = solution.rates[(start[block][:, None] + np.arange(squares)).ravel()]
     factor = np.ones_like(rates) if scorer.geometric else rates

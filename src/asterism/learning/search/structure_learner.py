@@ -6,6 +6,7 @@ measurements to ``task.py``; ``found.py`` turns scored families into probabiliti
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
+from asterism.inference.methods import METHODS
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame
 from asterism.learning.search.found import SearchResult
@@ -94,6 +96,10 @@ class StructureLearner(Estimator):
     journal, resume
         A file that remembers every score, and whether to continue from what it holds: an
         interrupted search then ends with the same result as an uninterrupted one.
+    n_chains, minutes, max_draws
+        For method "sample": how many chains are compared, a limit of time, and one of sweeps per
+        chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
+        R̂ ≤ 1.05.
 
     Attributes
     ----------
@@ -123,7 +129,7 @@ class StructureLearner(Estimator):
         self,
         emission: Any = None,
         max_parents: int | Mapping[str, int] = 2,
-        prior: GammaPrior = GammaPrior(5.0, "auto"),  # noqa: B008 (immutable)
+        prior: GammaPrior = GammaPrior(1.0, "auto"),  # noqa: B008 (immutable)
         method: str = "star",
         search: str = "auto",
         n_candidates: int = 10,
@@ -151,6 +157,9 @@ class StructureLearner(Estimator):
         threshold: float = 0.5,
         edge_prior: Any = None,
         tempering: float | str = "auto",
+        n_chains: int = 4,
+        minutes: float | None = None,
+        max_draws: int = 20_000,
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -182,6 +191,9 @@ class StructureLearner(Estimator):
         self.threshold = threshold
         self.edge_prior = edge_prior
         self.tempering = tempering
+        self.n_chains = n_chains
+        self.minutes = minutes
+        self.max_draws = max_draws
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -199,9 +211,8 @@ class StructureLearner(Estimator):
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
-            from asterism.learning.search.task import learn_from_observations
-
-            found = learn_from_observations(settings, data, listener)
+            learn = importlib.import_module(METHODS[settings.method].graph_learner)
+            found = learn.learn_from_observations(settings, data, listener)
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
@@ -252,6 +263,18 @@ class StructureLearner(Estimator):
         if self._edge_probabilities is None:
             self._edge_probabilities = self._found.edge_matrix()
         return self._edge_probabilities
+
+    @property
+    def rate_intervals_(self) -> pd.DataFrame | None:
+        """node, configuration, from, to, rate, lower, upper: 90 % intervals given the graph.
+
+        They take the expected transitions for counted ones, so they are rather too narrow. None
+        where the method keeps no counts, and for very large networks.
+        """
+        from asterism.learning.search.rate_frame import rate_frame
+
+        self._require_fitted("_found")
+        return rate_frame(self._found)
 
     @property
     def family_scores_(self) -> pd.DataFrame:

@@ -16,7 +16,7 @@ import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.arrays import IntArray
 from asterism.evidence.build import with_joint_by_column
 from asterism.learning.levels import LevelChoice, with_levels
@@ -117,8 +117,9 @@ def canonical_nodes(settings: StructureSettings, observations: Observations) -> 
     for node in settings.exogenous:
         if str(node) not in names:
             raise ModelError(
-                f"exogenous names {str(node)!r}, which is not a node; the nodes are "
-                f"{', '.join(sorted(names))}."
+                Setting("exogenous"),
+                f" names {str(node)!r}, which is not a node; the nodes are "
+                f"{', '.join(sorted(names))}.",
             )
     if not names:
         raise DataError("The data have no node: a table needs at least one measured column.")
@@ -235,6 +236,14 @@ def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: Progress
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
+    task, state = search_observations(settings, observations, progress)
+    return in_the_users_order(task, state, list(observations.nodes))
+
+
+def search_observations(
+    settings: StructureSettings, observations: Observations, progress: Progress
+) -> tuple[SearchTask, SearchState]:
+    """The search itself: what it worked on, and where it ended."""
     settings = settings_with_joint_by_column(settings, observations)
     settings, levels = settings_with_levels(settings, observations)
     task = prepare(settings, observations, progress)
@@ -249,7 +258,7 @@ def learn_from_observations(
     finally:
         if task.journal is not None:
             task.journal.close()
-    return in_the_users_order(task, state, list(observations.nodes))
+    return task, state
 
 
 def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:

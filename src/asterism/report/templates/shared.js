@@ -52,6 +52,12 @@ report.number = (value) => {
   return size >= 1e5 || size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 };
 
+/** So many letters of a name: its beginning, an ellipsis and its end. */
+report.shorten = (name, most) => {
+  const letters = [...name], start = Math.ceil((most - 1) * 0.5);
+  return letters.length <= most ? letters.join("") : `${letters.slice(0, start).join("")}…${letters.slice(letters.length - (most - 1 - start)).join("")}`;
+};
+
 /** All ordered pairs of different states: the transitions a node can make. */
 report.transitions = (node) => {
   const states = report.nodes[node].states;
@@ -93,12 +99,11 @@ report.describeEdge = (edge) => {
     moves.forEach((move) => row.append(report.element("td", {}, report.number(block[move.x][move.y]))));
     table.append(row);
   });
-  const folds = edge.folds.filter(([x, y]) => moves.some((move) => move.x === x && move.y === y));
-  if (folds.length) {
-    const row = report.element("tr", {}, report.element("th", { scope: "row" }, "fold change"));
+  if (edge.ratios.length) {
+    const row = report.element("tr", {}, report.element("th", { scope: "row" }, "ratio"));
     moves.forEach((move) => {
-      const fold = folds.find(([x, y]) => x === move.x && y === move.y);
-      row.append(report.element("td", {}, fold ? report.between(...fold.slice(2)) : ""));
+      const ratio = edge.ratios.find(([x, y]) => x === move.x && y === move.y);
+      row.append(report.element("td", {}, ratio ? report.between(...ratio.slice(2)) : ""));
     });
     table.append(row);
   }

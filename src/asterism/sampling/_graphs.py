@@ -1,0 +1,286 @@
+"""Compiled: sweeps over everything unknown: families, rates, starts, emissions, then paths.
+
+The family of a node is drawn with its rates integrated out, then the rates given the family: one
+block. Counts of jumps are whole numbers, so their Gamma functions come from a table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.numerics._jit import inner, kernel
+from asterism.sampling._emissions import draw_emission
+from asterism.sampling._families import add_statistics
+from asterism.sampling._gibbs import sweep_paths
+from asterism.sampling._variates import draw_index, gamma
+from asterism.sampling.sampler_arrays import FloatArray
+
+#: Ω over the largest rate of leaving, as in ``sampler_setup.py``
+_GRID_FACTOR = 2.0
+#: below this probability a family's rates are not averaged
+_NEGLIGIBLE = 1e-3
+
+
+class DrawnModels(NamedTuple):
+    """What is kept of every draw."""
+
+    edges: NDArray[np.float32]
+    """(draws, edges) P(edge | paths), averaged over the sweeps of the draw."""
+    family: NDArray[np.int32]
+    """(draws, N) the family of every node, as a row of the candidates."""
+    rates: FloatArray
+    """(draws, table) or (draws, 0)."""
+    initial: FloatArray
+    emission: FloatArray
+    n_jumps: FloatArray
+    """(draws,) jumps of all nodes in all trajectories."""
+
+
+class Averages(NamedTuple):
+    """Sums over sweeps, to be divided by their number or weight."""
+
+    family: FloatArray
+    """(families,) P(family | paths)."""
+    rates: FloatArray
+    """Flat like the families' statistics: posterior means of the rates, weighed likewise."""
+    weight: FloatArray
+    """(families,) the weights in ``rates``."""
+
+
+@inner
+def log_score(table, first, n_configs, size, allowed, prior, log_gamma):
+    """ln of the evidence of complete paths for one family, its rates integrated out."""
+    total = 0.0
+    log_rate = math.log(prior.rate)
+    for cell in range(n_configs * size):
+        x = cell % size
+        at = first + cell * size
+        time = table[at + x]
+        if time <= 0.0:
+            # without time there are no jumps
+            continue
+        log_time = math.log(prior.rate + time)
+        for y in range(size):
+            if y != x and prior.allowed[allowed + x * size + y]:
+                count = table[at + y]
+                number = int(count)
+                if number < len(log_gamma):
+                    total += log_gamma[number]
+                else:
+                    total += math.lgamma(prior.shape + count) - math.lgamma(prior.shape)
+                total += prior.shape * (log_rate - log_time) - count * log_time
+    return total
+
+
+@inner
+def _adopt(n, f, families, candidates):
+    families.n_parents[n] = candidates.n_parents[f]
+    families.n_configs[n] = candidates.n_configs[f]
+    for p in range(candidates.n_parents[f]):
+        families.parents[n, p] = candidates.parents[f, p]
+        for x in range(candidates.term.shape[2]):
+            families.term[n, p, x] = candidates.term[f, p, x]
+
+
+@inner
+def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
+    """Rates of one node from their Gamma posterior; ``table[first:]`` are its statistics."""
+    size = layout.n_states[n]
+    allowed = prior.allowed_start[n]
+    at = layout.table_start[n]
+    for config in range(n_configs):
+        most = 0.0
+        for x in range(size):
+            row = (config * size + x) * size
+            leaving = 0.0
+            for y in range(size):
+                if y == x:
+                    continue
+                rate = 0.0
+                if prior.allowed[allowed + x * size + y]:
+                    rate = gamma(stream, prior.shape + table[first + row + y])
+                    rate /= prior.rate + table[first + row + x]
+                rates.rate[at + row + y] = rate
+                rates.log_rate[at + row + y] = math.log(rate) if rate > 0.0 else -math.inf
+                leaving += rate
+            rates.rate[at + row + x] = leaving
+            most = max(most, leaving)
+        rates.omega[layout.config_start[n] + config] = _GRID_FACTOR * most
+
+
+@inner
+def _draw_start(n, layout, rates, paths, stream):
+    """Starting probabilities of one node from their Dirichlet posterior."""
+    n_nodes = len(layout.n_states)
+    first = layout.state_start[n]
+    size = layout.n_states[n]
+    for x in range(size):
+        rates.initial[first + x] = 1.0
+    for d in range(len(layout.start)):
+        rates.initial[first + paths.initial[d * n_nodes + n]] += 1.0
+    total = 0.0
+    for x in range(size):
+        rates.initial[first + x] = gamma(stream, rates.initial[first + x])
+        total += rates.initial[first + x]
+    for x in range(size):
+        rates.initial[first + x] /= total
+
+
+@inner
+def _list_children(families):
+    """Bring the lists of children up to date with the parents."""
+    n_nodes = len(families.n_parents)
+    families.child_start[:] = 0
+    for n in range(n_nodes):
+        for p in range(families.n_parents[n]):
+            families.child_start[families.parents[n, p] + 1] += 1
+    for n in range(n_nodes):
+        families.child_start[n + 1] += families.child_start[n]
+    # fill from the back, moving every start down by one node, then undo that
+    for n in range(n_nodes - 1, -1, -1):
+        for p in range(families.n_parents[n] - 1, -1, -1):
+            parent = families.parents[n, p]
+            families.child_start[parent + 1] -= 1
+            at = families.child_start[parent + 1]
+            families.child[at] = n
+            families.child_slot[at] = p
+    for n in range(n_nodes):
+        families.child_start[n] = families.child_start[n + 1]
+    families.child_start[n_nodes] = 0
+    for n in range(n_nodes):
+        families.child_start[n_nodes] += families.n_parents[n]
+
+
+@inner
+def _add_averages(n, candidates, prior, allowed, size, table, probability, averages):
+    """Add P(family | paths), and what the rates would be on average, of one node's families."""
+    for f in range(candidates.start[n], candidates.start[n + 1]):
+        weight = probability[f]
+        averages.family[f] += weight
+        if weight < _NEGLIGIBLE:
+            continue
+        averages.weight[f] += weight
+        for cell in range(candidates.n_configs[f] * size):
+            x = cell % size
+            at = candidates.table_start[f] + cell * size
+            for y in range(size):
+                if y != x and prior.allowed[allowed + x * size + y]:
+                    mean = (prior.shape + table[at + y]) / (prior.rate + table[at + x])
+                    averages.rates[at + y] += weight * mean
+
+
+@inner
+def draw_models(layout, seen, candidates, prior, families, rates, paths, work, node_streams, room):
+    """Family and rates of every node given all paths; fills ``room.table``, ``room.probability``.
+
+    With ``room.hold`` families stay as they are, and only their rates are drawn.
+    """
+    n_nodes = len(layout.n_states)
+    for n in range(n_nodes):
+        if layout.is_given[n]:
+            continue
+        size = layout.n_states[n]
+        allowed = prior.allowed_start[n]
+        first, last = candidates.start[n], candidates.start[n + 1]
+        room.table[candidates.table_start[first] : candidates.table_start[last]] = 0.0
+        for f in range(first, last):
+            for d in range(len(layout.start)):
+                at = candidates.table_start[f]
+                add_statistics(d, n, candidates, f, layout, paths, work, room.table, at)
+            room.probability[f] = candidates.log_prior[f] + log_score(
+                room.table, candidates.table_start[f], candidates.n_configs[f], size, allowed,
+                prior, room.log_gamma,
+            )  # fmt: skip
+        chosen = draw_index(node_streams[n], room.probability, first, last)
+        if not room.hold[0]:
+            room.place[n] = chosen
+            _adopt(n, chosen, families, candidates)
+        f = room.place[n]
+        _draw_rates(
+            n, layout, rates, prior, room.table, candidates.table_start[f],
+            candidates.n_configs[f], node_streams[n],
+        )  # fmt: skip
+    _list_children(families)
+
+
+class Room(NamedTuple):
+    """Arrays that a chain over models needs while it draws."""
+
+    table: FloatArray
+    """Statistics of all candidate families."""
+    probability: FloatArray
+    """(families,) P(family | paths)."""
+    log_gamma: FloatArray
+    """ln Γ(α + m) − ln Γ(α) for m = 0, 1, …"""
+    place: NDArray[np.int64]
+    """(N,) the present family of every node, as a row of the candidates."""
+    hold: NDArray[np.bool_]
+    """(1,) whether the graph is held fixed."""
+    totals: FloatArray
+    new: FloatArray
+    """For the parameters of one emission."""
+
+
+@kernel
+def run_models(
+    n_sweeps, keep_every, layout, seen, candidates, prior, emitted, families, rates, paths, work,
+    streams, node_streams, room, averages, keep_rates,
+):  # fmt: skip
+    """Sweeps over everything unknown; returns (paths, work, failed pair or −1, kept draws)."""
+    n_nodes = len(layout.n_states)
+    n_kept = n_sweeps // keep_every if keep_every > 0 else 0
+    n_edges = 0
+    for f in range(len(candidates.n_parents)):
+        for p in range(candidates.n_parents[f]):
+            n_edges = max(n_edges, candidates.edge[f, p] + 1)
+    edges = np.zeros((n_kept, n_edges), np.float32)
+    family = np.zeros((n_kept, n_nodes), np.int32)
+    kept_rates = np.zeros((n_kept, len(rates.rate) if keep_rates else 0))
+    initial = np.zeros((n_kept, len(rates.initial)))
+    emission = np.zeros((n_kept, len(emitted.parameter)))
+    n_jumps = np.zeros(n_kept)
+    failed = -1
+    for sweep in range(n_sweeps):
+        draw_models(
+            layout, seen, candidates, prior, families, rates, paths, work, node_streams, room
+        )
+        for n in range(n_nodes):
+            if layout.is_given[n]:
+                continue
+            if prior.learn_initial:
+                _draw_start(n, layout, rates, paths, node_streams[n])
+            if emitted.kind[n] > 0:
+                draw_emission(
+                    n, layout, seen, emitted, paths, node_streams[n], room.totals, room.new
+                )
+        if n_kept > 0 and sweep < n_kept * keep_every:
+            kept = sweep // keep_every
+            for n in range(n_nodes):
+                if layout.is_given[n]:
+                    continue
+                _add_averages(
+                    n, candidates, prior, prior.allowed_start[n], layout.n_states[n], room.table,
+                    room.probability, averages,
+                )  # fmt: skip
+                for f in range(candidates.start[n], candidates.start[n + 1]):
+                    for p in range(candidates.n_parents[f]):
+                        edges[kept, candidates.edge[f, p]] += room.probability[f] / keep_every
+            if (sweep + 1) % keep_every == 0:
+                for n in range(n_nodes):
+                    family[kept, n] = room.place[n]
+                if keep_rates:
+                    kept_rates[kept] = rates.rate
+                initial[kept] = rates.initial
+                emission[kept] = emitted.parameter
+                n_jumps[kept] = paths.n_jumps.sum()
+        paths, work, failed = sweep_paths(
+            layout, seen, families, rates, paths, work, streams, False
+        )
+        if failed >= 0:
+            break
+    drawn = DrawnModels(edges, family, kept_rates, initial, emission, n_jumps)
+    return paths, work, failed, drawn

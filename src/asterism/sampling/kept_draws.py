@@ -1,0 +1,203 @@
+"""Owns the kept draws of paths: everything a sampled posterior says is an average over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.trajectories import Trajectories
+from asterism.sampling._draws import forecast_draws, states_in_draws
+from asterism.sampling._gibbs import Record, draw_statistics, new_work
+from asterism.sampling.diagnose import monte_carlo_error
+from asterism.sampling.path_chains import PathModel
+from asterism.sampling.sampler_arrays import FloatArray, IntArray
+
+#: at most so many states are compared at once when marginals are counted
+_AT_ONCE = 20_000_000
+
+
+@dataclass
+class KeptDraws:
+    """Draws of all chains; ``blocks[c]`` are those of chain c, in the order in which they came."""
+
+    model: PathModel
+    blocks: list[list[Record]]
+    seed: Any = 0
+    slowness: float = 1.0
+    """How many draws are worth one independent draw, for a typical marginal."""
+
+    @property
+    def n_chains(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def n_draws(self) -> int:
+        """Per chain."""
+        return sum(len(r.initial) for r in self.blocks[0])
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.model.layout.n_states)
+
+    def states(self, trajectory: int, times: FloatArray) -> NDArray[np.int16]:
+        """(chains, draws, times, nodes); before the start the state then, after the end a forecast.
+
+        The forecast of a draw follows the network's own rates, with random numbers of its own.
+        """
+        layout = self.model.layout
+        begin, end = float(layout.start[trajectory]), float(layout.end[trajectory])
+        clock = np.maximum(np.asarray(times, dtype=np.float64), begin)
+        order = np.argsort(clock, kind="stable")
+        inside = clock[order]
+        n_later = int((inside > end).sum())
+        first = trajectory * self.n_nodes
+        found = np.stack(
+            [
+                np.concatenate(
+                    [
+                        states_in_draws(r, first, self.n_nodes, np.minimum(inside, end))
+                        for r in blocks
+                    ]
+                )
+                for blocks in self.blocks
+            ]
+        )
+        if n_later:
+            later = np.ascontiguousarray(found[:, :, -n_later:].reshape(-1, n_later, self.n_nodes))
+            words = np.random.SeedSequence(
+                np.random.SeedSequence(self.seed).entropy, spawn_key=(trajectory, 7)
+            )
+            forecast_draws(
+                layout, self.model.families, self.model.rates, end, inside[-n_later:],
+                words.generate_state(2, np.uint64), later,
+            )  # fmt: skip
+            found[:, :, -n_later:] = later.reshape(found[:, :, -n_later:].shape)
+        result = np.empty_like(found)
+        result[:, :, order] = found
+        return result
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (times, S) the share of draws in each state."""
+        sizes = self.model.layout.n_states
+        result = [np.zeros((len(times), int(s))) for s in sizes]
+        for piece in self._pieces(times):
+            states = self.states(trajectory, times[piece])
+            for n, size in enumerate(sizes):
+                for x in range(int(size)):
+                    result[n][piece, x] = (states[..., n] == x).mean(axis=(0, 1))
+        return result
+
+    def marginal_errors(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (times, S) Monte Carlo standard errors of :meth:`marginals`."""
+        sizes = self.model.layout.n_states
+        result = [np.zeros((len(times), int(s))) for s in sizes]
+        for piece in self._pieces(times):
+            states = self.states(trajectory, times[piece])
+            for n, size in enumerate(sizes):
+                if self.model.layout.is_given[n]:
+                    continue
+                # of two states, both have the same error
+                for x in range(int(size) - (size == 2)):
+                    result[n][piece, x] = self._share_error(states[..., n] == x)
+                if size == 2:
+                    result[n][piece, 1] = result[n][piece, 0]
+        return result
+
+    def joint_marginals(
+        self, trajectory: int, nodes: list[int], times: FloatArray, errors: bool = False
+    ) -> FloatArray:
+        """(times, S of the first node, S of the second, …)."""
+        sizes = [int(self.model.layout.n_states[n]) for n in nodes]
+        result = np.zeros((len(times), *sizes))
+        for piece in self._pieces(times):
+            states = self.states(trajectory, times[piece])
+            for cell in product(*(range(s) for s in sizes)):
+                there = np.ones(states.shape[:3], dtype=np.bool_)
+                for n, x in zip(nodes, cell):
+                    there &= states[..., n] == x
+                value = self._share_error(there) if errors else there.mean(axis=(0, 1))
+                result[piece][(slice(None), *cell)] = value
+        return result
+
+    def statistics(self) -> FloatArray:
+        """(chains, draws, table) jumps and, on the diagonals, times of every family."""
+        layout, families = self.model.layout, self.model.families
+        work = new_work(2, 2, families.parents.shape[1] + 1)
+        return np.stack(
+            [
+                np.concatenate([draw_statistics(layout, families, r, work) for r in blocks])
+                for blocks in self.blocks
+            ]
+        )
+
+    def trajectories(
+        self, n: int, nodes: tuple[str, ...], states: Any, labels: Any, seed: Any
+    ) -> Trajectories:
+        """``n`` draws of every trajectory, spread over the chains; labelled (trajectory, draw)."""
+        layout = self.model.layout
+        rng = np.random.default_rng(seed)
+        total = self.n_chains * self.n_draws
+        chosen = rng.choice(total, size=n, replace=n > total)
+        n_trajectories = len(layout.start)
+        initial = np.zeros((n_trajectories * n, self.n_nodes), dtype=np.int64)
+        paths: list[IntArray] = []
+        times, who, entered = [], [], []
+        for k, number in enumerate(chosen):
+            record, i = self._draw(int(number))
+            first = record.start[i]
+            initial[np.arange(n_trajectories) * n + k] = record.initial[i].reshape(
+                n_trajectories, self.n_nodes
+            )
+            counts = np.diff(first)
+            pair = np.repeat(np.arange(len(counts)), counts)
+            own = slice(int(first[0]), int(first[-1]))
+            paths.append((pair // self.n_nodes) * n + k)
+            who.append(pair % self.n_nodes)
+            times.append(record.time[own])
+            entered.append(record.state[own].astype(np.int64))
+        path, time = np.concatenate(paths), np.concatenate(times)
+        order = np.lexsort((time, path))
+        return Trajectories(
+            nodes=nodes,
+            states={node: tuple(states[node]) for node in nodes},
+            labels=tuple((label, k) for label in labels for k in range(n)),
+            start=np.repeat(layout.start, n),
+            end=np.repeat(layout.end, n),
+            initial=initial,
+            jump_offset=np.searchsorted(path[order], np.arange(n_trajectories * n + 1)),
+            jump_time=time[order],
+            jump_node=np.concatenate(who)[order],
+            jump_state=np.concatenate(entered)[order],
+        )
+
+    def _draw(self, number: int) -> tuple[Record, int]:
+        chain, i = divmod(number, self.n_draws)
+        for record in self.blocks[chain]:
+            if i < len(record.initial):
+                return record, i
+            i -= len(record.initial)
+        raise IndexError(number)
+
+    def _pieces(self, times: FloatArray) -> list[slice]:
+        per_time = max(1, self.n_chains * self.n_draws * self.n_nodes)
+        step = max(1, _AT_ONCE // per_time)
+        return [slice(i, min(i + step, len(times))) for i in range(0, len(times), step)]
+
+    def _share_error(self, there: NDArray[np.bool_]) -> FloatArray:
+        """Error of a share.
+
+        A rare state tells little about its own autocorrelation: then that of a typical marginal is
+        used, with one more visit than there was, so no error is ever zero.
+        """
+        total = self.n_chains * self.n_draws
+        visits = there.sum(axis=(0, 1))
+        share = (np.minimum(visits, total - visits) + self.slowness) / (total + self.slowness)
+        rare = np.sqrt(share * (1.0 - share) * self.slowness / total)
+        seldom = share * total < 50.0 * self.slowness
+        return np.where(
+            seldom, np.maximum(monte_carlo_error(there), rare), monte_carlo_error(there)
+        )

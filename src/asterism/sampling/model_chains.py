@@ -1,0 +1,214 @@
+"""Owns chains over everything unknown: how they start, run, are written down and read again."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from asterism.numerics.resources import n_threads
+from asterism.sampling._graphs import Averages, DrawnModels, Room, run_models
+from asterism.sampling.model_setup import ModelSetup
+from asterism.sampling.path_chains import PathModel, chain_streams, start_chain
+from asterism.sampling.sampler_arrays import (
+    Emitted,
+    Families,
+    FloatArray,
+    IntArray,
+    Paths,
+    Rates,
+    Seen,
+    Work,
+)
+from asterism.sampling.sampler_setup import rates_of
+
+#: counts of jumps up to which Gamma functions are kept in a table
+_COUNTS = 4096
+_NODES = 1
+"""Purpose of the streams that draw families, rates, starts and emissions."""
+
+
+@dataclass
+class ModelChain:
+    """One chain and its present graph, parameters and paths."""
+
+    seen: Seen
+    """Its own likelihoods, where emissions are learned."""
+    emitted: Emitted
+    families: Families
+    rates: Rates
+    paths: Paths
+    work: Work
+    streams: Any
+    node_streams: Any
+    room: Room
+    averages: Averages
+    n_sweeps: int = 0
+
+
+def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray) -> ModelChain:
+    """A chain that begins from a graph: ``place[n]`` is the row of node n's family.
+
+    Rates begin at their prior mean; paths at some that explain the evidence.
+    """
+    layout, candidates, prior = setup.layout, setup.candidates, setup.prior
+    seen = setup.seen._replace(log_likelihood=setup.seen.log_likelihood.copy())
+    emitted = setup.emitted._replace(parameter=setup.emitted.parameter.copy())
+    families = _families_at(setup, place)
+    table = np.zeros(int(layout.table_start[-1]))
+    mean = prior.shape / prior.rate
+    for n, size in enumerate(layout.n_states.tolist()):
+        own = prior.allowed[prior.allowed_start[n] : prior.allowed_start[n + 1]]
+        block = table[layout.table_start[n] : layout.table_start[n + 1]].reshape(-1, size * size)
+        block[:] = mean * own
+    rates = rates_of(layout, families.n_configs, table, setup.initial)
+    model = PathModel(layout, seen, families, rates)
+    begun = start_chain(model, seed, number, setup.labels, setup.names)
+    n_families = len(candidates.n_parents)
+    largest = int(max(3 * layout.n_states.max(), np.diff(emitted.start).max(initial=0), 1))
+    counts = np.arange(_COUNTS)
+    return ModelChain(
+        seen=seen,
+        emitted=emitted,
+        families=families,
+        rates=rates,
+        paths=begun.paths,
+        work=begun.work,
+        streams=begun.streams,
+        node_streams=chain_streams(seed, number, len(layout.n_states), _NODES),
+        room=Room(
+            table=np.zeros(int(candidates.table_start[-1])),
+            probability=np.zeros(n_families),
+            log_gamma=gammaln(prior.shape + counts) - gammaln(prior.shape),
+            place=place.astype(np.int64).copy(),
+            hold=np.zeros(1, dtype=np.bool_),
+            totals=np.zeros(largest),
+            new=np.zeros(largest),
+        ),
+        averages=_no_averages(setup),
+    )
+
+
+def run_model_chain(
+    setup: ModelSetup, chain: ModelChain, n_sweeps: int, keep_every: int, keep_rates: bool
+) -> DrawnModels:
+    """Go on with a chain; ``keep_every`` 0 keeps nothing."""
+    chain.paths, chain.work, failed, drawn = run_models(
+        n_sweeps, keep_every, setup.layout, chain.seen, setup.candidates, setup.prior,
+        chain.emitted, chain.families, chain.rates, chain.paths, chain.work, chain.streams,
+        chain.node_streams, chain.room, chain.averages, keep_rates,
+    )  # fmt: skip
+    if failed >= 0:
+        raise RuntimeError("A sampled path became impossible; this is an error of the sampler.")
+    chain.n_sweeps += n_sweeps
+    return drawn  # type: ignore[no-any-return]
+
+
+def run_model_chains(
+    setup: ModelSetup,
+    chains: list[ModelChain],
+    n_sweeps: int,
+    keep_every: int,
+    keep_rates: bool,
+    n_jobs: int,
+) -> list[DrawnModels]:
+    """Go on with all chains, on threads; an interruption lets those that run finish."""
+
+    def go_on(chain: ModelChain) -> DrawnModels:
+        return run_model_chain(setup, chain, n_sweeps, keep_every, keep_rates)
+
+    with ThreadPoolExecutor(min(n_threads(n_jobs), len(chains))) as pool:
+        return list(pool.map(go_on, chains))
+
+
+def forget_averages(setup: ModelSetup, chain: ModelChain) -> None:
+    """Begin anew with averages: the burn-in is over."""
+    chain.averages = _no_averages(setup)
+
+
+def hold_graph(chain: ModelChain, hold: bool) -> None:
+    """Whether families stay as they are."""
+    chain.room.hold[0] = hold
+
+
+# ---------------------------------------------------------------------- checkpoints
+_BUNDLES = ("families", "rates", "paths", "averages")
+
+
+def chain_arrays(chain: ModelChain) -> dict[str, Any]:
+    """Everything that a chain needs to go on exactly as if it had not been stopped."""
+    arrays: dict[str, Any] = {
+        "streams": chain.streams,
+        "node_streams": chain.node_streams,
+        "place": chain.room.place,
+        "hold": chain.room.hold,
+        "parameter": chain.emitted.parameter,
+        "log_likelihood": chain.seen.log_likelihood,
+        "n_sweeps": np.array(chain.n_sweeps),
+    }
+    for name in _BUNDLES:
+        bundle = getattr(chain, name)
+        arrays.update({f"{name}.{f}": getattr(bundle, f) for f in bundle._fields})
+    return arrays
+
+
+def restore_chain(chain: ModelChain, arrays: dict[str, Any]) -> None:
+    """Put a freshly started chain where another one was written down."""
+    chain.streams[:] = arrays["streams"]
+    chain.node_streams[:] = arrays["node_streams"]
+    chain.room.place[:] = arrays["place"]
+    chain.room.hold[:] = arrays["hold"]
+    chain.emitted.parameter[:] = arrays["parameter"]
+    chain.seen.log_likelihood[:] = arrays["log_likelihood"]
+    chain.n_sweeps = int(arrays["n_sweeps"])
+    for name in _BUNDLES:
+        bundle = getattr(chain, name)
+        own = {f: np.ascontiguousarray(arrays[f"{name}.{f}"]) for f in bundle._fields}
+        setattr(chain, name, type(bundle)(**own))
+
+
+# ---------------------------------------------------------------------- beginnings
+def _no_averages(setup: ModelSetup) -> Averages:
+    n_families = len(setup.candidates.n_parents)
+    return Averages(
+        family=np.zeros(n_families),
+        rates=np.zeros(int(setup.candidates.table_start[-1])),
+        weight=np.zeros(n_families),
+    )
+
+
+def _families_at(setup: ModelSetup, place: IntArray) -> Families:
+    candidates = setup.candidates
+    n_nodes = len(setup.layout.n_states)
+    n_parents = candidates.n_parents[place].copy()
+    parents = candidates.parents[place].copy()
+    width = parents.shape[1]
+    child = np.zeros(n_nodes * width, dtype=np.int64)
+    slot = np.zeros(n_nodes * width, dtype=np.int64)
+    start = np.zeros(n_nodes + 1, dtype=np.int64)
+    pairs = sorted((int(parents[n, p]), n, p) for n in range(n_nodes) for p in range(n_parents[n]))
+    for i, (parent, n, p) in enumerate(pairs):
+        child[i], slot[i] = n, p
+        start[parent + 1] += 1
+    return Families(
+        n_parents=n_parents,
+        parents=parents,
+        term=candidates.term[place].copy(),
+        n_configs=candidates.n_configs[place].copy(),
+        child_start=np.cumsum(start),
+        child=child,
+        child_slot=slot,
+    )
+
+
+def mean_rates(setup: ModelSetup, averages: Averages, f: int, size: int) -> FloatArray:
+    """(configurations, S, S) posterior means of the rates given family f; prior mean if unseen."""
+    own = slice(int(setup.candidates.table_start[f]), int(setup.candidates.table_start[f + 1]))
+    table: FloatArray = averages.rates[own].reshape(-1, size, size).copy()
+    if averages.weight[f] > 0.0:
+        table /= averages.weight[f]
+        return table
+    return np.full_like(table, setup.prior.shape / setup.prior.rate)

@@ -1,0 +1,269 @@
+"""Owns what a chain over graphs, rates, starts and emissions is about: candidates and priors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import AsterismError
+from asterism.evidence.arrays import Evidence
+from asterism.model.compiled import CompiledGraph
+from asterism.model.emissions import Categorical, Gaussian, Poisson
+from asterism.sampling import _emissions as kinds
+from asterism.sampling.locked import links_by_measurements
+from asterism.sampling.sampler_arrays import (
+    Candidates,
+    Emitted,
+    FloatArray,
+    IntArray,
+    Layout,
+    RatePrior,
+    Seen,
+)
+from asterism.sampling.sampler_setup import families_of, given_nodes, running_sum, seen_of
+
+#: prior of learned emissions. Gaussian: the mean of a state counts as a tenth of a measurement at
+#: the column's mean; the variance has the weight of two measurements at a tenth of the column's
+#: variance. Poisson: Gamma of shape ½ with the column's mean. Categorical: Dirichlet of 1.
+MEAN_STRENGTH = 0.1
+VARIANCE_SHAPE = 1.0
+VARIANCE_SHARE = 0.1
+POISSON_SHAPE = 0.5
+
+
+@dataclass(frozen=True)
+class LearnedEmission:
+    """One node's learned emission: how it starts, and its measurements."""
+
+    node: int
+    emission: Any
+    """Gaussian, Poisson or Categorical, with all parameters."""
+    values: FloatArray
+    """Measured numbers; for a Categorical the numbers of the reported labels."""
+    offset: IntArray
+    """Where each measurement's likelihoods begin in the flat evidence."""
+
+
+@dataclass(frozen=True)
+class ModelSetup:
+    """Everything that all chains share."""
+
+    layout: Layout
+    seen: Seen
+    candidates: Candidates
+    prior: RatePrior
+    emitted: Emitted
+    initial: FloatArray
+    """Flat starting probabilities: fixed, or where a chain begins."""
+    edges: IntArray
+    """(edges, 2) parent and child."""
+    names: tuple[str, ...]
+    labels: tuple[object, ...]
+    emissions: tuple[LearnedEmission, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class PriorChoice:
+    """What the user says about rates and starts."""
+
+    shape: float
+    rate: float
+    allowed: Sequence[NDArray[np.bool_]]
+    """Per node (S, S)."""
+    learn_initial: bool
+    initial: FloatArray
+
+
+def can_sample(emission: Any) -> bool:
+    """Whether the parameters of this kind of emission can be drawn."""
+    return isinstance(emission, Gaussian | Poisson | Categorical)
+
+
+def model_setup(
+    evidence: Evidence,
+    n_states: Sequence[int],
+    candidates: Candidates,
+    choice: PriorChoice,
+    names: Sequence[str],
+    emissions: Sequence[LearnedEmission] = (),
+) -> ModelSetup:
+    """Lay everything out; refuses nodes that joint measurements lock to each other."""
+    if links := links_by_measurements(evidence):
+        a, b = sorted(links)[0]
+        raise AsterismError(
+            f"The nodes {names[a]} and {names[b]} are locked to each other by a joint measurement "
+            "that excludes combinations of their states; sampling cannot learn from it. Give the "
+            "excluded combinations a small likelihood instead of zero."
+        )
+    sizes = np.asarray(n_states, dtype=np.int64)
+    seen = seen_of(evidence, sizes)
+    largest = np.array(
+        [
+            candidates.n_configs[first:last].max(initial=1)
+            for first, last in zip(candidates.start[:-1], candidates.start[1:])
+        ],
+        dtype=np.int64,
+    )
+    layout = Layout(
+        n_states=sizes,
+        state_start=running_sum(sizes),
+        table_start=running_sum(largest * sizes**2),
+        config_start=running_sum(largest),
+        start=evidence.start,
+        end=evidence.end,
+        is_given=given_nodes(evidence),
+    )
+    return ModelSetup(
+        layout=layout,
+        seen=seen,
+        candidates=candidates,
+        prior=RatePrior(
+            shape=float(choice.shape),
+            rate=float(choice.rate),
+            allowed=np.concatenate([np.asarray(a, dtype=np.bool_).ravel() for a in choice.allowed]),
+            allowed_start=running_sum(sizes**2),
+            learn_initial=bool(choice.learn_initial),
+        ),
+        emitted=_emitted(seen, layout, emissions),
+        initial=np.asarray(choice.initial, dtype=np.float64),
+        edges=_edges(candidates),
+        names=tuple(names),
+        labels=evidence.labels or tuple(range(evidence.n_trajectories)),
+        emissions=tuple(emissions),
+    )
+
+
+def candidates_of(
+    n_states: Sequence[int], families: Sequence[IntArray], log_prior: Sequence[FloatArray]
+) -> Candidates:
+    """Candidate families with ordinary tables.
+
+    ``families[n]`` (F, k) parents of node n, padded with −1; the first parent varies slowest.
+    """
+    width = max(1, max(f.shape[1] for f in families))
+    rows = [row[row >= 0] for own in families for row in own]
+    child = np.repeat(np.arange(len(families)), [len(own) for own in families])
+    n_rows = len(rows)
+    sizes = np.asarray(n_states, dtype=np.int64)
+    parents = np.zeros((n_rows, width), dtype=np.int64)
+    term = np.zeros((n_rows, width, int(sizes.max())), dtype=np.int64)
+    n_configs = np.ones(n_rows, dtype=np.int64)
+    for f, row in enumerate(rows):
+        for p in range(len(row) - 1, -1, -1):
+            size = int(sizes[row[p]])
+            parents[f, p] = row[p]
+            term[f, p, :size] = n_configs[f] * np.arange(size)
+            n_configs[f] *= size
+    n_parents = np.array([len(row) for row in rows], dtype=np.int64)
+    return _with_edges(
+        child, n_parents, parents, term, n_configs, np.concatenate(log_prior), sizes[child]
+    )
+
+
+def candidates_of_graph(graph: CompiledGraph) -> Candidates:
+    """One family per node, summaries included."""
+    own = families_of(graph)
+    return _with_edges(
+        np.arange(graph.n_nodes),
+        own.n_parents,
+        own.parents,
+        own.term,
+        own.n_configs,
+        np.zeros(graph.n_nodes),
+        graph.n_states,
+    )
+
+
+def _with_edges(
+    child: IntArray,
+    n_parents: IntArray,
+    parents: IntArray,
+    term: IntArray,
+    n_configs: IntArray,
+    log_prior: FloatArray,
+    size: IntArray,
+) -> Candidates:
+    n_nodes = int(child.max()) + 1
+    edge = np.full(parents.shape, -1, dtype=np.int64)
+    number: dict[tuple[int, int], int] = {}
+    for f in range(len(child)):
+        for p in range(int(n_parents[f])):
+            pair = (int(parents[f, p]), int(child[f]))
+            edge[f, p] = number.setdefault(pair, len(number))
+    return Candidates(
+        start=np.searchsorted(child, np.arange(n_nodes + 1)).astype(np.int64),
+        n_parents=n_parents,
+        parents=parents,
+        term=term,
+        n_configs=n_configs,
+        log_prior=log_prior,
+        edge=edge,
+        table_start=running_sum(n_configs * size**2),
+    )
+
+
+def _edges(candidates: Candidates) -> IntArray:
+    n_edges = int(candidates.edge.max(initial=-1)) + 1
+    result = np.zeros((n_edges, 2), dtype=np.int64)
+    n_nodes = len(candidates.start) - 1
+    child = np.repeat(np.arange(n_nodes), np.diff(candidates.start))
+    for p in range(candidates.edge.shape[1]):
+        rows = np.flatnonzero(candidates.edge[:, p] >= 0)
+        result[candidates.edge[rows, p], 0] = candidates.parents[rows, p]
+        result[candidates.edge[rows, p], 1] = child[rows]
+    return result
+
+
+def _emitted(seen: Seen, layout: Layout, emissions: Sequence[LearnedEmission]) -> Emitted:
+    n_nodes = len(layout.n_states)
+    kind = np.zeros(n_nodes, dtype=np.int64)
+    prior = np.zeros((n_nodes, 4))
+    order = np.full(int(layout.state_start[-1]), -1, dtype=np.int64)
+    parameters: list[FloatArray] = [np.zeros(0)] * n_nodes
+    value = np.zeros(len(seen.point_time))
+    is_read = np.zeros(len(seen.point_time), dtype=np.bool_)
+    row_of = {int(at): i for i, at in enumerate(seen.point_offset)}
+    for learned in emissions:
+        n, emission = learned.node, learned.emission
+        rows = [row_of[int(at)] for at in learned.offset]
+        value[rows] = learned.values
+        is_read[rows] = True
+        own = order[layout.state_start[n] : layout.state_start[n + 1]]
+        centre = float(np.mean(learned.values)) if len(learned.values) else 0.0
+        if isinstance(emission, Gaussian):
+            means = np.asarray(emission.means, dtype=np.float64)
+            shared = not isinstance(emission.scale, tuple)
+            kind[n] = kinds.GAUSSIAN_SHARED if shared else kinds.GAUSSIAN
+            scale = np.broadcast_to(np.asarray(emission.scale, dtype=np.float64), means.shape)
+            parameters[n] = np.concatenate([means, scale])
+            own[:] = np.argsort(means, kind="stable")
+            spread = float(np.var(learned.values)) if len(learned.values) > 1 else 1.0
+            share = VARIANCE_SHARE * (spread if spread > 0.0 else 1.0)
+            prior[n] = centre, MEAN_STRENGTH, VARIANCE_SHAPE, VARIANCE_SHAPE * share
+        elif isinstance(emission, Poisson):
+            kind[n] = kinds.POISSON
+            means = np.maximum(np.asarray(emission.means, dtype=np.float64), 1e-300)
+            parameters[n] = means
+            own[:] = np.argsort(means, kind="stable")
+            rate = POISSON_SHAPE / centre if centre > 0.0 else POISSON_SHAPE
+            prior[n] = 0.0, 0.0, POISSON_SHAPE, rate
+        else:
+            kind[n] = kinds.CATEGORICAL
+            table = np.asarray(emission.confusion, dtype=np.float64)
+            parameters[n] = table.ravel()
+            size = len(table)
+            in_order = table.shape[1] >= size and (table[:, :size].argmax(axis=0) == range(size))
+            own[:] = 0 if np.all(in_order) else -1
+    return Emitted(
+        kind=kind,
+        start=running_sum(np.array([len(p) for p in parameters], dtype=np.int64)),
+        parameter=np.concatenate([np.zeros(0), *parameters]),
+        prior=prior,
+        order=order,
+        value=value,
+        is_read=is_read,
+    )

@@ -1,0 +1,168 @@
+"""Owns ``infer(method="sample")``: paths given a network, drawn until known well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import AsterismError, Sentence, Setting
+from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.model.network import Network
+from asterism.sampling.diagnose import Diagnosis, diagnose, typical_autocorrelation
+from asterism.sampling.kept_draws import KeptDraws
+from asterism.sampling.locked import locked_groups, merge, split_draws
+from asterism.sampling.path_chains import PathModel, run_chains, start_chain
+from asterism.sampling.sampled_posterior import SampledPosterior
+
+#: "auto" stops at this Monte Carlo error of every marginal, and this R̂
+ERROR_GOAL = 0.01
+R_HAT_GOAL = 1.01
+#: draws per chain at which "auto" gives up
+MOST_DRAWS = 20_000
+_FIRST_DRAWS = 500
+_BURN_IN = 300
+#: bytes of kept draws
+_MEMORY = 1_000_000_000
+#: marginals that are watched, at most
+_WATCHED = 20_000
+
+
+def solve(
+    network: Network,
+    evidence: Evidence,
+    n_chains: int = 4,
+    n_draws: int | Literal["auto"] = "auto",
+    seed: Any = 0,
+    n_jobs: int = 1,
+    burn_in: int | None = None,
+    max_draws: int = MOST_DRAWS,
+) -> SampledPosterior:
+    """Posterior of the paths by Gibbs sampling; see ``sweep.py`` for what a sweep is.
+
+    ``n_draws`` per chain; "auto" goes on until every marginal has a Monte Carlo error of at most
+    .01 and R̂ ≤ 1.01, or to ``max_draws``.
+    """
+    _check(n_chains, n_draws, burn_in, max_draws)
+    compiled = network.compiled
+    model = PathModel.of(compiled.graph, compiled.rates, compiled.initial, evidence)
+    labels = evidence.labels or tuple(range(evidence.n_trajectories))
+    merged = None
+    names: Sequence[str] = network.nodes
+    sampled = model
+    if groups := locked_groups(compiled, evidence):
+        merged = merge(compiled, evidence, groups, network.nodes)
+        sampled = PathModel.of(merged.graph, merged.rates, merged.initial, merged.evidence)
+        names = [" and ".join(network.nodes[n] for n in own) for own in merged.members]
+    chains = [start_chain(sampled, seed, c, labels, names) for c in range(n_chains)]
+    run_chains(sampled, chains, _BURN_IN if burn_in is None else burn_in, False, n_jobs)
+    draws = KeptDraws(model, [[] for _ in chains], seed)
+    times = _watched_times(evidence, network)
+    watched: list[NDArray[np.int8]] = []
+    limit = max_draws if n_draws == "auto" else int(n_draws)
+    limit = min(limit, _fitting_draws(model, n_chains, chains))
+    history: list[dict[str, float]] = []
+    goal = min(limit, _FIRST_DRAWS) if n_draws == "auto" else limit
+    while True:
+        fresh = KeptDraws(model, [[] for _ in chains], seed)
+        drawn = run_chains(sampled, chains, goal - draws.n_draws, True, n_jobs)
+        for c, record in enumerate(drawn):
+            assert record is not None
+            if merged is not None:
+                record = split_draws(record, merged, compiled.graph)
+            draws.blocks[c].append(record)
+            fresh.blocks[c].append(record)
+        watched.append(_indicators(fresh, times))
+        series = np.concatenate(watched, axis=1)
+        found = diagnose(series)
+        history.append(
+            {"draws": float(goal), "largest_error": found.error, "worst_r_hat": found.r_hat}
+        )
+        settled = found.error <= ERROR_GOAL and found.r_hat <= R_HAT_GOAL
+        if settled or goal >= limit:
+            break
+        goal = _next_goal(goal, found, limit)
+    draws.slowness = max(1.0, typical_autocorrelation(series))
+    return SampledPosterior(
+        network=network,
+        evidence=evidence,
+        draws=draws,
+        converged=settled,
+        stop_reason=_reason(found, n_chains, goal, n_draws == "auto", settled),
+        n_sweeps=goal,
+        history=history,
+    )
+
+
+def _check(n_chains: Any, n_draws: Any, burn_in: Any, max_draws: Any) -> None:
+    numbers = (("n_chains", n_chains, 2), ("max_draws", max_draws, 4), ("burn_in", burn_in, 0))
+    for name, value, least in numbers:
+        if value is None and name == "burn_in":
+            continue
+        if not isinstance(value, Integral) or value < least:
+            raise AsterismError(
+                Setting(name), f" is {value!r}; it must be a whole number ≥ {least}."
+            )
+    if n_draws != "auto" and (not isinstance(n_draws, Integral) or n_draws < 4):
+        raise AsterismError(
+            Setting("n_draws"), f" is {n_draws!r}; valid are a whole number ≥ 4 and 'auto'."
+        )
+
+
+def _fitting_draws(model: PathModel, n_chains: int, chains: list[Any]) -> int:
+    """How many draws per chain fit into memory, at the present number of jumps."""
+    jumps = max(int(chain.paths.n_jumps.sum()) for chain in chains)
+    each = 12 * jumps + 10 * len(chains[0].paths.n_jumps) + 8 * len(model.rates.rate)
+    return max(50, int(_MEMORY / n_chains / max(each, 1)))
+
+
+def _watched_times(evidence: Evidence, network: Network) -> list[FloatArray]:
+    """Per trajectory: times at which marginals are watched."""
+    n_indicators = int((network.compiled.graph.n_states - 1).sum())
+    each = max(1, _WATCHED // max(1, n_indicators * evidence.n_trajectories))
+    result = []
+    for d in range(evidence.n_trajectories):
+        own = evidence.points.time[evidence.points.trajectory == d]
+        even = np.linspace(evidence.start[d], evidence.end[d], 21)
+        times = np.unique(np.concatenate([own, even]))
+        step = np.linspace(0, len(times) - 1, min(each, len(times))).round().astype(np.int64)
+        result.append(times[np.unique(step)])
+    return result
+
+
+def _indicators(draws: KeptDraws, times: list[FloatArray]) -> NDArray[np.int8]:
+    """(chains, draws, watched) whether each node is in each state but its first."""
+    parts = []
+    for d, clock in enumerate(times):
+        states = draws.states(d, clock)
+        for n, size in enumerate(draws.model.layout.n_states):
+            if not draws.model.layout.is_given[n]:
+                parts += [states[..., n] == x for x in range(1, int(size))]
+    if not parts:
+        return np.zeros((draws.n_chains, draws.n_draws, 0), dtype=np.int8)
+    return np.concatenate(parts, axis=2).astype(np.int8)
+
+
+def _next_goal(n: int, found: Diagnosis, limit: int) -> int:
+    """Draws per chain after the next round: errors shrink with the square root."""
+    factor = (found.error / ERROR_GOAL) ** 2 * 1.1 if np.isfinite(found.error) else 3.0
+    if found.r_hat > R_HAT_GOAL:
+        factor = max(factor, 2.0)
+    return min(limit, int(n * float(np.clip(factor, 1.2, 3.0))) + 1)
+
+
+def _reason(found: Diagnosis, n_chains: int, n_draws: int, auto: bool, settled: bool) -> str:
+    figures = (
+        f"{n_chains} chains of {n_draws} draws: largest Monte Carlo error of a marginal "
+        f"{found.error:.2g}, largest R̂ {found.r_hat:.3f}"
+    )
+    if settled:
+        return f"{figures}; both within {ERROR_GOAL} and {R_HAT_GOAL}."
+    stopped = "the limit of draws was reached" if auto else "as many as were asked for"
+    auto_draws = Sentence("raise ", Setting("n_draws"), ", or use ", Setting("n_draws", "auto"))
+    remedy = Sentence("raise ", Setting("max_draws")) if auto else auto_draws
+    goals = f"the goals are {ERROR_GOAL} and {R_HAT_GOAL}"
+    return Sentence(f"{figures}; {stopped}, {goals}: ", remedy, ".")

@@ -1,0 +1,215 @@
+"""Owns :class:`SampledPosterior`: averages over drawn paths, each with its Monte Carlo error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from asterism.data.statistics import Statistics
+from asterism.data.trajectories import Trajectories
+from asterism.errors import AsterismError, Setting
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.inference.posterior import Posterior
+from asterism.model.network import Network
+from asterism.sampling.diagnose import monte_carlo_error
+from asterism.sampling.kept_draws import KeptDraws
+from asterism.sampling.sampler_setup import diagonal_places
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class SampledPosterior(Posterior):
+    """What :func:`asterism.infer` returns for ``method="sample"``.
+
+    ``marginals``, ``statistics`` and ``joint_marginals`` are averages over draws of paths;
+    ``errors`` has the same fields with their Monte Carlo standard errors.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        evidence: Evidence,
+        draws: KeptDraws,
+        converged: bool,
+        stop_reason: str,
+        n_sweeps: int,
+        history: Sequence[Mapping[str, float]],
+    ) -> None:
+        # the evidence value of the general posterior does not exist here
+        self.network = network
+        self.evidence = evidence
+        self.method = "sample"
+        self.converged = converged
+        self.stop_reason = stop_reason
+        self.n_sweeps = n_sweeps
+        self.courses = SampledCourses(network, evidence, draws)
+        self.draws = draws
+        self._rounds = tuple(history)
+
+    @property
+    def log_evidence(self) -> NoReturn:  # type: ignore[override]
+        self._no_evidence()
+
+    @property
+    def log_evidence_given_first(self) -> NoReturn:
+        self._no_evidence()
+
+    @property
+    def log_evidence_by_trajectory(self) -> NoReturn:
+        self._no_evidence()
+
+    @property
+    def log_evidence_parts(self) -> NoReturn:
+        self._no_evidence()
+
+    def _no_evidence(self) -> NoReturn:
+        raise AsterismError(
+            *("Sampling has no evidence value; ", Setting("method", "clusters")),
+            *(" computes one, and ", Setting("method", "exact"), " for small networks."),
+        )
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """Draws per chain, largest error and R̂ after every round."""
+        return pd.DataFrame(list(self._rounds))
+
+    @cached_property
+    def _statistics_series(self) -> FloatArray:
+        return self.draws.statistics()
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Expected dwell times and transitions of every family, summed over the trajectories."""
+        return self._as_statistics(self._statistics_series.mean(axis=(0, 1)))
+
+    @cached_property
+    def errors(self) -> MonteCarloErrors:
+        """The same fields as here, holding Monte Carlo standard errors."""
+        return MonteCarloErrors(self)
+
+    def joint_marginals(
+        self, nodes: Sequence[str], times: ArrayLike | None = None
+    ) -> xarray.DataArray:
+        """Probability of every combination of states: (trajectory, time, node, node, …)."""
+        return self._joint(nodes, times, errors=False)
+
+    def sample(self, n: int = 1, kind: str = "marginal", seed: Any = None) -> Trajectories:
+        """``n`` of the drawn paths of every trajectory, labelled (trajectory, draw).
+
+        Nodes are drawn jointly, whatever ``kind``.
+        """
+        return super().sample(n, kind, seed)
+
+    @property
+    def _diagonal(self) -> IntArray:
+        model = self.draws.model
+        return diagonal_places(model.layout, model.families.n_configs)
+
+    def _as_statistics(self, table: FloatArray) -> Statistics:
+        graph = self.network.compiled.graph
+        return Statistics.from_flat(
+            self.network.nodes,
+            self.network.parents,
+            graph,
+            table[self._diagonal],
+            table,
+            self.network.states,
+        )
+
+    def _joint(
+        self, nodes: Sequence[str], times: ArrayLike | None, errors: bool
+    ) -> xarray.DataArray:
+        import xarray
+
+        names = [str(n) for n in nodes]
+        unknown = [n for n in names if n not in self.network.nodes]
+        if unknown or len(set(names)) < len(names) or not names:
+            raise AsterismError(
+                f"joint_marginals needs different nodes of the network, got {list(nodes)}; the "
+                f"nodes are {', '.join(self.network.nodes)}."
+            )
+        clock = self._times(times)
+        numbers = [self.network.node_index(n) for n in names]
+        values = np.stack(
+            [self.draws.joint_marginals(d, numbers, clock, errors) for d in range(len(self.labels))]
+        )
+        return xarray.DataArray(
+            values,
+            dims=("trajectory", "time", *names),
+            coords={
+                "trajectory": [x if isinstance(x, str | int) else str(x) for x in self.labels],
+                "time": clock,
+                **{n: [str(s) for s in self.network.states[n]] for n in names},
+            },
+            name="error" if errors else "probability",
+        )
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"
+        return (
+            f"<SampledPosterior: {len(self.labels)} trajectories, {self.network.n_nodes} nodes, "
+            f"{self.draws.n_chains} chains of {self.draws.n_draws} draws, {state}>"
+        )
+
+
+class SampledCourses:
+    """Marginals and paths from the kept draws."""
+
+    def __init__(
+        self, network: Network, evidence: Evidence, draws: KeptDraws, errors: bool = False
+    ) -> None:
+        self._network = network
+        self._labels = evidence.labels or tuple(range(evidence.n_trajectories))
+        self._draws = draws
+        self._errors = errors
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        if self._errors:
+            return self._draws.marginal_errors(trajectory, times)
+        return self._draws.marginals(trajectory, times)
+
+    def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
+        return self._draws.trajectories(
+            n, self._network.nodes, self._network.states, self._labels, rng
+        )
+
+
+class MonteCarloErrors:
+    """Monte Carlo standard errors of everything that a sampled posterior says."""
+
+    def __init__(self, posterior: SampledPosterior) -> None:
+        self._posterior = posterior
+        self._of_marginals = SampledPosterior(
+            posterior.network, posterior.evidence, posterior.draws, True, "", 0, ()
+        )
+        self._of_marginals.courses = SampledCourses(
+            posterior.network, posterior.evidence, posterior.draws, errors=True
+        )
+
+    def marginals(self, times: ArrayLike | None = None) -> xarray.DataArray:
+        """Errors of ``marginals``."""
+        return self._of_marginals.marginals(times).rename("error")
+
+    def joint_marginals(
+        self, nodes: Sequence[str], times: ArrayLike | None = None
+    ) -> xarray.DataArray:
+        """Errors of ``joint_marginals``."""
+        return self._posterior._joint(nodes, times, errors=True)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Errors of ``statistics``; a jump that no draw makes counts as if one did."""
+        series = self._posterior._statistics_series
+        error = monte_carlo_error(series)
+        n_draws = series.shape[0] * series.shape[1]
+        seen = self._posterior.evidence.end - self._posterior.evidence.start
+        error = np.maximum(error, 1.0 / n_draws)
+        diagonal = self._posterior._diagonal
+        error[diagonal] = np.minimum(error[diagonal], max(float(seen.sum()), 0.0))
+        return self._posterior._as_statistics(error)

@@ -1,0 +1,192 @@
+"""Owns the step from a compiled network and evidence to the arrays of the sampler."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asterism.evidence.arrays import Evidence
+from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.sampling.sampler_arrays import (
+    BoolArray,
+    Families,
+    FloatArray,
+    IntArray,
+    Layout,
+    Paths,
+    Rates,
+    Seen,
+)
+
+#: Ω is this many times the largest rate of leaving: larger grids mix better and cost more
+GRID_FACTOR = 2.0
+#: shortest slot of a pair in the arena of jumps
+_FEWEST_JUMPS = 4
+
+
+def layout_of(graph: CompiledGraph, evidence: Evidence) -> Layout:
+    """The layout of a fixed graph: every table as large as its family needs."""
+    return Layout(
+        n_states=graph.n_states,
+        state_start=graph.state_start,
+        table_start=graph.table_start,
+        config_start=running_sum(graph.n_configurations),
+        start=evidence.start,
+        end=evidence.end,
+        is_given=given_nodes(evidence),
+    )
+
+
+def given_nodes(evidence: Evidence) -> BoolArray:
+    """(N,) which nodes are exogenous."""
+    return np.isin(np.arange(evidence.n_nodes), list(evidence.exogenous))
+
+
+def running_sum(counts: IntArray) -> IntArray:
+    """Offsets of pieces of these lengths, closed by their sum."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def diagonal_places(layout: Layout, n_configs: IntArray) -> IntArray:
+    """Where the diagonals stand in a flat table, in the order of flat dwell times."""
+    parts = [
+        first + np.arange(count)[:, None] * size * size + np.arange(size) * (size + 1)
+        for first, count, size in zip(
+            layout.table_start[:-1].tolist(), n_configs.tolist(), layout.n_states.tolist()
+        )
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *(p.ravel() for p in parts)]).astype(np.int64)
+
+
+def families_of(graph: CompiledGraph) -> Families:
+    """The graph as present families."""
+    n_parents = np.diff(graph.parent_start)
+    width = max(1, int(n_parents.max(initial=0)))
+    parents = np.zeros((graph.n_nodes, width), dtype=np.int64)
+    term = np.zeros((graph.n_nodes, width, int(graph.n_states.max())), dtype=np.int64)
+    term_start, terms = configuration_terms(graph)
+    for n in range(graph.n_nodes):
+        for p, edge in enumerate(range(int(graph.parent_start[n]), int(graph.parent_start[n + 1]))):
+            parents[n, p] = graph.parents[edge]
+            own = terms[term_start[edge] : term_start[edge + 1]]
+            term[n, p, : len(own)] = own
+    return Families(
+        n_parents=n_parents,
+        parents=parents,
+        term=term,
+        n_configs=graph.n_configurations.copy(),
+        child_start=graph.child_start.copy(),
+        child=graph.children.copy(),
+        child_slot=graph.child_slot.copy(),
+    )
+
+
+def rates_of(layout: Layout, n_configs: IntArray, table: FloatArray, initial: FloatArray) -> Rates:
+    """Rates as the kernels read them, from flat tables whose diagonals may hold anything."""
+    rate = table.copy()
+    omega = np.zeros(int(layout.config_start[-1]))
+    for n in range(len(layout.n_states)):
+        size = int(layout.n_states[n])
+        first, count = int(layout.table_start[n]), int(n_configs[n])
+        block = rate[first : first + count * size * size].reshape(count, size, size)
+        own = np.arange(size)
+        block[:, own, own] = 0.0
+        leaving = block.sum(axis=2)
+        block[:, own, own] = leaving
+        at = int(layout.config_start[n])
+        omega[at : at + count] = GRID_FACTOR * leaving.max(axis=1)
+    with np.errstate(divide="ignore"):
+        logs = np.log(rate)
+    return Rates(rate, logs, omega, initial.copy())
+
+
+def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
+    """The evidence grouped by pair."""
+    n_nodes, n_pairs = evidence.n_nodes, evidence.n_nodes * evidence.n_trajectories
+    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+
+    def starts(trajectory: IntArray, node: IntArray) -> IntArray:
+        pair = trajectory * n_nodes + node
+        return np.searchsorted(pair, np.arange(n_pairs + 1)).astype(np.int64)
+
+    rows = [
+        (m.trajectory * n_nodes + node, m.time, i, k)
+        for i, m in enumerate(evidence.joint)
+        for k, node in enumerate(m.nodes)
+    ]
+    rows.sort()
+    members = [node for m in evidence.joint for node in m.nodes]
+    strides = [
+        int(np.prod(n_states[list(m.nodes[k + 1 :])]))
+        for m in evidence.joint
+        for k in range(len(m.nodes))
+    ]
+    tables = [np.asarray(m.log_likelihood, dtype=np.float64).ravel() for m in evidence.joint]
+    return Seen(
+        point_start=starts(points.trajectory, points.node),
+        point_time=points.time,
+        point_offset=points.offset,
+        log_likelihood=points.log_likelihood.copy(),
+        jump_start=starts(jumps.trajectory, jumps.node),
+        jump_time=jumps.time,
+        jump_to=jumps.to_state,
+        jump_from=jumps.from_state,
+        span_start=starts(spans.trajectory, spans.node),
+        span_begin=spans.start,
+        span_end=spans.end,
+        span_state=spans.state,
+        joint_start=np.searchsorted([r[0] for r in rows], np.arange(n_pairs + 1)).astype(np.int64),
+        joint_index=np.array([r[2] for r in rows], dtype=np.int64),
+        joint_member=np.array([r[3] for r in rows], dtype=np.int64),
+        joint_time=np.array([m.time for m in evidence.joint], dtype=np.float64),
+        member_start=running_sum(np.array([len(m.nodes) for m in evidence.joint], dtype=np.int64)),
+        member=np.array(members, dtype=np.int64),
+        member_stride=np.array(strides, dtype=np.int64),
+        joint_table=running_sum(np.array([t.size for t in tables], dtype=np.int64))[:-1],
+        joint_log=np.concatenate([np.zeros(0), *tables]),
+    )
+
+
+def places_for_first_jumps(layout: Layout, seen: Seen) -> Paths:
+    """Known paths of given nodes; for all others, times at which a first path may jump.
+
+    These are the recorded jumps, and between two pieces of a node's own evidence as many times as
+    it may need to get from one state to another. What the path really is there, is still to be
+    drawn.
+    """
+    n_nodes = len(layout.n_states)
+    n_pairs = n_nodes * len(layout.start)
+    initial = np.zeros(n_pairs, dtype=np.int64)
+    times: list[FloatArray] = []
+    states: list[IntArray] = []
+    for pair in range(n_pairs):
+        d, n = divmod(pair, n_nodes)
+        spans = slice(int(seen.span_start[pair]), int(seen.span_start[pair + 1]))
+        begin, end, state = seen.span_begin[spans], seen.span_end[spans], seen.span_state[spans]
+        if layout.is_given[n]:
+            moved = np.flatnonzero((np.diff(state) != 0) & (begin[1:] > layout.start[d])) + 1
+            before = state[begin <= layout.start[d]]
+            initial[pair] = before[-1] if len(before) else state[0]
+            times.append(begin[moved])
+            states.append(state[moved])
+            continue
+        jumps = seen.jump_time[seen.jump_start[pair] : seen.jump_start[pair + 1]]
+        points = seen.point_time[seen.point_start[pair] : seen.point_start[pair + 1]]
+        edges = np.unique([layout.start[d], layout.end[d], *jumps, *points, *begin, *end])
+        n_between = int(layout.n_states[n]) - 1
+        share = np.arange(1, n_between + 1) / (n_between + 1)
+        between = (edges[:-1, None] + np.diff(edges)[:, None] * share).ravel()
+        inside = np.searchsorted(begin, between, side="right") - 1
+        if len(begin):
+            between = between[(inside < 0) | (between >= end[np.maximum(inside, 0)])]
+        times.append(np.unique([*jumps, *between]))
+        states.append(np.arange(len(times[-1])) % int(layout.n_states[n]))
+    count = np.array([len(t) for t in times], dtype=np.int64)
+    room = np.maximum(2 * count, _FEWEST_JUMPS)
+    slot = running_sum(room)
+    time = np.zeros(int(slot[-1]))
+    entered = np.zeros(int(slot[-1]), dtype=np.int16)
+    for pair in range(n_pairs):
+        own = slice(int(slot[pair]), int(slot[pair] + count[pair]))
+        time[own] = times[pair]
+        entered[own] = states[pair]
+    return Paths(initial, count, slot[:-1].copy(), room, slot[-1:].copy(), time, entered)

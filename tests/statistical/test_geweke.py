@@ -1,0 +1,292 @@
+"""Geweke's joint test ("getting it right") of the sampler over graphs, rates, starts and paths.
+
+Two ways to draw parameters and data jointly must agree: from the prior forwards, and by turns "data
+given parameters and paths" and "one sweep given data". Whatever is wrong in a sweep pulls the
+second away from the prior. Data of every kind: noisy points, joint measurements, windows of
+continuous observation with their jumps, an exogenous node.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from scipy.special import digamma
+
+from asterism.evidence.arrays import JointMeasurement
+from asterism.sampling.diagnose import monte_carlo_error
+from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
+from asterism.sampling.model_setup import (
+    LearnedEmission,
+    ModelSetup,
+    PriorChoice,
+    candidates_of,
+    model_setup,
+)
+from asterism.sampling.sampler_setup import seen_of
+from tests.reference.random_evidence import make_evidence
+
+REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
+SIZES = [2, 3, 2]
+INPUT = 2
+TIMES = [0.3, 1.6, 2.9]
+SWITCH, END = 1.7, 4.0
+N_TRAJECTORIES = 2
+SHAPE, RATE = 2.0, 1.5
+NOISE = 1.0
+JOINT = np.log(np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]]))
+"""P(value 0 | states of nodes 0 and 1) up to a factor; value 1 is the complement."""
+FAMILIES = [
+    np.array([[-1, -1], [1, -1], [2, -1], [1, 2]]),
+    np.array([[-1, -1], [0, -1], [2, -1], [0, 2]]),
+    np.array([[-1, -1]]),
+]
+LOG_PRIOR = [np.log([0.2, 0.5, 0.1, 0.2]), np.log([0.1, 0.5, 0.1, 0.3]), np.zeros(1)]
+# the middle state of node 1 is left only upwards
+ALLOWED = [
+    ~np.eye(2, dtype=bool),
+    np.array([[0, 1, 1], [0, 0, 1], [1, 1, 0]], dtype=bool),
+    ~np.eye(2, dtype=bool),
+]
+
+
+def path_of(chain: ModelChain, d: int, n: int) -> tuple[int, np.ndarray, np.ndarray]:
+    pair = d * len(SIZES) + n
+    first, count = int(chain.paths.slot[pair]), int(chain.paths.n_jumps[pair])
+    own = slice(first, first + count)
+    return int(chain.paths.initial[pair]), chain.paths.time[own], chain.paths.state[own]
+
+
+def state_at(path: tuple[int, np.ndarray, np.ndarray], time: float) -> int:
+    i = int(np.searchsorted(path[1], time, side="right"))
+    return path[0] if i == 0 else int(path[2][i - 1])
+
+
+def path_moments(
+    paths: list[tuple[int, np.ndarray, np.ndarray]], effect: list[float]
+) -> list[float]:
+    """Jumps of both nodes, how they go together, and how they follow the rates.
+
+    ``effect[n]``: by how much the log rate 0 → 1 of node n rises with the other node's state, or 0
+    if that is not its only parent.
+    """
+    a, b = paths
+    cuts = np.concatenate([[0.0], np.sort(np.concatenate([a[1], b[1]])), [END]])
+    length = np.diff(cuts)
+    at_a = np.array([state_at(a, t) for t in cuts[:-1]])
+    at_b = np.array([state_at(b, t) for t in cuts[:-1]])
+    rises = [state_at(a, t) for t, y in zip(b[1], b[2]) if y == 2]
+    turns = [state_at(b, t) for t, y in zip(a[1], a[2]) if y == 1]
+    return [
+        len(a[1]),
+        len(b[1]),
+        len(a[1]) ** 2,
+        len(b[1]) ** 2,
+        float(length[at_a == 1].sum()),
+        float(length[at_b == 2].sum()),
+        float(length[(at_a == 1) & (at_b == 2)].sum()),
+        sum(rises),
+        sum(x == 2 for x in turns),
+        effect[0] * float(length[(at_b == 2) & (at_a == 0)].sum()),
+        effect[0] * float(length[(at_b == 0) & (at_a == 0)].sum()),
+        effect[0] * (sum(x == 2 for x in turns) - sum(x == 0 for x in turns)),
+        effect[1] * float(length[(at_a == 1) & (at_b == 0)].sum()),
+        effect[1] * float(length[(at_a == 0) & (at_b == 0)].sum()),
+        effect[1] * sum(2 * state_at(a, t) - 1 for t in _climbs(b)),
+    ]
+
+
+def _climbs(path: tuple[int, np.ndarray, np.ndarray]) -> list[float]:
+    """When a path goes from 0 to 1."""
+    before = [path[0], *path[2][:-1]]
+    return [t for t, x, y in zip(path[1], before, path[2]) if x == 0 and y == 1]
+
+
+def forward_moments(n_draws: int, seed: int) -> np.ndarray:
+    """Path moments of prior draws, simulated jump by jump."""
+    rng = np.random.default_rng(seed)
+    result = []
+    for _ in range(n_draws):
+        families = [FAMILIES[n][rng.choice(4, p=np.exp(LOG_PRIOR[n]))] for n in (0, 1)]
+        rates = [rng.gamma(SHAPE, size=(3, 2, 3, 3)) / RATE for _ in (0, 1)]
+        start = [rng.dirichlet(np.ones(SIZES[n])) for n in (0, 1)]
+        effect = [
+            float(np.log(rates[n][2 - n, 0, 0, 1] / rates[n][0, 0, 0, 1]))
+            if list(families[n]) == [1 - n, -1]
+            else 0.0
+            for n in (0, 1)
+        ]
+        sums = np.zeros(15)
+        for d in range(N_TRAJECTORIES):
+            x = [int(rng.choice(SIZES[n], p=start[n])) for n in (0, 1)]
+            paths = [(x[0], [], []), (x[1], [], [])]
+            time = 0.0
+            while time < END:
+                given = (d + (time >= SWITCH)) % 2
+                each = []
+                for n in (0, 1):
+                    other = x[1 - n] if 1 - n in families[n] else 0
+                    block = rates[n][other, given if INPUT in families[n] else 0]
+                    each.append(block[x[n], : SIZES[n]] * ALLOWED[n][x[n]])
+                total = sum(e.sum() for e in each)
+                wait = rng.exponential(1.0 / total)
+                if time < SWITCH <= time + wait:
+                    time = SWITCH
+                    continue
+                time += wait
+                if time >= END:
+                    break
+                p = np.concatenate(each) / total
+                k = int(rng.choice(len(p), p=p))
+                n, y = (0, k) if k < SIZES[0] else (1, k - SIZES[0])
+                x[n] = y
+                paths[n][1].append(time)
+                paths[n][2].append(y)
+            sums += path_moments([(p[0], np.array(p[1]), np.array(p[2])) for p in paths], effect)
+        result.append(sums)
+    return np.array(result)
+
+
+def draw_evidence(rng, chain, means, scale):
+    """New data given the present paths; without a chain, data that say nothing."""
+    points, joint, jumps, spans, values = [], [], [], [], []
+    for d in range(N_TRAJECTORIES):
+        spans += [(d, INPUT, 0.0, SWITCH, d % 2), (d, INPUT, SWITCH, END, (d + 1) % 2)]
+        watched = int(rng.integers(2))
+        a, b = np.sort(rng.uniform(0.0, END, size=2))
+        for n in (0, 1):
+            path = None if chain is None else path_of(chain, d, n)
+            for t in TIMES:
+                logs = np.zeros(SIZES[n])
+                value = 0.0
+                if path is not None:
+                    value = means[n][state_at(path, t)] + scale[n] * rng.normal()
+                    logs = -0.5 * ((value - means[n]) / scale[n]) ** 2
+                points.append((d, n, t, logs))
+                values.append((d, n, t, value))
+            if path is not None and n == watched:
+                inside = [(t, int(y)) for t, y in zip(path[1], path[2]) if a < t < b]
+                x, begin = state_at(path, a), a
+                for t, y in inside:
+                    spans.append((d, n, begin, t, x))
+                    # every second jump: the state before it is not recorded
+                    jumps.append((d, n, t, y, x if len(jumps) % 2 else -1))
+                    x, begin = y, t
+                spans.append((d, n, begin, b, x))
+        if chain is not None:
+            t = float(rng.uniform(0.0, END))
+            x = [state_at(path_of(chain, d, n), t) for n in (0, 1)]
+            p = np.exp(JOINT)
+            table = p if rng.random() < p[x[0], x[1]] else 1.0 - p
+            joint.append(JointMeasurement(d, t, (0, 1), np.log(table)))
+    evidence = make_evidence(
+        SIZES, [0.0] * N_TRAJECTORIES, [END] * N_TRAJECTORIES, points, jumps, spans, joint,
+        (INPUT,),
+    )  # fmt: skip
+    return evidence, np.array([v[3] for v in sorted(values, key=lambda v: v[:3])])
+
+
+def setup_of(evidence, emissions=()) -> ModelSetup:
+    initial = np.concatenate([np.full(s, 1.0 / s) for s in SIZES])
+    return model_setup(
+        evidence,
+        SIZES,
+        candidates_of(SIZES, FAMILIES, LOG_PRIOR),
+        PriorChoice(SHAPE, RATE, ALLOWED, True, initial),
+        ("a", "b", "c"),
+        emissions,
+    )
+
+
+def successive_draws(n_sweeps: int, learned: bool, seed: int) -> np.ndarray:
+    """By turns new data and one sweep; series of everything unknown."""
+    rng = np.random.default_rng(seed)
+    means = [np.array([-1.0, 1.0]), np.array([-2.0, 0.0, 2.0])]
+    scale = [NOISE, NOISE]
+    evidence, _ = draw_evidence(rng, None, means, scale)
+    emissions = []
+    if learned:
+        import asterism as am
+
+        rows = np.flatnonzero(evidence.points.node == 0)
+        emissions = [
+            LearnedEmission(
+                0, am.Gaussian((-1.0, 1.0), 1.0), np.zeros(len(rows)), evidence.points.offset[rows]
+            )
+        ]
+    setup = setup_of(evidence, emissions)
+    # a proper prior that does not look at the data
+    setup.emitted.prior[0] = 0.0, 0.5, 3.0, 3.0
+    chain = start_model_chain(setup, seed, 0, setup.candidates.start[:-1].copy())
+    kept = []
+    for _ in range(n_sweeps):
+        if learned:
+            means[0] = chain.emitted.parameter[:2].copy()
+            scale[0] = float(chain.emitted.parameter[2])
+        evidence, values = draw_evidence(rng, chain, means, scale)
+        chain.seen = seen_of(evidence, np.array(SIZES))
+        if learned:
+            chain.emitted.value[: len(values)] = values
+        drawn = run_model_chain(setup, chain, 1, 1, True)
+        a, b = chain.room.place[0], chain.room.place[1]
+        rate = drawn.rates[0]
+        # the first configuration exists in every family
+        first, second = setup.layout.table_start[:2]
+        effect = [
+            float(np.log(rate[first + 8 + 1] / rate[first + 1])) if a % 4 == 1 else 0.0,
+            float(np.log(rate[second + 9 + 1] / rate[second + 1])) if b % 4 == 1 else 0.0,
+        ]
+        kept.append(
+            [
+                *(np.log(rate[first + np.array([1, 2])])),
+                *(np.log(rate[second + np.array([1, 2, 5, 6, 7])])),
+                *((a - setup.candidates.start[0]) == np.arange(4)),
+                *((b - setup.candidates.start[1]) == np.arange(4)),
+                *sum(
+                    np.array(path_moments([path_of(chain, d, n) for n in (0, 1)], effect))
+                    for d in range(N_TRAJECTORIES)
+                ),
+                *drawn.initial[0][:4],
+                *drawn.initial[0][:4] ** 2,
+                *drawn.emission[0],
+                *np.log(drawn.emission[0][2:3]),
+            ]
+        )
+    return np.array(kept, dtype=float)
+
+
+def z_values(learned: bool, n_sweeps: int, n_forward: int, seed: int) -> np.ndarray:
+    """How far the series are from the prior, in Monte Carlo errors of the difference."""
+    found = successive_draws(n_sweeps, learned, seed)[100:]
+    log_rate = digamma(SHAPE) - np.log(RATE)
+    forward = forward_moments(n_forward, seed)
+    expected = [log_rate] * 7 + [*np.exp(LOG_PRIOR[0]), *np.exp(LOG_PRIOR[1])]
+    error = [0.0] * 15 + [*(forward.std(axis=0) / np.sqrt(n_forward)), *([0.0] * 13)]
+    expected += [*forward.mean(axis=0)]
+    expected += [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 6, 1 / 6]
+    if learned:
+        rng = np.random.default_rng(0)
+        sigma = np.sqrt(3.0 / rng.gamma(3.0, size=1_000_000))
+        means = np.sort(sigma[:, None] * rng.normal(size=(1_000_000, 2)) / np.sqrt(0.5), axis=1)
+        mean = means.mean(axis=0)
+        expected += [mean[0], mean[1], sigma.mean(), sigma.mean(), np.log(sigma).mean()]
+    own = monte_carlo_error(found[None])
+    total = np.hypot(own, np.array(error)[: len(own)])
+    result: np.ndarray = (found.mean(axis=0) - np.array(expected)) / np.maximum(total, 1e-9)
+    return result
+
+
+@pytest.mark.parametrize("learned", [False, True], ids=["known noise", "learned noise"])
+def test_sweeps_leave_the_prior_as_it_is(learned: bool) -> None:
+    z = z_values(learned, n_sweeps=2500, n_forward=1500, seed=5)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learned", [False, True], ids=["known noise", "learned noise"])
+@pytest.mark.parametrize("seed", range(1 if REDUCED else 4))
+def test_long_runs_leave_the_prior_as_it_is(learned: bool, seed: int) -> None:
+    size = 5_000 if REDUCED else 30_000
+    z = z_values(learned, n_sweeps=size, n_forward=size // 2, seed=100 + seed)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
