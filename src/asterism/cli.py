@@ -137,6 +137,7 @@ def check(config: Path | None, **options: Any) -> int:
 @o.several_names(
     "--exogenous", "Nodes whose course is given, such as a treatment: they get no parents."
 )
+@panel_options
 @o.several_edges("--required", "Edge that must be there.")
 @o.several_edges("--forbidden", "Edge that must not.")
 @o.whole("--n-init", 1, "Graphs to start from.")
@@ -171,7 +172,8 @@ def learn(**options: Any) -> int:
     from asterism.commands.learn import LearnOptions, run
 
     table, rest = o.split(options)
-    return run(LearnOptions(TableOptions(**table), **rest))
+    panel, rest = split_panel(rest)
+    return run(LearnOptions(TableOptions(**table), **rest, panel=panel))
 
 
 @main.command(short_help="Fit the rates of a given graph, with intervals.")

@@ -29,6 +29,9 @@ from asterism.commands.outputs import (
     read_truth,
     writing_to,
 )
+from asterism.commands.panel_emissions import without_coded
+from asterism.commands.panel_flags import PanelOptions, allowed_transitions
+from asterism.commands.panel_hints import hints
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
@@ -85,6 +88,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
+    panel: PanelOptions = PanelOptions()
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             f"--min-parents {options.min_parents} is more than --max-parents "
             f"{options.max_parents}; lower the first or raise the second."
         )
-    summary = summarise(data, options.max_parents, options.exogenous)
+    coded = options.panel.state_code or options.panel.censored
+    plain = without_coded(data) if coded and isinstance(data, Observations) else data
+    summary = summarise(plain, options.max_parents, options.exogenous)
+    if isinstance(data, Observations):
+        summary["warnings"] += hints(data, options.panel)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -144,7 +152,8 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         console.warn(warning)
 
     say_if_compiling(console)
-    learner = make_learner(options, emission, states)
+    changing = [node for node in nodes if node not in options.exogenous]
+    learner = make_learner(options, emission, states, changing)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
@@ -196,7 +205,12 @@ def _read(
     """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
     found = make_learnable(
-        table, options.emission, options.states, options.table.nodes, options.exogenous
+        table,
+        options.emission,
+        options.states,
+        options.table.nodes,
+        options.exogenous,
+        options.panel,
     )
     data, decisions = found.require(), list(table.decisions)
     for line in listed(p for p in table.problems if p.severity == "warning"):
@@ -251,7 +265,10 @@ def _method(options: LearnOptions) -> str:
 
 
 def make_learner(
-    options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
+    options: LearnOptions,
+    emission: Any,
+    states: dict[str, list[str]] | None,
+    nodes: Sequence[str] = (),
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
     from asterism.learning.search.structure_learner import StructureLearner
@@ -277,6 +294,7 @@ def make_learner(
         "n_candidates": options.candidates,
         "initial": options.initial,
         "exogenous": tuple(options.exogenous),
+        "allowed_transitions": allowed_transitions(options.panel, nodes),
         "required": tuple(options.required),
         "forbidden": tuple(options.forbidden),
         "n_init": options.n_init,
