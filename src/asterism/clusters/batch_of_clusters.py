@@ -15,6 +15,7 @@ import numpy as np
 from asterism.clusters import _cluster_messages as _messages
 from asterism.clusters._cluster_messages import Found, Messages, Reading, Shared
 from asterism.clusters._region_chain import (
+    LIKELIHOOD,
     MOST_TERMS,
     PARTS_KEPT,
     RegionArrays,
