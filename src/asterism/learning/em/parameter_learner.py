@@ -83,11 +83,11 @@ class ParameterLearner(Estimator):
     ``time_step`` concern methods with a time grid; ``level`` is that of all intervals.
 
     After ``fit``: ``method_`` (the one used), ``network_``, ``emission_``, ``log_evidence_``,
-    ``log_evidence_given_first_``, ``statistics_``, ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_``
-    (E-steps), ``history_``, and ``rate_intervals_`` with one row per rate: node, configuration of
-    its parents, from, to, rate, expected_transitions and expected_time; conditional_mean, _lower,
-    _upper (Gamma, given the approximate posterior: too narrow); se, lower, upper (observed
-    information: the honest ones; computed at first use); note.
+    ``log_evidence_given_first_``, ``statistics_``, ``posterior_``, ``prior_``, ``converged_``,
+    ``stop_reason_``, ``n_iter_`` (E-steps), ``history_``, and ``rate_intervals_`` with one row per
+    rate: node, configuration of its parents, from, to, rate, expected_transitions and
+    expected_time; conditional_mean, _lower, _upper (Gamma, given the approximate posterior: too
+    narrow); se, lower, upper (observed information: the honest ones; computed at first use); note.
     """
 
     def __init__(
