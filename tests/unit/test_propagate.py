@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from asterism.numerics._matrix_step import general_moments, general_propagator, room_for
+from asterism.numerics._matrix_step import general_moments, general_propagator
 from asterism.numerics._step import two_state_moments, two_state_series
+from asterism.numerics._tile_products import room_for
 from tests.reference.step_moments import step_in_many_digits
 
 STEPS = 12
