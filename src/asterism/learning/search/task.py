@@ -142,6 +142,7 @@ def prepare(
     n_families = sum(prior.n_families(n) for n in prior.children)
     evidence = lone.evidence
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
+    has_edges = n_families > len(prior.children) or any(prior.required.values())
     screened, keeps_all = choose_search(settings.search, n_families, has_links)
     step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
     scorer = make_scorer(
@@ -153,7 +154,8 @@ def prepare(
         settings.method,
         lone.initial,
         lone.rates,
-        relaxation_rate=lone.relaxation_rate,
+        # nodes without neighbours are exact on steps as long as their gaps
+        relaxation_rate=lone.relaxation_rate if has_edges else 0.0,
         step=step * float(np.sqrt(settings.tolerance / 1e-3)),
         time_step=settings.time_step,
         digamma=settings.digamma,
