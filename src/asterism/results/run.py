@@ -98,12 +98,11 @@ class Run:
             "n_sweeps": getattr(learner, "n_sweeps_", None),
             **_learned_record(learner),
         }
-        # intervals of a fit of rates take long; whoever wants them asks for them
-        rates = learner.rate_intervals_ if hasattr(learner, "edges_") else None
-        if rates is not None:
+        # intervals of a fit of rates take long; whoever wants them hands them over
+        if rates is None and hasattr(learner, "edges_"):
+            rates = learner.rate_intervals_
             record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
-            rates=rates,
             network=learner.network_,
             edges=getattr(learner, "edges_", None),
             families=getattr(learner, "family_scores_", None),
@@ -118,8 +117,8 @@ class Run:
 
     @property
     def is_fit(self) -> bool:
-        """Whether this is a fit of rates, with tables about them."""
-        return self.rates is not None
+        """Whether this is a fit of rates on a given graph, with tables about them."""
+        return self.rates is not None and not self.learned
 
     @property
     def learned(self) -> bool:
