@@ -100,7 +100,7 @@ class Run:
         }
         # intervals of a fit of rates take long; whoever wants them hands them over
         if rates is None and hasattr(learner, "edges_"):
-            rates = learner.rate_intervals_
+            rates = getattr(learner, "rate_intervals_", None)
             record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
             network=learner.network_,
