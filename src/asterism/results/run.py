@@ -15,6 +15,7 @@ import pandas as pd
 
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
+from asterism.notebook_card import MOST_ROWS, card
 from asterism.results.edge_sets import Edge, edge_list
 from asterism.results.name_lists import split_names
 
@@ -114,6 +115,21 @@ class Run:
             rates=rates,
             tables=dict(tables or {}),
         )
+
+    def _repr_html_(self) -> str:
+        from asterism.results.summary import sentences
+
+        said = sentences(self)
+        converged = self.run.get("converged")
+        warning = (
+            f"Not converged. {self.run.get('stop_reason') or ''}" if converged is False else ""
+        )
+        names = ("parent", "child", "probability", "in_graph")
+        rows = [
+            (p, c, f"{q:.3f}", "yes" if g else "no")
+            for p, c, q, g in self.edge_table[list(names)].head(MOST_ROWS).itertuples(index=False)
+        ]
+        return card(said[0], [(said[1], "")], names, rows, len(self.edge_table), warning)
 
     @property
     def is_fit(self) -> bool:
