@@ -20,10 +20,11 @@ from asterism.errors import DataError, ModelError
 from asterism.inference.methods import METHODS
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame
+from asterism.learning.progress_bar import listener_for
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import SPARSE
-from asterism.learning.tasks import Progress, Silent
+from asterism.learning.tasks import Progress
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 
@@ -204,11 +205,14 @@ class StructureLearner(Estimator):
         data: Observations | Trajectories,
         y: object = None,
         *,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> StructureLearner:
-        """Learn from measurements, or exactly from complete paths; ``y`` is ignored."""
+        """Learn from measurements, or exactly from complete paths; ``y`` is ignored.
+
+        ``progress``: a bar is shown in notebooks; True shows one everywhere, False none.
+        """
         settings = StructureSettings(**self.get_params())
-        listener = progress or Silent()
+        listener = listener_for(progress)
         if isinstance(data, Trajectories):
             from asterism.learning.search.complete import learn_from_trajectories
 
