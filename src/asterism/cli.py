@@ -252,6 +252,7 @@ def fit(**options: Any) -> int:
     max_sweeps="The most sweeps over the messages of a trajectory.",
     n_sweeps=200,
 )
+@o.minutes_option
 @o.jobs_option
 @o.unverified_option
 @o.config_option
@@ -308,6 +309,7 @@ def infer(**options: Any) -> int:
 @o.whole("--n-states", 2, "Of each node, with --random.", at_least=2)
 @o.new_file("--save-network", "Also write the network.")
 @o.new_file("--save-truth", "Also write its edges.")
+@o.minutes_option
 @o.jobs_option
 @o.seed_option
 @o.config_option

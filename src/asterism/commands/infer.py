@@ -15,6 +15,7 @@ from asterism.commands.console import Console
 from asterism.commands.flags import in_flags
 from asterism.commands.guess_columns import listed
 from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.options import seconds
 from asterism.commands.outputs import effective, print_json, writing_to
 from asterism.commands.warm_up import say_if_compiling
 from asterism.data.json_files import read_json
@@ -46,6 +47,7 @@ class InferOptions:
     as_json: bool = False
     quiet: bool = False
     config: Path | None = None
+    minutes: float | None = None
     unverified: bool = False
 
 
@@ -76,6 +78,7 @@ def run(options: InferOptions) -> int:
                 time_step=options.time_step,
                 max_sweeps=options.max_sweeps,
                 n_jobs=options.jobs,
+                max_seconds=seconds(options.minutes),
             )
         stop_reason = in_flags(posterior.stop_reason)
         has_evidence = METHODS[options.method].has_evidence

@@ -22,6 +22,7 @@ from asterism.commands.flags import in_flags
 from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
+from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
@@ -305,6 +306,7 @@ def make_learner(
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
+        "max_seconds": seconds(options.minutes),
         "journal": options.output / JOURNAL,
         "resume": options.resume,
     }

@@ -54,6 +54,7 @@ from asterism.learning.levels import level_frame, with_levels
 from asterism.model.emissions import Exact
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import xarray
@@ -114,6 +115,7 @@ class ParameterLearner(Estimator):
         equal_rates: Any = None,
         fixed_rates: Any = None,
         start_rates: Any = None,
+        max_seconds: float | None = None,
     ) -> None:
         self.graph = graph
         self.emission = emission
@@ -137,6 +139,7 @@ class ParameterLearner(Estimator):
         self.equal_rates = equal_rates
         self.fixed_rates = fixed_rates
         self.start_rates = start_rates
+        self.max_seconds = max_seconds
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -173,7 +176,8 @@ class ParameterLearner(Estimator):
         self._sampled: SampledFit | None = None
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
-        fit = fit_parameters(template, observations, emission, settings, model)
+        with time_limit(self.max_seconds):
+            fit = fit_parameters(template, observations, emission, settings, model)
         best = fit.outcome.best
         self._fit: Fit = fit
         self.method_ = fit.method

@@ -27,6 +27,7 @@ from asterism.learning.search.structure_prior import SPARSE
 from asterism.learning.tasks import Progress
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import networkx
@@ -104,6 +105,8 @@ class StructureLearner(Estimator):
         For method "sample": how many chains are compared, a limit of time, and one of sweeps per
         chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
         R̂ ≤ 1.05.
+    max_seconds
+        After these the search ends with the best graph so far, and says so.
 
     Attributes
     ----------
@@ -164,6 +167,7 @@ class StructureLearner(Estimator):
         n_chains: int = 4,
         minutes: float | None = None,
         max_draws: int = 20_000,
+        max_seconds: float | None = None,
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -198,6 +202,7 @@ class StructureLearner(Estimator):
         self.n_chains = n_chains
         self.minutes = minutes
         self.max_draws = max_draws
+        self.max_seconds = max_seconds
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -219,7 +224,8 @@ class StructureLearner(Estimator):
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
             learn = importlib.import_module(METHODS[settings.method].graph_learner)
-            found = learn.learn_from_observations(settings, data, listener)
+            with time_limit(self.max_seconds):
+                found = learn.learn_from_observations(settings, data, listener)
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
