@@ -21,7 +21,7 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, Sentence, Setting
+from asterism.errors import AsterismError, Sentence, Setting, counted
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -175,9 +175,12 @@ def _verdict(
     assert (status == CONVERGED).all()
     sweeps = int(solution.outcome.n_sweeps.max(initial=0))
     if math.isnan(solution.grid_error):
-        return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
+        return (
+            True,
+            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
+        )
     return True, (
-        f"Settled in at most {sweeps} sweeps; estimated error of the time steps "
+        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
         f"{solution.grid_error:.1e} (tolerance {tolerance:.0e})."
     )
 
