@@ -142,7 +142,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     ):
         with console.progress() as progress:
             learner.fit(data, progress=progress)
-        decisions.append(time_scale(learner.prior_, options.prior))
+        decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
             "decisions": decisions,

@@ -98,10 +98,10 @@ def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> st
     return f"{text} (--family-prior{more})."
 
 
-def time_scale(prior: GammaPrior, asked: tuple[float, float | str]) -> str:
+def time_scale(prior: GammaPrior, asked: tuple[float, float | str], unit: str = "") -> str:
     """What the automatic rate came to, once it is known."""
     rate = prior.rate_value
-    expected = f"a node stays in a state for about {rate / prior.shape:.3g} units of time"
+    expected = f"a node stays in a state for about {rate / prior.shape:.3g} {unit or 'units of time'}"
     if asked[1] == "auto":
         return (
             f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "
