@@ -102,6 +102,12 @@ def check(config: Path | None, **options: Any) -> int:
     help="Probability from which an edge is in the graph.",
 )
 @click.option(
+    "--minutes",
+    type=values.POSITIVE,
+    metavar="M",
+    help="Time to spend: after the star search, sample the posterior while time is left.",
+)
+@click.option(
     "--null",
     type=click.IntRange(min=1),
     metavar="N",
@@ -111,6 +117,15 @@ def check(config: Path | None, **options: Any) -> int:
 @o.states_option
 @o.switch("--refine-emissions", help="Fit learned emissions again on the graph that was found.")
 @o.prior_option
+@click.option(
+    "--sample",
+    is_flag=False,
+    flag_value=0.0,
+    default=None,
+    type=o.AMOUNT,
+    metavar="[MINUTES]",
+    help="Draw graphs, rates and paths from their posterior, for at most so many minutes.",
+)
 @o.choice(
     "--method",
     *methods_that_score_graphs(),
@@ -129,6 +144,7 @@ def check(config: Path | None, **options: Any) -> int:
     "--exogenous",
     "Nodes set from outside, such as a treatment: they can be parents, but have none.",
 )
+@panel_options
 @o.several_edges("--required", "Edge that must be in the graph; repeat the flag for more.")
 @o.several_edges("--forbidden", "Edge that must not be in the graph; repeat the flag for more.")
 @o.whole("--n-init", 1, "Number of graphs from which the search starts.")
@@ -163,7 +179,8 @@ def learn(**options: Any) -> int:
     from asterism.commands.learn import LearnOptions, run
 
     table, rest = o.split(options)
-    return run(LearnOptions(TableOptions(**table), **rest))
+    panel, rest = split_panel(rest)
+    return run(LearnOptions(TableOptions(**table), **rest, panel=panel))
 
 
 @main.command(short_help="Fit the rates of a given graph, with intervals.")
@@ -242,6 +259,7 @@ def fit(**options: Any) -> int:
     max_sweeps="Largest number of iterations for a trajectory.",
     n_sweeps=200,
 )
+@o.minutes_option
 @o.jobs_option
 @o.unverified_option
 @o.config_option
@@ -311,6 +329,7 @@ def infer(**options: Any) -> int:
 @o.whole("--n-states", 2, "Number of states of each node, with --random.", at_least=2)
 @o.new_file("--save-network", "Also write the network, as JSON.")
 @o.new_file("--save-truth", "Also write the true edges, as a table.")
+@o.minutes_option
 @o.jobs_option
 @o.seed_option
 @o.config_option

@@ -30,6 +30,7 @@ MERGED_NODES = 5
 MERGED_STATES = 81
 #: a node in more clusters than this is a hub: its clusters meet only in the one that owns it
 _HUB = 12
+_FEW = 200  # the same where the user asks for merging
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,10 @@ def _merged(
         of_j = {c for n in alive[j] - shared if len(holders[n]) <= _HUB for c in holders[n]}
         return bool((of_i & of_j) - {i, j})
 
+    most_holders = _HUB if only_loops else _FEW
+
     def offer(i: int) -> None:
-        near = {j for n in alive[i] if len(holders[n]) <= _HUB for j in holders[n]} - {i}
+        near = {j for n in alive[i] if len(holders[n]) <= most_holders for j in holders[n]} - {i}
         for j in near:
             shared, union = alive[i] & alive[j], alive[i] | alive[j]
             fits = len(union) <= most_nodes and _joint_states(union, sizes) <= most_states

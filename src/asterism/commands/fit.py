@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from asterism.commands import exits
-from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
 from asterism.commands.flags import in_flags
 from asterism.commands.guess_columns import guess_columns, listed
 from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
+from asterism.commands.panel_emissions import panel_emissions
 from asterism.commands.panel_flags import PanelOptions, allowed_transitions, node_of, read_values
 from asterism.commands.panel_hints import hints
 from asterism.data.clock import per_unit, read_clock
@@ -208,88 +206,22 @@ def _emissions(
 ) -> tuple[dict[str, Any], dict[str, list[Any]], list[str]]:
     """Emissions and states; values that codes have explained are not looked at."""
     from asterism.commands.infer import learned_emissions
-    from asterism.model.emissions import Categorical, Exact, SilentStates
 
-    heard = replace(
-        data,
-        measurements={
-            node: _plain_values(record.take(np.flatnonzero(record.noisy)))
-            for node, record in data.measurements.items()
-            if record.noisy.any()
-        },
-    )
-    known = None if network is None else network.states
-    learned = {}
+    misread = [node_of(text, data.measurements, "--misreported") for text in options.misreported]
+    learned: dict[str, Any] = {}
     if options.network is not None and not options.emission:
-        learned = learned_emissions(options.network, list(heard.measurements))
-    choice = choose_emissions(
-        heard,
-        options.emission,
+        learned = learned_emissions(options.network, list(data.measurements))
+    asked = [*options.emission, *(f"{node}=categorical" for node, _ in misread)]
+    choice = panel_emissions(
+        data,
+        asked,
         options.states,
-        keep=list(heard.measurements),
-        known_states=known,
+        keep=list(data.measurements),
+        known_states=None if network is None else network.states,
         learned=learned,
+        misread=dict(misread),
     )
-    emission, states = dict(choice.emission), {k: list(v) for k, v in choice.states.items()}
-    for text in options.misreported:
-        node, pairs = node_of(text, heard.measurements, "--misreported")
-        emission[node] = _confusion(node, pairs, heard.measurements[node])
-    decisions = list(choice.decisions)
-    for node, one in list(emission.items()):
-        certain = _certain_states(node, data, heard)
-        if isinstance(one, Exact) or not certain:
-            continue
-        emission[node] = SilentStates(one, tuple(certain))
-        decisions.append(f"{node!r} is never measured with error in {listed(certain)}.")
-        if node in states:
-            states[node] = [*states[node], *certain]
-        elif isinstance(one, Categorical):
-            seen = sorted({_label(v) for v in heard.measurements[node].value.tolist()}, key=_order)
-            states[node] = sorted([*seen, *certain], key=_order)
-    return emission, states, decisions
-
-
-def _confusion(node: str, pairs: str, record: Any) -> Any:
-    """A confusion matrix in which only the named errors can happen."""
-    from asterism.model.emissions import Categorical
-    from asterism.model.restrictions import state_number, transition_pairs
-
-    labels = sorted({_label(v) for v in record.value.tolist()}, key=_order)
-    table = np.eye(len(labels))
-    for true, reported in transition_pairs(pairs):
-        x, r = (state_number(node, s, labels) for s in (true, reported))
-        table[x, r], table[x, x] = 0.1, table[x, x] - 0.1
-    return Categorical(table.tolist(), learn=True)
-
-
-def _certain_states(node: str, data: Observations, heard: Observations) -> list[Any]:
-    """States that the data name only where they are certain: events and codes."""
-    record = data.measurements[node]
-    seen = {str(_label(v)) for v in heard.measurements[node].value.tolist()}
-    named = [*record.value[record.exact].tolist(), *data.events.to[data.events.node == node]]
-    found = dict.fromkeys(_label(v) for v in named)
-    return [state for state in found if str(state) not in seen]
-
-
-def _plain_values(record: Any) -> Any:
-    """Numbers as numbers again, where codes had made a column one of texts and numbers."""
-    try:
-        return replace(record, value=record.value.astype(np.float64))
-    except (TypeError, ValueError):
-        return record
-
-
-def _label(value: Any) -> Any:
-    from asterism.data.columns import plain
-
-    return plain(value)
-
-
-def _order(value: Any) -> tuple[int, float, str]:
-    try:
-        return 0, float(value), str(value)
-    except (TypeError, ValueError):
-        return 1, 0.0, str(value)
+    return choice.emission, dict(choice.states), choice.decisions
 
 
 def _learner(options: FitOptions, given: _Input) -> ParameterLearner:

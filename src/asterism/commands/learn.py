@@ -6,12 +6,14 @@ anything is computed if it could not be written.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
+from asterism.commands.budget import sampled_within
 from asterism.commands.chance import chance_of
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
@@ -20,6 +22,7 @@ from asterism.commands.flags import in_flags
 from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
+from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
@@ -27,15 +30,20 @@ from asterism.commands.outputs import (
     read_truth,
     writing_to,
 )
+from asterism.commands.panel_emissions import without_coded
+from asterism.commands.panel_flags import PanelOptions, allowed_transitions
+from asterism.commands.panel_hints import hints
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
 from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 
 if TYPE_CHECKING:
+    from asterism.inference.posterior import Posterior
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -54,11 +62,13 @@ class LearnOptions:
     graph: str = "probable"
     threshold: float = 0.5
     null: int | None = None
+    minutes: float | None = None
     refine_emissions: bool = False
     emission: Sequence[str] = ()
     states: int | str = "auto"
     prior: tuple[float, float | str] = (1.0, "auto")
     method: str = "star"
+    sample: float | None = None
     search: str = "auto"
     candidates: int = 10
     initial: str = "learn"
@@ -79,6 +89,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
+    panel: PanelOptions = PanelOptions()
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,8 @@ class Learned:
     folder: Path
     converged: bool
     summary: dict[str, Any]
+    interrupted: bool = False
+    """Ctrl-C stopped it early, and what was drawn until then is kept."""
 
 
 def run(options: LearnOptions) -> int:
@@ -98,10 +111,14 @@ def run(options: LearnOptions) -> int:
         learned = learn(options, console)
         for line in findings(learned):
             console.say(line)
-        if not learned.converged:
+        if learned.interrupted:
+            console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
+        elif not learned.converged:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
     if options.as_json:
         print_json(learned.summary)
+    if learned.interrupted:
+        return exits.INTERRUPTED
     return exits.OK if learned.converged else exits.NOT_CONVERGED
 
 
@@ -121,7 +138,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             f"--min-parents {options.min_parents} is more than --max-parents "
             f"{options.max_parents}; lower the first or raise the second."
         )
-    summary = summarise(data, options.max_parents, options.exogenous)
+    coded = options.panel.state_code or options.panel.censored
+    plain = without_coded(data) if coded and isinstance(data, Observations) else data
+    summary = summarise(plain, options.max_parents, options.exogenous)
+    if isinstance(data, Observations):
+        summary["warnings"] += hints(data, options.panel)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -132,7 +153,8 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         console.warn(warning)
 
     say_if_compiling(console)
-    learner = make_learner(options, emission, states)
+    changing = [node for node in nodes if node not in options.exogenous]
+    learner = make_learner(options, emission, states, changing)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
@@ -140,8 +162,14 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         on_cluster(options.scheduler, search.screened, console),
         compiling_ahead(search.screened),
     ):
+        begin = time.monotonic()
         with console.progress() as progress:
             learner.fit(data, progress=progress)
+        if options.minutes is not None:
+            used = time.monotonic() - begin
+            learner, sentence = sampled_within(learner, data, options.minutes, used, console)
+            decisions.append(sentence)
+            console.say(sentence)
         decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
@@ -151,14 +179,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         }
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
-        result = _make_run(
-            options,
-            learner,
-            data,
-            truth,
-            {"decisions": decisions, **record, "warnings": summary["warnings"]},
-            console,
-        )
+        result = _make_run(options, learner, data, truth, record, console)
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
@@ -166,7 +187,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
     return Learned(
-        result, options.output, bool(learner.converged_), _summary(options, result, decisions)
+        result,
+        options.output,
+        bool(learner.converged_),
+        _summary(options, result, decisions),
+        learner.interrupted_,
     )
 
 
@@ -181,7 +206,12 @@ def _read(
     """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
     found = make_learnable(
-        table, options.emission, options.states, options.table.nodes, options.exogenous
+        table,
+        options.emission,
+        options.states,
+        options.table.nodes,
+        options.exogenous,
+        options.panel,
     )
     data, decisions = found.require(), list(table.decisions)
     for line in listed(p for p in table.problems if p.severity == "warning"):
@@ -227,8 +257,19 @@ def _about_refining(emission: Any) -> str:
     return "No emission is learned, so --refine-emissions changes nothing."
 
 
+#: nodes times trajectories up to which the paths in the results are sampled too
+_PATHS_SAMPLED = 3_000
+
+
+def _method(options: LearnOptions) -> str:
+    return options.method if options.sample is None else "sample"
+
+
 def make_learner(
-    options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
+    options: LearnOptions,
+    emission: Any,
+    states: dict[str, list[str]] | None,
+    nodes: Sequence[str] = (),
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
     from asterism.learning.search.structure_learner import StructureLearner
@@ -248,11 +289,13 @@ def make_learner(
         "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
-        "method": options.method,
+        "method": _method(options),
+        "minutes": options.sample or None,
         "search": options.search,
         "n_candidates": options.candidates,
         "initial": options.initial,
         "exogenous": tuple(options.exogenous),
+        "allowed_transitions": allowed_transitions(options.panel, nodes),
         "required": tuple(options.required),
         "forbidden": tuple(options.forbidden),
         "n_init": options.n_init,
@@ -263,6 +306,7 @@ def make_learner(
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
+        "max_seconds": seconds(options.minutes),
         "journal": options.output / JOURNAL,
         "resume": options.resume,
     }
@@ -286,16 +330,8 @@ def _make_run(
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.door import quiet_infer
-
         with console.busy("State probabilities over time"):
-            found = quiet_infer(
-                learner.network_,
-                data,
-                learner.emission_,
-                method=options.method,
-                n_jobs=options.jobs,
-            )
+            found = _paths(options, learner, data)
             posterior = gather(found)
         observed = measured_table(data)
     return Run.from_learner(
@@ -314,6 +350,22 @@ def _make_run(
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },
+    )
+
+
+def _paths(options: LearnOptions, learner: StructureLearner, data: Observations) -> Posterior:
+    """State probabilities under the network found; by the star where sampling would take long."""
+    from asterism.inference.door import quiet_infer
+
+    method = _method(options)
+    more: dict[str, Any] = {}
+    if not METHODS[method].has_evidence:
+        if len(data.nodes) * data.n_trajectories > _PATHS_SAMPLED:
+            method = "star"
+        else:
+            more = {"n_draws": 500, "seed": options.seed}
+    return quiet_infer(
+        learner.network_, data, learner.emission_, method=method, n_jobs=options.jobs, **more
     )
 
 

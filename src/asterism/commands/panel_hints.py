@@ -75,7 +75,7 @@ def _about_order(
     node: str, data: Observations, record: NodeMeasurements, options: PanelOptions
 ) -> list[str]:
     trajectory, label = _readings(node, data, record)
-    states = sorted(set(label.tolist()), key=_order)
+    states = sorted(set(label.tolist()), key=by_number)
     if not 2 <= len(states) <= 12:
         return []
     number = {state: i for i, state in enumerate(states)}
@@ -124,8 +124,9 @@ def _readings(
     return trajectory[order], label[order]
 
 
-def _order(text: str) -> tuple[int, float, str]:
+def by_number(value: Any) -> tuple[int, float, str]:
+    """Sorts states: numbers by size, then texts."""
     try:
-        return 0, float(text), text
-    except ValueError:
-        return 1, 0.0, text
+        return 0, float(value), str(value)
+    except (TypeError, ValueError):
+        return 1, 0.0, str(value)

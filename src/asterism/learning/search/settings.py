@@ -55,6 +55,7 @@ class StructureSettings:
     digamma: bool = False
     journal: Any = None
     resume: bool = False
+    max_seconds: float | None = None
     graph: str = "probable"
     threshold: float = 0.5
     edge_prior: Any = None
