@@ -101,7 +101,8 @@ def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> st
 def time_scale(prior: GammaPrior, asked: tuple[float, float | str], unit: str = "") -> str:
     """What the automatic rate came to, once it is known."""
     rate = prior.rate_value
-    expected = f"a node stays in a state for about {rate / prior.shape:.3g} {unit or 'units of time'}"
+    stay = f"{rate / prior.shape:.3g} {unit or 'units of time'}"
+    expected = f"a node stays in a state for about {stay}"
     if asked[1] == "auto":
         return (
             f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "

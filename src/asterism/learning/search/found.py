@@ -338,7 +338,7 @@ def require_tables(
 
 
 def _stop_reason(task: SearchTask, state: SearchState) -> str:
-    if state.complaint.startswith("Stopped after max_seconds"):
+    if state.complaint.startswith("Stopped after the time limit"):
         return state.complaint
     sweeps = counted(state.n_sweeps, "sweep")
     if not state.settled:
