@@ -88,7 +88,7 @@ def test_emissions_are_guessed_from_the_values() -> None:
     assert choice.states == {"level": ["low", "high"]}
     said = "\n".join(choice.decisions)
     assert "never changes: 'constant'" in said
-    assert "different entries: 'notes'" in said
+    assert "different texts: 'notes'" in said
 
 
 def test_emissions_can_be_asked_for() -> None:
