@@ -143,9 +143,9 @@ def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) 
             thin.append((node, len(record), n_rates))
     if fast:
         found.append(
-            f"{_few(fast)} may change more than once between two measurements, or the noise is "
-            "large: their values look almost random from one time to the next. Edges into these "
-            "nodes will be uncertain."
+            f"The values of {_few(fast)} look almost random from one time to the next: either "
+            "much happens between two measurements, or the noise is large. Edges into these nodes "
+            "will be uncertain."
         )
     if thin:
         node, points, n_rates = min(thin, key=lambda row: row[1] / row[2])

@@ -162,7 +162,8 @@ def _verdict(
         largest = float(solution.outcome.residual[is_unsettled].max())
         return False, Sentence(
             f"{unsettled} of {n} trajectories had not converged after "
-            f"{counted(max_sweeps, 'sweep')} (largest change in the last one {largest:.1e}): raise ",
+            f"{counted(max_sweeps, 'sweep')} (largest change in the last one {largest:.1e}): ",
+            "raise ",
             *(Setting("max_sweeps"), "; if that does not help, use ", Setting("method", "exact")),
             " if the network is small: the coupling is too strong for this method.",
         )
