@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, DataError, TooLargeError
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -186,8 +186,8 @@ class Posterior:
         read = getattr(self.courses, "joint_marginals", None)
         if read is None:
             raise AsterismError(
-                f"method {self.method!r} does not know joint probabilities of several nodes; use "
-                "method='clusters' or 'exact'."
+                f"method {self.method!r} does not know joint probabilities of several nodes; use ",
+                *(Setting("method", "clusters"), " or ", Setting("method", "exact"), "."),
             )
         clock = self._times(times)
         values = np.stack([read(d, numbers, clock) for d in range(len(self.labels))])

@@ -219,7 +219,10 @@ class ParameterLearner(Estimator):
 
         for name in ("covariates", "equal_rates", "fixed_rates"):
             if getattr(self, name) is not None:
-                raise ModelError(f'{name} cannot be used with method="sample"; use "auto".')
+                raise ModelError(
+                    *(Setting(name), " cannot be used with ", Setting("method", "sample")),
+                    *("; use ", Setting("method", "auto"), "."),
+                )
         found = sample_parameters(template, observations, emission, settings)
         self._sampled = found
         self._observations = observations
