@@ -27,7 +27,9 @@ def simulated(seed: int) -> am.Observations:
         table = np.zeros((3, 3))
         for name, rate in RATES.items():
             table[int(name[0]) - 1, int(name[2]) - 1] = rate * np.exp(EFFECTS[name] * group)
-        network = am.Network({"s": []}, {"s": table}, {"s": [1, 2, 3]}, initial={"s": [0.7, 0.3, 0]})
+        network = am.Network(
+            {"s": []}, {"s": table}, {"s": [1, 2, 3]}, initial={"s": [0.7, 0.3, 0]}
+        )
         seeds = rng.integers(2**31, size=2)
         paths = am.simulate(network, n_trajectories=N_PATIENTS // 2, duration=7.0, seed=seeds[0])
         states = paths.to_frame()

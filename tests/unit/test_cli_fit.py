@@ -113,10 +113,14 @@ def test_what_fit_refuses(panel, tmp_path):
         invoke("fit", panel, "--nodes", "s", "--covariate", "age", "-o", tmp_path / "A"), 3, "age"
     )
     assert_refused(
-        invoke("fit", panel, "--nodes", "s", "--allowed", "1>9", "-q", "-o", tmp_path / "A"), 3, "'9'"
+        invoke("fit", panel, "--nodes", "s", "--allowed", "1>9", "-q", "-o", tmp_path / "A"),
+        3,
+        "'9'",
     )
     assert_refused(
-        invoke("fit", panel, "--nodes", "s", "--censored", "99", "-o", tmp_path / "A"), 2, "99=1,2,3"
+        invoke("fit", panel, "--nodes", "s", "--censored", "99", "-o", tmp_path / "A"),
+        2,
+        "99=1,2,3",
     )
 
 

@@ -77,7 +77,9 @@ def test_sets_of_states_are_sums(table):
 
 def test_sets_are_not_states(table):
     obs = observations(table).with_state_sets("s", {99: [1, 2]})
-    learner = am.ParameterLearner({"s": []}, method="exact", allowed_transitions={"s": "progressive"})
+    learner = am.ParameterLearner(
+        {"s": []}, method="exact", allowed_transitions={"s": "progressive"}
+    )
     assert learner.fit(obs).network_.states["s"] == (1, 2, 3)
 
 

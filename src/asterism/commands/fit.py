@@ -7,14 +7,15 @@ columns that change the rates. What the flags leave open is decided from the tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import TableOptions, file_hash, listed, read_table
+from asterism.commands.guess_columns import guess_columns, listed
+from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.commands.panel_flags import PanelOptions, allowed_transitions, node_of, read_values
@@ -32,7 +33,7 @@ class FitOptions:
     """The settings of ``asterism fit``; names are those of the flags."""
 
     table: TableOptions
-    panel: PanelOptions = PanelOptions()
+    panel: PanelOptions = field(default_factory=PanelOptions)
     network: Path | None = None
     edges: Path | None = None
     output: Path = Path("RUN")
@@ -147,11 +148,11 @@ def _nodes(
     options: FitOptions, network: Network | None, edges: list[tuple[str, str]] | None
 ) -> list[str]:
     """Columns that are nodes: as asked, those of the graph, or the only one left."""
-    from asterism.commands.input_table import guess_columns, read_header
+    from asterism.data.table_file import read_header
 
     if options.table.nodes:
         return list(options.table.nodes)
-    header = read_header(options.table.data)
+    header = read_header(options.table.data, options.table.sheet)
     columns = guess_columns(
         header, options.table.kind, options.table.time, options.table.trajectory
     )
@@ -164,7 +165,7 @@ def _nodes(
         return list(dict.fromkeys(end for edge in edges for end in edge))
     if columns.kind != "wide":
         return []
-    taken = columns.taken | {*covariate_names(options), *options.ignore}
+    taken = {columns.time, columns.trajectory, *covariate_names(options), *options.ignore}
     if options.table.exact is not None:
         taken.add(options.table.exact)
     left = [name for name in header if name not in taken]
@@ -183,9 +184,9 @@ def covariate_names(options: FitOptions) -> list[str]:
 
 
 def _with_covariates(options: FitOptions, data: Observations, columns: Any) -> Observations:
-    from asterism.data.csv_files import read_text_table
+    from asterism.data.table_file import read_text_table
 
-    frame = read_text_table(options.table.data)
+    frame = read_text_table(options.table.data, options.table.sheet)
     if columns.trajectory is None and "trajectory" in frame.columns:
         frame = frame.drop(columns="trajectory")
     return data.with_covariates(
@@ -299,7 +300,8 @@ def _findings(options: FitOptions, learner: ParameterLearner) -> list[str]:
     for row in learner.effects_.head(12).to_dict("records"):
         note = f"; {row['note']}" if row["note"] else ""
         lines.append(
-            f"Hazard ratio of {row['covariate']} on {row['transitions']}: {row['hazard_ratio']:.4g} "
+            f"Hazard ratio of {row['covariate']} on {row['transitions']}: "
+            f"{row['hazard_ratio']:.4g} "
             f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
         )
     lines.append(

@@ -7,7 +7,7 @@ anything is computed if it could not be written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
-    panel: PanelOptions = PanelOptions()
+    panel: PanelOptions = field(default_factory=PanelOptions)
 
 
 @dataclass(frozen=True)
