@@ -85,8 +85,9 @@ class ParameterLearner(Estimator):
     ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
     ``log_evidence_given_first_``, ``n_parameters_``, ``aic_``, ``bic_``, ``statistics_``,
     ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_`` (E-steps),
-    ``history_``, ``effects_`` (hazard ratios), ``parameters_``, ``covariance_``, and ``rate_intervals_`` with one row per rate: node, configuration of
-    its parents, from, to, rate, expected_transitions and expected_time; conditional_mean, _lower,
+    ``history_``, ``effects_`` (hazard ratios), ``parameters_``, ``covariance_``, and
+    ``rate_intervals_`` with one row per rate: node, configuration of its parents, from, to, rate,
+    expected_transitions and expected_time; conditional_mean, _lower,
     _upper (Gamma, given the approximate posterior: too narrow); se, lower, upper (observed
     information: the honest ones; computed at first use); note.
     """

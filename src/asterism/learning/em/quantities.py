@@ -141,7 +141,8 @@ def length_of_stay(
         q = generator(fit, estimate, covariates)
         if not np.isfinite(duration):
             inside = np.linalg.solve(-q[np.ix_(keep, keep)], np.eye(len(keep)))
-            return np.maximum(inside, 0.0)
+            for_ever: FloatArray = np.maximum(inside, 0.0)
+            return for_ever
         size = len(q)
         large = np.zeros((2 * size, 2 * size))
         large[:size, :size], large[:size, size:] = q, np.eye(size)
