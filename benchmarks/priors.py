@@ -95,7 +95,7 @@ def measure(seeds: range, n_nodes: int, hidden: bool) -> Iterator[dict[str, Any]
         case = random_case(seed, n_nodes)
         every, truth = pairs(case.network)
         for shape in HIDDEN_SHAPES if hidden else SHAPES:
-            settings = dict(prior=am.GammaPrior(shape, "auto"), tempering=1.0, n_jobs=1)
+            settings = {"prior": am.GammaPrior(shape, "auto"), "tempering": 1.0, "n_jobs": 1}
             begin = time.process_time()
             if hidden:
                 learner = am.StructureLearner(case.emission, **settings).fit(case.observations)

@@ -100,6 +100,12 @@ def check(config: Path | None, **options: Any) -> int:
     help="Probability from which an edge is in the graph.",
 )
 @click.option(
+    "--minutes",
+    type=values.POSITIVE,
+    metavar="M",
+    help="Time to spend: after the star search, sample the posterior while time is left.",
+)
+@click.option(
     "--null",
     type=click.IntRange(min=1),
     metavar="N",
@@ -109,6 +115,15 @@ def check(config: Path | None, **options: Any) -> int:
 @o.states_option
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
+@click.option(
+    "--sample",
+    is_flag=False,
+    flag_value=0.0,
+    default=None,
+    type=o.AMOUNT,
+    metavar="[MINUTES]",
+    help="Draw graphs, rates and paths from their posterior, for at most so many minutes.",
+)
 @o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
 @o.choice(
     *("--search", "auto", *SEARCHES),
@@ -237,6 +252,7 @@ def fit(**options: Any) -> int:
     max_sweeps="The most sweeps over the messages of a trajectory.",
     n_sweeps=200,
 )
+@o.minutes_option
 @o.jobs_option
 @o.unverified_option
 @o.config_option
@@ -293,6 +309,7 @@ def infer(**options: Any) -> int:
 @o.whole("--n-states", 2, "Of each node, with --random.", at_least=2)
 @o.new_file("--save-network", "Also write the network.")
 @o.new_file("--save-truth", "Also write its edges.")
+@o.minutes_option
 @o.jobs_option
 @o.seed_option
 @o.config_option

@@ -37,7 +37,10 @@ ONLY_IN_PYTHON = re.compile(
 KNOWN_WORDS = {"mean_field", "edges_"}
 
 #: settings that no command has
-NO_FLAG = {"edge_log_odds", "grid_tolerance", "max_draws", "max_iterations", "n_draws"}
+NO_FLAG = {
+    *("cluster_size", "edge_log_odds", "grid_tolerance", "max_draws", "max_iterations"),
+    *("minutes", "n_chains", "n_draws"),
+}
 
 
 def trees() -> Iterator[ast.Module]:

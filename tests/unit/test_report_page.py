@@ -117,7 +117,7 @@ def test_summary_of_a_given_or_an_empty_network() -> None:
     assert "is -63.0859." in sentences(weighed)[1]
     assert "not learned" in given[2]
     empty = example_run({"A": [], "B": []}, truth=False, n_weak=0)
-    assert "No node was found to influence another" in sentences(empty)[1]
+    assert "No edge is supported by these data" in sentences(empty)[1]
     assert render(empty)
 
 

@@ -71,6 +71,7 @@ def summarise(
         "first_time": float(data.start.min()) if data.n_trajectories else None,
         "last_time": float(data.end.max()) if data.n_trajectories else None,
         "typical_gap": float(np.median(gaps)) if len(gaps) else None,
+        "time_unit": data.time_unit,
         "warnings": _warnings(data, max_parents, exogenous),
     }
 
@@ -88,9 +89,11 @@ def in_words(summary: dict[str, Any]) -> list[str]:
         f"{_counted(summary['n_trajectories'], 'trajectory')}, {amount}."
     ]
     if summary["first_time"] is not None:
-        span = f"Time {summary['first_time']:g} to {summary['last_time']:g} (--start, --end)"
+        unit = f" {summary['time_unit']}" if summary.get("time_unit") else ""
+        first, last = (f"{summary[name] + 0.0:g}" for name in ("first_time", "last_time"))
         gap = summary.get("typical_gap")
-        lines.append(f"{span}{'' if gap is None else f', typical gap {gap:g}'}.")
+        typical = "" if gap is None else f"; typical gap {gap:g}{unit}"
+        lines.append(f"Time {first} to {last}{unit} (--start, --end){typical}.")
     return lines
 
 

@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.flags import in_flags
 from asterism.commands.guess_columns import guess_columns, listed
 from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.commands.panel_flags import PanelOptions, allowed_transitions, node_of, read_values
 from asterism.commands.panel_hints import hints
+from asterism.data.clock import read_clock
+from asterism.data.columns import cells
 from asterism.data.observations import Observations
+from asterism.data.table_file import read_header, read_text_table
 from asterism.errors import DataError
 from asterism.model.network import Network
 
@@ -104,7 +108,7 @@ def run(options: FitOptions) -> int:
         for line in _findings(options, learner):
             console.say(line)
         if not learner.converged_:
-            console.warn(f"The fit did not converge: {learner.stop_reason_}")
+            console.warn(f"The fit did not converge: {in_flags(learner.stop_reason_)}")
     if options.as_json:
         print_json(_summary(options, learner, given))
     return exits.OK if learner.converged_ else exits.NOT_CONVERGED
@@ -148,8 +152,6 @@ def _nodes(
     options: FitOptions, network: Network | None, edges: list[tuple[str, str]] | None
 ) -> list[str]:
     """Columns that are nodes: as asked, those of the graph, or the only one left."""
-    from asterism.data.table_file import read_header
-
     if options.table.nodes:
         return list(options.table.nodes)
     header = read_header(options.table.data, options.table.sheet)
@@ -165,9 +167,8 @@ def _nodes(
         return list(dict.fromkeys(end for edge in edges for end in edge))
     if columns.kind != "wide":
         return []
-    taken = {columns.time, columns.trajectory, *covariate_names(options), *options.ignore}
-    if options.table.exact is not None:
-        taken.add(options.table.exact)
+    taken = columns.taken | {*covariate_names(options), *options.ignore}
+    taken |= {name for name in (options.table.exact, options.table.end_column) if name}
     left = [name for name in header if name not in taken]
     if len(left) != 1:
         raise Refused(
@@ -184,9 +185,10 @@ def covariate_names(options: FitOptions) -> list[str]:
 
 
 def _with_covariates(options: FitOptions, data: Observations, columns: Any) -> Observations:
-    from asterism.data.table_file import read_text_table
-
     frame = read_text_table(options.table.data, options.table.sheet)
+    # as the times of the measurements were read: dates and durations become numbers
+    unit = data.time_unit or None
+    frame[columns.time] = read_clock(cells(frame[columns.time]), columns.time, unit).time
     if columns.trajectory is None and "trajectory" in frame.columns:
         frame = frame.drop(columns="trajectory")
     return data.with_covariates(
@@ -320,7 +322,7 @@ def _summary(options: FitOptions, learner: ParameterLearner, given: _Input) -> d
         "output": str(options.output),
         "report": str(options.output / "report.html"),
         "converged": bool(learner.converged_),
-        "stop_reason": learner.stop_reason_,
+        "stop_reason": in_flags(learner.stop_reason_),
         "log_likelihood": learner.log_evidence_,
         "log_likelihood_given_first": learner.log_evidence_given_first_,
         "n_parameters": learner.n_parameters_,

@@ -42,6 +42,7 @@ def front_of(commands: Mapping[str, click.Command], running: str | None) -> Fron
             return named.command
         ours = commands.get(running or "")
         others = [(name, one) for name, one in commands.items() if one is not ours]
+        others.sort(key=lambda entry: entry[0] != "infer")  # which reads what the others write
         for name, command in [*([(None, ours)] if ours is not None else []), *others]:
             flag = _flag(command, named)
             if flag is not None:

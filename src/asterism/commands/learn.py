@@ -6,12 +6,14 @@ anything is computed if it could not be written.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
+from asterism.commands.budget import sampled_within
 from asterism.commands.chance import chance_of
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
@@ -20,6 +22,7 @@ from asterism.commands.flags import in_flags
 from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
+from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
@@ -33,11 +36,14 @@ from asterism.commands.panel_hints import hints
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
+from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 
 if TYPE_CHECKING:
+    from asterism.inference.posterior import Posterior
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -56,11 +62,13 @@ class LearnOptions:
     graph: str = "probable"
     threshold: float = 0.5
     null: int | None = None
+    minutes: float | None = None
     refine_emissions: bool = False
     emission: Sequence[str] = ()
     states: int | str = "auto"
     prior: tuple[float, float | str] = (1.0, "auto")
     method: str = "star"
+    sample: float | None = None
     search: str = "auto"
     candidates: int = 10
     initial: str = "learn"
@@ -92,6 +100,8 @@ class Learned:
     folder: Path
     converged: bool
     summary: dict[str, Any]
+    interrupted: bool = False
+    """Ctrl-C stopped it early, and what was drawn until then is kept."""
 
 
 def run(options: LearnOptions) -> int:
@@ -101,10 +111,14 @@ def run(options: LearnOptions) -> int:
         learned = learn(options, console)
         for line in findings(learned):
             console.say(line)
-        if not learned.converged:
+        if learned.interrupted:
+            console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
+        elif not learned.converged:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
     if options.as_json:
         print_json(learned.summary)
+    if learned.interrupted:
+        return exits.INTERRUPTED
     return exits.OK if learned.converged else exits.NOT_CONVERGED
 
 
@@ -116,7 +130,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions, levels = _read(options)
+        data, emission, states, decisions, levels = _read(options, console)
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
@@ -148,8 +162,14 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         on_cluster(options.scheduler, search.screened, console),
         compiling_ahead(search.screened),
     ):
+        begin = time.monotonic()
         with console.progress() as progress:
             learner.fit(data, progress=progress)
+        if options.minutes is not None:
+            used = time.monotonic() - begin
+            learner, sentence = sampled_within(learner, data, options.minutes, used, console)
+            decisions.append(sentence)
+            console.say(sentence)
         decisions.append(time_scale(learner.prior_, options.prior))
         console.say(decisions[-1])
         record: dict[str, Any] = {
@@ -159,14 +179,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         }
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
-        result = _make_run(
-            options,
-            learner,
-            data,
-            truth,
-            {"decisions": decisions, **record, "warnings": summary["warnings"]},
-            console,
-        )
+        result = _make_run(options, learner, data, truth, record, console)
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
@@ -174,7 +187,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
     return Learned(
-        result, options.output, bool(learner.converged_), _summary(options, result, decisions)
+        result,
+        options.output,
+        bool(learner.converged_),
+        _summary(options, result, decisions),
+        learner.interrupted_,
     )
 
 
@@ -182,7 +199,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
 
 
 def _read(
-    options: LearnOptions,
+    options: LearnOptions, console: Console
 ) -> tuple[
     Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
 ]:
@@ -197,6 +214,8 @@ def _read(
         options.panel,
     )
     data, decisions = found.require(), list(table.decisions)
+    for line in listed(p for p in table.problems if p.severity == "warning"):
+        console.warn(line)
     if options.interventions is not None:
         if isinstance(data, Trajectories):
             raise Refused("Complete paths cannot have --interventions yet: give measurements.")
@@ -238,6 +257,14 @@ def _about_refining(emission: Any) -> str:
     return "No emission is learned, so --refine-emissions changes nothing."
 
 
+#: nodes times trajectories up to which the paths in the results are sampled too
+_PATHS_SAMPLED = 3_000
+
+
+def _method(options: LearnOptions) -> str:
+    return options.method if options.sample is None else "sample"
+
+
 def make_learner(
     options: LearnOptions,
     emission: Any,
@@ -262,7 +289,8 @@ def make_learner(
         "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
-        "method": options.method,
+        "method": _method(options),
+        "minutes": options.sample or None,
         "search": options.search,
         "n_candidates": options.candidates,
         "initial": options.initial,
@@ -278,6 +306,7 @@ def make_learner(
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
+        "max_seconds": seconds(options.minutes),
         "journal": options.output / JOURNAL,
         "resume": options.resume,
     }
@@ -301,16 +330,8 @@ def _make_run(
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.door import quiet_infer
-
         with console.busy("State probabilities over time"):
-            found = quiet_infer(
-                learner.network_,
-                data,
-                learner.emission_,
-                method=options.method,
-                n_jobs=options.jobs,
-            )
+            found = _paths(options, learner, data)
             posterior = gather(found)
         observed = measured_table(data)
     return Run.from_learner(
@@ -329,6 +350,22 @@ def _make_run(
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },
+    )
+
+
+def _paths(options: LearnOptions, learner: StructureLearner, data: Observations) -> Posterior:
+    """State probabilities under the network found; by the star where sampling would take long."""
+    from asterism.inference.door import quiet_infer
+
+    method = _method(options)
+    more: dict[str, Any] = {}
+    if not METHODS[method].has_evidence:
+        if len(data.nodes) * data.n_trajectories > _PATHS_SAMPLED:
+            method = "star"
+        else:
+            more = {"n_draws": 500, "seed": options.seed}
+    return quiet_infer(
+        learner.network_, data, learner.emission_, method=method, n_jobs=options.jobs, **more
     )
 
 

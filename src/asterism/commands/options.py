@@ -215,6 +215,9 @@ quiet_option = switch("-q", "--quiet", help="Say nothing but warnings.")
 force_option = switch("--force", help="Overwrite what is there.")
 #: of every command that writes results
 result_options = several(force_option, json_option, quiet_option)
+minutes_option = click.option(
+    "--minutes", type=POSITIVE, help="Stop after this time, with the best so far."
+)
 unverified_option = switch(
     "--unverified", help="Read results as they are, also where a file was changed since."
 )
@@ -267,6 +270,11 @@ def accuracy_options(tolerance: str, time_step: str, max_sweeps: str, n_sweeps: 
         click.option("--time-step", type=POSITIVE, help=time_step),
         whole("--max-sweeps", n_sweeps, max_sweeps),
     )
+
+
+def seconds(minutes: float | None) -> float | None:
+    """What ``--minutes`` means to the library."""
+    return None if minutes is None else 60.0 * minutes
 
 
 #: how a table of measurements is to be read

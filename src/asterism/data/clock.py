@@ -191,11 +191,11 @@ def _durations(
         time[i] = _in(common, parsed[i], named)
     for i, (number, unit) in read.items():
         time[i] = _in(common, number, unit or named)
-    example = str(cells[next(iter(read))]).strip()
-    shown = f"{time[next(iter(read))]:g}"
-    meaning = f", in {common}" if common else ""
+    shown_row = max(read, key=lambda i: time[i])
+    example, shown = str(cells[shown_row]).strip(), f"{time[shown_row]:g}"
+    meaning = f" {common}" if common else ""
     note = Sentence(
-        f"Column {column!r} holds times such as {example!r}, read as {shown}{meaning} (",
+        f"Column {column!r} holds times such as {example!r}, which is read as {shown}{meaning} (",
         *(Setting("unit"), ")."),
     )
     return Clock(time, common, note)

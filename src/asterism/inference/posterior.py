@@ -25,6 +25,7 @@ from asterism.evidence.arrays import (
     start_log_evidence,
 )
 from asterism.model.network import Network
+from asterism.notebook_card import card
 
 if TYPE_CHECKING:
     import xarray
@@ -168,6 +169,41 @@ class Posterior:
             name="probability",
         )
 
+    def joint_marginals(
+        self, nodes: Sequence[str], times: ArrayLike | None = None
+    ) -> xarray.DataArray:
+        """Joint probabilities of several nodes: (trajectory, time, first node, second node, …).
+
+        Methods that follow nodes jointly know them: "exact" for any nodes, "clusters" for nodes
+        that share a cluster. ``times`` as for :meth:`marginals`.
+        """
+        import xarray
+
+        names = [str(n) for n in nodes]
+        if len(set(names)) != len(names) or not names:
+            raise AsterismError("Name each node once, e.g. joint_marginals(('A', 'B')).")
+        numbers = [self.network.node_index(n) for n in names]
+        read = getattr(self.courses, "joint_marginals", None)
+        if read is None:
+            raise AsterismError(
+                f"method {self.method!r} does not know joint probabilities of several nodes; use "
+                "method='clusters' or 'exact'."
+            )
+        clock = self._times(times)
+        values = np.stack([read(d, numbers, clock) for d in range(len(self.labels))])
+        if values.size > _MARGINAL_LIMIT:
+            raise TooLargeError(f"{values.size:,} probabilities are too many: ask for fewer times.")
+        labels = list(self.labels)
+        if not (all(isinstance(x, str) for x in labels) or all(isinstance(x, int) for x in labels)):
+            labels = [str(x) for x in labels]
+        states = {name: list(self.network.states[name]) for name in names}
+        return xarray.DataArray(
+            values,
+            dims=("trajectory", "time", *names),
+            coords={"trajectory": labels, "time": clock, **states},
+            name="probability",
+        )
+
     def marginals_frame(self, times: ArrayLike | None = None) -> pd.DataFrame:
         """Tidy table trajectory, time, node, state, probability; no padding."""
         clock = self._times(times)
@@ -225,6 +261,17 @@ class Posterior:
         if n < 1:
             raise AsterismError(f"n is {n}; at least 1 path is needed.")
         return self.courses.sample(n, kind, np.random.default_rng(seed))
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("trajectories", f"{len(self.labels):,}"),
+            ("nodes", f"{self.network.n_nodes:,}"),
+            ("log evidence", f"{self.log_evidence:.6g}"),
+        ]
+        if self.converged:
+            facts.append(("converged:", self.stop_reason))
+        warning = "" if self.converged else f"Not converged. {self.stop_reason}"
+        return card(f"Posterior ({self.method})", facts, warning=warning)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"

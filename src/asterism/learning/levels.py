@@ -98,7 +98,7 @@ def with_levels(
     for node, record in observations.measurements.items():
         if is_mapping and (node not in resolved or isinstance(resolved[node], Joint)):
             continue
-        one = emission_for(emission, node)
+        one: Any = emission_for(emission, node)
         resolved[node] = one
         if getattr(one, "levels", None) is None or record.likelihood is not None:
             continue
@@ -241,4 +241,5 @@ def _kept_apart(emission: Any) -> Any:
     least = _LEAST_SHARE * float(np.ptp(np.asarray(emission.means))) / len(emission.means)
     if isinstance(emission.scale, tuple):
         return replace(emission, scale=tuple(max(s, least) for s in emission.scale))
-    return replace(emission, scale=max(float(emission.scale or 0.0), least))
+    shared: Any = emission.scale or 0.0
+    return replace(emission, scale=max(float(shared), least))

@@ -218,7 +218,7 @@ class Poisson(Emission):
 def _checked_levels(kind: str, levels: Any, means: Any) -> int | Literal["auto"] | None:
     """A number of levels ≥ 2, "auto", or None; means that are given settle the question."""
     if levels is None or (isinstance(levels, str) and levels == "auto"):
-        return None if means is not None else levels
+        return None if means is not None or levels is None else "auto"
     if isinstance(levels, bool) or not isinstance(levels, int | np.integer) or levels < 2:
         raise ModelError(f'levels of {kind} must be a whole number ≥ 2 or "auto", got {levels!r}.')
     if means is not None and len(means) != levels:

@@ -36,6 +36,7 @@ from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
 from asterism.numerics._jit import addresses
 from asterism.numerics.resources import require_memory
+from asterism.numerics.time_limit import current_limit
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, SQUARES, STATES
 from asterism.star._readings import MESSAGES, Messages
@@ -149,6 +150,13 @@ def _verdict(
     status = solution.outcome.status
     n = len(status)
     is_unsettled = status == SWEEP_LIMIT
+    limit = current_limit()
+    if limit.was_felt:
+        return False, (
+            f"{limit.sentence}: {int(is_unsettled.sum())} of {n} trajectories had not settled, and "
+            "the time steps were not all refined as far as the tolerance asks. The result is the "
+            "best so far: allow more time, or raise the tolerance."
+        )
     if is_unsettled.any():
         unsettled = int(is_unsettled.sum())
         largest = float(solution.outcome.residual[is_unsettled].max())

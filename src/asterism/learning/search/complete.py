@@ -148,7 +148,7 @@ def learn_from_trajectories(
         graph = [table.best(paths.nodes) for table in tables]
     else:
         graph = [t.probable(len(paths.nodes), settings.threshold) for t in tables]
-        require_tables(graph, scorer.n_states, paths.nodes)
+        require_tables(graph, scorer.n_states.tolist(), paths.nodes)
     total = float(sum(table.scores.max() for table in tables))
     network, counts = _network(paths, constraints, graph, scorer, initial)
     n_scored = sum(len(table.scores) for table in tables) if screened else n_families

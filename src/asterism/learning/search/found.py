@@ -338,6 +338,8 @@ def require_tables(
 
 
 def _stop_reason(task: SearchTask, state: SearchState) -> str:
+    if state.complaint.startswith("Stopped after max_seconds"):
+        return state.complaint
     if not state.settled:
         return Sentence(
             f"The graph still changed in the last of {state.n_sweeps} sweeps: raise ",
