@@ -7,7 +7,7 @@ columns that change the rates. What the flags leave open is decided from the tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ class FitOptions:
     """The settings of ``asterism fit``; names are those of the flags."""
 
     table: TableOptions
-    panel: PanelOptions = PanelOptions()
+    panel: PanelOptions = field(default_factory=PanelOptions)
     network: Path | None = None
     edges: Path | None = None
     output: Path = Path("RUN")
@@ -304,7 +304,8 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
     for row in learner.effects_.head(12).to_dict("records"):
         note = f"; {row['note']}" if row["note"] else ""
         lines.append(
-            f"Hazard ratio of {row['covariate']} on {row['transitions']}: {row['hazard_ratio']:.4g} "
+            f"Hazard ratio of {row['covariate']} on {row['transitions']}: "
+            f"{row['hazard_ratio']:.4g} "
             f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
         )
     lines.append(
