@@ -31,7 +31,8 @@ def infer(
     evidence) or "exact" (small networks). ``tolerance``, ``time_step`` and ``max_sweeps`` concern
     methods that iterate on a time grid. ``n_jobs`` threads share the trajectories, −1 takes all
     cores; results do not depend on it. ``options`` go to the method; "exact" knows
-    ``joint_limit``. Trajectories count as seen throughout. Warns if the iteration did not settle.
+    ``joint_limit``, "clusters" ``cluster_size``. Trajectories count as seen throughout. Warns if
+    the iteration did not settle.
     """
     posterior = quiet_infer(
         net,
@@ -82,4 +83,8 @@ def quiet_infer(
     solve = importlib.import_module(entry.module).solve
     chosen = {k: v for k, v in options.items() if k in taken}
     posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
+    if entry.has_evidence:
+        from asterism.inference.accuracy import measure
+
+        posterior.measure_accuracy = measure
     return posterior
