@@ -29,7 +29,7 @@ from asterism.clusters.cluster_evidence import (
 )
 from asterism.clusters.region_arrays import BaseTable, base_table, region_arrays
 from asterism.clusters.regions import Regions
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_likelihood
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
@@ -118,7 +118,10 @@ def make_cluster_batch(
     require_memory(
         8.0 * model.numbers_per_step * float(n_steps.sum()),
         f"messages of {evidence.n_trajectories} trajectories with {int(n_steps.sum())} steps",
-        "a larger time_step, a larger tolerance, fewer trajectories at a time, or method='star'",
+        Sentence(
+            *("a larger ", Setting("time_step"), ", a larger ", Setting("tolerance")),
+            *(", fewer trajectories at a time, or ", Setting("method", "star")),
+        ),
     )
     arrays = model.arrays
     entries, states = int(arrays.message_entry_start[-1]), int(arrays.message_state_start[-1])
@@ -359,7 +362,8 @@ class ClusterReader:
             labels = self.batch.evidence.labels
             raise AsterismError(
                 f"Trajectory {labels[d] if labels else d}: its messages left the range of finite "
-                "numbers; the rates or likelihoods are too extreme. Try a smaller time_step."
+                "numbers; the rates or likelihoods are too extreme. Try a smaller ",
+                *(Setting("time_step"), "."),
             )
 
 

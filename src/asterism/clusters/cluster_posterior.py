@@ -23,7 +23,7 @@ from asterism.clusters.refine_clusters import (
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, known_state, subset
 from asterism.model.network import Network
 from asterism.star.paths_drawn import DrawnPaths, PathCollector
@@ -86,9 +86,9 @@ class ClusterCourses:
         if cluster < 0:
             names = ", ".join(self._network.nodes[n] for n in nodes)
             raise AsterismError(
-                f"No cluster holds {names} together, so their joint probabilities are not known: "
-                "raise cluster_size, or use method='exact'. The clusters are in "
-                "posterior.courses.clusters."
+                f"No cluster holds {names} together, so their joint probabilities are not known: ",
+                *("raise ", Setting("cluster_size"), ", or use ", Setting("method", "exact")),
+                ". The clusters are in posterior.courses.clusters.",
             )
         members = regions.clusters[cluster]
         joint = self._reader(batch).probabilities(index, cluster, clock)

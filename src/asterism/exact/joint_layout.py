@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from asterism.errors import DataError, TooLargeError
+from asterism.errors import Advice, DataError, Setting, TooLargeError
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -348,8 +348,8 @@ def check_size(graph: CompiledGraph, groups: list[list[int]], joint_limit: int) 
             number = f"{size:,}" if size < 10**12 else f"about 10^{len(str(size)) - 1}"
             raise TooLargeError(
                 f"Exact inference needs a joint chain of {number} states ({len(group)} coupled "
-                f"nodes), above the limit of {joint_limit:,}: use method='star', or raise "
-                "joint_limit."
+                f"nodes), above the limit of {joint_limit:,}: use ",
+                *(Setting("method", "star"), Advice(", or raise joint_limit.", ".")),
             )
 
 

@@ -44,6 +44,8 @@ class Method:
     """Whether intervals of learned rates from its evidence cover as often as they say."""
     scores_graphs: bool = False
     """Whether a structure search can use it."""
+    graph_learner: str = "asterism.learning.search.task"
+    """Home of the ``learn_from_observations`` that learns graphs by it."""
     takes: str = "all evidence"
     """What evidence it can take."""
 
@@ -84,11 +86,13 @@ _ENTRIES = (
     ),
     Method(
         "sample",
-        "Draws of the hidden paths: any size and graph, exact up to the Monte Carlo error it states.",
+        "Draws of hidden paths: any size and graph, exact up to the Monte Carlo error it states.",
         "asterism.sampling.path_posterior",
         uses=("n_jobs",),
         options=("n_chains", "n_draws", "seed", "burn_in", "max_draws"),
         has_evidence=False,
+        scores_graphs=True,
+        graph_learner="asterism.learning.search.sampled",
     ),
 )
 

@@ -25,6 +25,7 @@ from asterism.evidence.arrays import (
     start_log_evidence,
 )
 from asterism.model.network import Network
+from asterism.notebook_card import card
 
 if TYPE_CHECKING:
     import xarray
@@ -275,6 +276,17 @@ class Posterior:
         if n < 1:
             raise AsterismError(f"n is {n}; at least 1 path is needed.")
         return self.courses.sample(n, kind, np.random.default_rng(seed))
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("trajectories", f"{len(self.labels):,}"),
+            ("nodes", f"{self.network.n_nodes:,}"),
+            ("log evidence", f"{self.log_evidence:.6g}"),
+        ]
+        if self.converged:
+            facts.append(("converged:", self.stop_reason))
+        warning = "" if self.converged else f"Not converged. {self.stop_reason}"
+        return card(f"Posterior ({self.method})", facts, warning=warning)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"

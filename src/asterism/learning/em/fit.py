@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.evidence.build import build_evidence, split_emissions
 from asterism.inference.methods import METHODS
@@ -40,6 +40,7 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
 
+AUTO = "auto"
 _COARSE = 10.0
 _COARSE_GAIN = 1e-2
 _VARIATIONAL_RESOLUTION = 1e-9
@@ -77,7 +78,7 @@ class Fit:
     model: RateModel
     expanded: Expanded
     method: str
-    """The method that was used."""
+    """By which expectations were found; never "auto"."""
 
 
 def fit_parameters(
@@ -103,13 +104,13 @@ def fit_parameters(
     prior = settings.prior
     larger = Template(network, _allowed(template, expanded))
     if prior is not None and prior.is_auto:
-        prior = prior.resolved(_lone_rate(prior.shape, larger, evidence, nodes, settings))
+        prior = prior.resolved(lone_rate(prior.shape, larger, evidence, nodes, settings))
     graph = network.compiled.graph
     link = None if model.is_plain else _link(model, expanded, np.flatnonzero(larger.allowed))
     ceiling = fastest_rate(evidence)
     update = rate_update(graph, larger.allowed, prior, settings.use_mode, ceiling, link)
     coordinates = Coordinates(update, _initial_groups(network, settings), nodes)
-    if settings.method == "auto":
+    if settings.method == AUTO:
         settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)
     rng = np.random.default_rng(settings.seed)
@@ -257,7 +258,7 @@ def _initial_groups(network: Network, settings: Settings) -> tuple[Any, ...]:
     )
 
 
-def _lone_rate(
+def lone_rate(
     shape: float,
     template: Template,
     evidence: Evidence,
@@ -320,10 +321,15 @@ def network_of(template: Network, rates_flat: FloatArray, starts: FloatArray) ->
 
 def check_settings(settings: Settings) -> None:
     """One clear sentence about the first setting that cannot be."""
-    valid = ("auto", *(name for name, entry in METHODS.items() if entry.has_evidence))
-    if settings.method not in valid:
-        raise ModelError(f"method {settings.method!r} is not known; valid are {', '.join(valid)}.")
+    if settings.method not in (AUTO, *METHODS):
+        raise ModelError(
+            f"method {settings.method!r} is not known; valid are {', '.join((AUTO, *METHODS))}."
+        )
     if settings.n_init < 1 or settings.max_iterations < 1:
-        raise ModelError("n_init and max_iterations must be at least 1.")
+        raise ModelError(
+            *(Setting("n_init"), " and ", Setting("max_iterations"), " must be at least 1.")
+        )
     if not (settings.tolerance > 0.0 and settings.grid_tolerance > 0.0):
-        raise ModelError("tolerance and grid_tolerance must be positive.")
+        raise ModelError(
+            *(Setting("tolerance"), " and ", Setting("grid_tolerance"), " must be positive.")
+        )

@@ -149,7 +149,7 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     error = np.append(information.standard_errors()[: update.n_base], 0.0)[number]
     group_moves = np.append(update.per_base(seen), np.inf)[number]
     absolute, lower, upper = _intervals(rate, group_moves < _AT_ZERO, error, float(norm.isf(tail)))
-    table = pd.DataFrame(_labels(fit.network, place))
+    table = pd.DataFrame(rate_labels(fit.network, place))
     notes = _notes(update, rate, time, group_moves, error)
     if not has_trusted_intervals(fit):
         absolute, lower, upper = (
@@ -213,7 +213,7 @@ def _notes(
     return notes
 
 
-def _labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
+def rate_labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
     """Node, configuration of its parents, from and to, of rates at flat places."""
     graph = network.compiled.graph
     number = np.searchsorted(graph.table_start, places, side="right") - 1
