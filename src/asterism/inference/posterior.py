@@ -79,11 +79,26 @@ class Posterior:
         self._make_statistics = statistics
         self._make_history = history
         self._make_parts = log_evidence_parts
+        self.measure_accuracy: Callable[[Posterior], Any] | None = None
 
     @cached_property
     def statistics(self) -> Statistics:
         """Expected dwell times and transitions of every family, summed over the trajectories."""
         return self._make_statistics()
+
+    @cached_property
+    def accuracy(self) -> Any:
+        """How much the answer changes with a better method: an indication of its error.
+
+        Solves again, by exact inference or with larger clusters, and so takes longer than the
+        posterior itself. Not a guarantee.
+        """
+        if self.measure_accuracy is None:
+            raise AsterismError(
+                f"The accuracy of method {self.method!r} is not measured this way; its own errors "
+                "say how exact it is."
+            )
+        return self.measure_accuracy(self)
 
     @cached_property
     def history(self) -> pd.DataFrame:
