@@ -6,7 +6,6 @@ imported before a command needs it, so that ``--help`` and shell completion answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from asterism import __version__
 from asterism.commands import options as o
 from asterism.commands import options as values
 from asterism.commands.exits import CommandGroup
+from asterism.commands.panel_flags import panel_options, split_panel
 from asterism.inference.methods import METHODS, methods_that_score_graphs
 from asterism.learning.search.searches import SEARCHES
 
@@ -54,13 +54,13 @@ def demo(**options: Any) -> int:
 
 @main.command(short_help="Name everything that is wrong with a table.")
 @o.table_options
-@o.max_parents_option("Parents that are to be learned: are there enough measurements for them?")
+@o.max_parents_option("Warn if there are too few measurements to learn this many parents.")
 @o.several_names("--exogenous", "Nodes whose course is given: nothing is learned about them.")
+@o.emission_option
+@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
 @o.config_option
 @o.json_option
-def check(
-    max_parents: int, exogenous: Sequence[str], as_json: bool, config: Path | None, **table: Any
-) -> int:
+def check(config: Path | None, **options: Any) -> int:
     """Name everything that is wrong with a table, and say what is in it.
 
     \b
@@ -70,7 +70,8 @@ def check(
     from asterism.commands.check import CheckOptions, run
     from asterism.commands.input_table import TableOptions
 
-    return run(CheckOptions(TableOptions(**table), max_parents, exogenous, as_json))
+    table, rest = o.split(options)
+    return run(CheckOptions(TableOptions(**table), **rest))
 
 
 @main.command(short_help="Learn a network with a probability on every edge.")
@@ -99,6 +100,12 @@ def check(
     help="Probability from which an edge is in the graph.",
 )
 @click.option(
+    "--minutes",
+    type=values.POSITIVE,
+    metavar="M",
+    help="Time to spend: after the star search, sample the posterior while time is left.",
+)
+@click.option(
     "--null",
     type=click.IntRange(min=1),
     metavar="N",
@@ -108,6 +115,15 @@ def check(
 @o.states_option
 @o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
 @o.prior_option
+@click.option(
+    "--sample",
+    is_flag=False,
+    flag_value=0.0,
+    default=None,
+    type=o.AMOUNT,
+    metavar="[MINUTES]",
+    help="Draw graphs, rates and paths from their posterior, for at most so many minutes.",
+)
 @o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
 @o.choice(
     *("--search", "auto", *SEARCHES),
@@ -121,6 +137,7 @@ def check(
 @o.several_names(
     "--exogenous", "Nodes whose course is given, such as a treatment: they get no parents."
 )
+@panel_options
 @o.several_edges("--required", "Edge that must be there.")
 @o.several_edges("--forbidden", "Edge that must not.")
 @o.whole("--n-init", 1, "Graphs to start from.")
@@ -155,7 +172,69 @@ def learn(**options: Any) -> int:
     from asterism.commands.learn import LearnOptions, run
 
     table, rest = o.split(options)
-    return run(LearnOptions(TableOptions(**table), **rest))
+    panel, rest = split_panel(rest)
+    return run(LearnOptions(TableOptions(**table), **rest, panel=panel))
+
+
+@main.command(short_help="Fit the rates of a given graph, with intervals.")
+@o.table_options
+@o.file("--network", "The graph with its states, a network JSON file.")
+@o.file("--edges", "The graph: a table with parent,child.")
+@panel_options
+@click.option(
+    "--covariate",
+    multiple=True,
+    metavar="COLUMN[:1>2,…]",
+    help="Column that changes the rates, of all transitions or of some.",
+)
+@o.several_names("--equal-effects", "Covariates with one effect for all of their transitions.")
+@click.option("--fix", multiple=True, metavar="[NODE:]1>2=RATE", help="A rate that is known.")
+@click.option("--equal", multiple=True, metavar="[NODE:]1>2=2>3", help="Rates that are equal.")
+@click.option(
+    "--misreported",
+    multiple=True,
+    metavar="[NODE:]1>2,…",
+    help="States may be misreported: true>reported, only in these ways.",
+)
+@o.several_names("--ignore", "Columns to leave out.")
+@o.run_option
+@o.emission_option
+@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
+@click.option("--method", default="auto", show_default=True, help="How hidden courses are found.")
+@click.option(
+    "--prior",
+    callback=lambda c, p, v: None if v is None else o.prior(c, p, v),
+    metavar="SHAPE[,RATE]",
+    help="Gamma prior of the rates; maximum likelihood if not given.",
+)
+@o.choice("--initial", "learn", "uniform", help="Probabilities of the states at the start.")
+@o.setting(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    help="Level of the intervals.",
+)
+@o.whole("--n-init", 1, "Starts of the fit; the best counts.")
+@o.jobs_option
+@o.seed_option
+@click.option("--title", help="Title of the report.")
+@o.config_option
+@o.result_options
+def fit(**options: Any) -> int:
+    """Fit the rates of a given graph, or of one node, with intervals and hazard ratios.
+
+    \b
+    Examples:
+      asterism fit visits.csv --nodes state --absorbing dead --exact-entry dead
+      asterism fit visits.csv --nodes state --allowed "1>2,2>3" --covariate sex --covariate age
+      asterism fit cells.csv --edges edges.csv -o RUN
+    """
+    from asterism.commands.fit import FitOptions, run
+    from asterism.commands.input_table import TableOptions
+
+    table, rest = o.split(options)
+    panel, rest = split_panel(rest)
+    return run(FitOptions(TableOptions(**table), panel, **rest))
 
 
 @main.command(short_help="Infer what a given network did in between.")
@@ -173,6 +252,7 @@ def learn(**options: Any) -> int:
     max_sweeps="The most sweeps over the messages of a trajectory.",
     n_sweeps=200,
 )
+@o.minutes_option
 @o.jobs_option
 @o.unverified_option
 @o.config_option
@@ -229,6 +309,7 @@ def infer(**options: Any) -> int:
 @o.whole("--n-states", 2, "Of each node, with --random.", at_least=2)
 @o.new_file("--save-network", "Also write the network.")
 @o.new_file("--save-truth", "Also write its edges.")
+@o.minutes_option
 @o.jobs_option
 @o.seed_option
 @o.config_option
@@ -352,6 +433,23 @@ def convert(**options: Any) -> int:
     from asterism.commands.convert import ConvertOptions, run
 
     return run(ConvertOptions(**options))
+
+
+@main.command("warm-up", short_help="Compile everything now, for containers and clusters.")
+@o.json_option
+@o.quiet_option
+def warm_up(**options: Any) -> int:
+    """Compile now what the first commands would compile.
+
+    Machine code is kept beside the package, or in NUMBA_CACHE_DIR if that is set.
+
+    \b
+    Example:
+      NUMBA_CACHE_DIR=/opt/asterism-cache asterism warm-up
+    """
+    from asterism.commands.warm_up import WarmUpOptions, run
+
+    return run(WarmUpOptions(**options))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def test_required_edges_are_no_findings() -> None:
 
 def test_complete_paths_need_no_caution_about_the_rest_of_the_graph() -> None:
     run = example_run()
-    run.run["complete"] = True
+    run.run["complete_data"] = True
     assert "exact under the model" in sentences(run)[2]
 
 
@@ -360,7 +360,7 @@ def test_methods_are_written_from_the_record() -> None:
         "We used a continuous-time Bayesian network of 1 node with 2 states. "
         "Computations used Asterism."
     )
-    run.run["complete"] = True
+    run.run["complete_data"] = True
     assert any("Nodelman" in text for text in references(run))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import listed
+from asterism.commands.guess_columns import listed
 from asterism.data.columns import canonical, encode
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
@@ -54,15 +54,6 @@ class Choice:
     decisions: list[str]
     levels: dict[str, Any] = field(default_factory=dict)
     """For run.json: per node how many levels were counted, and how clearly."""
-
-
-#: said where a table is well-formed and yet holds nothing
-NOTHING = "No column of the table holds anything to learn from."
-
-
-def nothing_to_learn_from(data: Observations, choice: Choice) -> bool:
-    """Whether no node is left, neither measured nor seen to jump."""
-    return not choice.nodes and not {*data.events.node, *data.intervals.node}
 
 
 def choose_emissions(

@@ -10,7 +10,7 @@ from pathlib import Path
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.outputs import print_json, read_edges, require_file
+from asterism.commands.outputs import print_json, read_truth, require_file
 from asterism.results.lock import only_writer
 
 #: kinds of figures
@@ -38,7 +38,7 @@ def run(options: ReportOptions) -> int:
     """Write report.html again (or elsewhere), and the figures."""
     from asterism.report.page import write_report
     from asterism.results.folder import read_run
-    from asterism.results.manifest import FILES, renew
+    from asterism.results.manifest import FILES, PAGE, renew
 
     console = Console(options.quiet)
     wrong = [name for name in options.formats if name not in FORMATS]
@@ -49,9 +49,14 @@ def run(options: ReportOptions) -> int:
     require_file(page, options.force or options.output is None)
     with console.listening():
         with console.busy(f"Reading {options.run}"), _writing(options.run, options.output):
-            result = read_run(options.run, () if options.unverified else FILES[:-1])
+            result = read_run(
+                options.run,
+                () if options.unverified else tuple(name for name in FILES if name != PAGE),
+            )
             if options.truth is not None:
-                result = replace(result, truth=read_edges(options.truth))
+                result = replace(result, truth=read_truth(options.truth, result.network.nodes))
+                if result.scores() is None:
+                    console.warn("--truth holds every possible edge: there is nothing to score.")
             first = options.nodes[0] if options.nodes else None
             write_report(result, page, threshold=options.threshold, node=first)
             if options.output is None:

@@ -19,13 +19,14 @@ independent and treated one by one.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.errors import DataError, Setting, TooLargeError
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, known_state
 from asterism.exact import _dense_chain as dense_chain
 from asterism.exact import _joint_chain as joint_chain
 from asterism.exact import _sparse_chain as sparse_chain
@@ -35,13 +36,16 @@ from asterism.exact.joint_layout import (
     build_component,
     check_size,
     components,
-    known_state,
 )
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks
+from asterism.numerics.time_limit import current_limit
 
 _DENSE_MEMORY = 2**28
 _SPARSE_STEPS = 2_000_000
+_WORK_PER_SECOND = 5e8
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -206,13 +210,33 @@ def _prefers_dense(component: Component, generators: joint_chain.Generators) -> 
     steps = np.ceil(mass / sparse_chain.STEP_MASS)
     sparse_work = (30.0**2 + 30.0 * 4.0 * per_row) * n * float(np.sum(count * np.maximum(steps, 1)))
     if n <= 8 or (dense_work <= sparse_work and len(mass) * n * n * 8 <= _DENSE_MEMORY):
+        _require_time(n, float(dense_work))
         return True
     if len(mass) and steps.max() > _SPARSE_STEPS:
         raise TooLargeError(
             f"Exact inference on {n:,} joint states would need {steps.max():.3g} steps for the "
-            "longest gap, as some rates are very large for it: use method='star'."
+            "longest gap, as some rates are very large for it: use ",
+            *(Setting("method", "star"), "."),
         )
+    _require_time(n, sparse_work)
     return False
+
+
+def _require_time(n_joint: int, work: float) -> None:
+    """Exact inference has no best so far: what would take too long is refused, or announced."""
+    limit = current_limit()
+    seconds = work / _WORK_PER_SECOND
+    if seconds > limit.left:
+        raise TooLargeError(
+            f"Exact inference on {n_joint:,} joint states would take about {seconds:.2g} seconds, "
+            f"more than max_seconds={limit.seconds:g}: allow more, or use method='star'."
+        )
+    if seconds > 60.0:
+        log.warning(
+            "Exact inference on %s joint states will take about %.0f minutes.",
+            f"{n_joint:,}",
+            max(1.0, seconds / 60.0),
+        )
 
 
 def _dense(

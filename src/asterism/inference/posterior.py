@@ -169,6 +169,41 @@ class Posterior:
             name="probability",
         )
 
+    def joint_marginals(
+        self, nodes: Sequence[str], times: ArrayLike | None = None
+    ) -> xarray.DataArray:
+        """Joint probabilities of several nodes: (trajectory, time, first node, second node, …).
+
+        Methods that follow nodes jointly know them: "exact" for any nodes, "clusters" for nodes
+        that share a cluster. ``times`` as for :meth:`marginals`.
+        """
+        import xarray
+
+        names = [str(n) for n in nodes]
+        if len(set(names)) != len(names) or not names:
+            raise AsterismError("Name each node once, e.g. joint_marginals(('A', 'B')).")
+        numbers = [self.network.node_index(n) for n in names]
+        read = getattr(self.courses, "joint_marginals", None)
+        if read is None:
+            raise AsterismError(
+                f"method {self.method!r} does not know joint probabilities of several nodes; use "
+                "method='clusters' or 'exact'."
+            )
+        clock = self._times(times)
+        values = np.stack([read(d, numbers, clock) for d in range(len(self.labels))])
+        if values.size > _MARGINAL_LIMIT:
+            raise TooLargeError(f"{values.size:,} probabilities are too many: ask for fewer times.")
+        labels = list(self.labels)
+        if not (all(isinstance(x, str) for x in labels) or all(isinstance(x, int) for x in labels)):
+            labels = [str(x) for x in labels]
+        states = {name: list(self.network.states[name]) for name in names}
+        return xarray.DataArray(
+            values,
+            dims=("trajectory", "time", *names),
+            coords={"trajectory": labels, "time": clock, **states},
+            name="probability",
+        )
+
     def marginals_frame(self, times: ArrayLike | None = None) -> pd.DataFrame:
         """Tidy table trajectory, time, node, state, probability; no padding."""
         clock = self._times(times)

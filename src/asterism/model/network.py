@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import AsterismError, ModelError
+from asterism.errors import Advice, AsterismError, ModelError
 from asterism.model import joint_space, network_file
 from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
@@ -56,8 +56,13 @@ class Network:
         for node in self.nodes:
             if node not in given_rates:
                 raise ModelError(
-                    f"Node {node!r} has no rates; give an array, SummaryRates, or None for a node "
-                    "whose path the data always give."
+                    f"Node {node!r} has no rates; ",
+                    Advice(
+                        "give an array, SummaryRates, or None for a node whose path the data "
+                        "always give.",
+                        "its network file must hold them, or null for a node whose path the data "
+                        "always give.",
+                    ),
                 )
         given_states = self._by_node("states", states)
         self.states: dict[str, tuple[Any, ...]] = {

@@ -11,6 +11,7 @@ search and is never touched here.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from asterism.data.files import TEMPORARY, write_atomically, write_table
+from asterism.data.files import TEMPORARY, write_bytes, write_table
 from asterism.data.formula_cells import unescaped
-from asterism.errors import DataError
+from asterism.errors import Advice, DataError
 from asterism.model.network import Network
 from asterism.results import courses
 from asterism.results.effects import effect
@@ -167,7 +168,8 @@ def _verify(folder: Path, record: dict[str, Any], names: Sequence[str]) -> bool:
     if others:
         raise DataError(
             f"{str(folder)!r} holds {others[0]} but no run.json, so its run is not finished. "
-            "Finish it, or read what is there with verify=False."
+            "Finish it, or read what is there with ",
+            Advice("verify=False.", "--unverified."),
         )
     return False
 
@@ -236,7 +238,9 @@ def _write_graphml(path: Path, run: Run) -> None:
             _xml_text(child),
             **{"probability": 0.0, "effect": effect(run.network, child, parent), **attributes},
         )
-    write_atomically(path, lambda temporary: networkx.write_graphml(graph, temporary))
+    buffer = io.BytesIO()
+    networkx.write_graphml(graph, buffer)
+    write_bytes(path, buffer.getvalue())
 
 
 def _xml_text(text: str) -> str:

@@ -7,7 +7,9 @@ whatever the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,12 @@ from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.measurements import NodeMeasurements, no_events, no_intervals
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, TooLargeError
+from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.compiled import configuration_terms
 from asterism.model.emissions import Joint, emission_for
 from asterism.model.network import Network
 from asterism.numerics.resources import chunks, map_chunks
+from asterism.numerics.time_limit import TimeLimit, time_limit
 from asterism.simulation._gillespie import ForcedMoves, SimulatedNetwork, simulate_range
 
 IntArray = NDArray[np.int64]
@@ -29,6 +32,9 @@ FloatArray = NDArray[np.float64]
 
 JUMP_LIMIT = 200_000_000
 """Jumps (24 bytes each) after which a simulation is refused."""
+_PROBE = 200_000  # jumps of a first path that show how many to expect
+_USUAL_PACE = 2e6  # jumps in a second
+_SLOWEST_PACE = 1e5  # believed, so that a compilation does not end everything
 
 
 def simulate(
@@ -40,13 +46,16 @@ def simulate(
     initial: Mapping[Any, Any] | ArrayLike | None = None,
     n_jobs: int = 1,
     paths: Trajectories | None = None,
+    max_seconds: float | None = None,
 ) -> Trajectories:
     """Draw paths from time 0 until ``duration``, or until ``n_transitions`` jumps have happened.
 
     ``initial``: {node: state} for all paths, or state numbers (N,) or (n_trajectories, N); nodes
     not named are drawn. ``paths`` gives the paths of exogenous nodes (one trajectory for all, or
     one each); without it they keep the state in which they start. Where every rate is zero a path
-    stays as it is until ``duration``, or ends with its last jump.
+    stays as it is until ``duration``, or ends with its last jump. A first path shows how many jumps
+    to expect: too many are refused at once. After ``max_seconds`` the paths drawn so far are
+    returned, with a warning.
     """
     _check_request(n_trajectories, duration, n_transitions)
     compiled = net.compiled
@@ -71,7 +80,7 @@ def simulate(
     forced = _forced_moves(net, paths, n_trajectories, prescribed)
     key = np.random.SeedSequence(_entropy(seed)).generate_state(2, np.uint64)
 
-    def piece(first: int, last: int) -> Any:
+    def piece(first: int, last: int, limit: int = JUMP_LIMIT) -> Any:
         return simulate_range(
             arrays,
             forced,
@@ -81,10 +90,18 @@ def simulate(
             prescribed[first:last],
             -1.0 if duration is None else float(duration),
             0 if n_transitions is None else int(n_transitions),
-            JUMP_LIMIT,
+            limit,
         )
 
-    parts = map_chunks(piece, chunks(n_trajectories, at_most=64, at_least_each=8), n_jobs)
+    with time_limit(max_seconds) as limit:
+        pace = _require_few_jumps(piece, prescribed, n_trajectories, duration, n_transitions)
+        pieces = chunks(n_trajectories, at_most=64, at_least_each=8)
+        if limit.seconds < float("inf"):
+            parts = _in_time(piece, pieces, limit, pace)
+            n_trajectories = sum(len(part[0]) for part in parts)
+            prescribed = prescribed[:n_trajectories]
+        else:
+            parts = map_chunks(piece, pieces, n_jobs)
     if not all(part[-1] for part in parts):
         raise TooLargeError(
             f"The simulation passed {JUMP_LIMIT:,} jumps; ask for a shorter duration, fewer "
@@ -105,15 +122,78 @@ def simulate(
     )
 
 
+def _require_few_jumps(
+    piece: Callable[..., Any],
+    prescribed: IntArray,
+    n_trajectories: int,
+    duration: float | None,
+    n_transitions: int | None,
+) -> float:
+    """Draw the beginning of one path; refuse what would take too many. Returns jumps per second."""
+    if n_transitions is not None:
+        expected = float(n_transitions) * n_trajectories
+        if expected <= JUMP_LIMIT:
+            return _USUAL_PACE
+    else:
+        start = prescribed[:1].copy()
+        begin = time.monotonic()
+        end, _, times, *_, finished = piece(0, 1, _PROBE)
+        seconds = time.monotonic() - begin
+        prescribed[:1] = start  # drawn again, from the same stream
+        reached = float(end[0]) if finished else float(times[-1])
+        if finished or reached <= 0.0:
+            expected = float(len(times)) * n_trajectories if finished else float("inf")
+        else:
+            expected = len(times) * (float(duration or 0.0) / reached) * n_trajectories
+        # one path that ended says little about the others
+        if expected <= (10 * JUMP_LIMIT if finished else JUMP_LIMIT):
+            return max(_SLOWEST_PACE, len(times) / max(seconds, 1e-9))
+    amount = f"about {expected:.1e}" if np.isfinite(expected) else "endlessly many"
+    raise TooLargeError(
+        f"The simulation would take {amount} jumps, and the limit is {JUMP_LIMIT:,}; "
+        "ask for a shorter duration, fewer trajectories, or a number of transitions."
+    )
+
+
+def _in_time(
+    piece: Callable[..., Any], pieces: list[tuple[int, int]], limit: TimeLimit, pace: float
+) -> list[Any]:
+    """The pieces for which there is time; the last one may be cut after a whole path."""
+    parts: list[Any] = []
+    for first, last in pieces:
+        if parts and limit.stops():
+            break
+        part = piece(first, last, int(min(JUMP_LIMIT, max(1.0, limit.left * pace))))
+        if not part[-1]:
+            limit.was_felt = True
+            n_whole = int(np.flatnonzero(part[1])[-1]) if part[1].any() else 0
+            n_jumps = int(part[1][n_whole])
+            cut = (part[0][:n_whole], part[1][: n_whole + 1], *(p[:n_jumps] for p in part[2:5]))
+            parts.append((*cut, True))
+            break
+        parts.append(part)
+    if limit.was_felt:
+        n_done, n_asked = sum(len(part[0]) for part in parts), pieces[-1][1]
+        if n_done == 0:
+            raise TooLargeError(
+                f"max_seconds={limit.seconds:g} is not enough for a single path; allow more time, "
+                "or ask for a shorter duration."
+            )
+        warnings.warn(f"{limit.sentence}: {n_done} of {n_asked} paths were drawn.", stacklevel=3)
+    return parts
+
+
 def _check_request(n_trajectories: int, duration: float | None, n_transitions: int | None) -> None:
     if n_trajectories < 1:
-        raise DataError(f"n_trajectories is {n_trajectories}; at least 1 is needed.")
+        raise DataError(Setting("n_trajectories"), f" is {n_trajectories}; at least 1 is needed.")
     if (duration is None) == (n_transitions is None):
-        raise DataError("Give either duration or n_transitions to simulate.")
+        raise DataError("Give either ", Setting("duration"), " or ", Setting("n_transitions"), ".")
     if duration is not None and not (np.isfinite(duration) and duration >= 0):
-        raise DataError(f"duration is {duration!r}; it must be a finite number, not negative.")
+        raise DataError(
+            Setting("duration"), f" is {duration!r}; it must be a finite number, not negative."
+        )
     if n_transitions is not None and n_transitions < 0:
-        raise DataError(f"n_transitions is {n_transitions}; it must not be negative.")
+        raise DataError(Setting("n_transitions"), f" is {n_transitions}; it must not be negative.")
 
 
 def _entropy(seed: Any) -> Any:
@@ -204,7 +284,9 @@ def observe(
     of the trajectories are kept.
     """
     if not 0.0 <= missing < 1.0:
-        raise DataError(f"missing is {missing!r}; it is a probability and must be below 1.")
+        raise DataError(
+            Setting("missing"), f" is {missing!r}; it is a probability and must be below 1."
+        )
     if (times is not None) + (interval is not None) > 1:
         raise DataError("Give either times or interval to observe, not both.")
     rng = np.random.default_rng(seed)
@@ -279,13 +361,15 @@ def _observation_times(
         return np.sort(np.broadcast_to(given, (shape[0], given.shape[-1])), axis=1)
     if interval is not None:
         if not interval > 0:
-            raise DataError(f"interval is {interval!r}; it must be positive.")
+            raise DataError(Setting("interval"), f" is {interval!r}; it must be positive.")
         # a hair of tolerance, so that 10 steps of 0.1 reach 1.0
         count = np.floor(paths.durations / interval * (1 + 1e-12)).astype(np.int64) + 1
         steps = np.arange(int(count.max()))
         grid = np.minimum(paths.start[:, None] + steps * interval, paths.end[:, None])
         return np.where(steps < count[:, None], grid, np.nan)
     if n_observations < 0:
-        raise DataError(f"n_observations is {n_observations}; it must not be negative.")
+        raise DataError(
+            Setting("n_observations"), f" is {n_observations}; it must not be negative."
+        )
     drawn = paths.start[:, None] + rng.random(shape) * paths.durations[:, None]
     return np.sort(drawn, axis=1)

@@ -104,7 +104,7 @@ def sojourn_times(uncertainty: Uncertainty, covariates: Given, level: float) -> 
     total = uncertainty.interval(exits, "log", level)
     stays = total.value <= 0.0
     safe = np.where(stays, 1.0, total.value)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         mean = np.where(stays, np.inf, 1.0 / safe)
         found = Interval(
             mean,

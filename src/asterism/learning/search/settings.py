@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.inference.methods import methods_that_score_graphs
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.structure_prior import (
@@ -55,16 +55,21 @@ class StructureSettings:
     digamma: bool = False
     journal: Any = None
     resume: bool = False
+    max_seconds: float | None = None
     graph: str = "probable"
     threshold: float = 0.5
     edge_prior: Any = None
     tempering: float | str = "auto"
+    n_chains: int = 4
+    minutes: float | None = None
+    max_draws: int = 20_000
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):
             raise ModelError(
-                f"prior must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
-                "graphs cannot be compared."
+                Setting("prior"),
+                f" must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
+                "graphs cannot be compared.",
             )
         _one_of("method", self.method, methods_that_score_graphs())
         _one_of("search", self.search, ("auto", *SEARCHES))
@@ -79,18 +84,25 @@ class StructureSettings:
             raise ModelError(
                 f'tempering must be "auto" or lie above 0 and up to 1, got {self.tempering!r}.'
             )
-        for name in ("n_candidates", "n_init", "max_sweeps"):
+        for name in ("n_candidates", "n_init", "max_sweeps", "n_chains", "max_draws"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ModelError(f"{name} must be a whole number ≥ 1, got {value!r}.")
+                raise ModelError(Setting(name), f" must be a whole number ≥ 1, got {value!r}.")
         if not isinstance(self.refine_emissions, bool | np.bool_):
             raise ModelError(
-                f"refine_emissions is {self.refine_emissions!r}; valid are True, False."
+                Setting("refine_emissions"),
+                f" is {self.refine_emissions!r}; valid are True, False.",
             )
+        if self.n_chains < 2:
+            raise ModelError(
+                Setting("n_chains"), " is 1; at least 2 chains are needed to compare them."
+            )
+        if self.minutes is not None and not self.minutes > 0.0:
+            raise ModelError(Setting("minutes"), f" must be positive, got {self.minutes!r}.")
         if not self.tolerance > 0.0:
-            raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
+            raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:
-            raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
+            raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
 
     @property
     def tempering_factor(self) -> float:

@@ -6,6 +6,7 @@ measurements to ``task.py``; ``found.py`` turns scored families into probabiliti
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
+from asterism.inference.methods import METHODS
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame
 from asterism.learning.progress_bar import listener_for
@@ -25,9 +27,13 @@ from asterism.learning.search.structure_prior import SPARSE
 from asterism.learning.tasks import Progress
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import networkx
+    import xarray
+
+    from asterism.learning.search.sampled import SampledGraphs
 
 
 class StructureLearner(Estimator):
@@ -95,6 +101,12 @@ class StructureLearner(Estimator):
     journal, resume
         A file that remembers every score, and whether to continue from what it holds: an
         interrupted search then ends with the same result as an uninterrupted one.
+    n_chains, minutes, max_draws
+        For method "sample": how many chains are compared, a limit of time, and one of sweeps per
+        chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
+        R̂ ≤ 1.05.
+    max_seconds
+        After these the search ends with the best graph so far, and says so.
 
     Attributes
     ----------
@@ -152,6 +164,10 @@ class StructureLearner(Estimator):
         threshold: float = 0.5,
         edge_prior: Any = None,
         tempering: float | str = "auto",
+        n_chains: int = 4,
+        minutes: float | None = None,
+        max_draws: int = 20_000,
+        max_seconds: float | None = None,
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -183,6 +199,10 @@ class StructureLearner(Estimator):
         self.threshold = threshold
         self.edge_prior = edge_prior
         self.tempering = tempering
+        self.n_chains = n_chains
+        self.minutes = minutes
+        self.max_draws = max_draws
+        self.max_seconds = max_seconds
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -203,9 +223,9 @@ class StructureLearner(Estimator):
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
-            from asterism.learning.search.task import learn_from_observations
-
-            found = learn_from_observations(settings, data, listener)
+            learn = importlib.import_module(METHODS[settings.method].graph_learner)
+            with time_limit(self.max_seconds):
+                found = learn.learn_from_observations(settings, data, listener)
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
@@ -223,6 +243,7 @@ class StructureLearner(Estimator):
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
         self.n_sweeps_ = found.n_sweeps
+        self.interrupted_ = found.sampled is not None and found.sampled.models.interrupted
         self.tempering_ = found.tempering
         self.levels_ = level_frame(found.levels)
         self.edges_: pd.DataFrame = found.edge_frame()
@@ -277,8 +298,25 @@ class StructureLearner(Estimator):
             self._family_scores = self._found.family_frame()
         return self._family_scores
 
+    @property
+    def diagnostics_(self) -> pd.DataFrame:
+        """For method "sample", edge by edge: probability, error, R̂ and effective draws."""
+        return self._sampled().diagnostics(self._found.nodes)
+
+    def to_arviz(self) -> xarray.DataTree:
+        """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
+        return self._sampled().to_arviz(self._found.nodes)
+
+    def _sampled(self) -> SampledGraphs:
+        self._require_fitted("_found")
+        if self._found.sampled is None:
+            raise ModelError('There are no draws: only method="sample" on measurements makes some.')
+        return self._found.sampled
+
     def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
         """Graphs drawn from the family posteriors, each node independently of the others.
+
+        With method "sample" they are graphs that were drawn, which keep what hangs together.
 
         ``seed`` defaults to ``random_state``.
         """
