@@ -277,11 +277,15 @@ class Posterior:
             raise AsterismError(f"n is {n}; at least 1 path is needed.")
         return self.courses.sample(n, kind, np.random.default_rng(seed))
 
+    def _evidence_facts(self) -> list[tuple[str, str]]:
+        """What a card says of the evidence; methods without one say something else."""
+        return [("log evidence", f"{self.log_evidence:.6g}")]
+
     def _repr_html_(self) -> str:
         facts = [
             ("trajectories", f"{len(self.labels):,}"),
             ("nodes", f"{self.network.n_nodes:,}"),
-            ("log evidence", f"{self.log_evidence:.6g}"),
+            *self._evidence_facts(),
         ]
         if self.converged:
             facts.append(("converged:", self.stop_reason))
