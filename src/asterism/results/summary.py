@@ -23,6 +23,10 @@ TEMPERED = (
     "{factor:g} times in each probability, a factor measured on simulated networks; the "
     "probabilities are conditional on the rest of the graph being as learned."
 )
+SAMPLED = (
+    "The probabilities average over graphs, rates and paths drawn from their posterior; the table of "
+    "edges says how large their Monte Carlo errors are."
+)
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior; "
     "what the model leaves out it cannot know."
@@ -47,6 +51,9 @@ def sentences(run: Run) -> list[str]:
 def _how_to_read(run: Run) -> str:
     if run.run.get("complete_data"):
         return EXACT
+    settings = run.run.get("settings")
+    if isinstance(settings, dict) and settings.get("method") == "sample":
+        return SAMPLED
     factor = run.run.get("tempering")
     if isinstance(factor, int | float) and factor < 1.0:
         return TEMPERED.format(factor=factor)
