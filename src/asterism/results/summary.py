@@ -24,8 +24,8 @@ TEMPERED = (
     "probabilities are conditional on the rest of the graph being as learned."
 )
 SAMPLED = (
-    "The probabilities average over graphs, rates and paths drawn from their posterior; the table of "
-    "edges says how large their Monte Carlo errors are."
+    "The probabilities average over graphs, rates and paths drawn from their posterior; the table "
+    "of edges says how large their Monte Carlo errors are."
 )
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior; "
