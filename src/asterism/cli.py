@@ -83,7 +83,7 @@ def check(config: Path | None, **options: Any) -> int:
 @o.whole("--min-parents", 0, "Smallest number of parents of a node.", at_least=0)
 @o.choice(
     *("--family-prior", "sparse", "uniform", "by_size"),
-    help="Beforehand: about one parent per node, every set of parents equally probable, or every "
+    help="Beforehand: few edges, every set of parents equally probable, or every "
     "number of parents.",
 )
 @o.file("--edge-prior", "Prior probabilities of single edges: parent,child,probability.")

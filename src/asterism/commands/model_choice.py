@@ -87,7 +87,7 @@ def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> st
     elif options.family_prior == "uniform":
         text = "Every set of parents is equally probable beforehand"
     else:
-        text = "Few edges are expected, about one parent per node"
+        text = "Few edges are expected"
     edges = _prior_of(options, data)
     children = edges.children
     if children:
