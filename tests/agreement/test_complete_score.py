@@ -11,6 +11,7 @@ from asterism.learning.search._complete_score import family_statistics
 from asterism.learning.search.complete import CompleteScorer
 from asterism.learning.search.score import log_gamma_terms
 from asterism.learning.search.structure_prior import family_tuple, structure_prior
+from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
 
 
@@ -81,7 +82,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_learner_scores_and_rates() -> None:
     paths = mixed_paths(2)
-    learner = am.StructureLearner(max_parents=2, edge_log_odds=-0.7, n_jobs=1).fit(paths)
+    learner = paper_learner(max_parents=2, edge_log_odds=-0.7, n_jobs=1).fit(paths)
     shape, rate = learner.prior_.shape, learner.prior_.rate_value
     durations = float(paths.durations.sum())
     assert rate == pytest.approx(5.0 * 4 * durations / paths.n_jumps, rel=1e-12)

@@ -14,6 +14,7 @@ import asterism as am
 from asterism.errors import ModelError
 from asterism.learning.search import emission_refinement
 from asterism.learning.search import task as search
+from tests.paper_settings import paper_learner
 
 LEARNED = am.Gaussian(learn=True)
 STATES = {n: ["low", "high"] for n in "abcd"}
@@ -27,7 +28,7 @@ def seen() -> am.Observations:
 
 
 def learned(seen: am.Observations, **options: Any) -> am.StructureLearner:
-    learner = am.StructureLearner(LEARNED, max_parents=1, states=STATES, n_jobs=1, **options)
+    learner = paper_learner(LEARNED, max_parents=1, states=STATES, n_jobs=1, **options)
     return learner.fit(seen)
 
 
@@ -65,13 +66,13 @@ def test_the_score_of_a_graph_rises(seen: am.Observations) -> None:
 def test_given_emissions_stay(seen: am.Observations) -> None:
     given = am.Gaussian((-1, 1), 0.9)
     plain, asked = (
-        am.StructureLearner(given, max_parents=1, refine_emissions=flag, n_jobs=1).fit(seen)
+        paper_learner(given, max_parents=1, refine_emissions=flag, n_jobs=1).fit(seen)
         for flag in (False, True)
     )
     pd.testing.assert_frame_equal(plain.edge_probabilities_, asked.edge_probabilities_)
     assert asked.n_sweeps_ == plain.n_sweeps_  # and nothing is searched again
     with pytest.raises(ModelError, match="refine_emissions is 'no'; valid are True, False"):
-        am.StructureLearner(given, refine_emissions="no").fit(seen)  # type: ignore[arg-type]
+        paper_learner(given, refine_emissions="no").fit(seen)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class Home:
 
 def test_emissions_of_ones_own_are_refined_as_far(seen: am.Observations) -> None:
     options: dict[str, Any] = {"max_parents": 1, "states": STATES, "refine_emissions": True}
-    known = am.StructureLearner(LEARNED, n_jobs=1, **options).fit(seen)
-    own = am.StructureLearner(Home(LEARNED), n_jobs=1, **options).fit(seen)
+    known = paper_learner(LEARNED, n_jobs=1, **options).fit(seen)
+    own = paper_learner(Home(LEARNED), n_jobs=1, **options).fit(seen)
     for node in "abcd":
         means = own.emission_[node].inner.means
         np.testing.assert_allclose(means, known.emission_[node].means, atol=0.01)

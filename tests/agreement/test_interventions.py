@@ -63,7 +63,7 @@ def test_variational_inference_is_exact_without_coupling(method):
             np.testing.assert_allclose(
                 getattr(found.statistics, which)[node],
                 getattr(exact.statistics, which)[node],
-                atol=1e-6,
+                atol=3e-5,  # statistics of pairs have the error of the grid
             )
 
 
@@ -107,13 +107,36 @@ def test_children_feel_a_held_parent():
     )
 
 
-def knock_outs(n_trajectories: int, seed: int):
-    """A → B only; in half of the trajectories B is held, in the other half A is."""
-    slow, fast = 0.3, 2.5
-    b = np.array([[[0, slow], [fast, 0]], [[0, fast], [slow, 0]]])
-    a = np.array([[0, 0.6], [0.6, 0]])
-    net = am.Network({"A": [], "B": ["A"]}, {"A": a, "B": b}, {"A": [0, 1], "B": [0, 1]})
-    return net, n_trajectories, seed
+def test_what_only_interventions_can_tell_is_told():
+    """Two nodes that copy each other's state quickly: which leads shows only when one is held."""
+    table, held = [], []
+    rng = np.random.default_rng(0)
+    lead = np.array([[0, 0.4], [0.4, 0]])
+    follow = np.array([[[0, 0.05], [6.0, 0]], [[0, 6.0], [0.05, 0]]])
+    net = am.Network({"A": [], "B": ["A"]}, {"A": lead, "B": follow}, {"A": [0, 1], "B": [0, 1]})
+    noise = am.Gaussian((0.0, 1.0), 0.25)
+    free = am.observe(am.simulate(net, 10, duration=10.0, seed=1), noise, n_observations=10, seed=2)
+    table.append(free.to_frame())
+    # B held in 1: A does not care; A held in 1: B follows at once
+    alone = am.Network({"A": []}, {"A": lead}, {"A": [0, 1]})
+    for d in range(10, 20):
+        node = "B" if d % 2 else "A"
+        state = (d // 2) % 2
+        held.append((d, node, 0.0, 10.0, state))
+        times = np.sort(rng.uniform(0, 10, 10))
+        own = am.observe(am.simulate(alone, 1, duration=10.0, seed=d), noise, times=[times], seed=d)
+        other = rng.normal(state, 0.25, 10)
+        values = own.measurements["A"].value if node == "B" else other
+        followed = other if node == "B" else rng.normal(state, 0.25, 10)
+        table.append(pd.DataFrame({"trajectory": d, "time": times, "A": values, "B": followed}))
+    frame = pd.concat(table, ignore_index=True)
+    told = am.Observations.from_frame(frame, start=0.0, end=10.0).with_interventions(
+        pd.DataFrame(held, columns=["trajectory", "node", "start", "end", "state"])
+    )
+    learner = am.StructureLearner(noise, states=net.states, max_parents=1, n_jobs=1).fit(told)
+    assert sorted(learner.graph_.edges) == [("A", "B")]
+    assert learner.edge_probabilities_.loc["A", "B"] > 0.95
+    assert learner.edge_probabilities_.loc["B", "A"] < 0.2
 
 
 def test_bad_tables_are_refused_with_their_place():

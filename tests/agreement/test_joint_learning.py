@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import asterism as am
+from tests.paper_settings import paper_learner
 
 LEVELS, SCALE = np.array([-1.0, 1.0]), 0.6
 NOISE = am.Gaussian(tuple(LEVELS), SCALE)
@@ -48,9 +49,9 @@ def test_structure(
     read, joint = read_together
     options: dict[str, Any] = {"max_parents": 1, "search": "exhaustive", "n_jobs": 1}
     options |= {"prior": am.GammaPrior(5.0, 5.0)}
-    single = am.StructureLearner(NOISE, **options).fit(seen)
+    single = paper_learner(NOISE, **options).fit(seen)
     emission = [joint, NOISE] if as_list else {"both": joint, "c": NOISE}
-    together = am.StructureLearner(emission, states=STATES, **options).fit(read)
+    together = paper_learner(emission, states=STATES, **options).fit(read)
     nodes = ["a", "b", "c"]
     assert sorted(together.edge_probabilities_) == nodes
     np.testing.assert_allclose(
@@ -87,20 +88,20 @@ def test_columns_that_joint_measurements_cannot_read(
     read, joint = read_together
     typo = am.Joint(("a", "b"), joint.log_likelihood, "btoh")
     twice = [joint, am.Joint(("b", "c"), joint.log_likelihood, "both"), NOISE]
-    learner = am.StructureLearner([typo, NOISE], states=STATES)
+    learner = paper_learner([typo, NOISE], states=STATES)
     with pytest.raises(am.errors.DataError, match=r"'btoh', which the data do not have; there are"):
         learner.fit(read)
     with pytest.raises(am.errors.DataError, match="'btoh', which the data do not have"):
         am.infer(network, read, {"btoh": typo, "c": NOISE})
     with pytest.raises(am.errors.ModelError, match="Two joint measurements read the column 'both'"):
-        am.StructureLearner(twice, states=STATES).fit(read)
+        paper_learner(twice, states=STATES).fit(read)
 
 
 def test_a_list_of_one_emission_is_that_emission(seen: am.Observations) -> None:
     options: dict[str, Any] = {"max_parents": 1, "n_jobs": 1}
-    one = am.StructureLearner(NOISE, **options).fit(seen)
-    listed = am.StructureLearner([NOISE], **options).fit(seen)
+    one = paper_learner(NOISE, **options).fit(seen)
+    listed = paper_learner([NOISE], **options).fit(seen)
     parts = [{"a": NOISE}, {"b": NOISE, "c": NOISE}]
-    split = am.StructureLearner(parts, **options).fit(seen)
+    split = paper_learner(parts, **options).fit(seen)
     for other in (listed, split):
         np.testing.assert_array_equal(one.edge_probabilities_, other.edge_probabilities_)

@@ -12,6 +12,7 @@ import pytest
 import asterism as am
 from asterism.errors import DataError, ModelError
 from asterism.learning.search.score import log_gamma_terms
+from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
 
 PRIOR = am.GammaPrior(5.0, 2.0)
@@ -57,8 +58,8 @@ def test_learner_on_continuous_observation_finds_the_exact_posterior() -> None:
     complete = paths(5)
     seen = am.Observations.from_trajectories(complete)
     options: dict[str, Any] = {"prior": PRIOR, "states": complete.states, "n_jobs": 1}
-    exact = am.StructureLearner(**options).fit(complete)
-    found = am.StructureLearner(search="exhaustive", **options).fit(seen)
+    exact = paper_learner(**options).fit(complete)
+    found = paper_learner(search="exhaustive", **options).fit(seen)
     assert found.converged_
     assert set(found.graph_.edges) == set(exact.graph_.edges)
     np.testing.assert_allclose(
@@ -74,8 +75,8 @@ def test_automatic_prior_of_continuous_observation_is_that_of_complete_paths() -
     complete = paths(5)
     seen = am.Observations.from_trajectories(complete)
     options: dict[str, Any] = {"states": complete.states, "n_jobs": 1}
-    exact = am.StructureLearner(**options).fit(complete)
-    found = am.StructureLearner(max_parents=0, **options).fit(seen)
+    exact = paper_learner(**options).fit(complete)
+    found = paper_learner(max_parents=0, **options).fit(seen)
     assert found.prior_.rate_value == pytest.approx(exact.prior_.rate_value, rel=1e-6)
 
 
@@ -100,7 +101,7 @@ def test_score_of_a_graph_on_complete_paths_is_the_sum_over_families() -> None:
 
 def test_the_best_graph_of_complete_paths_has_the_best_score() -> None:
     complete = paths(8)
-    learner = am.StructureLearner(n_jobs=1).fit(complete)
+    learner = paper_learner(n_jobs=1).fit(complete)
     best = am.structure_score(learner.graph_, complete)
     assert best == pytest.approx(learner.history_[-1]["score"], abs=1e-9)
     assert best >= max(am.structure_score(g, complete) for g in GRAPHS)
@@ -118,7 +119,7 @@ def test_learner_and_function_give_a_graph_the_same_score() -> None:
     net = am.glauber("chain:3")
     emission = am.Gaussian((-1, 1), 0.4)
     obs = am.observe(am.simulate(net, 8, duration=5.0, seed=1), emission, seed=2)
-    learner = am.StructureLearner(emission, max_parents=1, edge_log_odds=-0.3, n_jobs=1).fit(obs)
+    learner = paper_learner(emission, max_parents=1, edge_log_odds=-0.3, n_jobs=1).fit(obs)
     total = am.structure_score(
         learner.graph_, obs, emission, max_parents=1, edge_log_odds=-0.3
     )  # fmt: skip

@@ -163,7 +163,8 @@ def test_long_names_are_cut_in_pictures_and_whole_in_words(browser: Any, pages: 
         .map((label) => label.textContent).filter((name) => name.includes("ENSG"));"""
     )
     assert shown
-    assert all(name.endswith("…") for name in shown)
+    assert all("…" in name for name in shown)
+    assert len(set(shown)) == len(LONG_NAMES), "names that were cut look alike"
     assert LONG_NAMES[1] in text(browser, "edge-table")
 
 
@@ -199,9 +200,9 @@ def test_intervals_and_prior_are_drawn_where_they_are_known(browser: Any, pages:
     assert " to " in text(browser, "rates-table")
     assert "times faster (" in text(browser, "rates-text")
     assert count(browser, "#heatmap-chart .prior") == 1
-    assert "Fold change" in text(browser, "edge-table")
+    assert "Fold" in text(browser, "edge-table")
     browser.execute_script("document.querySelector('#edge-table tbody tr').click();")
     assert "Bayes factor 12.5" in text(browser, "edge-detail")
     open_page(browser, pages("small"))
     assert count(browser, "#rates-chart .interval, #heatmap-chart .prior") == 0
-    assert "Fold change" not in text(browser, "edge-table")
+    assert "Fold" not in text(browser, "edge-table")

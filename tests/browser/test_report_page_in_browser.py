@@ -166,8 +166,9 @@ def test_names_are_shown_as_they_are(browser: Any, pages: Any) -> None:
     assert all(name in table for name in NASTY_NAMES)
 
 
-def test_phone_shows_every_column_of_the_edges(browser: Any, pages: Any) -> None:
-    open_page(browser, pages("small"), width=390, height=844)
+@pytest.mark.parametrize(("name", "width"), [("small", 390), ("long", 390), ("intervals", 1280)])
+def test_every_column_of_the_edges_is_seen(browser: Any, pages: Any, name: str, width: int) -> None:
+    open_page(browser, pages(name), width=width, height=844)
     wide = browser.execute_script(
         """const table = document.querySelector("#edges .scroll");
         return [table.scrollWidth, table.clientWidth];"""
@@ -175,7 +176,7 @@ def test_phone_shows_every_column_of_the_edges(browser: Any, pages: Any) -> None
     assert wide[0] <= wide[1]
     effects = browser.find_elements("css selector", "#edge-table td .word")
     assert effects
-    assert not any(word.is_displayed() for word in effects)
+    assert any(word.is_displayed() for word in effects) is (width > 390)
 
 
 def test_charts_follow_the_width_of_window_and_paper(browser: Any, pages: Any) -> None:
@@ -204,6 +205,7 @@ def test_charts_follow_the_width_of_window_and_paper(browser: Any, pages: Any) -
 
 
 def test_large_network_draws_only_what_matters(browser: Any, pages: Any) -> None:
+    assert pages("large").stat().st_size < 4_000_000
     open_page(browser, pages("large"))
     move_slider(browser, 0.0)
     assert count(browser, "#drawing .edge") == 100

@@ -18,6 +18,7 @@ import pytest
 
 import asterism as am
 from asterism.learning.tasks import Silent, map_tasks
+from tests.paper_settings import paper_learner
 
 Client = pytest.importorskip("distributed", reason="needs the dask extra").Client
 pytestmark = pytest.mark.slow
@@ -32,7 +33,7 @@ def data() -> am.Observations:
 
 
 def learner() -> am.StructureLearner:
-    return am.StructureLearner(emission=EMISSION, max_parents=2, search="screened", n_candidates=5)
+    return paper_learner(emission=EMISSION, max_parents=2, search="screened", n_candidates=5)
 
 
 def start(program: str, file: Path, *options: str) -> subprocess.Popen[bytes]:

@@ -18,6 +18,7 @@ import pytest
 import asterism as am
 from asterism.errors import AsterismError, DataError
 from asterism.learning.search.journal import Journal, JournalWarning
+from tests.paper_settings import paper_learner
 
 EMISSION = am.Gaussian((-1, 1), 0.5)
 
@@ -30,7 +31,7 @@ def data(seed: int = 0) -> am.Observations:
 
 def learner(**options: object) -> am.StructureLearner:
     settings = {"emission": EMISSION, "max_parents": 1, "n_jobs": 1, **options}
-    return am.StructureLearner(**settings)
+    return paper_learner(**settings)
 
 
 @pytest.mark.parametrize("search", ["exhaustive", "screened"])

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from tests.paper_settings import paper_learner
 
 NODES = ["a", "b", "c", "d"]
 EMISSION = am.Gaussian((-1, 1), 0.5)
@@ -23,7 +24,7 @@ def observations(seed: int = 4) -> am.Observations:
 
 def learn(obs: am.Observations, **options: Any) -> am.StructureLearner:
     settings: dict[str, Any] = {"emission": EMISSION, "max_parents": 2, "n_jobs": 1, **options}
-    return am.StructureLearner(**settings).fit(obs)
+    return paper_learner(**settings).fit(obs)
 
 
 @pytest.fixture(scope="module")

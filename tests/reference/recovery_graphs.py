@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
+from tests.paper_settings import paper_learner
 
 N_TREE = 14
 
@@ -40,7 +41,7 @@ def learn_tree(n_trajectories: int, seed: int, sigma: float, search: str = "auto
     """Learn it with the default prior and at most one parent per node."""
     network, seen = tree(n_trajectories, seed, sigma)
     noise = am.Gaussian((-1, 1), sigma)
-    learner = am.StructureLearner(noise, max_parents=1, search=search).fit(seen)
+    learner = paper_learner(noise, max_parents=1, search=search).fit(seen)
     found, true = (
         am.structure_score(graph, seen, noise, max_parents=1)
         for graph in (learner.graph_, network.graph)
@@ -95,7 +96,7 @@ def learn_hard(setting: HardSetting, seed: int, shuffled: str = "none") -> dict[
     if shuffled != "none":
         table = _shuffled(seen.to_frame(), measured, shuffled, np.random.default_rng(seed))
         seen = am.Observations.from_frame(table, start=0.0, end=setting.duration)
-    learner = am.StructureLearner(
+    learner = paper_learner(
         noise, max_parents=1, search="screened", time_step=setting.time_step, states=network.states
     ).fit(seen)
     found = learner.edge_probabilities_

@@ -13,6 +13,7 @@ import os
 import pytest
 
 import asterism as am
+from tests.paper_settings import paper_learner
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
 
@@ -23,7 +24,7 @@ def pooled_f1(shape: float, n_graphs: int, n_trajectories: int) -> float:
     for seed in range(n_graphs):
         net = am.random_network(20, max_parents=2, min_parents=1, seed=seed)
         paths = am.simulate(net, n_trajectories, duration=20.0, seed=seed)
-        learner = am.StructureLearner(max_parents=2, prior=am.GammaPrior(shape), n_jobs=1)
+        learner = paper_learner(max_parents=2, prior=am.GammaPrior(shape), n_jobs=1)
         edges, truth = set(learner.fit(paths).graph_.edges), set(net.graph.edges)
         hits, found, true = hits + len(edges & truth), found + len(edges), true + len(truth)
     return 2 * hits / (found + true)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import asterism as am
+from tests.paper_settings import paper_learner
 from tests.reference.recovery_graphs import (
     N_TREE,
     SHUFFLES,
@@ -67,7 +68,7 @@ def test_tree_from_complete_paths() -> None:
     network = am.glauber(f"tree:{N_TREE}", a=1.0, b=0.6)
     for seed in range(5):
         paths = am.simulate(network, 40, duration=10.0, seed=seed)
-        learner = am.StructureLearner(max_parents=1).fit(paths)
+        learner = paper_learner(max_parents=1).fit(paths)
         assert families_right(learner, network) == N_TREE
 
 

@@ -16,6 +16,7 @@ from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import structure_prior
 from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
+from tests.paper_settings import paper_learner
 
 NODES = ("a", "b", "c", "d")
 EMPTY: Parents = ((), (), (), ())
@@ -146,7 +147,7 @@ def test_a_solve_that_runs_away_is_given_up_and_names_the_nodes(
 def test_a_search_settles_where_opposite_edges_would_run_away(
     much_data: tuple[am.Observations, am.Gaussian],
 ) -> None:
-    learner = am.StructureLearner(
+    learner = paper_learner(
         much_data[1],
         max_parents=1,
         prior=am.GammaPrior(5, 10),

@@ -15,8 +15,9 @@ import pytest
 import asterism as am
 from asterism.cli import main
 from asterism.commands.console import Console
-from asterism.commands.input_table import TableOptions, read_header, read_table
+from asterism.commands.input_table import TableOptions, read_table
 from asterism.commands.running import scored_in
+from asterism.data.table_file import read_header
 from asterism.errors import DataError
 from asterism.report.bundled_data import demo_files
 from tests.command_line import invoke

@@ -13,7 +13,8 @@ from asterism.commands.choose_emission import choose_emissions, parse_emission
 from asterism.commands.console import duration
 from asterism.commands.data_summary import Changes, summarise
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import TableOptions, guess_columns, read_table
+from asterism.commands.guess_columns import guess_columns
+from asterism.commands.input_table import TableOptions, read_table
 from asterism.errors import DataError
 from asterism.report.bundled_data import demo_files
 
@@ -87,7 +88,7 @@ def test_emissions_are_guessed_from_the_values() -> None:
     assert choice.states == {"level": ["low", "high"]}
     said = "\n".join(choice.decisions)
     assert "never changes: 'constant'" in said
-    assert "different entries: 'notes'" in said
+    assert "different texts: 'notes'" in said
 
 
 def test_emissions_can_be_asked_for() -> None:
@@ -159,15 +160,18 @@ def test_fast_changes_and_few_points_are_warned_of() -> None:
     slow = np.repeat([0.0, 1.0, 0.0, 1.0], 25) + rng.normal(0, 0.05, 100)
     fast = rng.integers(0, 2, 100) + rng.normal(0, 0.05, 100)
     warned = summarise(observations(slow=slow, fast=fast), 2)["warnings"]
-    assert any("per expected transition of 'fast'" in text for text in warned)
+    assert any("The values of 'fast' look almost random" in text for text in warned)
     assert not any("'slow'" in text for text in warned)
     few = summarise(observations(a=slow[:20], b=slow[:20], c=slow[:20]), 2)["warnings"]
-    assert any("too few measurements for 2 parents: 'a' has 20" in text for text in few)
+    assert any("few measurements for 2 parents: 'a' has 20" in text for text in few)
     # two nodes have one other each, whatever is allowed
     assert not any(
-        "too few" in t for t in summarise(observations(a=slow[:20], b=slow[:20]), 2)["warnings"]
+        "few measurements" in t
+        for t in summarise(observations(a=slow[:20], b=slow[:20]), 2)["warnings"]
     )
-    assert not any("too few" in t for t in summarise(observations(a=slow, b=slow), 2)["warnings"])
+    assert not any(
+        "few measurements" in t for t in summarise(observations(a=slow, b=slow), 2)["warnings"]
+    )
 
 
 def test_summary_of_the_demonstration() -> None:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from asterism.commands.exits import BAD_DATA, CommandGroup
-from asterism.errors import AsterismError, DataError
+from asterism.errors import AsterismError, DataError, Sentence, Setting
 from asterism.star.batch import ImpossibleEvidence
 
 
@@ -16,14 +16,16 @@ class OfTwoNumbers(DataError):
 
     def __init__(self, row: int, column: int) -> None:
         self.row, self.column = row, column
-        super().__init__(f"Row {row}, column {column}: raise max_sweeps.")
+        super().__init__(f"Row {row}, column {column}: raise ", Setting("max_sweeps"), ".")
 
+
+UNDER = Sentence("mean field: use ", Setting("method", "star"))
 
 ERRORS = [
     OfTwoNumbers(3, 4),
-    ImpossibleEvidence(1, "cell 2", 0, 2.5, "SWI5", "mean field: use method='star'"),
+    ImpossibleEvidence(1, "cell 2", 0, 2.5, "SWI5", UNDER),
     ImpossibleEvidence(1, "cell 2", 0, 2.5).named(["SWI5"], "mean_field"),
-    DataError("It did not settle: raise max_sweeps."),
+    DataError("It did not settle: raise ", Setting("max_sweeps"), "."),
 ]
 
 
@@ -32,7 +34,9 @@ def group_that_raises(error: AsterismError) -> CommandGroup:
     def group() -> None: ...
 
     @group.command()
-    def infer() -> None:
+    @click.option("--max-sweeps")
+    @click.option("--method")
+    def infer(**_: object) -> None:
         raise error
 
     assert isinstance(group, CommandGroup)
@@ -51,7 +55,7 @@ def test_any_error_is_reported_in_flags(error: AsterismError) -> None:
 
 
 def test_an_error_keeps_its_kind_and_what_it_knows() -> None:
-    error = ImpossibleEvidence(1, "cell 2", 0, 2.5, "SWI5", "mean field: use method='star'")
+    error = ImpossibleEvidence(1, "cell 2", 0, 2.5, "SWI5", UNDER)
     group = group_that_raises(error)
     with pytest.raises(ImpossibleEvidence, match="use --method star") as caught:
         group.main(["infer"], standalone_mode=False)

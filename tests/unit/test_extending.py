@@ -16,6 +16,7 @@ from asterism.inference.methods import METHODS, Method
 from asterism.learning.search.searches import SEARCHES, Search
 from asterism.model.emission_kinds import EMISSION_KINDS
 from asterism.model.emissions import emission_from_dict, emission_to_dict
+from tests.paper_settings import paper_learner
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,6 @@ def test_a_search_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     entry = Search("own", "One's own.", module.__name__, "search", screens=False)
     monkeypatch.setitem(SEARCHES, "own", entry)
-    learner = am.StructureLearner(noise, max_parents=1, search="own").fit(seen)
+    learner = paper_learner(noise, max_parents=1, search="own").fit(seen)
     assert len(called) == 1
     assert learner.converged_

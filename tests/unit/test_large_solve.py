@@ -15,6 +15,7 @@ from asterism.learning import compile_ahead as warm
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
+from tests.paper_settings import paper_learner
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +62,7 @@ def test_close_calls_are_settled_as_by_the_exhaustive_search(seed: int) -> None:
     noise = am.Gaussian((-1, 1), 0.8)
     paths = am.simulate(network, 8, duration=5.0, seed=seed)
     seen = am.observe(paths, noise, n_observations=8, seed=seed + 50)
-    found = [
-        am.StructureLearner(noise, search=search).fit(seen) for search in ("exhaustive", "screened")
-    ]
+    found = [paper_learner(noise, search=search).fit(seen) for search in ("exhaustive", "screened")]
     assert set(found[0].graph_.edges) == set(found[1].graph_.edges)
     np.testing.assert_allclose(
         found[0].edge_probabilities_, found[1].edge_probabilities_, atol=0.02

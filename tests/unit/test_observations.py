@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.columns import DataWarning
-from asterism.data.csv_files import check_csv, read_text_table
+from asterism.data.csv_files import check_csv
+from asterism.data.problems import DataWarning
+from asterism.data.table_file import read_text_table
 from asterism.errors import DataError
 
 
@@ -291,5 +292,7 @@ def test_missing_integers_stay_missing() -> None:
 
 def test_times_that_start_again_hint_at_several_trajectories() -> None:
     frame = pd.DataFrame({"time": [0.0, 1.0, 0.0], "donor": [1, 1, 2], "A": [0.1, 0.2, 0.3]})
-    with pytest.raises(am.errors.DataError, match="name their column with trajectory="):
+    with pytest.raises(
+        am.errors.DataError, match=r"name the column with trajectory= \('donor' would fit\)"
+    ):
         am.Observations.from_frame(frame)

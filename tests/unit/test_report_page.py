@@ -26,8 +26,8 @@ from asterism.report.page_courses import COURSE_VALUES, fit_sentence
 from asterism.report.page_data import page_data
 from asterism.results.courses import from_dataset
 from asterism.results.effects import configurations, effect, rates_by_parent_state
-from asterism.results.fold_changes import fold_changes, rate_intervals
 from asterism.results.measured import Levels, levels, measurements
+from asterism.results.rate_ratios import rate_intervals, rate_ratios
 from asterism.results.run import Run
 from asterism.results.summary import probability_text, sentences, settings_rows
 from tests.example_runs import (
@@ -106,7 +106,7 @@ def test_required_edges_are_no_findings() -> None:
 
 def test_complete_paths_need_no_caution_about_the_rest_of_the_graph() -> None:
     run = example_run()
-    run.run["complete"] = True
+    run.run["complete_data"] = True
     assert "exact under the model" in sentences(run)[2]
 
 
@@ -117,7 +117,7 @@ def test_summary_of_a_given_or_an_empty_network() -> None:
     assert "is -63.0859." in sentences(weighed)[1]
     assert "not learned" in given[2]
     empty = example_run({"A": [], "B": []}, truth=False, n_weak=0)
-    assert "No node was found to influence another" in sentences(empty)[1]
+    assert "No edge is supported by these data" in sentences(empty)[1]
     assert render(empty)
 
 
@@ -300,7 +300,7 @@ def test_intervals_of_rates_and_what_a_learner_says_of_edges_reach_the_page() ->
     assert data["heatmap"]["prior"] == 0.125
     first = data["edges"][0]
     assert (first["prior"], first["bf"], first["fold"], first["error"]) == (0.125, 12.5, 2.5, 0.01)
-    assert "a probability of 0.12, the prior" in render(run)
+    assert "The orange line marks the prior" in render(run)
     varied = run.edge_table.assign(prior=np.linspace(0.1, 0.2, len(run.edge_table)))
     assert page_data(replace(run, edges=varied))["heatmap"]["prior"] is None
 
@@ -314,7 +314,7 @@ def test_interval_of_a_fold_change_agrees_with_sampled_rates() -> None:
     own = with_rate_intervals(replace(own, observations=None), width=width)
     found = {
         (fold.source, fold.target): fold
-        for fold in fold_changes(network, "C", "P0", rate_intervals(own))
+        for fold in rate_ratios(network, "C", "P0", rate_intervals(own))
     }
     rates = network.rates["C"]
     assert isinstance(rates, np.ndarray)
@@ -326,7 +326,7 @@ def test_interval_of_a_fold_change_agrees_with_sampled_rates() -> None:
     assert fold.ratio == pytest.approx(rates[1, :, 0, 1].mean() / rates[0, :, 0, 1].mean())
     assert fold.lower == pytest.approx(low, rel=0.03)
     assert fold.upper == pytest.approx(high, rel=0.03)
-    bare = fold_changes(network, "C", "P0")
+    bare = rate_ratios(network, "C", "P0")
     assert all(np.isnan(fold.lower) for fold in bare)
 
 
@@ -360,7 +360,7 @@ def test_methods_are_written_from_the_record() -> None:
         "We used a continuous-time Bayesian network of 1 node with 2 states. "
         "Computations used Asterism."
     )
-    run.run["complete"] = True
+    run.run["complete_data"] = True
     assert any("Nodelman" in text for text in references(run))
 
 
@@ -368,6 +368,7 @@ def test_page_of_one_node_has_no_parts_about_edges() -> None:
     html = render(example_run({"A": []}, truth=False, n_weak=0))
     for part in ("network", "edges", "heatmap", "threshold-bar"):
         assert f'id="{part}"' not in html
+    assert "trajectories, the rates of A were learned. There is no other node" in html
     assert 'id="rates"' in html
     assert 'id="courses"' in html
 

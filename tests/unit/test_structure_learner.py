@@ -23,6 +23,7 @@ from asterism.learning.search import found as result
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.tasks import ProgressMeter, Stage
+from tests.paper_settings import paper_learner
 
 NAMES = {str(i): name for i, name in enumerate(["dog", "ant", "Cat", "bee", "eel", "fox"])}
 
@@ -43,7 +44,7 @@ def paths() -> am.Trajectories:
 
 @pytest.fixture(scope="module")
 def learner(paths: am.Trajectories) -> am.StructureLearner:
-    return am.StructureLearner(n_jobs=1).fit(paths)
+    return paper_learner(n_jobs=1).fit(paths)
 
 
 def scaled(paths: am.Trajectories, factor: float) -> am.Trajectories:
@@ -113,7 +114,7 @@ def test_nothing_before_fit(name: str) -> None:
 )
 def test_bad_settings(paths: am.Trajectories, settings: dict[str, Any], message: str) -> None:
     with pytest.raises((ModelError, ValueError), match=message):
-        am.StructureLearner(**settings).fit(paths)
+        paper_learner(**settings).fit(paths)
 
 
 def test_other_data_are_refused() -> None:
@@ -155,17 +156,17 @@ def test_how_it_went_is_said(learner: am.StructureLearner) -> None:
 
 
 def test_initial_probabilities(paths: am.Trajectories) -> None:
-    learned = am.StructureLearner(n_jobs=1).fit(paths).network_.initial["Cat"]
+    learned = paper_learner(n_jobs=1).fit(paths).network_.initial["Cat"]
     counts = np.bincount(paths.initial[:, paths.nodes.index("Cat")], minlength=3)
     np.testing.assert_allclose(learned, (counts + 1 / 3) / 7)
-    flat = am.StructureLearner(initial="uniform", n_jobs=1).fit(paths).network_
+    flat = paper_learner(initial="uniform", n_jobs=1).fit(paths).network_
     np.testing.assert_allclose(flat.initial["Cat"], np.full(3, 1 / 3))
-    given = am.StructureLearner(initial={"ant": [0.2, 0.8]}, n_jobs=1).fit(paths).network_
+    given = paper_learner(initial={"ant": [0.2, 0.8]}, n_jobs=1).fit(paths).network_
     np.testing.assert_allclose(given.initial["ant"], [0.2, 0.8])
 
 
 def test_sampled_graphs_follow_the_family_posteriors(paths: am.Trajectories) -> None:
-    learner = am.StructureLearner(n_jobs=1).fit(paths.select(paths.labels[:2]))
+    learner = paper_learner(n_jobs=1).fit(paths.select(paths.labels[:2]))
     graphs = learner.sample_graphs(4000, seed=5)
     assert all(list(g.nodes) == list(paths.nodes) for g in graphs[:3])
     drawn = Counter(edge for graph in graphs for edge in graph.edges)
@@ -193,7 +194,7 @@ def test_order_of_columns_does_not_matter(
     nodes = tuple(np.random.default_rng(2).permutation(paths.nodes))
     labels = {n: tuple(reversed(paths.states[n])) for n in nodes}
     assert nodes != paths.nodes
-    other = am.StructureLearner(n_jobs=1).fit(paths.reordered(nodes, labels))
+    other = paper_learner(n_jobs=1).fit(paths.reordered(nodes, labels))
     assert other.network_.nodes == nodes
     found = other.edge_probabilities_.loc[list(paths.nodes), list(paths.nodes)]
     np.testing.assert_allclose(found, learner.edge_probabilities_, atol=1e-10)
@@ -210,7 +211,7 @@ def test_ties_of_scores_do_not_depend_on_the_order_of_columns() -> None:
     for order in (["p", "c", "a twin"], ["a twin", "c", "p"]):
         states = dict.fromkeys(order, (-1, 1))
         paths = am.Trajectories.from_frame(both, states=states, end=10.0, sort=True)
-        learner = am.StructureLearner(max_parents=1, ties="order", n_jobs=1).fit(paths)
+        learner = paper_learner(max_parents=1, ties="order", n_jobs=1).fit(paths)
         chosen.append(learner.network_.parents["c"])
         ranks = learner.family_scores_.query("node == 'c'")["parents"].tolist()
         assert ranks == [("a twin",), ("p",), ()]
@@ -218,22 +219,20 @@ def test_ties_of_scores_do_not_depend_on_the_order_of_columns() -> None:
 
 
 def test_unit_of_time_does_not_matter(paths: am.Trajectories, learner: am.StructureLearner) -> None:
-    minutes = am.StructureLearner(n_jobs=1).fit(scaled(paths, 60.0))
+    minutes = paper_learner(n_jobs=1).fit(scaled(paths, 60.0))
     np.testing.assert_allclose(
         minutes.edge_probabilities_, learner.edge_probabilities_, atol=1e-6, rtol=0
     )
     assert minutes.network_.parents == learner.network_.parents
     assert minutes.prior_.rate_value == pytest.approx(60.0 * learner.prior_.rate_value)
-    given = am.StructureLearner(prior=am.GammaPrior(5, 10), n_jobs=1).fit(paths)
+    given = paper_learner(prior=am.GammaPrior(5, 10), n_jobs=1).fit(paths)
     assert given.prior_ == am.GammaPrior(5, 10)
     assert not np.allclose(given.edge_probabilities_, learner.edge_probabilities_, atol=1e-6)
 
 
 @pytest.mark.parametrize("search", ["exhaustive", "screened"])
 def test_number_of_threads_changes_no_bit(paths: am.Trajectories, search: str) -> None:
-    one, two = (
-        am.StructureLearner(n_jobs=n, search=search, n_candidates=3).fit(paths) for n in (1, 2)
-    )
+    one, two = (paper_learner(n_jobs=n, search=search, n_candidates=3).fit(paths) for n in (1, 2))
     pd.testing.assert_frame_equal(one.family_scores_, two.family_scores_, check_exact=True)
     assert one.network_ == two.network_
 
@@ -246,7 +245,7 @@ def test_required_forbidden_and_limits(
 ) -> None:
     surest = learner.edges_.iloc[0]
     absent = learner.edge_probabilities_.stack().drop([(n, n) for n in paths.nodes]).idxmin()
-    bound = am.StructureLearner(
+    bound = paper_learner(
         required=[absent],
         forbidden=[(surest.parent, surest.child)],
         max_parents={absent[1]: 1, "fox": 0},
@@ -257,13 +256,13 @@ def test_required_forbidden_and_limits(
     assert bound.network_.parents[absent[1]] == (absent[0],)
     assert bound.edge_probabilities_["fox"].tolist() == [0.0] * 6
     with pytest.raises(ModelError, match="both required and forbidden"):
-        am.StructureLearner(required=[absent], forbidden=[absent]).fit(paths)
+        paper_learner(required=[absent], forbidden=[absent]).fit(paths)
 
 
 def test_log_odds_move_probabilities(paths: am.Trajectories) -> None:
     few = paths.select(paths.labels[:2])
-    flat = am.StructureLearner(max_parents=1, n_jobs=1).fit(few).family_scores_
-    sparse = am.StructureLearner(max_parents=1, edge_log_odds=-3.0, n_jobs=1).fit(few)
+    flat = paper_learner(max_parents=1, n_jobs=1).fit(few).family_scores_
+    sparse = paper_learner(max_parents=1, edge_log_odds=-3.0, n_jobs=1).fit(few)
     for node, mine in flat.groupby("node"):
         weight = mine["probability"] * np.exp([-3.0 * len(p) for p in mine["parents"]])
         expected = dict(zip(mine["parents"], weight / weight.sum()))
@@ -274,8 +273,8 @@ def test_log_odds_move_probabilities(paths: am.Trajectories) -> None:
 
 def test_priors_of_numbers_of_parents_move_probabilities(paths: am.Trajectories) -> None:
     few = paths.select(paths.labels[:2])
-    flat = am.StructureLearner(max_parents=2, n_jobs=1).fit(few).family_scores_
-    told = am.StructureLearner(max_parents=2, min_parents=1, family_prior="by_size", n_jobs=1)
+    flat = paper_learner(max_parents=2, n_jobs=1).fit(few).family_scores_
+    told = paper_learner(max_parents=2, min_parents=1, family_prior="by_size", n_jobs=1)
     found = told.fit(few).family_scores_
     families_of_size = np.array([np.inf, 5.0, 10.0])
     for node, mine in flat.groupby("node"):
@@ -289,7 +288,7 @@ def test_priors_of_numbers_of_parents_move_probabilities(paths: am.Trajectories)
     best = found.groupby("node")["score"].max().sum()
     assert score == pytest.approx(best, rel=1e-12)
     with pytest.raises(ModelError, match="family_prior is 'flat'; valid are 'uniform', 'by_size'"):
-        am.StructureLearner(family_prior="flat").fit(few)
+        paper_learner(family_prior="flat").fit(few)
 
 
 @pytest.mark.parametrize("search", ["exhaustive", "screened"])
@@ -301,10 +300,10 @@ def test_every_node_gets_its_fewest_parents(search: str) -> None:
         am.simulate(network, 6, duration=4.0, seed=3), noise, n_observations=6, seed=4
     )
     options = {"max_parents": 2, "search": search, "n_jobs": 1}
-    assert am.StructureLearner(noise, edge_log_odds=-9.0, **options).fit(seen).graph_.size() == 0
-    learner = am.StructureLearner(
-        noise, edge_log_odds=-9.0, min_parents={"a": 1, "b": 2}, **options
-    ).fit(seen)
+    assert paper_learner(noise, edge_log_odds=-9.0, **options).fit(seen).graph_.size() == 0
+    learner = paper_learner(noise, edge_log_odds=-9.0, min_parents={"a": 1, "b": 2}, **options).fit(
+        seen
+    )
     assert [learner.graph_.in_degree(n) for n in "abcd"] == [1, 2, 0, 0]
     assert learner.edge_probabilities_["a"].sum() >= 1.0 - 1e-12
     assert learner.converged_
@@ -318,18 +317,18 @@ def test_screening_keeps_as_many_candidates_as_a_node_needs(paths: am.Trajectori
     )
     options = {"min_parents": 2, "n_candidates": 1, "search": "screened", "n_jobs": 1}
     for learner in (
-        am.StructureLearner(noise, **options).fit(seen),
-        am.StructureLearner(**options).fit(paths),
+        paper_learner(noise, **options).fit(seen),
+        paper_learner(**options).fit(paths),
     ):
         assert {len(parents) for parents in learner.family_scores_["parents"]} == {2}
 
 
 def test_exogenous_nodes_have_no_parents_and_no_rates(paths: am.Trajectories) -> None:
-    learner = am.StructureLearner(exogenous=["ant"], n_jobs=1).fit(paths)
+    learner = paper_learner(exogenous=["ant"], n_jobs=1).fit(paths)
     assert learner.network_.exogenous == {"ant"}
     assert learner.network_.parents["ant"] == ()
     assert learner.edge_probabilities_["ant"].tolist() == [0.0] * 6
-    free = am.StructureLearner(prior=learner.prior_, n_jobs=1).fit(paths)
+    free = paper_learner(prior=learner.prior_, n_jobs=1).fit(paths)
     others = [n for n in paths.nodes if n != "ant"]
     np.testing.assert_array_equal(
         learner.edge_probabilities_[others], free.edge_probabilities_[others]
@@ -339,15 +338,15 @@ def test_exogenous_nodes_have_no_parents_and_no_rates(paths: am.Trajectories) ->
 def test_allowed_transitions(paths: am.Trajectories) -> None:
     ladder = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
     with pytest.raises(DataError, match=r"node 'Cat' jumps from .* which allowed_transi"):
-        am.StructureLearner(allowed_transitions={"Cat": ladder}).fit(paths)
+        paper_learner(allowed_transitions={"Cat": ladder}).fit(paths)
     with pytest.raises(ModelError, match="allowed_transitions names 'cow'"):
-        am.StructureLearner(allowed_transitions={"cow": ladder}).fit(paths)
+        paper_learner(allowed_transitions={"cow": ladder}).fit(paths)
     with pytest.raises(ModelError, match=r"shape \(3, 3\), expected \(2, 2\)"):
-        am.StructureLearner(allowed_transitions={"ant": ladder}).fit(paths)
+        paper_learner(allowed_transitions={"ant": ladder}).fit(paths)
     rates = {"a": 2.0 * ladder, "b": np.ones((3, 2, 2)) - np.eye(2)}
     net = am.Network({"a": [], "b": ["a"]}, rates)
     climbs = am.simulate(net, 5, 10.0, seed=0)
-    learner = am.StructureLearner(allowed_transitions={"a": ladder}, n_jobs=1).fit(climbs)
+    learner = paper_learner(allowed_transitions={"a": ladder}, n_jobs=1).fit(climbs)
     table = np.asarray(learner.network_.rates["a"])
     assert (table[..., 0, 2] == 0.0).all()
     assert (table[..., 2, 0] == 0.0).all()
@@ -357,8 +356,8 @@ def test_allowed_transitions(paths: am.Trajectories) -> None:
 def test_screening_finds_what_the_exhaustive_search_finds() -> None:
     net = am.random_network(12, min_parents=1, seed=0)
     paths = am.simulate(net, 20, 20.0, seed=0)
-    full = am.StructureLearner(search="exhaustive", n_jobs=1).fit(paths)
-    few = am.StructureLearner(search="screened", n_candidates=5, n_jobs=1).fit(paths)
+    full = paper_learner(search="exhaustive", n_jobs=1).fit(paths)
+    few = paper_learner(search="screened", n_candidates=5, n_jobs=1).fit(paths)
     assert len(few.family_scores_) == 12 * (1 + 5 + 10)
     assert "screened" in few.stop_reason_
     same = sum(full.network_.parents[n] == few.network_.parents[n] for n in net.nodes)
@@ -369,7 +368,7 @@ def test_auto_screens_only_beyond_the_limit(
     paths: am.Trajectories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(complete, "EXHAUSTIVE_LIMIT", 6 * 16 - 1)
-    learner = am.StructureLearner(n_candidates=2, n_jobs=1).fit(paths)
+    learner = paper_learner(n_candidates=2, n_jobs=1).fit(paths)
     assert "screened" in learner.stop_reason_
 
 
@@ -378,7 +377,7 @@ def test_hopeless_families_are_dropped_without_changing_probabilities(
 ) -> None:
     monkeypatch.setattr(complete, "KEEP_ALL", 10)
     monkeypatch.setattr(complete, "HOPELESS", 25.0)
-    pruned = am.StructureLearner(n_jobs=1).fit(paths)
+    pruned = paper_learner(n_jobs=1).fit(paths)
     assert len(pruned.family_scores_) < len(learner.family_scores_)
     assert pruned.history_ == learner.history_
     np.testing.assert_allclose(
@@ -397,30 +396,30 @@ def test_jumps_at_one_time_are_refused_unless_ordered() -> None:
     frame = table([(0, "a", 0), (0, "b", 0), (1.5, "a", 1), (1.5, "b", 1), (2, "a", 0)])
     paths = am.Trajectories.from_frame(frame, end=3.0)
     with pytest.raises(DataError, match=r"trajectory 7: 'b' and 'a' both jump at time 1\.5"):
-        am.StructureLearner().fit(paths)
-    am.StructureLearner(ties="order", n_jobs=1).fit(paths)
-    am.StructureLearner(forbidden=[("a", "b"), ("b", "a")], n_jobs=1).fit(paths)
+        paper_learner().fit(paths)
+    paper_learner(ties="order", n_jobs=1).fit(paths)
+    paper_learner(forbidden=[("a", "b"), ("b", "a")], n_jobs=1).fit(paths)
 
 
 def test_a_node_that_never_changes() -> None:
     frame = table([(0, "a", 0), (0, "b", 0), (1, "a", 1)])
     paths = am.Trajectories.from_frame(frame, end=3.0)
     with pytest.raises(DataError, match="node 'b' never leaves the state 0"):
-        am.StructureLearner().fit(paths)
-    learner = am.StructureLearner(states={"b": [0, 1]}, n_jobs=1).fit(paths)
+        paper_learner().fit(paths)
+    learner = paper_learner(states={"b": [0, 1]}, n_jobs=1).fit(paths)
     assert learner.network_.states["b"] == (0, 1)
     assert np.isfinite(learner.family_scores_["score"]).all()
     with pytest.raises(DataError, match="states= names 'h', which has no path"):
-        am.StructureLearner(states={"h": [0, 1]}).fit(paths)
+        paper_learner(states={"h": [0, 1]}).fit(paths)
 
 
 def test_paths_without_duration_or_jumps() -> None:
     frame = table([(0, "a", 0), (0, "b", 0)])
     states = {"a": [0, 1], "b": [0, 1]}
     with pytest.raises(DataError, match="no duration"):
-        am.StructureLearner().fit(am.Trajectories.from_frame(frame, states=states))
+        paper_learner().fit(am.Trajectories.from_frame(frame, states=states))
     still = am.Trajectories.from_frame(frame, states=states, end=4.0)
-    learner = am.StructureLearner(n_jobs=1).fit(still)
+    learner = paper_learner(n_jobs=1).fit(still)
     assert learner.prior_.rate_value == pytest.approx(5 * 8.0)
     assert np.isfinite(learner.edge_probabilities_).all(axis=None)
 
@@ -453,7 +452,7 @@ def test_observations_are_handed_to_the_search(monkeypatch: pytest.MonkeyPatch) 
     module = types.ModuleType("asterism.learning.search.task")
     module.learn_from_observations = search  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "asterism.learning.search.task", module)
-    learner = am.StructureLearner(emission=am.Gaussian((-1, 1), 0.2), max_parents=1)
+    learner = paper_learner(emission=am.Gaussian((-1, 1), 0.2), max_parents=1)
     assert learner.fit(observations) is learner
     assert seen[0].max_parents == 1
     assert seen[0].emission == am.Gaussian((-1, 1), 0.2)
@@ -478,7 +477,7 @@ def test_no_square_table_of_very_many_nodes(
     learner: am.StructureLearner, paths: am.Trajectories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result, "SQUARE_TABLE_LIMIT", 5)
-    fresh = am.StructureLearner(n_jobs=1).fit(paths)
+    fresh = paper_learner(n_jobs=1).fit(paths)
     with pytest.raises(TooLargeError, match="use the long table edges_"):
         _ = fresh.edge_probabilities_
     pd.testing.assert_frame_equal(fresh.edges_, learner.edges_)
@@ -490,7 +489,7 @@ def test_no_square_table_of_very_many_nodes(
 def test_saved_results_read_back(tmp_path: Path) -> None:
     odd = {"NA": [], "007": ["NA"], "a;b\\": ["007", "NA"]}
     paths = am.simulate(am.glauber(odd, b=1.0), 4, 6.0, seed=2)
-    learner = am.StructureLearner(prior=am.GammaPrior(2.0), required=[("NA", "a;b\\")], n_jobs=1)
+    learner = paper_learner(prior=am.GammaPrior(2.0), required=[("NA", "a;b\\")], n_jobs=1)
     learner.fit(paths)
     folder = learner.save(tmp_path / "new" / "run")
     back = am.load(folder)
@@ -539,7 +538,7 @@ def test_progress_tells_the_time_left() -> None:
 
 def test_fit_reports_every_node(paths: am.Trajectories) -> None:
     stages: list[Stage] = []
-    am.StructureLearner(n_jobs=2).fit(paths, progress=ProgressMeter(stages.append, interval=0.0))
+    paper_learner(n_jobs=2).fit(paths, progress=ProgressMeter(stages.append, interval=0.0))
     assert [s.done for s in stages] == [0, 1, 2, 3, 4, 5, 6, 6]
     assert stages[-1].finished
     assert {s.total for s in stages} == {6}
@@ -549,4 +548,4 @@ def test_an_exogenous_node_that_is_none_is_named() -> None:
     network = am.glauber("chain:3")
     seen = am.observe(am.simulate(network, 3, duration=4.0, seed=1), am.Exact(), 5, seed=2)
     with pytest.raises(ModelError, match="exogenous names 'Q', which is not a node; the nodes are"):
-        am.StructureLearner(exogenous=["Q"]).fit(seen)
+        paper_learner(exogenous=["Q"]).fit(seen)

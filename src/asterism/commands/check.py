@@ -10,87 +10,91 @@ from typing import Any
 import click
 
 from asterism.commands import exits
-from asterism.commands.choose_emission import NOTHING, choose_emissions, nothing_to_learn_from
 from asterism.commands.data_summary import in_words, summarise
+from asterism.commands.flags import in_flags
 from asterism.commands.input_table import Table, TableOptions, read_table
-from asterism.commands.wording import in_flags
-from asterism.data.observations import Observations
+from asterism.commands.learnable import Learnable, make_learnable
+from asterism.data.problems import Problem, listed
+from asterism.errors import AsterismError
 
-#: problems, and nodes, that are listed one by one on a screen; JSON holds all
+#: nodes that are listed one by one on a screen; JSON holds all
 SHOWN = 200
 
 
 @dataclass(frozen=True)
 class CheckOptions:
+    """The settings of ``asterism check``; names are those of the flags."""
+
     table: TableOptions
     max_parents: int = 2
     exogenous: Sequence[str] = ()
+    emission: Sequence[str] = ()
+    states: Any = 2
     as_json: bool = False
 
 
 def run(options: CheckOptions) -> int:
     """Print the summary and every problem to stdout; 3 if there is an error."""
     table = read_table(options.table)
-    errors = [p for p in table.problems if p.severity == "error"]
     summary: dict[str, Any] = {}
+    found = Learnable(None)
     if table.data is not None:
         summary = summarise(table.data, options.max_parents, options.exogenous)
-        summary["warnings"] += [in_flags(str(p)) for p in table.problems if p.severity != "error"]
-    how, is_empty = _how_learn_would_read(table)
-    decisions = [*table.decisions, *how]
-    is_empty = is_empty and not errors
-    clashes: list[str] = summary.get("clashes", [])
+        warned = [p for p in table.problems if p.severity == "warning"]
+        summary["warnings"] += [in_flags(line) for line in listed(warned)]
+        if not table.errors:
+            found = _as_learn_would(table, options)
+    decisions = [*table.decisions, *found.decisions]
+    n_errors = len(table.errors) + len(found.errors)
     if options.as_json:
         content = {
             "data": str(options.table.data),
-            "ok": not (errors or clashes or is_empty),
-            "nothing_to_learn_from": is_empty,
-            "problems": [
-                {
-                    "message": in_flags(str(p)),
-                    "row": p.row,
-                    "column": p.column,
-                    "trajectory": None if p.trajectory is None else str(p.trajectory),
-                    "value": None if p.value is None else str(p.value),
-                    "severity": p.severity,
-                }
-                for p in table.problems
-            ],
+            "ok": n_errors == 0,
+            "problems": [_as_dict(p) for p in table.problems if p.severity != "note"]
+            + [_as_dict(Problem(text)) for text in found.errors],
             "decisions": decisions,
             **summary,
         }
         click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
-    else:
-        for line in [*decisions, *_in_words(summary)]:
-            click.echo(line)
-        for warning in summary.get("warnings", []):
-            click.echo(f"Warning: {warning}")
-        for problem in errors[:SHOWN]:
-            click.echo(f"Error: {in_flags(str(problem))}")
-        for clash in clashes[:SHOWN]:
-            click.echo(f"Error: {clash}")
-        if len(errors) > SHOWN:
-            click.echo(f"… and {len(errors) - SHOWN:,} more; --json lists them all.")
-        if is_empty:
-            click.echo(f"Error: {NOTHING}")
-        click.echo(_verdict(len(errors) + len(clashes), is_empty))
-    return exits.BAD_DATA if errors or clashes or is_empty else exits.OK
+        return exits.BAD_DATA if n_errors else exits.OK
+    for line in [*decisions, *_in_words(summary)]:
+        click.echo(line)
+    for warning in summary.get("warnings", []):
+        click.echo(f"Warning: {warning}")
+    lines = [*map(in_flags, listed(table.errors)), *found.errors]
+    for line in lines:
+        click.echo(line if line.startswith("…") else f"Error: {line}")
+    click.echo(_verdict(n_errors, len(lines) < n_errors))
+    return exits.BAD_DATA if n_errors else exits.OK
 
 
-def _how_learn_would_read(table: Table) -> tuple[list[str], bool]:
-    """What it would decide, and whether it would find nothing to learn from."""
-    if not isinstance(table.data, Observations):
-        return [], False
-    choice = choose_emissions(table.data)
-    return choice.decisions, nothing_to_learn_from(table.data, choice)
+def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:
+    """What ``learn`` would decide, or refuse."""
+    try:
+        return make_learnable(
+            table, options.emission, options.states, options.table.nodes, options.exogenous
+        )
+    except AsterismError as error:
+        return Learnable(None, errors=[in_flags(error.sentence)])
 
 
-def _verdict(n_errors: int, is_empty: bool) -> str:
+def _as_dict(problem: Problem) -> dict[str, Any]:
+    return {
+        "message": in_flags(problem.sentence),
+        "remedy": in_flags(problem.remedy),
+        "row": problem.row,
+        "column": problem.column,
+        "trajectory": None if problem.trajectory is None else str(problem.trajectory),
+        "value": None if problem.value is None else str(problem.value),
+        "severity": problem.severity,
+    }
+
+
+def _verdict(n_errors: int, some_are_left_out: bool) -> str:
     if n_errors:
-        return f"{n_errors:,} problem{'' if n_errors == 1 else 's'} to correct."
-    if is_empty:
-        return "The table is well-formed, but asterism learn will refuse it."
-    return "No errors: the table can be used."
+        more = " (--json lists them all)" if some_are_left_out else ""
+        return f"{n_errors:,} problem{'' if n_errors == 1 else 's'} to correct{more}."
+    return "No errors: asterism learn can use the table."
 
 
 def _in_words(summary: dict[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from asterism.commands.wording import in_flags
+from asterism.commands.flags import current_front, in_flags
 from asterism.learning.tasks import Progress, ProgressMeter, Stage
 
 #: seconds between two lines about the same stage where there is no terminal
@@ -30,6 +30,7 @@ class Console:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self._live: Any = None
+        self._front = current_front()  # warnings may come from other threads
 
     @property
     def on_terminal(self) -> bool:
@@ -43,7 +44,8 @@ class Console:
             self._print(text)
 
     def warn(self, text: str) -> None:
-        self._print(f"Warning: {in_flags(text)}")
+        words = in_flags(text, self._front).split()
+        self._print(f"Warning: {' '.join(words)}")
 
     def _print(self, text: str) -> None:
         # whether anybody listens must not decide whether results are written
@@ -59,13 +61,13 @@ class Console:
         handler = _LogLines(self)
         logger = logging.getLogger("asterism")
         logger.addHandler(handler)
-        said: set[str] = set()
+        said: set[Any] = set()
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
-            text = " ".join(str(message).split())
+            text = message.args[0] if isinstance(message, Warning) and message.args else message
             if text not in said:
                 said.add(text)
-                self.warn(text)
+                self.warn(text if isinstance(text, str) else str(text))
 
         try:
             with warnings.catch_warnings():
@@ -179,7 +181,7 @@ class _LogLines(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._console.warn(record.getMessage())
+        self._console.warn(record.getMessage() if record.args else record.msg)
 
 
 def duration(seconds: float) -> str:

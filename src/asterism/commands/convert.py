@@ -6,19 +6,19 @@ the output's by its ending; ``--from`` and ``--to`` overrule both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import read_header
 from asterism.commands.options import FORMATS
-from asterism.commands.outputs import print_json, read_edges, require_file
+from asterism.commands.outputs import is_in_graph, print_json, require_file
 from asterism.data.files import write_table
 from asterism.data.formats.graphml import read_graphml, write_graphml
 from asterism.data.formats.mat import read_mat, write_mat
@@ -27,11 +27,16 @@ from asterism.data.formats.pyagrum import read_pyagrum, write_pyagrum
 from asterism.data.formats.pyctbn import read_pyctbn, write_pyctbn
 from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
+from asterism.data.table_file import read_header, read_text_table
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.model.network_file import FORMAT as NETWORK_FORMAT
 from asterism.model.rates import SummaryRates
+from asterism.results.edge_sets import edge_list
+
+#: columns that name the ends of an edge
+END_NAMES = ("parent", "child", "source", "target")
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,10 @@ class Content:
     network: Network | None = None
     nodes: Sequence[str] = ()
     edges: Sequence[tuple[str, str]] | None = None
+    attributes: Sequence[Mapping[str, float | str]] = ()
+    """What else is known of each edge, such as its probability and effect."""
+    left_out: int = 0
+    """Pairs of a table of edges that are not in its graph."""
 
     @property
     def graph(self) -> tuple[list[str], list[tuple[str, str]]] | None:
@@ -84,6 +93,8 @@ def run(options: ConvertOptions) -> int:
         options.target.parent.mkdir(parents=True, exist_ok=True)
         write(content, options.target, target_format)
         console.say(f"{options.source} ({source_format}) → {options.target} ({target_format})")
+        if content.left_out:
+            console.say(f"Left out because they are not in the graph: {content.left_out:,} pairs.")
     if options.as_json:
         print_json(
             {
@@ -147,9 +158,9 @@ def read(path: Path, form: str, nodes: Sequence[str] = (), index: int = 0) -> Co
             return Content(network=Network.load(path))
         case "graphml":
             graph = read_graphml(path)
-            return Content(nodes=graph.nodes, edges=graph.edges)
+            return Content(nodes=graph.nodes, edges=graph.edges, attributes=graph.attributes)
         case "edges":
-            return Content(edges=read_edges(path))
+            return read_edge_table(path)
     found = read_pyctbn(path, index)
     network = None
     if found.rates is not None:
@@ -184,16 +195,45 @@ def write(content: Content, path: Path, form: str) -> None:
                 raise DataError(f"There is no graph to write as {form}.")
             nodes, edges = content.graph
             if form == "graphml":
-                write_graphml(nodes, edges, path)
+                write_graphml(nodes, edges, path, content.attributes)
             else:
-                write_edges(edges, path)
+                write_edges(edges, path, content.attributes)
         case _:
             _write_pyctbn(content, path)
 
 
-def write_edges(edges: Sequence[tuple[str, str]], path: Path) -> None:
-    """A table parent,child."""
+def read_edge_table(path: Path) -> Content:
+    """The edges of a table, with their numbers; pairs that are not in the graph are left out."""
+    table = read_text_table(path)
+    edges = [(str(parent), str(child)) for parent, child in edge_list(table)]
+    kept = is_in_graph(table)
+    chosen = np.flatnonzero(kept)
+    attributes: list[dict[str, float | str]] = [{} for _ in chosen]
+    for name in [c for c in table.columns if c not in (*END_NAMES, "in_graph")]:
+        texts = [str(table[name].iloc[i]).strip() for i in chosen]
+        numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").tolist()
+        holds_numbers = all(x == x or not text for x, text in zip(numbers, texts))
+        for known, number, text in zip(attributes, numbers, texts):
+            if text:
+                known[str(name)] = float(number) if holds_numbers else text
+    ends = [end for edge in edges for end in edge]
+    return Content(
+        nodes=list(dict.fromkeys(ends)),
+        edges=[edges[i] for i in chosen],
+        attributes=attributes if any(attributes) else (),
+        left_out=int((~kept).sum()),
+    )
+
+
+def write_edges(
+    edges: Sequence[tuple[str, str]],
+    path: Path,
+    attributes: Sequence[Mapping[str, float | str]] = (),
+) -> None:
+    """A table parent,child and whatever else is known of the edges."""
     table = pd.DataFrame(list(edges), columns=["parent", "child"])
+    for name in dict.fromkeys(name for one in attributes for name in one):
+        table[name] = [one.get(name) for one in attributes]
     write_table(path, table)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from asterism.commands.wording import in_flags
+from asterism.commands.flags import front_of, in_flags
 from asterism.errors import AsterismError
 
 OK = 0
@@ -58,7 +58,8 @@ class CommandGroup(click.Group):
             return super().invoke(ctx)
         except AsterismError as error:
             # in place: not every error can be made anew from a sentence
-            error.args = (in_flags(str(error), ctx.invoked_subcommand),)
+            front = front_of(self.commands, ctx.invoked_subcommand)
+            error.args = (in_flags(error.sentence, front),)
             raise
 
 

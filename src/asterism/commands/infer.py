@@ -9,18 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from asterism.commands import exits
+from asterism.commands.as_learned import as_learned
 from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
-from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
+from asterism.commands.flags import in_flags
+from asterism.commands.guess_columns import listed
+from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.options import seconds
 from asterism.commands.outputs import effective, print_json, writing_to
-from asterism.commands.wording import in_flags
+from asterism.commands.warm_up import say_if_compiling
 from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError
+from asterism.inference.methods import METHODS
 from asterism.model.network import Network
 from asterism.results.manifest import RECORD, read_record, verify_files
+
+#: the network of a results folder
+RUN_NETWORK = "network.json"
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,7 @@ def run(options: InferOptions) -> int:
             data, emission, decisions = _read(options, network)
         for line in decisions:
             console.say(line)
+        say_if_compiling(console)
         with console.busy(f"Inference ({options.method})"):
             posterior = quiet_infer(
                 network,
@@ -73,15 +81,19 @@ def run(options: InferOptions) -> int:
                 max_seconds=seconds(options.minutes),
             )
         stop_reason = in_flags(posterior.stop_reason)
+        has_evidence = METHODS[options.method].has_evidence
+        log_evidence = posterior.log_evidence if has_evidence else None
         observed = measured_table(data) if isinstance(data, Observations) else None
         record: dict[str, Any] = {
             "converged": posterior.converged,
             "stop_reason": stop_reason,
-            "log_evidence": posterior.log_evidence,
+            "log_evidence": log_evidence,
             "n_sweeps": posterior.n_sweeps,
             "settings": {"method": options.method, "tolerance": options.tolerance},
             "command": effective("infer", options),
             "decisions": decisions,
+            "complete": True,
+            "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
             "emission": {str(node): repr(one) for node, one in (emission or {}).items()},
@@ -95,7 +107,8 @@ def run(options: InferOptions) -> int:
                 run=record,
             )
             save_run(result, options.output, force=True, page=write_report)
-        console.say(f"Log evidence {posterior.log_evidence:.6g}. {stop_reason}")
+        evidence = f"Log evidence {log_evidence:.6g}. " if has_evidence else ""
+        console.say(f"{evidence}{stop_reason}")
         console.say(f"Results: {options.output}; open {options.output / 'report.html'}")
         if not posterior.converged:
             console.warn(f"Inference did not converge: {stop_reason}")
@@ -105,11 +118,13 @@ def run(options: InferOptions) -> int:
                 "command": "infer",
                 "output": str(options.output),
                 "report": str(options.output / "report.html"),
-                "log_evidence": posterior.log_evidence,
+                "log_evidence": log_evidence,
                 "log_evidence_by_trajectory": {
                     str(label): value
                     for label, value in posterior.log_evidence_by_trajectory.items()
-                },
+                }
+                if has_evidence
+                else None,
                 "converged": posterior.converged,
                 "stop_reason": stop_reason,
                 "decisions": decisions,
@@ -122,9 +137,13 @@ def _read(
     options: InferOptions, network: Network
 ) -> tuple[Observations | Trajectories, dict[str, Any] | None, list[str]]:
     """The data of the network's nodes, their emissions, and what was decided."""
-    table = read_table(options.table)
+    record = {}
+    if options.network.name == RUN_NETWORK:
+        record = _record_of(options.network.parent, verify=not options.unverified)
+    how, decisions = as_learned(options.table, record)
+    table = read_table(how)
     data = table.require()
-    decisions = list(table.decisions)
+    decisions = [*decisions, *table.decisions]
     if isinstance(data, Trajectories):
         return data, None, decisions
     ours = [node for node in data.measurements if node in network.nodes]
@@ -135,7 +154,7 @@ def _read(
             f"network has {listed(network.nodes)}."
         )
     if others:
-        decisions.append(f"Left out, as the network does not have them: {listed(others)}.")
+        decisions.append(f"Left out because they are not in the network: {listed(others)}.")
     unseen = [node for node in network.nodes if node not in data.nodes]
     if unseen:
         decisions.append(f"Never measured: {listed(unseen)}.")
@@ -150,8 +169,8 @@ def _read(
 def _load_network(options: InferOptions) -> Network:
     """The network; one of a results folder must be the one that its run wrote."""
     folder = options.network.parent
-    if options.network.name == "network.json" and not options.unverified:
-        verify_files(folder, _record_of(folder, verify=True), ["network.json"])
+    if options.network.name == RUN_NETWORK and not options.unverified:
+        verify_files(folder, _record_of(folder, verify=True), [RUN_NETWORK])
     return Network.load(options.network)
 
 
@@ -168,7 +187,7 @@ def learned_emissions(network: Path, nodes: Sequence[str], verify: bool = True) 
     """The emissions that ``learn``, or a learner's ``save``, wrote beside a network."""
     from asterism.model.emissions import emission_from_dict
 
-    if network.name != "network.json":
+    if network.name != RUN_NETWORK:
         return {}
     content = _record_of(network.parent, verify)
     found = content.get("emissions") or content.get("emission")

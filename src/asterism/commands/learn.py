@@ -6,39 +6,44 @@ anything is computed if it could not be written.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
+from asterism.commands.budget import sampled_within
 from asterism.commands.chance import chance_of
-from asterism.commands.choose_emission import (
-    NOTHING,
-    choose_emissions,
-    nothing_to_learn_from,
-)
 from asterism.commands.console import Console
 from asterism.commands.data_summary import in_words, summarise
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.flags import in_flags
+from asterism.commands.input_table import TableOptions, file_hash, read_table
+from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
 from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
     print_json,
-    read_edges,
+    read_truth,
     writing_to,
 )
+from asterism.commands.panel_emissions import without_coded
+from asterism.commands.panel_flags import PanelOptions, allowed_transitions
+from asterism.commands.panel_hints import hints
 from asterism.commands.running import on_cluster, scored_in
-from asterism.commands.wording import in_flags
+from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
+from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 
 if TYPE_CHECKING:
+    from asterism.inference.posterior import Posterior
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -57,11 +62,13 @@ class LearnOptions:
     graph: str = "probable"
     threshold: float = 0.5
     null: int | None = None
+    minutes: float | None = None
     refine_emissions: bool = False
     emission: Sequence[str] = ()
     states: int | str = "auto"
     prior: tuple[float, float | str] = (1.0, "auto")
     method: str = "star"
+    sample: float | None = None
     search: str = "auto"
     candidates: int = 10
     initial: str = "learn"
@@ -82,7 +89,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
-    minutes: float | None = None
+    panel: PanelOptions = field(default_factory=PanelOptions)
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,8 @@ class Learned:
     folder: Path
     converged: bool
     summary: dict[str, Any]
+    interrupted: bool = False
+    """Ctrl-C stopped it early, and what was drawn until then is kept."""
 
 
 def run(options: LearnOptions) -> int:
@@ -102,10 +111,14 @@ def run(options: LearnOptions) -> int:
         learned = learn(options, console)
         for line in findings(learned):
             console.say(line)
-        if not learned.converged:
+        if learned.interrupted:
+            console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
+        elif not learned.converged:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
     if options.as_json:
         print_json(learned.summary)
+    if learned.interrupted:
+        return exits.INTERRUPTED
     return exits.OK if learned.converged else exits.NOT_CONVERGED
 
 
@@ -116,21 +129,20 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 
 def _learn(options: LearnOptions, console: Console) -> Learned:
-    truth = None if options.truth is None else read_edges(options.truth)
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions, levels = _read(options)
+        data, emission, states, decisions, levels = _read(options, console)
     nodes = list(data.nodes)
-    for edge in truth or ():
-        for end in edge:
-            if end not in nodes:
-                raise DataError(f"--truth names {end!r}, which is not a node of the table.")
+    truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
         raise Refused(
             f"--min-parents {options.min_parents} is more than --max-parents "
             f"{options.max_parents}; lower the first or raise the second."
         )
-    summary = summarise(data, options.max_parents, options.exogenous)
-    summary["warnings"] += summary.get("clashes", [])
+    coded = options.panel.state_code or options.panel.censored
+    plain = without_coded(data) if coded and isinstance(data, Observations) else data
+    summary = summarise(plain, options.max_parents, options.exogenous)
+    if isinstance(data, Observations):
+        summary["warnings"] += hints(data, options.panel)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -140,7 +152,9 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     for warning in summary["warnings"]:
         console.warn(warning)
 
-    learner = make_learner(options, emission, states)
+    say_if_compiling(console)
+    changing = [node for node in nodes if node not in options.exogenous]
+    learner = make_learner(options, emission, states, changing)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
@@ -148,9 +162,15 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         on_cluster(options.scheduler, search.screened, console),
         compiling_ahead(search.screened),
     ):
+        begin = time.monotonic()
         with console.progress() as progress:
             learner.fit(data, progress=progress)
-        decisions.append(time_scale(learner.prior_, options.prior))
+        if options.minutes is not None:
+            used = time.monotonic() - begin
+            learner, sentence = sampled_within(learner, data, options.minutes, used, console)
+            decisions.append(sentence)
+            console.say(sentence)
+        decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
             "decisions": decisions,
@@ -159,14 +179,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         }
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
-        result = _make_run(
-            options,
-            learner,
-            data,
-            truth,
-            {"decisions": decisions, **record, "warnings": summary["warnings"]},
-            console,
-        )
+        result = _make_run(options, learner, data, truth, record, console)
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
@@ -174,7 +187,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
     return Learned(
-        result, options.output, bool(learner.converged_), _summary(options, result, decisions)
+        result,
+        options.output,
+        bool(learner.converged_),
+        _summary(options, result, decisions),
+        learner.interrupted_,
     )
 
 
@@ -182,46 +199,42 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
 
 
 def _read(
-    options: LearnOptions,
+    options: LearnOptions, console: Console
 ) -> tuple[
     Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
 ]:
     """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
-    data = table.require()
-    decisions = list(table.decisions)
-    if isinstance(data, Trajectories):
-        if options.emission:
-            raise Refused("Complete paths are seen without error: --emission has no meaning here.")
-        if options.interventions is not None:
-            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
-        return data, None, None, decisions, {}
-    choice = choose_emissions(data, options.emission, options.states, keep=options.table.nodes)
-    if nothing_to_learn_from(data, choice):
-        raise DataError(f"{NOTHING} {' '.join(choice.decisions)}")
-    kept = only_nodes(data, choice.nodes)
+    found = make_learnable(
+        table,
+        options.emission,
+        options.states,
+        options.table.nodes,
+        options.exogenous,
+        options.panel,
+    )
+    data, decisions = found.require(), list(table.decisions)
+    for line in listed(p for p in table.problems if p.severity == "warning"):
+        console.warn(line)
     if options.interventions is not None:
-        kept = kept.with_interventions(_read_numbers(options.interventions, ("start", "end")))
-        n_set = len(kept.interventions)
+        if isinstance(data, Trajectories):
+            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
+        data = data.with_interventions(_read_numbers(options.interventions, ("start", "end")))
+        n_set = len(data.interventions)
         decisions.append(
             f"Set by the experimenter (--interventions): {n_set} "
             f"{'stretch' if n_set == 1 else 'stretches'} of "
-            f"{', '.join(dict.fromkeys(map(str, kept.interventions.node)))}."
+            f"{', '.join(dict.fromkeys(map(str, data.interventions.node)))}."
         )
-    return (
-        kept,
-        choice.emission,
-        choice.states or None,
-        [*decisions, *choice.decisions],
-        choice.levels,
-    )
+    decisions += found.decisions
+    return data, found.emission, found.states, decisions, found.levels
 
 
 def _read_numbers(path: Path, columns: Sequence[str]) -> Any:
     """A small table in which some columns hold numbers; cells of the others stay text."""
     import pandas as pd
 
-    from asterism.data.csv_files import read_text_table
+    from asterism.data.table_file import read_text_table
 
     table = read_text_table(path)
     for name in columns:
@@ -244,8 +257,19 @@ def _about_refining(emission: Any) -> str:
     return "No emission is learned, so --refine-emissions changes nothing."
 
 
+#: nodes times trajectories up to which the paths in the results are sampled too
+_PATHS_SAMPLED = 3_000
+
+
+def _method(options: LearnOptions) -> str:
+    return options.method if options.sample is None else "sample"
+
+
 def make_learner(
-    options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
+    options: LearnOptions,
+    emission: Any,
+    states: dict[str, list[str]] | None,
+    nodes: Sequence[str] = (),
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
     from asterism.learning.search.structure_learner import StructureLearner
@@ -265,11 +289,13 @@ def make_learner(
         "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
-        "method": options.method,
+        "method": _method(options),
+        "minutes": options.sample or None,
         "search": options.search,
         "n_candidates": options.candidates,
         "initial": options.initial,
         "exogenous": tuple(options.exogenous),
+        "allowed_transitions": allowed_transitions(options.panel, nodes),
         "required": tuple(options.required),
         "forbidden": tuple(options.forbidden),
         "n_init": options.n_init,
@@ -304,16 +330,8 @@ def _make_run(
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.door import quiet_infer
-
         with console.busy("State probabilities over time"):
-            found = quiet_infer(
-                learner.network_,
-                data,
-                learner.emission_,
-                method=options.method,
-                n_jobs=options.jobs,
-            )
+            found = _paths(options, learner, data)
             posterior = gather(found)
         observed = measured_table(data)
     return Run.from_learner(
@@ -323,13 +341,31 @@ def _make_run(
         truth=truth,
         run={
             "title": options.title,
-            "stop_reason": in_flags(learner.stop_reason_, "learn"),
+            "stop_reason": in_flags(learner.stop_reason_),
             "command": effective("learn", options),
             **record,
-            "complete": isinstance(data, Trajectories),
+            "complete": True,
+            "complete_data": isinstance(data, Trajectories),
+            "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },
+    )
+
+
+def _paths(options: LearnOptions, learner: StructureLearner, data: Observations) -> Posterior:
+    """State probabilities under the network found; by the star where sampling would take long."""
+    from asterism.inference.door import quiet_infer
+
+    method = _method(options)
+    more: dict[str, Any] = {}
+    if not METHODS[method].has_evidence:
+        if len(data.nodes) * data.n_trajectories > _PATHS_SAMPLED:
+            method = "star"
+        else:
+            more = {"n_draws": 500, "seed": options.seed}
+    return quiet_infer(
+        learner.network_, data, learner.emission_, method=method, n_jobs=options.jobs, **more
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.outputs import print_json, read_edges, require_file
+from asterism.commands.outputs import print_json, read_truth, require_file
 from asterism.results.lock import only_writer
 
 #: kinds of figures
@@ -54,7 +54,9 @@ def run(options: ReportOptions) -> int:
                 () if options.unverified else tuple(name for name in FILES if name != PAGE),
             )
             if options.truth is not None:
-                result = replace(result, truth=read_edges(options.truth))
+                result = replace(result, truth=read_truth(options.truth, result.network.nodes))
+                if result.scores() is None:
+                    console.warn("--truth holds every possible edge: there is nothing to score.")
             first = options.nodes[0] if options.nodes else None
             write_report(result, page, threshold=options.threshold, node=first)
             if options.output is None:

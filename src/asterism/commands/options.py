@@ -42,13 +42,17 @@ def names(_: click.Context, __: click.Parameter, value: Any) -> tuple[str, ...]:
 
 
 def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tuple[str, str], ...]:
-    """``A->B``; ``A→B`` is understood too."""
+    """``A:B`` or ``"A->B"`` (quoted, or the shell takes > for itself); ``A→B`` is fine too."""
     given = [value] if isinstance(value, str) else list(value or ())
     found = []
     for text in given:
-        parent, arrow, child = str(text).replace("→", "->").partition("->")
+        edge = str(text).replace("→", "->")
+        parent, arrow, child = edge.partition("->" if "->" in edge else ":")
         if not arrow or not parent.strip() or not child.strip():
-            raise click.BadParameter(f"{text!r} is no edge; write PARENT->CHILD.", param=parameter)
+            raise click.BadParameter(
+                f"{text!r} is not an edge; write PARENT:CHILD or 'PARENT->CHILD' in quotes.",
+                param=parameter,
+            )
         found.append((parent.strip(), child.strip()))
     return tuple(found)
 
@@ -190,7 +194,7 @@ def several_names(flag: str, help: str) -> Decorator:
 
 def several_edges(flag: str, help: str) -> Decorator:
     """An edge each time the flag is given."""
-    return click.option(flag, multiple=True, callback=edges, metavar="A->B", help=help)
+    return click.option(flag, multiple=True, callback=edges, metavar="A:B", help=help)
 
 
 def file_format(flag: str, name: str, help: str) -> Decorator:
@@ -202,13 +206,13 @@ def file_format(flag: str, name: str, help: str) -> Decorator:
 
 config_option = file(
     "--config",
-    "TOML file with any of these settings; flags win.",
+    "TOML file with settings; flags override it.",
     is_eager=True,
     callback=read_config,
 )
 json_option = switch("--json", "as_json", help="Print a summary as JSON to stdout.")
-quiet_option = switch("-q", "--quiet", help="Say nothing but warnings.")
-force_option = switch("--force", help="Overwrite what is there.")
+quiet_option = switch("-q", "--quiet", help="Print only warnings.")
+force_option = switch("--force", help="Overwrite existing results.")
 #: of every command that writes results
 result_options = several(force_option, json_option, quiet_option)
 minutes_option = click.option(
@@ -217,7 +221,9 @@ minutes_option = click.option(
 unverified_option = switch(
     "--unverified", help="Read results as they are, also where a file was changed since."
 )
-truth_option = file("--truth", "True edges: parent,child or source,target.")
+truth_option = file(
+    "--truth", "Table of the true edges (parent,child or source,target) to compare with."
+)
 run_option = setting(
     *("-o", "--output"), type=FOLDER, default=Path("RUN"), help="Folder for the results."
 )
@@ -227,15 +233,15 @@ jobs_option = click.option(
     default=-1,
     callback=jobs,
     show_default="all cores",
-    help="Threads to use.",
+    help="Number of threads.",
 )
 seed_option = setting("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
 emission_option = click.option(
     "--emission",
     multiple=True,
     metavar="[NODE=]KIND",
-    help="How values arise from states: gaussian, poisson, exact, categorical, threshold or "
-    "likelihood, for all nodes or for one; parameters after a colon, such as "
+    help="How measured values depend on states: gaussian, poisson, exact, categorical, threshold "
+    "or likelihood, for all nodes or for one; parameters after a colon, such as "
     "gaussian:-1,1:0.2 (means:scale).",
 )
 states_option = setting(
@@ -277,11 +283,11 @@ def seconds(minutes: float | None) -> float | None:
 table_options = several(
     click.argument("data", type=READABLE),
     click.option("--trajectory", metavar="COLUMN", help="Column that names the trajectory."),
-    click.option("--time", metavar="COLUMN", help="Column with the time."),
-    several_names("--nodes", "Columns that are nodes."),
+    click.option("--time", metavar="COLUMN", help="Column that holds the time."),
+    several_names("--nodes", "Columns to use as nodes; all others if not given."),
     choice(
         *("--kind", "auto", "wide", "long", "paths"),
-        help="One column per node, one row per measurement, or complete paths.",
+        help="One column per node (wide), one row per measurement (long), or complete paths.",
     ),
     click.option(
         "--start",
@@ -291,26 +297,39 @@ table_options = several(
     click.option(
         "--end", type=float, help="End of every trajectory; its last measurement if not given."
     ),
+    click.option(
+        "--end-column", metavar="COLUMN", help="Column that holds the end of each trajectory."
+    ),
+    click.option(
+        "--unit",
+        type=click.Choice(["s", "min", "h", "days", "weeks", "months", "years"]),
+        help="Unit of time to convert to; that of the table if not given.",
+    ),
+    several_names(
+        "--missing",
+        "Further codes for cells that were not measured; NA, n/a, nd, - and the like are known.",
+    ),
+    click.option("--sheet", metavar="NAME", help="Sheet of a workbook (.xlsx)."),
     switch("--sort", help="Sort the rows by time first."),
     several_names(
         "--labels", "Nodes whose values are names of states, even where they look like numbers."
     ),
     choice(
         *("--ties", "error", "order"),
-        help="When nodes jump at one time: refuse, or take the order of the rows.",
+        help="If two nodes jump at the same time: refuse, or take the order of the rows.",
     ),
     click.option(
         "--exact",
         metavar="COLUMN",
-        help="Column that marks rows which report the state itself; or first, for the first row "
-        "of each trajectory.",
+        help="Column that marks rows without measurement error; or 'first': the first row of each "
+        "trajectory.",
     ),
 )
 
 #: flags that belong to the table rather than to what is done with it
 TABLE_FLAGS = (
-    *("data", "trajectory", "time", "nodes", "kind", "start", "end"),
-    *("sort", "labels", "ties", "exact"),
+    *("data", "trajectory", "time", "nodes", "kind", "start", "end", "end_column", "unit"),
+    *("missing", "sheet", "sort", "labels", "ties", "exact"),
 )
 
 

@@ -6,13 +6,14 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from asterism.commands.exits import Refused
 from asterism.data.files import TEMPORARY
@@ -20,6 +21,8 @@ from asterism.errors import AsterismError, DataError
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 JOURNAL = "journal.sqlite"
+#: where chains of sampling stand; they can always go on
+CHECKPOINT = "sampling.npz"
 
 
 @contextmanager
@@ -48,8 +51,8 @@ def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
     """A results folder that may be written; an old run stays unless ``force``."""
     _require_no_file(folder)
     held = _held(folder)
-    interrupted = JOURNAL in held and "run.json" not in held
-    if resume and not force and "run.json" in held:
+    interrupted = (JOURNAL in held and "run.json" not in held) or CHECKPOINT in held
+    if resume and not force and "run.json" in held and not interrupted:
         raise Refused(
             f"{str(folder)!r} is finished already, there is nothing to resume; "
             "use --force to learn again."
@@ -124,6 +127,28 @@ def print_json(content: Mapping[str, Any]) -> None:
         raise OSError(error.errno, error.strerror, "stdout (the results are written)") from None
 
 
+def is_in_graph(table: Any) -> Any:
+    """Which rows of a table of edges are edges: all, unless a column ``in_graph`` says no."""
+    if "in_graph" not in table.columns:
+        return np.ones(len(table), dtype=np.bool_)
+    return ~table["in_graph"].str.lower().isin(["false", "no", "0"]).to_numpy()
+
+
+def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
+    """True edges for ``--truth``; refused where they cannot be compared with these nodes."""
+    edges = read_edges(path)
+    if not edges:
+        raise DataError(f"--truth {str(path)!r} holds no edges.")
+    known = set(nodes)
+    for end in (end for edge in edges for end in edge):
+        if end not in known:
+            shown = ", ".join(map(repr, nodes[:8])) + (", …" if len(nodes) > 8 else "")
+            raise DataError(
+                f"--truth {str(path)!r} names {end!r}, which is not a node; the nodes are {shown}."
+            )
+    return edges
+
+
 def read_edges(path: Path) -> list[tuple[str, str]]:
     """Edges from a CSV with parent,child or source,target, a GraphML file or a network."""
     from asterism.results.edge_sets import edge_list
@@ -136,10 +161,13 @@ def read_edges(path: Path) -> list[tuple[str, str]]:
         from asterism.model.network import Network
 
         return edge_list(Network.load(path))
-    from asterism.data.csv_files import read_text_table
+    from asterism.data.table_file import read_text_table
 
+    table = read_text_table(path)
+    if "in_graph" in table.columns:  # a table of probabilities, of which only some are edges
+        table = table[is_in_graph(table)]
     try:
-        pairs = edge_list(read_text_table(path))
+        pairs = edge_list(table)
     except AsterismError as error:
         raise DataError(f"{str(path)!r}: {error}") from None
     return [(str(parent), str(child)) for parent, child in pairs]

@@ -6,34 +6,25 @@ Owns the question whether two labels mean the same.
 
 A state called 1 in a network may come back from a spreadsheet as 1.0, "1" or "1.0". Labels are
 compared as they are first, and by their canonical text second; nothing else is guessed.
-
-Owns how problems of a table are collected and told.
-
-Reading a table never stops at the first problem: every reader appends to a :class:`Problems`
-list, so that ``asterism check`` can print all of them and an exception can name the first few
-and the number of the rest.
 """
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import DataError
+from asterism.data.problems import Problems
+from asterism.errors import Sentence, Setting
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 _TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
 _FALSE = frozenset({"false", "no", "0", "0.0", "f", "n"})
-_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
 
 
 def cells(series: pd.Series[Any]) -> NDArray[Any]:
@@ -43,7 +34,11 @@ def cells(series: pd.Series[Any]) -> NDArray[Any]:
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     array = series.to_numpy(dtype=object, na_value=np.nan).copy()
-    array[missing(array)] = np.nan
+    gone = missing(array)
+    dashes = np.fromiter((isinstance(v, str) and v.strip() in DASHES for v in array), np.bool_)
+    if dashes.any() and not any(isinstance(v, str) and v.strip() == "+" for v in array):
+        gone |= dashes
+    array[gone] = np.nan
     return array
 
 
@@ -137,8 +132,12 @@ def measured_values(
             return labels
         problems.add_rows(
             is_text,
-            "{value} is text in a column of numbers; correct it, leave the cell empty, or list the "
-            "column in labels=",
+            "{value} is text in a column of numbers",
+            remedy=Sentence(
+                "correct it or leave the cell empty; if it means 'not measured', name it with ",
+                *(Setting("missing", ...), "; if the column holds states, name the column with "),
+                Setting("labels", ...),
+            ),
             rows=rows,
             trajectory=trajectory,
             value=array,
@@ -156,50 +155,16 @@ def measured_values(
     return values
 
 
-def _is_date(value: Any) -> bool:
-    """Whether a cell is a date or the text of one."""
-    if isinstance(value, str):
-        return _DATE.match(value.strip()) is not None
-    return hasattr(value, "isoformat") and hasattr(value, "year")
-
-
-def times(
-    array: NDArray[Any],
-    column: str,
-    *,
-    problems: Problems,
-    rows: NDArray[np.int64],
-    trajectory: NDArray[Any] | None = None,
-    table: str = "measurements",
-) -> FloatArray:
-    """A column in which every cell must be a finite number."""
-    parsed, is_text = numbers(array)
-    empty = missing(array)
-    where: dict[str, Any] = {
-        "rows": rows,
-        "trajectory": trajectory,
-        "column": column,
-        "table": table,
-        "value": array,
-    }
-    is_date = is_text & np.fromiter((_is_date(v) for v in array), np.bool_, len(array))
-    problems.add_rows(
-        is_date, "{value} is a date; times are numbers, such as days since the first", **where
-    )
-    problems.add_rows(is_text & ~is_date, "{value} is not a number", **where)
-    problems.add_rows(empty, "the time is missing", **where)
-    problems.add_rows(
-        ~np.isfinite(parsed) & ~is_text & ~empty, "the time {value} is not finite", **where
-    )
-    return parsed
-
-
 IntArray = NDArray[np.int64]
 
-#: How an empty cell may be spelled in a text file.
+#: How an empty cell may be spelled in a text file, in small letters.
 MISSING_TEXT = frozenset(
-    {"", "NA", "N/A", "#N/A", "NaN", "nan", "NAN", "<NA>", "null", "NULL", "-nan", "-NaN"}
+    {"", "na", "n/a", "n.a.", "#n/a", "#na", "nan", "-nan", "<na>", "null", "nd", "n.d.", "n/d"}
+    | {"missing", "not measured", ".", "?", "--", "#nv", "#value!", "#div/0!", "#ref!", "#num!"}
 )
+
+#: Says "not measured" too, unless the column holds "+" and so means plus and minus.
+DASHES = frozenset({"-", "\N{EN DASH}", "\N{EM DASH}"})
 
 
 def is_missing(value: object) -> bool:
@@ -208,7 +173,34 @@ def is_missing(value: object) -> bool:
         return True
     if isinstance(value, float | np.floating):
         return bool(np.isnan(value))
-    return isinstance(value, str) and value.strip() in MISSING_TEXT
+    return isinstance(value, str) and value.strip().lower() in MISSING_TEXT
+
+
+def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFrame:
+    """The table with cells that hold one of the user's codes for "not measured" emptied."""
+    texts = {str(code).strip().lower() for code in codes}
+    values = {number for number in map(_as_number, texts) if number is not None}
+    if not texts:
+        return frame
+
+    def is_code(cell: object) -> bool:
+        text = str(cell).strip().lower()
+        return text in texts or (bool(values) and _as_number(text) in values)
+
+    result = frame.copy()
+    for place in range(len(frame.columns)):
+        column = frame.iloc[:, place]
+        found = column.map(is_code).to_numpy(dtype=np.bool_)
+        if found.any():
+            result.isetitem(place, column.astype(object).mask(found, np.nan).to_numpy())
+    return result
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def canonical(label: object) -> str:
@@ -259,101 +251,3 @@ def label_codes(labels: NDArray[Any]) -> IntArray:
     by_text: dict[str, int] = {}
     numbers = [by_text.setdefault(canonical(u), len(by_text)) for u in uniques]
     return np.array([*numbers, -1], dtype=np.int64)[codes]
-
-
-#: The first data row of a file with a header line is its line 2.
-FIRST_ROW = 2
-
-
-class DataWarning(UserWarning):
-    """Something in the measurements is legal but probably not meant."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong with a table, and where."""
-
-    message: str
-    trajectory: object = None
-    row: int | None = None
-    """Line of the file (the header is line 1), or of the frame counted the same way."""
-    column: str | None = None
-    value: object = None
-    table: str = "measurements"
-    severity: str = "error"
-    """"error", or "warning" for what is legal but probably not meant."""
-
-    def __str__(self) -> str:
-        place = []
-        if self.table != "measurements":
-            place.append(f"table of {self.table}")
-        if self.row is not None:
-            place.append(f"row {self.row}")
-        if self.trajectory is not None:
-            place.append(f"trajectory {self.trajectory!r}")
-        if self.column is not None:
-            place.append(f"column {self.column!r}")
-        where = ", ".join(place)
-        return f"{where}: {self.message}" if where else self.message
-
-
-@dataclass
-class Problems:
-    """A growing list of problems."""
-
-    found: list[Problem] = field(default_factory=list)
-
-    def add(self, message: str, **where: Any) -> None:
-        self.found.append(Problem(message, **where))
-
-    def add_rows(
-        self,
-        bad: NDArray[np.bool_],
-        message: str,
-        *,
-        rows: NDArray[np.int64],
-        trajectory: NDArray[Any] | None = None,
-        value: NDArray[Any] | None = None,
-        column: str | None = None,
-        table: str = "measurements",
-    ) -> None:
-        """One problem per marked row; ``{value}`` in the message is the offending cell."""
-        for i in np.flatnonzero(bad):
-            cell = None if value is None else value[i]
-            self.add(
-                message.format(value=_show(cell)),
-                trajectory=None if trajectory is None else trajectory[i],
-                row=int(rows[i]),
-                column=column,
-                value=cell,
-                table=table,
-            )
-
-    @property
-    def errors(self) -> list[Problem]:
-        return [p for p in self.found if p.severity == "error"]
-
-    @property
-    def warnings(self) -> list[Problem]:
-        return [p for p in self.found if p.severity != "error"]
-
-    def raise_errors(self, shown: int = 5) -> None:
-        """Raise if anything is wrong, naming the first few problems and how many there are."""
-        errors = self.errors
-        if not errors:
-            return
-        if len(errors) == 1:
-            raise DataError(str(errors[0]))
-        lines = "\n".join(f"  {problem}" for problem in errors[:shown])
-        more = f"\n  … and {len(errors) - shown} more" if len(errors) > shown else ""
-        raise DataError(f"the table has {len(errors)} problems:\n{lines}{more}")
-
-    def warn(self) -> None:
-        for problem in self.warnings:
-            warnings.warn(str(problem), DataWarning, stacklevel=4)
-
-
-def _show(cell: object) -> str:
-    if isinstance(cell, np.generic):
-        cell = cell.item()
-    return repr(cell)

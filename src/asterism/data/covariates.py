@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from asterism.data import columns
 from asterism.data.columns import canonical, plain
 from asterism.data.measurements import FloatArray, IntArray, last_before, objects
+from asterism.data.problems import FIRST_ROW
 from asterism.errors import DataError
 
 
@@ -96,9 +97,7 @@ def read_covariates(
         clock = pd.to_numeric(frame[time], errors="coerce").to_numpy(dtype=np.float64)
         if not np.isfinite(clock[d >= 0]).all():
             row = int(np.flatnonzero((d >= 0) & ~np.isfinite(clock))[0])
-            raise DataError(
-                f"Row {row + columns.FIRST_ROW} of the covariates has no time in {time!r}."
-            )
+            raise DataError(f"Row {row + FIRST_ROW} of the covariates has no time in {time!r}.")
     else:
         clock = np.where(d >= 0, starts[np.maximum(d, 0)], 0.0)
     keep = np.flatnonzero(d >= 0)

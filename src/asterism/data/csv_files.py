@@ -1,4 +1,4 @@
-"""Owns text files: sniffing how a table is written, and the side files that complete it.
+"""Owns tables of observations in files, and the side files that complete them.
 
 Beside ``NAME.csv`` may lie ``NAME.meta.json`` (start, end, order of nodes: what a table cannot
 hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them up by themselves.
@@ -6,8 +6,6 @@ hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them up by 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -17,71 +15,16 @@ import pandas as pd
 
 from asterism.data.columns import plain
 from asterism.data.files import write_table, write_text
-from asterism.data.formula_cells import unescape_cell
 from asterism.data.json_files import read_json
-from asterism.errors import DataError
+from asterism.data.table_file import DECIMAL_COMMA, read_text_table
+from asterism.errors import DataError, Setting
 
 if TYPE_CHECKING:
-    from asterism.data.columns import Problem
     from asterism.data.observations import Observations
+    from asterism.data.problems import Problem
 
 FORMAT = "asterism-observations"
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
-
-
-def read_text_table(path: str | Path) -> pd.DataFrame:
-    """A table of text cells, separated by commas, semicolons or tabs; BOM and CRLF are fine.
-
-    In files separated by semicolons or tabs, numbers may be written with a decimal comma.
-    Duplicate column names are kept, so that they can be reported.
-    """
-    try:
-        content = Path(path).read_bytes()
-        refuse_workbook(path, content)
-        text = content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {str(path)!r}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{str(path)!r} is not a UTF-8 text file (byte {error.start}); save it as CSV UTF-8"
-        ) from None
-    lines = text.splitlines()
-    if not any(line.strip() for line in lines):
-        raise DataError(f"{str(path)!r} is empty")
-    header = next(line for line in lines if line.strip())
-    separator = max(",;\t", key=header.count)
-    table = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
-    names = [unescape_cell(name.strip()) for name in table[0]]
-    while names and not names[-1]:
-        names.pop()  # a trailing separator makes an empty last column
-    for number, row in enumerate(table[1:], start=2):
-        if any("\n" in cell or "\r" in cell for cell in row):
-            raise DataError(
-                f"{str(path)!r}, row {number}: a cell in quotes runs over several lines; "
-                "is a quotation mark not closed?"
-            )
-        if any(cell.strip() for cell in row[len(names) :]) or len(row) < len(names):
-            raise DataError(
-                f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
-            )
-    body = [[unescape_cell(cell.strip()) for cell in row[: len(names)]] for row in table[1:]]
-    if separator != "," and any(_DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
-        body = [
-            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
-        ]
-    frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
-    frame.columns = pd.Index(names)
-    return frame
-
-
-def refuse_workbook(path: str | Path, beginning: bytes) -> None:
-    """Say what a workbook is before it is called unreadable text."""
-    if beginning.startswith(b"PK\x03\x04"):  # as all zip archives do
-        raise DataError(
-            f"{str(path)!r} is no text but a zip archive, as workbooks of Excel are; save the "
-            "sheet as CSV UTF-8."
-        )
 
 
 def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:
@@ -96,21 +39,25 @@ def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:
         with_comma = [c for c in cells if "," in c]
         if name in names or not with_comma:
             continue
-        if not all(_DECIMAL_COMMA.fullmatch(c) for c in with_comma):
+        if not all(DECIMAL_COMMA.fullmatch(c) for c in with_comma):
             continue
         if all(_THOUSANDS.fullmatch(c) for c in with_comma):
             raise DataError(
                 f"column {name!r}: {with_comma[0]!r} may be a thousand or a decimal; write it "
-                "without a comma, or list the column in labels= if it holds names of states"
+                "without a comma, or name the column with ",
+                *(Setting("labels", ...), " if it holds names of states"),
             )
         frame.isetitem(place, [c.replace(",", ".") for c in cells])
     return frame
 
 
 def side_file(path: str | Path, ending: str) -> Path:
-    """``data.csv`` -> ``data.<ending>`` in the same folder."""
+    """``data.csv`` or ``data.csv.gz`` -> ``data.<ending>`` in the same folder."""
     path = Path(path)
-    stem = path.name[: -len(path.suffix)] if path.suffix else path.name
+    name = path.name
+    if path.suffix.lower() in (".gz", ".bz2", ".xz"):
+        name = path.stem
+    stem = name[: -len(Path(name).suffix)] if Path(name).suffix else name
     return path.with_name(f"{stem}.{ending}")
 
 
@@ -145,6 +92,7 @@ def write_observations(observations: Observations, path: str | Path, kind: str =
         "start": observations.start.tolist(),
         "end": observations.end.tolist(),
         "ties": observations.ties,
+        "time_unit": observations.time_unit,
     }
     tables = {Path(path): observations.to_frame(kind)}
     for ending, table in (
@@ -194,12 +142,14 @@ def _gather(
             "nodes": meta["nodes"] or None,
             "labels": tuple(meta["labels"]),
             "ties": meta.get("ties", "error"),
+            "unit": meta.get("time_unit") or None,
         }
     for table in ("events", "intervals"):
         side = side_file(path, f"{table}.csv")
         if side.exists():
             settings[table] = read_text_table(side)
-    frame, settings = read_text_table(path), {**settings, **options}
+    settings = {**settings, **options}
+    frame = read_text_table(path, settings.pop("sheet", None))
     labels = settings.get("labels") or ()
     if meta is None and labels is not True:  # a side file says that we wrote points
         no_numbers = {settings.get("trajectory", "trajectory"), settings.get("node", "node")}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from asterism.data.given_likelihoods import LIKELIHOOD_PREFIX
 from asterism.data.measurements import NodeMeasurements, objects
-from asterism.errors import DataError
+from asterism.errors import Advice, DataError, Setting
 
 if TYPE_CHECKING:
     from asterism.data.observations import Observations
@@ -34,10 +34,14 @@ def wide_frame(observations: Observations) -> pd.DataFrame:
     for node, record in records.items():
         if record.likelihood is not None:
             raise DataError(
-                f"node {node!r} holds likelihoods, which have one column per state; use kind='long'"
+                f"node {node!r} holds likelihoods, which have one column per state; use ",
+                Setting("kind", "long"),
             )
         if node in ("trajectory", "time"):
-            raise DataError(f"a node cannot be called {node!r} in a wide table; use kind='long'")
+            raise DataError(
+                f"a node cannot be called {node!r} in a wide table; ",
+                Advice("use kind='long'", "rename it"),
+            )
     layouts = {_layout(m): m for m in records.values()}
     columns = [
         np.concatenate([np.empty(0, dtype=np.int64), *(m.trajectory for m in layouts.values())]),
@@ -189,7 +193,8 @@ def _kind(record: NodeMeasurements) -> str:
     if record.holds_labels:
         shown = sorted({str(v) for v in record.value})
         return "labels " + ", ".join(shown[:6]) + (", …" if len(shown) > 6 else "")
-    return f"numbers {record.value.min():g} to {record.value.max():g}"
+    # adding zero makes a minus zero a zero
+    return f"numbers {record.value.min() + 0.0:g} to {record.value.max() + 0.0:g}"
 
 
 def wide_keys(observations: Observations, node: str | None = None) -> set[tuple[int, float]]:

@@ -101,7 +101,7 @@ def _row(
         )
     ends = []
     for name, limit in zip(("start", "end"), (limits[0][d], limits[1][d])):
-        value = cells.get(name)
+        value: Any = cells.get(name)
         missing = value is None or value == "" or value != value
         try:
             ends.append(float(limit) if missing else float(value))

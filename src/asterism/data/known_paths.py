@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data import columns
-from asterism.data.columns import FIRST_ROW, Problems, canonical, label_codes, plain
+from asterism.data import clock, columns
+from asterism.data.columns import canonical, label_codes, plain
 from asterism.data.measurements import (
     Events,
     Intervals,
@@ -27,6 +27,8 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
+from asterism.data.problems import FIRST_ROW, Problems
+from asterism.errors import Sentence, Setting
 
 IntArray = NDArray[np.int64]
 
@@ -264,14 +266,14 @@ def _times(
     rows: IntArray,
     name: NDArray[Any],
 ) -> NDArray[np.float64]:
-    return columns.times(
+    return clock.times(
         columns.cells(table[column]),
         column,
         problems=problems,
         rows=rows,
         trajectory=name,
         table=title,
-    )
+    ).time
 
 
 def _names(
@@ -333,7 +335,10 @@ def time_limits(
     for d, name in enumerate(trajectories):
         if not np.isfinite(start[d]) or not np.isfinite(end[d]):
             problems.add(
-                "has no measurement and no start and end; give both in start= and end=",
+                "has no measurement and no start and end",
+                remedy=Sentence(
+                    "give both with ", Setting("start", ...), " and ", Setting("end", ...)
+                ),
                 trajectory=name,
             )
         elif end[d] < start[d]:

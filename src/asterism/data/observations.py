@@ -17,7 +17,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import interventions as set_by_hand
-from asterism.data.columns import Problem
 from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeLimit
@@ -29,9 +28,12 @@ from asterism.data.measurements import (
     objects,
 )
 from asterism.data.panel_records import exact_entries, state_codes, state_sets
-from asterism.data.read_table import TableFormat, read_frames
+from asterism.data.problems import Problem
+from asterism.data.read_table import read_frames
+from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, Setting
+from asterism.notebook_card import MOST_ROWS, card
 
 FloatArray = NDArray[np.float64]
 
@@ -55,6 +57,8 @@ class Observations:
 
     interventions: Intervals = field(default_factory=no_intervals)
     """Times during which the experimenter held a node; see :meth:`with_interventions`."""
+    time_unit: str = ""
+    """Unit of all times, such as "h"; "" if nothing says it."""
 
     # ------------------------------------------------------------------ construction
     @classmethod
@@ -78,6 +82,9 @@ class Observations:
         ties: str = "error",
         covariates: Sequence[str] = (),
         ignore: Sequence[str] = (),
+        missing: Collection[object] = (),
+        unit: str | None = None,
+        end_column: str | None = None,
     ) -> Observations:
         """Read a wide table (trajectory, time, one column per node) or a long one.
 
@@ -87,16 +94,23 @@ class Observations:
         that report the state itself: the name of a boolean column, a mask, or "first".
         ``labels`` lists columns whose cells are names even if they look like numbers.
         ``covariates`` lists columns that are covariates, ``ignore`` columns to leave out.
+
+        Times may be numbers, durations ("2h", "30 min", "Day 3") or dates; ``unit`` is the unit to
+        read them into, such as "h". ``missing`` lists further codes for "not measured", and
+        ``end_column`` is a column with the end of each trajectory's follow-up.
         """
         whole = frame
         if frame is not None and (covariates or ignore):
             frame = without_columns(frame, [*covariates, *ignore])
-        form = TableFormat(kind, trajectory, time, node, value, nodes, labels, exact, sort)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        form = TableFormat(
+            *(kind, trajectory, time, node, value, nodes, labels, exact, sort),
+            *(missing, unit, end_column),
+        )
+        parts, problems, time_unit = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
         assert parts is not None
-        found = cls(*parts, ties)
+        found = cls(*parts, ties, time_unit=time_unit)
         if not covariates or whole is None:
             return found
         return found.with_covariates(whole, covariates, trajectory=trajectory, time=time)
@@ -114,8 +128,8 @@ class Observations:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
-        return None if parts is None else cls(*parts, ties), problems.found
+        parts, problems, unit = read_frames(frame, form, (start, end), events, intervals, ties)
+        return None if parts is None else cls(*parts, ties, time_unit=unit), problems.found
 
     @classmethod
     def from_likelihoods(
@@ -199,7 +213,7 @@ class Observations:
         from asterism.data.frames import long_frame, wide_frame
 
         if kind not in ("wide", "long"):
-            raise DataError(f"kind={kind!r} is unknown; use 'wide' or 'long'")
+            raise DataError(Setting("kind", kind), " is unknown; use 'wide' or 'long'")
         return wide_frame(self) if kind == "wide" else long_frame(self)
 
     def events_frame(self) -> pd.DataFrame:
@@ -225,6 +239,26 @@ class Observations:
         from asterism.data.frames import describe
 
         return describe(self)
+
+    def _repr_html_(self) -> str:
+        facts = [
+            (name, f"{len(table):,}")
+            for name, table in (
+                ("events", self.events),
+                ("intervals", self.intervals),
+                ("interventions", self.interventions),
+            )
+            if len(table)
+        ]
+        if self.n_trajectories:
+            facts.insert(0, ("time", f"{self.start.min():g} to {self.end.max():g}"))
+        rows = [
+            (node, f"{len(self.measurements[node].time) if node in self.measurements else 0:,}")
+            for node in self.nodes[:MOST_ROWS]
+        ]
+        title = f"Observations: {self.n_trajectories:,} trajectories, {len(self.nodes):,} nodes"
+        title += f", {self.n_measurements:,} measurements"
+        return card(title, facts, ("node", "measurements"), rows, len(self.nodes))
 
     def __repr__(self) -> str:
         parts = [f"{self.n_measurements} measurements"]
@@ -330,6 +364,7 @@ class Observations:
             raise DataError(f"time can only be scaled by a positive number, not {factor!r}")
         return replace(
             self,
+            time_unit="",
             start=self.start * factor,
             end=self.end * factor,
             measurements={

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data import columns
-from asterism.data.columns import FIRST_ROW, Problems, canonical, encode, plain
-from asterism.data.csv_files import read_meta, read_text_table, side_file
+from asterism.data import clock, columns
+from asterism.data.columns import canonical, encode, plain
+from asterism.data.csv_files import read_meta, side_file
 from asterism.data.files import write_table, write_text
 from asterism.data.measurements import objects
-from asterism.errors import DataError
+from asterism.data.problems import FIRST_ROW, Problems
+from asterism.data.table_file import read_text_table
+from asterism.data.table_rows import follow_up
+from asterism.errors import Advice, DataError, Sentence, Setting
 
 if TYPE_CHECKING:
     from asterism.data.trajectories import Trajectories
@@ -25,16 +28,29 @@ IntArray = NDArray[np.int64]
 FORMAT = "asterism-trajectories"
 
 
+class PathFormat(NamedTuple):
+    """How to read a table of paths: its columns and the user's choices."""
+
+    trajectory: str = "trajectory"
+    time: str = "time"
+    node: str = "node"
+    state: str = "state"
+    sort: bool = False
+    missing: Collection[object] = ()
+    unit: str | None = None
+    end_column: str | None = None
+
+
 def parse_paths(
     frame: pd.DataFrame,
     states: Mapping[str, Sequence[Any]] | None,
     end: float | Mapping[Any, float] | None,
-    column: tuple[str, str, str, str],
-    sort: bool = False,
+    form: PathFormat,
 ) -> dict[str, Any]:
     """The fields of Trajectories from a table of entered states; raises with every problem."""
     problems = Problems()
-    frame = frame.rename(columns=str)
+    column = (form.trajectory, form.time, form.node, form.state)
+    frame = columns.without_codes(frame.rename(columns=str), form.missing)
     absent = [c for c in column[1:] if c not in frame.columns]
     if absent:
         raise DataError(
@@ -51,9 +67,16 @@ def parse_paths(
             columns.missing(raw), "the trajectory is missing", rows=rows, column=column[0]
         )
         name = columns.names(raw)
-    time = columns.times(
-        columns.cells(frame[column[1]]), column[1], problems=problems, rows=rows, trajectory=name
+    read = clock.times(
+        columns.cells(frame[column[1]]),
+        column[1],
+        problems=problems,
+        rows=rows,
+        trajectory=name,
+        unit=form.unit,
     )
+    time = read.time
+    ends = follow_up(frame, form.end_column, (form.time, read), name, rows, problems)
     for c in column[2:]:
         gone = columns.missing(columns.cells(frame[c]))
         problems.add_rows(gone, "the cell is empty", rows=rows, trajectory=name, column=c)
@@ -64,7 +87,11 @@ def parse_paths(
     found = [str(n) for n in pd.unique(node_name)]
     nodes = tuple(found if states is None else (str(n) for n in states))
     if extra := sorted(set(found) - set(nodes)):
-        raise DataError(f"node {extra[0]!r} is not among the nodes of states=: {list(nodes)}")
+        raise DataError(
+            f"node {extra[0]!r} is not among the nodes ",
+            Advice("of states=", "in the side file"),
+            f": {list(nodes)}",
+        )
     node = encode(node_name, nodes)
     known: dict[str, tuple[Any, ...]] = {}
     state = np.empty(len(frame), dtype=np.int64)
@@ -81,11 +108,12 @@ def parse_paths(
                 value=cell[i],
             )
     problems.raise_errors()
-    if not sort:
+    if not form.sort:
         _check_sorted(trajectory, node, time, name, rows, column[1], problems)
         problems.raise_errors()
     fields = _assemble(trajectory, time, node, state, rows, list(labels), nodes, problems)
-    fields["end"] = _ends(fields["end"], fields["start"], list(labels), end, problems)
+    limit = end if end is not None else ends or None
+    fields["end"] = _ends(fields["end"], fields["start"], list(labels), limit, problems)
     problems.raise_errors()
     return {**fields, "nodes": nodes, "states": known, "labels": tuple(plain(x) for x in labels)}
 
@@ -115,8 +143,8 @@ def _check_sorted(
     back = same & (np.diff(time[order]) < 0)
     problems.add_rows(
         np.concatenate([[False], back]),
-        "time {value} comes before the time of the node's previous row; sort the table or pass "
-        "sort=True",
+        "time {value} comes before the time of the node's previous row",
+        remedy=Sentence("sort the table, or use ", Setting("sort", True)),
         rows=rows[order],
         trajectory=name[order],
         value=time[order],
@@ -290,10 +318,10 @@ def load_paths(path: str | Path) -> dict[str, Any]:
     frame = read_text_table(path)
     meta = read_meta(path, FORMAT)
     if meta is None:
-        return parse_paths(frame, None, None, ("trajectory", "time", "node", "state"))
+        return parse_paths(frame, None, None, PathFormat())
     states = {n: tuple(meta["states"][n]) for n in meta["nodes"]}
     end = dict(zip(meta["trajectories"], meta["end"]))
-    fields = parse_paths(frame, states, end, ("trajectory", "time", "node", "state"))
+    fields = parse_paths(frame, states, end, PathFormat())
     by_text = {canonical(x): x for x in meta["trajectories"]}
     fields["labels"] = tuple(by_text.get(canonical(x), x) for x in fields["labels"])
     return fields

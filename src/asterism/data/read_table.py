@@ -17,8 +17,8 @@ checked against each other. The way back is in ``frames.py``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.columns import FIRST_ROW, Problems
 from asterism.data.given_likelihoods import LIKELIHOOD_PREFIX, likelihoods_of_columns
 from asterism.data.known_paths import (
     TimeLimit,
@@ -38,6 +37,9 @@ from asterism.data.known_paths import (
     time_limits,
 )
 from asterism.data.measurements import NodeMeasurements, Parts, no_measurements
+from asterism.data.problems import FIRST_ROW, Problems
+from asterism.data.table_rows import Rows, TableFormat, read_rows
+from asterism.errors import Sentence, Setting
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class ParsedTable:
     last: NDArray[np.float64]
     """(D,) first and last time of each trajectory's rows."""
     measurements: dict[str, NodeMeasurements]
+    unit: str = ""
+    """Of the times; "" if nothing says it."""
+    ends: Mapping[object, float] = field(default_factory=dict)
+    """End of follow-up, where a column gives it."""
 
 
 def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> ParsedTable:
@@ -68,6 +74,8 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
     if len(frame) == 0:
         problems.add("the table is empty: it has no rows")
         return nothing
+    frame = columns.without_codes(frame, form.missing)
+    _note_repeated_rows(frame, problems)
     long = form.is_long(frame)
     rows = read_rows(frame, form, problems, long)
     n_trajectories = int(rows.trajectory.max()) + 1 if len(rows.trajectory) else 0
@@ -90,16 +98,28 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
                 column=node,
                 severity="warning",
             )
-    return ParsedTable(trajectories, first, last, measurements)
+    return ParsedTable(trajectories, first, last, measurements, rows.unit, rows.ends)
+
+
+def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
+    """Point out rows that say exactly what an earlier row says."""
+    repeated = np.flatnonzero(frame.astype(str).duplicated().to_numpy()) + FIRST_ROW
+    if not len(repeated):
+        return
+    shown = ", ".join(map(str, repeated[:5])) + (", …" if len(repeated) > 5 else "")
+    which = f"row {shown} repeats" if len(repeated) == 1 else f"rows {shown} repeat"
+    count = f" ({len(repeated):,} rows)" if len(repeated) > 5 else ""
+    problems.add(
+        f"{which} an earlier row exactly{count}",
+        severity="warning",
+        remedy="remove copies; every row counts as a measurement of its own",
+    )
 
 
 def _read_wide(
     frame: pd.DataFrame, form: TableFormat, rows: Rows, problems: Problems
 ) -> dict[str, NodeMeasurements]:
-    taken = {form.trajectory, form.time}
-    if isinstance(form.exact, str) and form.exact != "first":
-        taken.add(form.exact)
-    wanted = [c for c in frame.columns if c not in taken]
+    wanted = [c for c in frame.columns if c not in form.not_nodes]
     if form.nodes is not None:
         wanted = [str(node) for node in form.nodes]
         for node in wanted:
@@ -145,7 +165,11 @@ def _read_long(
     present = [str(x) for x in pd.unique(node_of_row[original]) if str(x) != "None"]
     wanted = present if form.nodes is None else [str(x) for x in form.nodes]
     for extra in [x for x in present if x not in set(wanted)]:
-        problems.add(f"node {extra!r} is not among nodes=", column=form.node, value=extra)
+        problems.add(
+            Sentence(f"node {extra!r} is not among ", Setting("nodes", ...)),
+            column=form.node,
+            value=extra,
+        )
     states = [c for c in frame.columns if c.startswith(LIKELIHOOD_PREFIX)]
     tables = {c: columns.cells(frame[c])[rows.order] for c in states}
     has_value = form.value in frame.columns
@@ -194,163 +218,6 @@ def _listed(names: Collection[Any], shown: int = 12) -> str:
     return text + (", …" if len(names) > shown else "")
 
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class TableFormat:
-    """How to read a table: its columns and the user's choices."""
-
-    kind: str = "auto"
-    trajectory: str = "trajectory"
-    time: str = "time"
-    node: str = "node"
-    value: str = "value"
-    nodes: Sequence[str] | None = None
-    labels: Collection[str] | bool = ()
-    exact: Any = None
-    sort: bool = False
-
-    def as_labels(self, node: str) -> bool:
-        return self.labels if isinstance(self.labels, bool) else node in self.labels
-
-    def is_long(self, frame: pd.DataFrame) -> bool:
-        if self.kind in ("wide", "long"):
-            return self.kind == "long"
-        found = [str(c) for c in frame.columns]
-        has_value = self.value in found or any(c.startswith(LIKELIHOOD_PREFIX) for c in found)
-        return self.node in found and has_value
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The columns that every row has, sorted by (trajectory, time); invalid rows left out."""
-
-    order: IntArray
-    name: NDArray[Any]
-    trajectory: IntArray
-    time: NDArray[np.float64]
-    exact: BoolArray
-    number: IntArray
-
-
-def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> Rows:
-    n_rows = len(frame)
-    number = np.arange(n_rows, dtype=np.int64) + FIRST_ROW
-    if form.trajectory in frame.columns:
-        raw = columns.cells(frame[form.trajectory])
-        unnamed = columns.missing(raw)
-        name = columns.names(raw)
-        problems.add_rows(unnamed, "the trajectory is missing", rows=number, column=form.trajectory)
-    else:
-        if form.trajectory != TableFormat.trajectory:  # somebody named it
-            listed = ", ".join(repr(str(c)) for c in frame.columns[:8])
-            problems.add(
-                f"there is no column {form.trajectory!r} that names trajectories; the columns are "
-                f"{listed}"
-            )
-        unnamed = np.zeros(n_rows, dtype=np.bool_)
-        name = np.zeros(n_rows, dtype=np.int64).astype(object)
-    time = columns.times(
-        columns.cells(frame[form.time]), form.time, problems=problems, rows=number, trajectory=name
-    )
-    trajectory = pd.factorize(name)[0].astype(np.int64)
-    usable = np.flatnonzero(~unnamed & np.isfinite(time))
-    if not form.sort:
-        _check_sorted(frame, form, problems, long, usable, trajectory, time, name, number)
-    order = usable[np.lexsort((time[usable], trajectory[usable]))]
-    trajectory, time, name = trajectory[order], time[order], name[order]
-    exact = _read_exact(frame, form, problems, order, trajectory, time, number)
-    # Where the leading rows were unusable a trajectory may have lost all its rows.
-    trajectory = _renumber(trajectory, order)
-    by_trajectory = np.lexsort((time, trajectory))
-    return Rows(
-        order[by_trajectory],
-        name[by_trajectory],
-        trajectory[by_trajectory],
-        time[by_trajectory],
-        exact[by_trajectory],
-        number[order][by_trajectory],
-    )
-
-
-def _renumber(trajectory: IntArray, order: IntArray) -> IntArray:
-    """Number trajectories 0, 1, … by the position of their first usable row."""
-    uniques, inverse = np.unique(trajectory, return_inverse=True)
-    first = np.full(len(uniques), np.iinfo(np.int64).max)
-    np.minimum.at(first, inverse, order)
-    rank = np.empty(len(uniques), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(uniques))
-    return rank[inverse]
-
-
-def _check_sorted(
-    frame: pd.DataFrame,
-    form: TableFormat,
-    problems: Problems,
-    long: bool,
-    usable: IntArray,
-    trajectory: IntArray,
-    time: NDArray[np.float64],
-    name: NDArray[Any],
-    number: IntArray,
-) -> None:
-    group = trajectory
-    if long and form.node in frame.columns:
-        codes, uniques = pd.factorize(frame[form.node].to_numpy(dtype=object))
-        group = trajectory * (len(uniques) + 1) + codes
-    by_group = usable[np.argsort(group[usable], kind="stable")]
-    back = (np.diff(time[by_group]) < 0) & (np.diff(group[by_group]) == 0)
-    several = ""
-    if form.trajectory not in frame.columns:
-        several = "; if these are several trajectories, name their column with trajectory="
-    for i in np.flatnonzero(back):
-        row, before = by_group[i + 1], by_group[i]
-        problems.add(
-            f"time {time[row]:g} comes after time {time[before]:g} of row {number[before]}; "
-            f"sort the table or pass sort=True{several}",
-            trajectory=name[row],
-            row=int(number[row]),
-            column=form.time,
-            value=float(time[row]),
-        )
-
-
-def _read_exact(
-    frame: pd.DataFrame,
-    form: TableFormat,
-    problems: Problems,
-    order: IntArray,
-    trajectory: IntArray,
-    time: NDArray[np.float64],
-    number: IntArray,
-) -> BoolArray:
-    """Which of the sorted rows report the state itself."""
-    exact = form.exact
-    if exact is None:
-        return np.zeros(len(order), dtype=np.bool_)
-    if isinstance(exact, str) and exact == "first":
-        first = np.full(int(trajectory.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(first, trajectory, time)
-        return np.asarray(time == first[trajectory], dtype=np.bool_)
-    if isinstance(exact, str):
-        if exact not in frame.columns:
-            problems.add(
-                f"exact={exact!r} names no column; give a column, a boolean mask or 'first'"
-            )
-            return np.zeros(len(order), dtype=np.bool_)
-        return columns.flags(columns.cells(frame[exact]), exact, problems, number)[order]
-    mask = np.asarray(exact)
-    if mask.dtype != np.bool_ or mask.shape != (len(frame),):
-        problems.add(
-            f"exact= must be a boolean mask with one entry for each of the {len(frame)} rows, the "
-            "name of a column, or 'first'"
-        )
-        return np.zeros(len(order), dtype=np.bool_)
-    return mask[order]
-
-
 def read_frames(
     frame: pd.DataFrame | None,
     form: TableFormat,
@@ -358,13 +225,16 @@ def read_frames(
     events: pd.DataFrame | None,
     intervals: pd.DataFrame | None,
     ties: str,
-) -> tuple[Parts | None, Problems]:
-    """Everything that the tables say, or None where an error keeps it from being used."""
+) -> tuple[Parts | None, Problems, str]:
+    """Everything that the tables say (None where an error keeps it from being used), every
+    problem, and the unit of time."""
     problems = Problems()
     if ties not in ("error", "order"):
-        problems.add(f"ties={ties!r} is unknown; use 'error' or 'order'")
+        problems.add(Sentence(Setting("ties", ties), " is unknown; use 'error' or 'order'"))
     if form.kind not in ("auto", "wide", "long"):
-        problems.add(f"kind={form.kind!r} is unknown; use 'auto', 'wide' or 'long'")
+        problems.add(
+            Sentence(Setting("kind", form.kind), " is unknown; use 'auto', 'wide' or 'long'")
+        )
     table = ParsedTable([], np.empty(0), np.empty(0), {})
     if frame is not None and (len(frame) or (events is None and intervals is None)):
         table = parse_table(frame, form, problems)
@@ -373,6 +243,8 @@ def read_frames(
     numbering: dict[object, int] = {name: i for i, name in enumerate(table.trajectories)}
     known_events = parse_events(events, numbering, problems)
     known_intervals = parse_intervals(intervals, numbering, problems)
+    if table.ends and limits_given[1] is None:
+        limits_given = (limits_given[0], table.ends)
     for limit in limits_given:
         if isinstance(limit, Mapping):
             for name in limit:
@@ -383,8 +255,9 @@ def read_frames(
     check_inside(trajectories, limits, table.measurements, known_events, known_intervals, problems)
     check_consistency(known_events, known_intervals, trajectories, problems)
     if problems.errors:
-        return None, problems
+        return None, problems, table.unit
     return (
         (tuple(trajectories), *limits, table.measurements, known_events, known_intervals),
         problems,
+        table.unit,
     )

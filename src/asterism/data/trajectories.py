@@ -6,7 +6,7 @@ Nodes and states are numbers in the arrays; ``nodes`` and ``states`` give them n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from asterism.data import path_tables
 from asterism.data.path_graph import path_graph
 from asterism.data.statistics import Statistics, dwell_start
 from asterism.errors import DataError
+from asterism.notebook_card import MOST_ROWS, card, listed
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -58,16 +59,22 @@ class Trajectories:
         node: str = "node",
         state: str = "state",
         sort: bool = False,
+        missing: Collection[object] = (),
+        unit: str | None = None,
+        end_column: str | None = None,
     ) -> Trajectories:
         """Read a table trajectory, time, node, state, where state is the one ENTERED.
 
         The first row of a node is its start. A row that repeats the node's state is no jump. The
         trajectory column may be absent (one trajectory). ``states`` fixes the labels and their
-        order; otherwise they are sorted. ``end`` defaults to the last time of the trajectory.
+        order; otherwise they are sorted. ``end`` is when following a trajectory ended, or
+        ``end_column`` a column that says it; without both, its last time. ``missing`` and ``unit``
+        are as for observations.
         """
-        return cls(
-            **path_tables.parse_paths(frame, states, end, (trajectory, time, node, state), sort)
+        form = path_tables.PathFormat(
+            *(trajectory, time, node, state, sort, missing, unit, end_column)
         )
+        return cls(**path_tables.parse_paths(frame, states, end, form))
 
     def to_frame(self) -> pd.DataFrame:
         """Tidy table trajectory, time, node, state: the start of every node, then every jump."""
@@ -172,6 +179,12 @@ class Trajectories:
         return Statistics.from_flat(
             graph.nodes, graph.parents_by_name, graph, dwell, transitions, graph.states
         )
+
+    def _repr_html_(self) -> str:
+        title = f"Trajectories: {self.n_trajectories:,}, with {len(self.nodes):,} nodes"
+        rows = [(node, listed(self.states[node])) for node in self.nodes[:MOST_ROWS]]
+        facts = [("jumps", f"{self.n_jumps:,}")]
+        return card(title, facts, ("node", "states"), rows, len(self.nodes))
 
     def __repr__(self) -> str:
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError
+from asterism.errors import DataError, ModelError
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -185,6 +185,11 @@ def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
     )
 
 
+def with_log_likelihood(evidence: Evidence, log_likelihood: FloatArray) -> Evidence:
+    """The same measurements with other log-likelihoods, in the layout of the points."""
+    return replace(evidence, points=replace(evidence.points, log_likelihood=log_likelihood))
+
+
 def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
     """The evidence of one trajectory, renumbered to 0; likelihood offsets stay as they are."""
 
@@ -302,6 +307,16 @@ def start_log_evidence(
         with np.errstate(divide="ignore"):
             total += np.log(np.exp(logs - top) @ prior) + top[:, 0]
     return total
+
+
+def known_state(evidence: Evidence, trajectory: int, node: int, time: float) -> int:
+    """The state of an exogenous node."""
+    spans = evidence.spans
+    mine = np.flatnonzero((spans.trajectory == trajectory) & (spans.node == node))
+    before = mine[spans.start[mine] <= time]
+    if len(mine) == 0:
+        raise DataError(f"Trajectory number {trajectory} gives no path for exogenous node {node}.")
+    return int(spans.state[before[-1] if len(before) else mine[0]])
 
 
 def _clipped(spans: Spans, keep: NDArray[np.bool_], end: FloatArray) -> Spans:

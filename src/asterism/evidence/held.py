@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asterism.data.measurements import Events, Intervals
 from asterism.data.observations import Observations
 from asterism.errors import DataError
-from asterism.evidence.arrays import Spans
+from asterism.evidence.arrays import FloatArray, Spans
 from asterism.evidence.paths import numbers_of_nodes, numbers_of_states
 from asterism.model.network import Network
 
@@ -57,9 +58,12 @@ def without_own_measurements(
 
 def _check_against_paths(observations: Observations, spans: Spans, network: Network) -> None:
     """A held node cannot be seen to jump or to stay as well."""
-    for what, table in (("event", observations.events), ("interval", observations.intervals)):
-        start = table.time if what == "event" else table.start  # type: ignore[attr-defined]
-        end = table.time if what == "event" else table.end  # type: ignore[attr-defined]
+    events, intervals = observations.events, observations.intervals
+    known: tuple[tuple[str, Events | Intervals, FloatArray, FloatArray], ...] = (
+        ("event", events, events.time, events.time),
+        ("interval", intervals, intervals.start, intervals.end),
+    )
+    for what, table, start, end in known:
         for d, n, begin, stop in zip(spans.trajectory, spans.node, spans.start, spans.end):
             name = network.nodes[int(n)]
             clash = (table.trajectory == d) & (table.node == name) & (start < stop) & (end > begin)

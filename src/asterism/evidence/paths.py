@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from asterism.data.columns import encode
 from asterism.data.measurements import last_before, objects
 from asterism.data.observations import Observations
-from asterism.errors import DataError
+from asterism.errors import DataError, Setting
 from asterism.evidence.arrays import FloatArray, IntArray, Jumps, Spans
 from asterism.model.network import Network
 
@@ -222,7 +222,9 @@ def _check_jumps(network: Network, observations: Observations, jumps: Jumps) -> 
         k = int(np.argmax(at_start))
         raise DataError(
             f"{_jump_text(network, observations, jumps, k)} at the very start of its trajectory; "
-            "let the trajectory start earlier (start=), or report the state instead"
+            "let the trajectory start earlier (",
+            Setting("start", ...),
+            "), or report the state instead",
         )
     same = (jumps.to_state == jumps.from_state).nonzero()[0]
     if len(same):
@@ -419,7 +421,9 @@ def separate_ties(
             raise DataError(
                 f"trajectory {observations.trajectories[d]!r}: {pair[0]!r} and its child "
                 f"{pair[1]!r} both jump at time {at:g}; say which came first by changing one time, "
-                "or pass ties='order' if the rows are in order"
+                "or use ",
+                Setting("ties", "order"),
+                " if the rows are in order",
             )
         for back, k in enumerate(reversed(together)):
             moved = at - back * _STEP * abs(np.spacing(at))

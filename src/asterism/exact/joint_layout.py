@@ -19,8 +19,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from asterism.errors import DataError, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, has_length
+from asterism.errors import Advice, DataError, Setting, TooLargeError
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    JointMeasurement,
+    has_length,
+    known_state,
+)
 from asterism.exact._joint_chain import Pattern, Schedule
 from asterism.model.compiled import CompiledGraph, configuration_terms
 
@@ -301,16 +308,6 @@ def _joint_tables(
     )
 
 
-def known_state(evidence: Evidence, trajectory: int, node: int, time: float) -> int:
-    """The state of an exogenous node."""
-    spans = evidence.spans
-    mine = np.flatnonzero((spans.trajectory == trajectory) & (spans.node == node))
-    before = mine[spans.start[mine] <= time]
-    if len(mine) == 0:
-        raise DataError(f"Trajectory number {trajectory} gives no path for exogenous node {node}.")
-    return int(spans.state[before[-1] if len(before) else mine[0]])
-
-
 JOINT_LIMIT = 4096
 
 
@@ -351,8 +348,8 @@ def check_size(graph: CompiledGraph, groups: list[list[int]], joint_limit: int) 
             number = f"{size:,}" if size < 10**12 else f"about 10^{len(str(size)) - 1}"
             raise TooLargeError(
                 f"Exact inference needs a joint chain of {number} states ({len(group)} coupled "
-                f"nodes), above the limit of {joint_limit:,}: use method='star', or raise "
-                "joint_limit."
+                f"nodes), above the limit of {joint_limit:,}: use ",
+                *(Setting("method", "star"), Advice(", or raise joint_limit.", ".")),
             )
 
 

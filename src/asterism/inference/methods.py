@@ -40,8 +40,12 @@ class Method:
     """Whether its evidence is good enough to compare networks that differ much."""
     is_bound: bool = False
     """Whether its evidence never exceeds ln P(Y)."""
+    has_intervals: bool = False
+    """Whether intervals of learned rates from its evidence cover as often as they say."""
     scores_graphs: bool = False
     """Whether a structure search can use it."""
+    graph_learner: str = "asterism.learning.search.task"
+    """Home of the ``learn_from_observations`` that learns graphs by it."""
     takes: str = "all evidence"
     """What evidence it can take."""
 
@@ -63,6 +67,14 @@ _ENTRIES = (
         scores_graphs=True,
     ),
     Method(
+        "clusters",
+        "Every family as one chain, neighbours agree on what they share: any size, nearly exact.",
+        "asterism.clusters.solve",
+        options=("cluster_size", "state_limit"),
+        is_comparable=True,
+        has_intervals=True,
+    ),
+    Method(
         "exact",
         "All nodes as one chain: no error, for small networks only.",
         "asterism.exact.exact_posterior",
@@ -70,14 +82,18 @@ _ENTRIES = (
         options=("joint_limit",),
         is_comparable=True,
         is_bound=True,
+        has_intervals=True,
     ),
     Method(
         "sample",
-        "Draws of the hidden paths: any size and graph, exact up to the Monte Carlo error it states.",
+        "Draws of hidden paths: any size and graph, exact up to the Monte Carlo error it states.",
         "asterism.sampling.path_posterior",
         uses=("n_jobs",),
         options=("n_chains", "n_draws", "seed", "burn_in", "max_draws"),
         has_evidence=False,
+        has_intervals=True,
+        scores_graphs=True,
+        graph_learner="asterism.learning.search.sampled",
     ),
 )
 

@@ -1,19 +1,22 @@
-"""Compiles, in a process of its own, the kernels that a search needs last.
+"""Compiles kernels before they are needed: beside a search, or all of them on request.
 
 numba compiles one function at a time, and the kernel that sweeps takes most of it. While the main
-process compiles that one from its beginning, a second process (this module, run by itself) compiles
-its other end, and then the kernels that score families and read off courses, on a toy problem. Both
-find each other's results in numba's cache on disk. Only the first search after an installation has
-anything to compile.
+process compiles that one, a second process (this module, run by itself) compiles the kernels that
+score families and read off courses, on a toy problem, and leaves them in numba's cache on disk.
+Only the first search after an installation has anything to compile.
+
+:func:`warm_up` runs every kind of work once on toy problems. A container or a cluster does that
+when it is set up.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 
 from asterism.numerics.child_process import start_child
 
@@ -38,6 +41,47 @@ def compiling_ahead(screened: bool) -> Iterator[None]:
         process.wait()
 
 
+def must_compile() -> bool:
+    """Whether a first inference or search has yet to compile its kernels."""
+    from asterism.numerics._jit import is_on_disk
+    from asterism.star._solve import iterate
+
+    return not is_on_disk(iterate)
+
+
+def warm_up(tell: Callable[[str], None]) -> Path:
+    """Compile what inference and learning use; where the machine code is kept."""
+    import numpy as np
+
+    import asterism as am
+    from asterism.numerics._jit import cache_folder
+    from asterism.star._solve import iterate
+
+    for n_states in (2, 3):
+        tell(f"networks of {n_states} states: simulation, inference")
+        network = am.random_network(n_nodes=3, n_states=n_states, max_parents=1, seed=1)
+        emission = am.Gaussian(means=tuple(float(s) for s in range(n_states)), scale=0.3)
+        paths = am.simulate(network, 3, duration=5.0, seed=1)
+        measured = am.observe(paths, emission, n_observations=6, seed=2)
+        for method in ("star", "mean_field", "exact"):
+            posterior = am.infer(network, measured, emission, method=method)
+            posterior.marginals(np.array([0.5, 1.5]))
+        posterior.sample(2, seed=0)
+        for search in ("exhaustive", "screened"):
+            tell(f"networks of {n_states} states: {search} search")
+            learner = am.StructureLearner(
+                emission=emission, max_parents=1, search=search, n_jobs=1, max_sweeps=2
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                learner.fit(measured)
+        tell(f"networks of {n_states} states: rates of a given graph")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            am.ParameterLearner(network.graph, emission=emission).fit(measured)
+    return cache_folder(iterate)
+
+
 def _is_compiled() -> bool:
     from asterism.learning.search._local import score_families
     from asterism.numerics._jit import is_on_disk
@@ -57,6 +101,7 @@ def compile_kernels() -> None:
     from asterism.learning.tasks import SharedInput
     from asterism.model.emissions import Gaussian
     from asterism.model.network import Network
+    from asterism.numerics._jit import addresses
     from asterism.star import _grid_steps as refinement
     from asterism.star._between_points import marginals_at
     from asterism.star._readings import Messages
@@ -72,7 +117,6 @@ def compile_kernels() -> None:
         relaxation_rate=2.0, step=0.5,
     )  # fmt: skip
     problem = scorer.problem_of(((), ()))
-    _compile_end_of_sweep(problem)
     # the courses in the end are computed on corrected steps, and compared between two grids
     coarse, fine = (
         make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
@@ -111,43 +155,8 @@ def compile_kernels() -> None:
         np.array([0]),
         np.zeros(1),
         np.zeros((1, 4)),
+        addresses(),
     )
-
-
-def _compile_end_of_sweep(problem: Any) -> None:
-    """What ``star._solve.iterate`` calls after the generators: the last first."""
-    from numba import boolean, float64, int64, typeof, types
-
-    from asterism.star import _buffers as buffers
-    from asterism.star import _messages as passes
-    from asterism.star import _messages as sweep
-    from asterism.star import _node as node_steps
-    from asterism.star import _readings as readings
-    from asterism.star import _solve as anderson
-    from asterism.star import _solve as statistics
-
-    def compiled(dispatcher: Any, *arguments: Any) -> Any:
-        """The type of what it returns."""
-        dispatcher.compile(arguments)
-        return dispatcher.overloads[arguments].signature.return_type
-
-    data = typeof(problem)  # type: ignore[no-untyped-call]
-    row, table = float64[::1], float64[:, ::1]
-    work = compiled(buffers.make_work, data, int64)
-    states = types.int32[:, ::1]
-    members = (row, row, row, states, states)
-    messages = types.NamedTuple(members, readings.Messages)  # type: ignore[no-untyped-call]
-    memory = compiled(anderson.make_history, int64)
-    compiled(statistics.add_statistics, data, row, boolean, row, int64, row, row, work)
-    compiled(anderson.mix_alone, memory, row, int64, table)
-    compiled(sweep.link_totals, data, row, int64)
-    of_node = (int64, int64, work)  # trajectory, node
-    compiled(node_steps.store_moments, data, row, boolean, float64, boolean, *of_node)
-    compiled(readings.read_node, data, int64, int64, boolean, int64, messages, row, work)
-    compiled(readings.keep_first_backward, data, int64, messages, work)
-    compiled(passes.forward_pass, data, row, *of_node)
-    compiled(passes.backward_pass, data, row, *of_node)
-    compiled(passes.evaluate_marks, data, row, *of_node)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from asterism.data.interventions import inside
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError, DataError
+from asterism.errors import Advice, AsterismError, DataError
 from asterism.model.emissions import Gaussian, Joint, Poisson, emission_for
 
 FloatArray = NDArray[np.float64]
@@ -98,7 +98,7 @@ def with_levels(
     for node, record in observations.measurements.items():
         if is_mapping and (node not in resolved or isinstance(resolved[node], Joint)):
             continue
-        one = emission_for(emission, node)
+        one: Any = emission_for(emission, node)
         resolved[node] = one
         if getattr(one, "levels", None) is None or record.likelihood is not None:
             continue
@@ -149,7 +149,10 @@ class _Rows(NamedTuple):
 def _rows(record: NodeMeasurements) -> _Rows:
     noisy = np.flatnonzero(~record.exact)
     if len(noisy) == 0:
-        raise DataError("nothing noisy was measured, so its levels cannot be counted; give means=.")
+        raise DataError(
+            "nothing noisy was measured, so its levels cannot be counted; ",
+            Advice("give means=.", "give them, as in --emission NODE=gaussian:-1,1:0.2."),
+        )
     trajectory, time = record.trajectory[noisy], record.time[noisy]
     order = np.lexsort((time, trajectory))
     trajectory, time = trajectory[order], time[order]
@@ -238,4 +241,5 @@ def _kept_apart(emission: Any) -> Any:
     least = _LEAST_SHARE * float(np.ptp(np.asarray(emission.means))) / len(emission.means)
     if isinstance(emission.scale, tuple):
         return replace(emission, scale=tuple(max(s, least) for s in emission.scale))
-    return replace(emission, scale=max(float(emission.scale or 0.0), least))
+    shared: Any = emission.scale or 0.0
+    return replace(emission, scale=max(float(shared), least))

@@ -169,3 +169,12 @@ def configuration_terms(graph: CompiledGraph) -> tuple[IntArray, IntArray]:
                 terms[start[edge] : start[edge + 1]] = stride * np.arange(size)
                 stride *= size
     return start, terms
+
+
+def diagonal_index(graph: CompiledGraph) -> IntArray:
+    """Where the diagonals stand in a flat table, in the order of flat dwell times."""
+    parts = [
+        (base + np.arange(u * s)[:, None] * s + np.tile(np.arange(s), u)[:, None]).ravel()
+        for base, u, s in zip(graph.table_start[:-1], graph.n_configurations, graph.n_states)
+    ]
+    return np.concatenate(parts).astype(np.int64)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from asterism.errors import DataError, ModelError
+from asterism.errors import Advice, DataError, ModelError
 from asterism.model.emissions import (
     Emission,
     FloatArray,
@@ -49,7 +49,10 @@ class Gaussian(Emission):
     def __post_init__(self) -> None:
         means, scale = self.means, self.scale
         if (means is None or scale is None) and not self.learn:
-            raise ModelError("Gaussian needs means and a scale unless learn=True.")
+            raise ModelError(
+                "Gaussian needs means and a scale",
+                Advice(" unless learn=True.", ", as in gaussian:-1,1:0.2."),
+            )
         if means is not None:
             means = finite_numbers("Gaussian means", means)
             object.__setattr__(self, "means", means)
@@ -122,7 +125,10 @@ class Gaussian(Emission):
             # clusters of equal values have no width; EM needs some to move at all
             scale = max(float(np.sqrt(np.mean(within**2))), 0.05 * float(np.std(y)))
             if scale == 0.0:
-                raise DataError("The starting scale of Gaussian cannot be found; give scale=.")
+                raise DataError(
+                    "The starting scale of Gaussian cannot be found; ",
+                    Advice("give scale=.", "give it, as in --emission NODE=gaussian:-1,1:0.2."),
+                )
         return replace(self, means=as_tuple(means), scale=scale, levels=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,7 +159,9 @@ class Poisson(Emission):
         object.__setattr__(self, "levels", _checked_levels("Poisson", self.levels, self.means))
         if self.means is None:
             if not self.learn:
-                raise ModelError("Poisson needs means unless learn=True.")
+                raise ModelError(
+                    "Poisson needs means", Advice(" unless learn=True.", ", as in poisson:1,10.")
+                )
             return
         means = finite_numbers("Poisson means", self.means)
         if min(means) < 0.0:
@@ -210,7 +218,7 @@ class Poisson(Emission):
 def _checked_levels(kind: str, levels: Any, means: Any) -> int | Literal["auto"] | None:
     """A number of levels ≥ 2, "auto", or None; means that are given settle the question."""
     if levels is None or (isinstance(levels, str) and levels == "auto"):
-        return None if means is not None else levels
+        return None if means is not None or levels is None else "auto"
     if isinstance(levels, bool) or not isinstance(levels, int | np.integer) or levels < 2:
         raise ModelError(f'levels of {kind} must be a whole number ≥ 2 or "auto", got {levels!r}.')
     if means is not None and len(means) != levels:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from asterism.errors import DataError, ModelError
+from asterism.errors import Advice, DataError, ModelError
 from asterism.model.emissions import (
     Emission,
     FloatArray,
@@ -132,8 +132,8 @@ class Threshold(Emission):
         scale: Any = float(y.std()) if self.scale is None and len(y) else self.scale
         if not isinstance(mean, float) or not isinstance(scale, float) or scale <= 0.0:
             raise DataError(
-                f"{what} do not vary, so Threshold cannot take its mean and scale from them; "
-                "give mean= and scale=."
+                f"{what} do not vary, so Threshold cannot take its mean and scale from them; ",
+                Advice("give mean= and scale=.", "give them, as in --emission NODE=threshold:0:1."),
             )
         return mean, scale
 

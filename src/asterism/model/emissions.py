@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, ModelError
+from asterism.errors import Advice, DataError, ModelError
 from asterism.model.emission_kinds import EMISSION_KINDS
 
 if TYPE_CHECKING:
@@ -296,7 +296,8 @@ def cluster_means(kind: str, values: FloatArray, n_clusters: int) -> FloatArray:
     if len(values) == 0 or np.ptp(values) == 0.0:
         raise DataError(
             f"The starting means of {kind} cannot be found from "
-            f"{len(values)} measured values without any variation; give means=."
+            f"{len(values)} measured values without any variation; ",
+            Advice("give means=.", "give them, as in --emission NODE=gaussian:-1,1:0.2."),
         )
     centres = np.quantile(values, (np.arange(n_clusters) + 0.5) / n_clusters)
     for _ in range(25):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.model.names import Parents, as_parents, graph_from_spec, random_parents
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates, require_table_fits
@@ -130,7 +130,8 @@ def _sizes(graph: Parents, n_states: int | Sequence[int] | Mapping[str, int]) ->
         sizes = dict(zip(graph, map(int, n_states))) if len(n_states) == len(graph) else {}
     if set(sizes) != set(graph) or min(sizes.values()) < 2:
         raise ModelError(
-            f"n_states must be a number of at least 2, or one for each of the {len(graph)} nodes, "
-            f"got {n_states}."
+            Setting("n_states"),
+            f" must be a number of at least 2, or one for each of the {len(graph)} nodes, "
+            f"got {n_states}.",
         )
     return sizes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import TooLargeError
+from asterism.errors import Setting, TooLargeError
 from asterism.model.rates import SummaryRates
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ def require_joint_fits(n_joint: int, limit: int) -> None:
     if n_joint > limit:
         shown = f"{n_joint:,}" if n_joint < 10**15 else f"about {_power_of_ten(n_joint)}"
         raise TooLargeError(
-            f"The joint chain has {shown} states, more than the limit of {limit:,}; "
-            'use method="star", which never builds it, or raise the limit.'
+            f"The joint chain has {shown} states, more than the limit of {limit:,}; use ",
+            Setting("method", "star"),
+            ", which never builds it.",
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 
 Parents = dict[str, tuple[str, ...]]
 
@@ -113,8 +113,11 @@ def random_parents(
         raise ModelError(f"A network needs at least one node, got n_nodes={n_nodes}.")
     if not 0 <= min_parents <= max_parents:
         raise ModelError(
-            "Numbers of parents must satisfy 0 <= min_parents <= max_parents, "
-            f"got {min_parents} and {max_parents}."
+            "Numbers of parents must satisfy 0 <= ",
+            Setting("min_parents"),
+            " <= ",
+            Setting("max_parents"),
+            f", got {min_parents} and {max_parents}.",
         )
     rng = np.random.default_rng(seed)
     most = min(max_parents, n_nodes - 1)

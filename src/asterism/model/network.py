@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import AsterismError, ModelError
+from asterism.errors import Advice, AsterismError, ModelError
 from asterism.model import joint_space, network_file
 from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
 from asterism.model.names import as_parents, checked_parents
 from asterism.model.rates import SummaryRates, as_numbers, checked_probabilities, checked_rates
+from asterism.notebook_card import MOST_ROWS, card, listed
 
 if TYPE_CHECKING:
     import networkx
@@ -55,8 +56,13 @@ class Network:
         for node in self.nodes:
             if node not in given_rates:
                 raise ModelError(
-                    f"Node {node!r} has no rates; give an array, SummaryRates, or None for a node "
-                    "whose path the data always give."
+                    f"Node {node!r} has no rates; ",
+                    Advice(
+                        "give an array, SummaryRates, or None for a node whose path the data "
+                        "always give.",
+                        "its network file must hold them, or null for a node whose path the data "
+                        "always give.",
+                    ),
                 )
         given_states = self._by_node("states", states)
         self.states: dict[str, tuple[Any, ...]] = {
@@ -257,6 +263,15 @@ class Network:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        n_edges = sum(map(len, self.parents.values()))
+        rows = [
+            (node, listed(self.states[node]), listed(self.parents[node]) or "–")
+            for node in self.nodes[:MOST_ROWS]
+        ]
+        title = f"Network: {self.n_nodes:,} nodes, {n_edges:,} edges"
+        return card(title, (), ("node", "states", "parents"), rows, self.n_nodes)
 
     def __repr__(self) -> str:
         n_edges = sum(map(len, self.parents.values()))

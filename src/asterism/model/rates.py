@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError, TooLargeError
+from asterism.errors import Advice, ModelError, TooLargeError
 
 FloatArray = NDArray[np.float64]
 Weights = tuple[int, ...]
@@ -175,8 +175,12 @@ def require_table_fits(node: str, parent_sizes: Sequence[int], n_states: int) ->
     if entries > TABLE_LIMIT:
         raise TooLargeError(
             f"The rates of node {node!r} with {len(parent_sizes)} parents need a table of "
-            f"{entries:,} entries, more than the limit of {TABLE_LIMIT:,}; give its rates as "
-            "SummaryRates(weights, table), which depend on a sum over the parents."
+            f"{entries:,} entries, more than the limit of {TABLE_LIMIT:,}; ",
+            Advice(
+                "give its rates as SummaryRates(weights, table), which depend on a sum over the "
+                "parents.",
+                "use a smaller --max-parents.",
+            ),
         )
 
 

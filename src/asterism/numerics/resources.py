@@ -15,7 +15,7 @@ from itertools import pairwise
 from numbers import Integral
 from typing import TypeVar
 
-from asterism.errors import AsterismError, TooLargeError
+from asterism.errors import AsterismError, Setting, TooLargeError
 
 _SHARE = 0.8
 _SMALL = 64e6  # bytes that need no asking
@@ -44,7 +44,9 @@ def require_memory(n_bytes: float, what: str, remedy: str) -> None:
     if n_bytes > _SHARE * available:
         raise TooLargeError(
             f"{what} would need {n_bytes / 1e9:.1f} GB, but only {available / 1e9:.1f} GB are "
-            f"available; {remedy} would fit"
+            "available; ",
+            remedy,
+            " would fit",
         )
 
 
@@ -57,7 +59,9 @@ def n_threads(n_jobs: int) -> int:
         return max(1, os.cpu_count() or 1)
     given: object = n_jobs
     if not isinstance(given, Integral) or n_jobs < 1:
-        raise AsterismError(f"n_jobs is {n_jobs!r}; valid are 1, 2, … or -1 for all cores.")
+        raise AsterismError(
+            Setting("n_jobs"), f" is {n_jobs!r}; valid are 1, 2, … or -1 for all cores."
+        )
     return int(n_jobs)
 
 

@@ -94,8 +94,8 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
         both = counts[KEPT] + counts[CHANGED]
         said.append(
             f"Against {first}, {name} gained {_edges(counts[GAINED])}, lost {_edges(counts[LOST])} "
-            f"and shares {_edges(both)}, {counts[CHANGED]} of them changed. Over all pairs of "
-            f"nodes, the probabilities lead to expect {gained:.1f} gained and {lost:.1f} lost."
+            f"and shares {_edges(both)}, {counts[CHANGED]} of them changed. Counting every edge by "
+            f"its probabilities, about {gained:.1f} were gained and {lost:.1f} lost."
         )
     if comparison.same_data is not None:
         said.append(
@@ -245,7 +245,7 @@ def _rim(
 
 
 def _box(node: str, x: float, y: float, half: float) -> str:
-    shown = node if len(node) <= 16 else node[:15] + "…"
+    shown = node if len(node) <= 16 else f"{node[:8]}…{node[-7:]}"
     return (
         f'<g class="node"><title>{escape(node)}</title><rect x="{x - half:.1f}" y="{y - 13:.1f}" '
         f'width="{2 * half:.1f}" height="26" rx="13"/>'

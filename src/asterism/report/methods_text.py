@@ -46,7 +46,7 @@ def references(run: Run) -> list[str]:
     """What to cite: the program, and the papers of the methods that this run used."""
     version = _version(run)
     found = [f"The Asterism developers. Asterism{version and ' ' + version}: {TITLE}."]
-    if run.run.get("complete"):
+    if run.run.get("complete_data"):
         return [*found, NODELMAN]
     _, besides = IN_WORDS.get(str(_setting(run, "method")), ("", ()))
     return [*found, LINZNER, *besides]
@@ -79,7 +79,7 @@ def _data(run: Run) -> str:
 
 
 def _inference(run: Run) -> str:
-    if run.run.get("complete"):
+    if run.run.get("complete_data"):
         return "All paths were observed completely, so the score of every family was exact."
     method = _setting(run, "method")
     if not method:

@@ -90,7 +90,8 @@ def json_for_script(data: Any) -> str:
 
 def _facts(run: Run) -> list[tuple[str, str]]:
     facts = [("nodes", f"{len(run.network.nodes):,}")]
-    facts.append(("edges", f"{sum(map(len, run.network.parents.values())):,}"))
+    if len(run.network.nodes) > 1:
+        facts.append(("edges", f"{sum(map(len, run.network.parents.values())):,}"))
     if run.observations is not None:
         facts.append(("trajectories", f"{run.observations['trajectory'].nunique():,}"))
         facts.append(("measurements", f"{len(run.observations):,}"))

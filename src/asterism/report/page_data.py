@@ -12,13 +12,14 @@ import networkx
 import numpy as np
 import pandas as pd
 
+from asterism.data.clock import per_unit
 from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.report.graph_layout import positions
 from asterism.report.page_courses import Number, courses_and_fit, significant_digits
 from asterism.results.effects import configurations, effect, rates_by_parent_state
-from asterism.results.fold_changes import RateIntervals, fold_changes, rate_intervals
 from asterism.results.metrics import pr_curve, roc_curve
+from asterism.results.rate_ratios import RateIntervals, rate_intervals, rate_ratios
 from asterism.results.run import Run
 
 #: edges that the page can list and search; the rest is in edges.csv
@@ -65,7 +66,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "threshold": threshold if run.learned else 0.0,
         "first_node": _first_node(run, number, node),
         "time_label": f"time ({unit})" if unit else "time",
-        "rate_label": f"rate per {unit}" if unit else "rate per unit of time",
+        "rate_label": f"rate {per_unit(unit)}",
         "nodes": [
             {"name": name, "states": [str(s) for s in network.states[name]]}
             for name in network.nodes
@@ -126,9 +127,9 @@ def _edges(
             by_state = rates_by_parent_state(run.network, child, parent)
             row["effect"] = effect(run.network, child, parent)
             row["rates"] = [_significant(block) for block in by_state]
-            row["folds"] = [
-                [fold.source, fold.target, *map(_number, (fold.ratio, fold.lower, fold.upper))]
-                for fold in fold_changes(run.network, child, parent, intervals)
+            row["ratios"] = [
+                [found.source, found.target, *map(_number, (found.ratio, found.lower, found.upper))]
+                for found in rate_ratios(run.network, child, parent, intervals)
             ]
         if truth is not None:
             row["true"] = (parent, child) in truth

@@ -17,9 +17,13 @@ import pandas as pd
 
 from asterism.errors import DataError
 from asterism.results.effects import effect
-from asterism.results.fold_changes import FoldChange, fold_changes, rate_intervals
+from asterism.results.rate_ratios import rate_intervals, rate_ratios
 from asterism.results.run import Run
 from asterism.results.summary import as_text
+
+#: a number with the ends of its interval; NaN where unknown
+Estimate = tuple[float, float, float]
+NOTHING: Estimate = (np.nan, np.nan, np.nan)
 
 GAINED, LOST, CHANGED, KEPT, OUTSIDE, UNKNOWN = (
     *("gained", "lost", "changed", "kept"),
@@ -66,8 +70,8 @@ def compare(runs: Sequence[Run], names: Sequence[str]) -> Comparison:
 
     The table has the columns parent, child, run, change, probability_first, probability,
     in_first_graph, in_graph, probability_gained, probability_lost, effect_first, effect,
-    fold_ratio, lower, upper: the fold change in this run over that in the first, for the transition
-    that differs most. Largest changes come first.
+    fold_ratio, lower, upper: the fold change in this run over that in the first. Largest changes
+    come first.
     """
     if len(runs) < 2:
         raise DataError("A comparison needs at least two runs.")
@@ -164,30 +168,47 @@ def _effect(run: Run, parent: str, child: str) -> str:
     return effect(run.network, child, parent) if known else ""
 
 
-def _fold_ratio(first: Run, other: Run, parent: str, child: str) -> tuple[float, float, float]:
-    """Ratio of the two fold changes with its interval, of the transition that differs most."""
+def _fold_ratio(first: Run, other: Run, parent: str, child: str) -> Estimate:
+    """Ratio of the two fold changes with its interval.
+
+    Runs without fold changes are compared by their rates, at the transition that differs most.
+    """
     ends = (parent, child)
     if any(first.network.states[node] != other.network.states[node] for node in ends):
-        return np.nan, np.nan, np.nan
+        return NOTHING
+    folds = [_fold_change(run, parent, child) for run in (first, other)]
+    if folds[0] is not None and folds[1] is not None:
+        return _ratio(folds[0], folds[1])
     before, after = (
         {
-            (fold.source, fold.target): fold
-            for fold in fold_changes(run.network, child, parent, rate_intervals(run))
+            (found.source, found.target): (found.ratio, found.lower, found.upper)
+            for found in rate_ratios(run.network, child, parent, rate_intervals(run))
         }
         for run in (first, other)
     )
     ratios = [_ratio(before[move], after[move]) for move in before.keys() & after.keys()]
-    return max(ratios, key=_clearness, default=(np.nan, np.nan, np.nan))
+    return max(ratios, key=_clearness, default=NOTHING)
 
 
-def _ratio(before: FoldChange, after: FoldChange) -> tuple[float, float, float]:
-    ratio = after.ratio / before.ratio
-    spreads = [0.5 * np.log(fold.upper / fold.lower) for fold in (before, after)]
+def _fold_change(run: Run, parent: str, child: str) -> Estimate | None:
+    """What the run's table of edges says, if it does."""
+    table = run.edge_table
+    names = ("fold_change", "fold_change_lower", "fold_change_upper")
+    if not set(names) <= set(table.columns):
+        return None
+    own = table[(table["parent"] == parent) & (table["child"] == child)]
+    value, lower, upper = (float(own[name].iloc[0]) for name in names)
+    return (value, lower, upper) if 0.0 < lower <= upper < np.inf else None
+
+
+def _ratio(before: Estimate, after: Estimate) -> Estimate:
+    ratio = after[0] / before[0]
+    spreads = [0.5 * np.log(upper / lower) for _, lower, upper in (before, after)]
     factor = float(np.exp(np.hypot(*spreads)))
     return ratio, ratio / factor, ratio * factor
 
 
-def _clearness(ratio: tuple[float, float, float]) -> float:
+def _clearness(ratio: Estimate) -> float:
     """How many half widths the ratio is from one; without intervals, how far it is."""
     distance = abs(float(np.log(ratio[0])))
     width = 0.5 * float(np.log(ratio[2] / ratio[1])) if np.isfinite(ratio[1]) else 1e3

@@ -8,7 +8,7 @@ form without padding that the page and the figures read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +78,10 @@ def from_dataset(data: xarray.Dataset | xarray.DataArray) -> Courses:
     )
 
 
-def to_dataset(courses: Courses, notices: Sequence[str] = ()) -> xarray.Dataset:
-    """The padded form that goes into a file."""
+def to_dataset(
+    courses: Courses, notices: Sequence[str] = (), states: Mapping[str, Sequence[Any]] | None = None
+) -> xarray.Dataset:
+    """The padded form that goes into a file; ``states`` are the names of each node's states."""
     import xarray
 
     longest = max((len(times) for times in courses.times), default=0)
@@ -96,6 +98,7 @@ def to_dataset(courses: Courses, notices: Sequence[str] = ()) -> xarray.Dataset:
             "trajectory": _labels(courses.trajectories),
             "node": list(courses.nodes),
             "state": np.arange(n_states),
+            **_state_names(courses.nodes, n_states, states),
         },
         attrs={"description": "probability of each state of each node given all measurements"},
     )
@@ -128,7 +131,24 @@ def gather(posterior: Posterior, n_extra: int = 50, max_values: int = LARGEST) -
     notices = []
     if len(labels) < len(posterior.labels):
         notices.append(_first_only(len(labels), len(posterior.labels)))
-    return to_dataset(Courses(labels, tuple(network.nodes), tuple(times), tuple(blocks)), notices)
+    courses = Courses(labels, tuple(network.nodes), tuple(times), tuple(blocks))
+    return to_dataset(courses, notices, network.states)
+
+
+def _state_names(
+    nodes: Sequence[str], n_states: int, states: Mapping[str, Sequence[Any]] | None
+) -> dict[str, Any]:
+    """Names of the states as coordinates: of all nodes, and for "state" where all agree."""
+    if states is None or not nodes:
+        return {}
+    names = np.full((len(nodes), n_states), "", dtype=object)
+    for n, node in enumerate(nodes):
+        names[n, : len(states[node])] = [str(state) for state in states[node]]
+    found: dict[str, Any] = {"state_name": (("node", "state"), names.astype(str))}
+    first = tuple(states[nodes[0]])
+    if len(first) == n_states and all(tuple(states[node]) == first for node in nodes):
+        found["state"] = _labels(first)
+    return found
 
 
 def _first_only(n_kept: int, n_all: int) -> str:

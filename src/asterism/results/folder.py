@@ -22,7 +22,7 @@ import pandas as pd
 
 from asterism.data.files import TEMPORARY, write_bytes, write_table
 from asterism.data.formula_cells import unescaped
-from asterism.errors import DataError
+from asterism.errors import Advice, DataError
 from asterism.model.network import Network
 from asterism.results import courses
 from asterism.results.effects import effect
@@ -168,7 +168,8 @@ def _verify(folder: Path, record: dict[str, Any], names: Sequence[str]) -> bool:
     if others:
         raise DataError(
             f"{str(folder)!r} holds {others[0]} but no run.json, so its run is not finished. "
-            "Finish it, or read what is there with verify=False."
+            "Finish it, or read what is there with ",
+            Advice("verify=False.", "--unverified."),
         )
     return False
 

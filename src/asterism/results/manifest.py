@@ -15,7 +15,7 @@ from typing import Any
 
 from asterism.data.files import sha256, write_text
 from asterism.data.json_files import read_json
-from asterism.errors import DataError
+from asterism.errors import Advice, DataError
 
 RECORD = "run.json"
 PAGE = "report.html"
@@ -131,5 +131,6 @@ def _checksum(record: Mapping[str, Any]) -> str:
 def _changed(path: Path, how: str) -> ChangedFile:
     return ChangedFile(
         f"{str(path)!r} is not the file that the run wrote: {how}. Restore it, or read it as it is "
-        "with verify=False."
+        "with ",
+        Advice("verify=False.", "--unverified."),
     )

@@ -18,10 +18,18 @@ CAUTION = (
     "Each probability is conditional on the rest of the graph being as learned, and is therefore "
     "rather too sure: take the ranking of the edges more seriously than the numbers."
 )
+SAMPLED = (
+    "Graphs, rates and paths were drawn together, so no probability is conditional on other edges; "
+    "each is known up to the Monte Carlo error beside it."
+)
 TEMPERED = (
     "The approximation is too sure of itself, so what it says about the data counts only "
     "{factor:g} times in each probability, a factor measured on simulated networks; the "
     "probabilities are conditional on the rest of the graph being as learned."
+)
+SAMPLED = (
+    "The probabilities average over graphs, rates and paths drawn from their posterior; the table "
+    "of edges says how large their Monte Carlo errors are."
 )
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior; "
@@ -32,17 +40,25 @@ GIVEN = (
     "probabilities hold only as far as the graph does."
 )
 
+ALONE = "Rates and state probabilities hold only as far as the model does."
+
 
 def sentences(run: Run) -> list[str]:
     """What was analysed, what stands out, and how to read it."""
+    if len(run.network.nodes) == 1:
+        return [_what(run), "There is no other node that could influence it.", ALONE]
     if not run.learned:
         return [_what(run), _evidence(run), GIVEN]
     return [_what(run), _findings(run), *_added(run), _how_to_read(run)]
 
 
 def _how_to_read(run: Run) -> str:
-    if run.run.get("complete"):
+    if run.run.get("complete_data"):
         return EXACT
+    settings = run.run.get("settings")
+    method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
+    if method is not None and not method.has_evidence:
+        return SAMPLED
     factor = run.run.get("tempering")
     if isinstance(factor, int | float) and factor < 1.0:
         return TEMPERED.format(factor=factor)
@@ -77,6 +93,12 @@ def _what(run: Run) -> str:
             f"From {_count(len(run.observations), 'measurement')} in "
             f"{_count(n_trajectories, 'trajectory', 'trajectories')}, "
         )
+    if len(run.network.nodes) == 1:
+        name = run.network.nodes[0]
+        text = f"{data}the {'rates' if run.learned else 'courses'} of {name} were " + (
+            "learned." if run.learned else "inferred."
+        )
+        return text[0].upper() + text[1:]
     edges = _count(sum(map(len, run.network.parents.values())), "edge")
     nodes = _count(len(run.network.nodes), "node")
     text = (
@@ -182,7 +204,15 @@ Group = tuple[str, list[tuple[str, str]]]
 HIDDEN = frozenset(
     {
         *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
-        *("stop_reason", "n_nodes", "n_edges", "decisions", "complete", "emissions"),
+        *(
+            "stop_reason",
+            "n_nodes",
+            "n_edges",
+            "decisions",
+            "complete",
+            "complete_data",
+            "emissions",
+        ),
     }
 )
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, Points
 from asterism.model.compiled import (
     CompiledGraph,
@@ -255,14 +255,16 @@ def _check_group(
     )
     if size > STATE_LIMIT:
         raise AsterismError(
-            f"{why}; they have {size} states together, above the limit of {STATE_LIMIT}: use "
-            'method="clusters", or small rates instead of zeros.'
+            f"{why}; they have {size} states together, above the limit of {STATE_LIMIT}: use ",
+            *(Setting("method", "clusters"), ", or small rates instead of zeros."),
         )
     for rows in (evidence.jumps.node, evidence.spans.node):
         if np.isin(rows, group).any():
             raise AsterismError(
                 f"{why}, which sampling cannot do while jumps or intervals of them are recorded: "
-                'use method="exact" or "clusters", or small rates instead of zeros.'
+                "use ",
+                *(Setting("method", "exact"), " or ", Setting("method", "clusters")),
+                ", or small rates instead of zeros.",
             )
 
 
@@ -302,7 +304,8 @@ def _family(
     if math.prod(shape) * size * size > TABLE_LIMIT:
         raise AsterismError(
             "Nodes that are locked to each other by rates of zero have too many parents to be "
-            'drawn together: use method="clusters", or small rates instead of zeros.'
+            "drawn together: use ",
+            *(Setting("method", "clusters"), ", or small rates instead of zeros."),
         )
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     table = np.zeros((math.prod(shape), size, size))

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.errors import AsterismError, Sentence, Setting
+from asterism.evidence.arrays import Evidence, FloatArray, refuse_interventions
 from asterism.model.network import Network
 from asterism.sampling.diagnose import Diagnosis, diagnose, typical_autocorrelation
 from asterism.sampling.kept_draws import KeptDraws
@@ -47,6 +47,7 @@ def solve(
     .01 and R̂ ≤ 1.01, or to ``max_draws``.
     """
     _check(n_chains, n_draws, burn_in, max_draws)
+    refuse_interventions(evidence, "Sampling")
     compiled = network.compiled
     model = PathModel.of(compiled.graph, compiled.rates, compiled.initial, evidence)
     labels = evidence.labels or tuple(range(evidence.n_trajectories))
@@ -103,9 +104,13 @@ def _check(n_chains: Any, n_draws: Any, burn_in: Any, max_draws: Any) -> None:
         if value is None and name == "burn_in":
             continue
         if not isinstance(value, Integral) or value < least:
-            raise AsterismError(f"{name} is {value!r}; it must be a whole number ≥ {least}.")
+            raise AsterismError(
+                Setting(name), f" is {value!r}; it must be a whole number ≥ {least}."
+            )
     if n_draws != "auto" and (not isinstance(n_draws, Integral) or n_draws < 4):
-        raise AsterismError(f'n_draws is {n_draws!r}; valid are a whole number ≥ 4 and "auto".')
+        raise AsterismError(
+            Setting("n_draws"), f" is {n_draws!r}; valid are a whole number ≥ 4 and 'auto'."
+        )
 
 
 def _fitting_draws(model: PathModel, n_chains: int, chains: list[Any]) -> int:
@@ -158,5 +163,7 @@ def _reason(found: Diagnosis, n_chains: int, n_draws: int, auto: bool, settled: 
     if settled:
         return f"{figures}; both within {ERROR_GOAL} and {R_HAT_GOAL}."
     stopped = "the limit of draws was reached" if auto else "as many as were asked for"
-    remedy = "raise max_draws" if auto else 'raise n_draws, or pass n_draws="auto"'
-    return f"{figures}; {stopped}, the goals are {ERROR_GOAL} and {R_HAT_GOAL}: {remedy}."
+    auto_draws = Sentence("raise ", Setting("n_draws"), ", or use ", Setting("n_draws", "auto"))
+    remedy = Sentence("raise ", Setting("max_draws")) if auto else auto_draws
+    goals = f"the goals are {ERROR_GOAL} and {R_HAT_GOAL}"
+    return Sentence(f"{figures}; {stopped}, {goals}: ", remedy, ".")

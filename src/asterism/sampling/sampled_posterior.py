@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
@@ -70,8 +70,8 @@ class SampledPosterior(Posterior):
 
     def _no_evidence(self) -> NoReturn:
         raise AsterismError(
-            'Sampling has no evidence value; method="clusters" computes one, and method="exact" '
-            "for small networks."
+            *("Sampling has no evidence value; ", Setting("method", "clusters")),
+            *(" computes one, and ", Setting("method", "exact"), " for small networks."),
         )
 
     @cached_property
@@ -149,6 +149,9 @@ class SampledPosterior(Posterior):
             },
             name="error" if errors else "probability",
         )
+
+    def _evidence_facts(self) -> list[tuple[str, str]]:
+        return [("chains", str(self.draws.n_chains)), ("draws", f"{self.draws.n_draws:,}")]
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"

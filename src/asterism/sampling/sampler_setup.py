@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.evidence.arrays import Evidence
+from asterism.evidence.arrays import Evidence, refuse_interventions
 from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.sampling.sampler_arrays import (
     BoolArray,
@@ -25,6 +25,7 @@ _FEWEST_JUMPS = 4
 
 def layout_of(graph: CompiledGraph, evidence: Evidence) -> Layout:
     """The layout of a fixed graph: every table as large as its family needs."""
+    refuse_interventions(evidence, "Sampling")
     return Layout(
         n_states=graph.n_states,
         state_start=graph.state_start,

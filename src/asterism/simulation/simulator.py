@@ -19,7 +19,7 @@ from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.measurements import NodeMeasurements, no_events, no_intervals
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, TooLargeError
+from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.compiled import configuration_terms
 from asterism.model.emissions import Joint, emission_for
 from asterism.model.network import Network
@@ -176,8 +176,8 @@ def _in_time(
         n_done, n_asked = sum(len(part[0]) for part in parts), pieces[-1][1]
         if n_done == 0:
             raise TooLargeError(
-                f"max_seconds={limit.seconds:g} is not enough for a single path; allow more time, "
-                "or ask for a shorter duration."
+                f"{limit.seconds:g} s are not enough for a single path; allow more time (",
+                *(Setting("max_seconds"), "), or ask for a shorter ", Setting("duration"), "."),
             )
         warnings.warn(f"{limit.sentence}: {n_done} of {n_asked} paths were drawn.", stacklevel=3)
     return parts
@@ -185,13 +185,15 @@ def _in_time(
 
 def _check_request(n_trajectories: int, duration: float | None, n_transitions: int | None) -> None:
     if n_trajectories < 1:
-        raise DataError(f"n_trajectories is {n_trajectories}; at least 1 is needed.")
+        raise DataError(Setting("n_trajectories"), f" is {n_trajectories}; at least 1 is needed.")
     if (duration is None) == (n_transitions is None):
-        raise DataError("Give either duration or n_transitions to simulate.")
+        raise DataError("Give either ", Setting("duration"), " or ", Setting("n_transitions"), ".")
     if duration is not None and not (np.isfinite(duration) and duration >= 0):
-        raise DataError(f"duration is {duration!r}; it must be a finite number, not negative.")
+        raise DataError(
+            Setting("duration"), f" is {duration!r}; it must be a finite number, not negative."
+        )
     if n_transitions is not None and n_transitions < 0:
-        raise DataError(f"n_transitions is {n_transitions}; it must not be negative.")
+        raise DataError(Setting("n_transitions"), f" is {n_transitions}; it must not be negative.")
 
 
 def _entropy(seed: Any) -> Any:
@@ -282,7 +284,9 @@ def observe(
     of the trajectories are kept.
     """
     if not 0.0 <= missing < 1.0:
-        raise DataError(f"missing is {missing!r}; it is a probability and must be below 1.")
+        raise DataError(
+            Setting("missing"), f" is {missing!r}; it is a probability and must be below 1."
+        )
     if (times is not None) + (interval is not None) > 1:
         raise DataError("Give either times or interval to observe, not both.")
     rng = np.random.default_rng(seed)
@@ -357,13 +361,15 @@ def _observation_times(
         return np.sort(np.broadcast_to(given, (shape[0], given.shape[-1])), axis=1)
     if interval is not None:
         if not interval > 0:
-            raise DataError(f"interval is {interval!r}; it must be positive.")
+            raise DataError(Setting("interval"), f" is {interval!r}; it must be positive.")
         # a hair of tolerance, so that 10 steps of 0.1 reach 1.0
         count = np.floor(paths.durations / interval * (1 + 1e-12)).astype(np.int64) + 1
         steps = np.arange(int(count.max()))
         grid = np.minimum(paths.start[:, None] + steps * interval, paths.end[:, None])
         return np.where(steps < count[:, None], grid, np.nan)
     if n_observations < 0:
-        raise DataError(f"n_observations is {n_observations}; it must not be negative.")
+        raise DataError(
+            Setting("n_observations"), f" is {n_observations}; it must not be negative."
+        )
     drawn = paths.start[:, None] + rng.random(shape) * paths.durations[:, None]
     return np.sort(drawn, axis=1)

@@ -15,7 +15,8 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner, kernel
-from asterism.numerics._matrix_step import general_propagator, room_for
+from asterism.numerics._matrix_step import PROPAGATOR, separate_propagator
+from asterism.numerics._tile_products import room_for
 from asterism.star._buffers import BLOCK, FIRST, INITIAL, LAST, STATES, STRIDE
 from asterism.star._fourth_order import edge_entry
 from asterism.star._grid_steps import LEAST_STEPS, derivative_weights, distance
@@ -174,7 +175,7 @@ def _normalised_product(ahead, back, result):
 
 
 @kernel
-def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, out):
+def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, out, addresses):
     """m of every node at times ``inside`` (from its start) step ``step``; (queries, Σ S).
 
     Step K stands for the end of the trajectory. ``width`` are the lengths of this trajectory's
@@ -243,8 +244,11 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
                         around,
                         (generator, later_generator, slopes),
                     )
-            general_propagator(generator, to_start, size, count, before, log_scale, scratch)
-            general_propagator(later_generator, to_end, size, count, behind, log_scale, scratch)
+            address = addresses[PROPAGATOR]
+            arrays = (generator, to_start, size, count, before, log_scale, scratch)
+            separate_propagator(address, arrays)
+            arrays = (later_generator, to_end, size, count, behind, log_scale, scratch)
+            separate_propagator(address, arrays)
             for q in range(count):
                 k = step[first + q]
                 result = out[first + q, at : at + size]

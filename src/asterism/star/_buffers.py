@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inlined, inner
-from asterism.numerics._matrix_step import room_for
+from asterism.numerics._tile_products import room_for
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -182,6 +182,8 @@ class Work(NamedTuple):
     """(stretches, 2, S, S): what multiplies messages at both edges of a stretch."""
     starts: FloatArray
     """Marginals at the start of the trajectory at hand, one entry per node and state."""
+    addresses: IntArray
+    """Where the kernels lie that are not a part of those that sweep."""
 
 
 @inlined
@@ -227,7 +229,7 @@ def generator_row(problem, size):
 
 
 @inner(allocates=True)
-def make_work(problem, max_steps):
+def make_work(problem, max_steps, addresses):
     """Allocate the buffers for trajectories of up to ``max_steps`` steps."""
     size = 0
     n_configurations = 1
@@ -263,6 +265,7 @@ def make_work(problem, max_steps):
         np.zeros((2, size)),
         np.zeros((n_stretches, 2, size, size)),
         np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
+        addresses,
     )
 
 

@@ -13,7 +13,12 @@ from __future__ import annotations
 import math
 
 from asterism.numerics._jit import inlined, inner
-from asterism.numerics._matrix_step import general_moments, general_propagator
+from asterism.numerics._matrix_step import (
+    MOMENTS,
+    PROPAGATOR,
+    separate_moments,
+    separate_propagator,
+)
 from asterism.numerics._step import (
     largest_of,
     two_state_moments,
@@ -74,7 +79,10 @@ def propagate_block(size, width, block, count, padded, work):
         )
     work.is_closed[block] = closed
     if not closed:
-        general_propagator(generator, width, size, count, propagator, log_scale, work.tile)
+        separate_propagator(
+            work.addresses[PROPAGATOR],
+            (generator, width, size, count, propagator, log_scale, work.tile),
+        )
 
 
 @inner(inline="always")
@@ -90,7 +98,10 @@ def step_moments(size, width, first, count, padded, clamped, work):
         coefficients = here[2 * rows : 2 * rows + 3]
         two_state_moments(generator, width, padded, coefficients, forward, backward, fresh)
     else:
-        general_moments(generator, width, size, count, forward, backward, fresh, work.tile)
+        separate_moments(
+            work.addresses[MOMENTS],
+            (generator, width, size, count, forward, backward, fresh, work.tile),
+        )
     if clamped:
         for k in range(count):
             state = work.clamp[first + k]

@@ -106,6 +106,7 @@ def iterate(
     reading,
     messages,
     at_points,
+    addresses,
 ):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
@@ -123,7 +124,7 @@ def iterate(
     for trajectory in chosen:
         steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
         longest = max(longest, steps)
-    work = make_work(problem, longest)
+    work = make_work(problem, longest, addresses)
     memory = make_history(0)
     gram = np.zeros((DEPTH, DEPTH))
     for trajectory in chosen:

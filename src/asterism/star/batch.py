@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import DataError
+from asterism.errors import DataError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
 from asterism.model.compiled import CompiledGraph
+from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star import _messages as columns
 from asterism.star import _solve as kernels
@@ -146,7 +147,10 @@ def make_batch(
     require_memory(
         8.0 * copies * squares * int(grid.step_start[-1]),
         f"messages of {evidence.n_trajectories} trajectories with {int(grid.step_start[-1])} steps",
-        "a larger time_step, a larger tolerance, or fewer trajectories at a time",
+        Sentence(
+            *("a larger ", Setting("time_step"), ", a larger ", Setting("tolerance")),
+            ", or fewer trajectories at a time",
+        ),
     )
     moments = np.empty(squares * int(grid.step_start[-1]))
     return Batch(evidence, layout, grid, graph, layout.on_grid(grid), moments)
@@ -233,7 +237,9 @@ class ImpossibleEvidence(DataError):
         which = f"node {name}" if name is not None else f"node number {node}"
         super().__init__(
             f"Trajectory {label}: what was measured of {which} at or after time {time:g} has "
-            f"probability zero (or one too small for a computer's numbers) under {under}."
+            "probability zero (or one too small for a computer's numbers) under ",
+            under,
+            ".",
         )
 
     def named(self, nodes: Sequence[str], method: str = "star") -> ImpossibleEvidence:
@@ -241,9 +247,11 @@ class ImpossibleEvidence(DataError):
         name = nodes[self.node]
         if method != "mean_field":
             return ImpossibleEvidence(self.trajectory, self.label, self.node, self.time, name)
-        under = (
+        under = Sentence(
             "mean field, which never uses a transition that some possible state of the parents "
-            "forbids: use method='star' or 'exact', or check the measurements and rates of zero"
+            "forbids: use ",
+            *(Setting("method", "star"), " or ", Setting("method", "exact")),
+            ", or check the measurements and rates of zero",
         )
         return ImpossibleEvidence(self.trajectory, self.label, self.node, self.time, name, under)
 
@@ -342,4 +350,5 @@ def sweep(
         reading,
         messages,
         at_points,
+        addresses(),
     )

@@ -21,7 +21,7 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Sentence, Setting, counted
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -34,6 +34,7 @@ from asterism.evidence.arrays import (
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
+from asterism.numerics._jit import addresses
 from asterism.numerics.resources import require_memory
 from asterism.numerics.time_limit import current_limit
 from asterism.star._between_points import marginals_at
@@ -61,11 +62,13 @@ def solve(
     in continuous time. ``time_step`` fixes equal steps instead, in the unit of the data.
     """
     if not tolerance > 0.0:
-        raise AsterismError(f"tolerance is {tolerance}; it must be positive, e.g. 1e-3.")
+        raise AsterismError(
+            Setting("tolerance"), f" is {tolerance}; it must be positive, e.g. 1e-3."
+        )
     if time_step is not None and not time_step > 0.0:
-        raise AsterismError(f"time_step is {time_step}; it must be positive, or None.")
+        raise AsterismError(Setting("time_step"), f" is {time_step}; it must be positive.")
     if max_sweeps < 1:
-        raise AsterismError(f"max_sweeps is {max_sweeps}; it must be at least 1.")
+        raise AsterismError(Setting("max_sweeps"), f" is {max_sweeps}; it must be at least 1.")
     compiled = network.compiled
     parameters = Parameters.of(compiled, method)
     try:
@@ -80,7 +83,8 @@ def solve(
         label = evidence.labels[d] if evidence.labels else d
         raise AsterismError(
             f"Trajectory {label}: the iteration left the range of finite numbers; the rates or "
-            "likelihoods are too extreme for it. Try a smaller time_step, or method='exact'."
+            "likelihoods are too extreme for it. Try a smaller ",
+            *(Setting("time_step"), ", or ", Setting("method", "exact"), "."),
         )
     converged, reason = _verdict(solution, evidence, tolerance, max_sweeps)
     log_evidence_of = partial(
@@ -156,30 +160,36 @@ def _verdict(
     if is_unsettled.any():
         unsettled = int(is_unsettled.sum())
         largest = float(solution.outcome.residual[is_unsettled].max())
-        return False, (
-            f"{unsettled} of {n} trajectories had not settled after {max_sweeps} sweeps (largest "
-            f"change in the last one {largest:.1e}): raise max_sweeps; if that does not help, the "
-            "coupling is too strong for this method: use method='exact' if the network is small."
+        return False, Sentence(
+            f"{unsettled} of {n} trajectories had not converged after "
+            f"{counted(max_sweeps, 'sweep')} (largest change in the last one {largest:.1e}): ",
+            "raise ",
+            *(Setting("max_sweeps"), "; if that does not help, use ", Setting("method", "exact")),
+            " if the network is small: the coupling is too strong for this method.",
         )
     is_above = status == GUARD
     if is_above.any():
         bad = int(is_above.sum())
-        return False, (
-            f"{bad} of {n} trajectories settled at an evidence above its own upper limit, which "
-            "only an unfinished iteration does: lower the tolerance, or use method='mean_field'."
+        return False, Sentence(
+            f"{bad} of {n} trajectories ended with an evidence above its own upper limit, which "
+            "only an unfinished iteration does: lower the ",
+            *(Setting("tolerance"), ", or use ", Setting("method", "mean_field"), "."),
         )
     if not solution.grid_error_is_small:
-        return False, (
-            "The messages settled, but the time steps are too long: estimated error "
-            f"{solution.grid_error:.1e} against a tolerance of {tolerance:.0e}. Raise the "
-            "tolerance, or give a smaller time_step."
+        return False, Sentence(
+            "The messages converged, but the time steps are too long: estimated error "
+            f"{solution.grid_error:.1e} against a tolerance of {tolerance:.0e}. Raise the ",
+            *(Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
         )
     assert (status == CONVERGED).all()
     sweeps = int(solution.outcome.n_sweeps.max(initial=0))
     if math.isnan(solution.grid_error):
-        return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
+        return (
+            True,
+            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
+        )
     return True, (
-        f"Settled in at most {sweeps} sweeps; estimated error of the time steps "
+        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
         f"{solution.grid_error:.1e} (tolerance {tolerance:.0e})."
     )
 
@@ -245,7 +255,7 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
     require_memory(
         8.0 * (squares * steps + (2 * states + n_nodes) * (steps + 1)),
         f"the messages of {n_nodes} nodes on {steps} steps",
-        "a larger time_step or tolerance",
+        Sentence("a larger ", Setting("time_step"), " or ", Setting("tolerance")),
     )
     messages = Messages(
         np.zeros(squares * steps),
@@ -284,8 +294,9 @@ def flat_marginals(
     within = step < len(width)
     inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
     found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
+    kinks = grid.is_breakpoint(index)
     if not marginals_at(
-        batch.problem, index, messages, width, grid.is_breakpoint(index), step, inside, found
+        batch.problem, index, messages, width, kinks, step, inside, found, addresses()
     ):
         raise _too_extreme(batch, index)
     return found
@@ -295,7 +306,8 @@ def _too_extreme(batch: Batch, index: int) -> AsterismError:
     labels = batch.evidence.labels
     return AsterismError(
         f"Trajectory {labels[index] if labels else index}: its messages left the range of finite "
-        "numbers; the rates or likelihoods are too extreme. Try a smaller time_step."
+        "numbers; the rates or likelihoods are too extreme. Try a smaller ",
+        *(Setting("time_step"), "."),
     )
 
 
@@ -356,9 +368,11 @@ class VariationalCourses:
         )
         if solution.outcome.status[0] != CONVERGED:
             warnings.warn(
-                f"The forecast of trajectory {future.labels[0]!r} to time {times.max():g} had not "
-                f"settled after {self._max_sweeps} sweeps: ask for earlier times, or raise "
-                "max_sweeps.",
+                Sentence(
+                    f"The forecast of trajectory {future.labels[0]!r} to time {times.max():g} had "
+                    f"not converged after {self._max_sweeps} sweeps: ask for earlier times, or ",
+                    *("raise ", Setting("max_sweeps"), "."),
+                ),
                 stacklevel=4,
             )
         b, i = solution.place[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ class Graphml:
 
     nodes: list[str]
     edges: list[tuple[str, str]]
+    attributes: list[dict[str, float | str]]
+    """What each edge carries, such as its probability."""
 
 
 def read_graphml(path: str | Path) -> Graphml:
@@ -45,16 +47,29 @@ def read_graphml(path: str | Path) -> Graphml:
         if values and all(values) and len(set(map(str, values))) == len(values):
             name = {node: str(value) for node, value in zip(graph.nodes, values)}
             break
-    edges = list(dict.fromkeys((name[p], name[c]) for p, c, *_ in graph.edges()))
-    return Graphml(list(name.values()), edges)
+    found: dict[tuple[str, str], dict[str, float | str]] = {}
+    for parent, child, data in graph.edges(data=True):
+        known: dict[str, float | str] = {
+            str(key): value if isinstance(value, str) else float(value)
+            for key, value in data.items()
+            if isinstance(value, str | int | float) and not isinstance(value, bool)
+        }
+        found.setdefault((name[parent], name[child]), known)
+    return Graphml(list(name.values()), list(found), list(found.values()))
 
 
-def write_graphml(nodes: Sequence[str], edges: Sequence[tuple[str, str]], path: str | Path) -> None:
-    """Write a directed graph."""
+def write_graphml(
+    nodes: Sequence[str],
+    edges: Sequence[tuple[str, str]],
+    path: str | Path,
+    attributes: Sequence[Mapping[str, float | str]] = (),
+) -> None:
+    """Write a directed graph; ``attributes`` are those of each edge."""
     import networkx
 
     graph = networkx.DiGraph()
     graph.add_nodes_from(nodes)
-    graph.add_edges_from(edges)
+    for i, (parent, child) in enumerate(edges):
+        graph.add_edge(parent, child, **(attributes[i] if attributes else {}))
     text = "\n".join(networkx.generate_graphml(graph)) + "\n"
     write_text(path, text)

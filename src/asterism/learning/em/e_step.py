@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, Points
-from asterism.exact.exact_posterior import diagonal_index
 from asterism.exact.forward_backward import exact_expectations, prepare
 from asterism.exact.joint_layout import JOINT_LIMIT
-from asterism.model.compiled import CompiledGraph, CompiledNetwork
+from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.star import batch as variational
 from asterism.star._solve import CONVERGED
 from asterism.star.point_values import point_marginals, set_log_likelihoods

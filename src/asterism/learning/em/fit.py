@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.evidence.build import build_evidence, split_emissions
 from asterism.inference.methods import METHODS
 from asterism.learning.em import emission_fit
+from asterism.learning.em.cluster_step import ClusterStep, chosen_method
 from asterism.learning.em.covariate_network import Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
 from asterism.learning.em.effects import RateModel, rate_model
@@ -39,6 +40,7 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
 
+AUTO = "auto"
 _COARSE = 10.0
 _COARSE_GAIN = 1e-2
 _VARIATIONAL_RESOLUTION = 1e-9
@@ -75,6 +77,8 @@ class Fit:
     """Log evidence that each start reached."""
     model: RateModel
     expanded: Expanded
+    method: str
+    """By which expectations were found; never "auto"."""
 
 
 def fit_parameters(
@@ -100,12 +104,14 @@ def fit_parameters(
     prior = settings.prior
     larger = Template(network, _allowed(template, expanded))
     if prior is not None and prior.is_auto:
-        prior = prior.resolved(_lone_rate(prior.shape, larger, evidence, nodes, settings))
+        prior = prior.resolved(lone_rate(prior.shape, larger, evidence, nodes, settings))
     graph = network.compiled.graph
     link = None if model.is_plain else _link(model, expanded, np.flatnonzero(larger.allowed))
     ceiling = fastest_rate(evidence)
     update = rate_update(graph, larger.allowed, prior, settings.use_mode, ceiling, link)
     coordinates = Coordinates(update, _initial_groups(network, settings), nodes)
+    if settings.method == AUTO:
+        settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)
     rng = np.random.default_rng(settings.seed)
     first = crude_start(graph, evidence, coordinates, network.compiled.initial, rng)
@@ -128,6 +134,7 @@ def fit_parameters(
         starts=tuple(o.best.log_evidence for o, _ in results),
         model=model,
         expanded=expanded,
+        method=settings.method,
     )
 
 
@@ -212,6 +219,11 @@ class _Solver:
         logs = emission_fit.write_log_likelihoods(
             self.coordinates.nodes, at.emissions, self.evidence.points.log_likelihood
         )
+        if self.settings.method == "clusters":
+            return ClusterStep(
+                self.graph, self.evidence, (at.rates, at.initial, logs), tolerance,
+                self.settings.time_step, self.settings.n_jobs,
+            )  # fmt: skip
         return VariationalStep(
             self.graph, self.evidence, self.settings.method, at.rates, at.initial, logs, tolerance,
             self.settings.time_step, self.settings.n_jobs,
@@ -246,7 +258,7 @@ def _initial_groups(network: Network, settings: Settings) -> tuple[Any, ...]:
     )
 
 
-def _lone_rate(
+def lone_rate(
     shape: float,
     template: Template,
     evidence: Evidence,
@@ -309,11 +321,15 @@ def network_of(template: Network, rates_flat: FloatArray, starts: FloatArray) ->
 
 def check_settings(settings: Settings) -> None:
     """One clear sentence about the first setting that cannot be."""
-    if settings.method not in METHODS:
+    if settings.method not in (AUTO, *METHODS):
         raise ModelError(
-            f"method {settings.method!r} is not known; valid are {', '.join(METHODS)}."
+            f"method {settings.method!r} is not known; valid are {', '.join((AUTO, *METHODS))}."
         )
     if settings.n_init < 1 or settings.max_iterations < 1:
-        raise ModelError("n_init and max_iterations must be at least 1.")
+        raise ModelError(
+            *(Setting("n_init"), " and ", Setting("max_iterations"), " must be at least 1.")
+        )
     if not (settings.tolerance > 0.0 and settings.grid_tolerance > 0.0):
-        raise ModelError("tolerance and grid_tolerance must be positive.")
+        raise ModelError(
+            *(Setting("tolerance"), " and ", Setting("grid_tolerance"), " must be positive.")
+        )

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asterism.errors import DataError
+from asterism.errors import DataError, Sentence, Setting
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
@@ -204,9 +204,10 @@ def _finished(
         f"{tolerance:g}."
     )
     if not best.expected.settled:
-        text = (
-            "The rates have settled, but the messages of some trajectories have not: use a smaller "
-            "time_step, or method='mean_field'."
+        text = Sentence(
+            "The rates have converged, but the messages of some trajectories have not: use a "
+            "smaller ",
+            *(Setting("time_step"), ", or ", Setting("method", "mean_field"), "."),
         )
     return Outcome(best, best.expected.settled, text, remaining, history)
 
@@ -214,10 +215,11 @@ def _finished(
 def _ran_away(
     best: Point, remaining: float, history: list[dict[str, float | int | str]]
 ) -> Outcome:
-    text = (
+    text = Sentence(
         "Stopped: the approximation's objective keeps rising towards rates at which its messages "
-        "no longer converge, so it has no trustworthy maximum here. A stronger prior may help; use "
-        "method='exact' or 'mean_field'."
+        "no longer converge, so it has no trustworthy maximum here. A stronger prior may help; "
+        "use ",
+        *(Setting("method", "exact"), " or ", Setting("method", "mean_field"), "."),
     )
     return Outcome(best, False, text, remaining, history, ran_away=True)
 
@@ -231,9 +233,10 @@ def _exhausted(
             f"{remaining:.2g})."
         )
         return Outcome(best, True, text, remaining, history)
-    text = (
+    text = Sentence(
         f"Stopped: EM steps no longer raise the objective, though {remaining:.2g} seems left to "
-        "gain in -2 ln P. Try other starts (n_init), a prior, or method='exact'."
+        "gain in -2 ln P. Try other starts (",
+        *(Setting("n_init"), "), a prior, or ", Setting("method", "exact"), "."),
     )
     return Outcome(best, False, text, remaining, history)
 
@@ -254,8 +257,9 @@ def _out_of_time(
 def _limit(
     best: Point, remaining: float, max_iterations: int, history: list[dict[str, float | int | str]]
 ) -> Outcome:
-    text = (
-        f"Stopped after max_iterations={max_iterations} E-steps with about {remaining:.2g} left to "
-        "gain in -2 ln P. Raise max_iterations, or give a prior: some rates may not be identified."
+    text = Sentence(
+        f"Stopped after {max_iterations} E-steps with about {remaining:.2g} left to gain in "
+        "-2 ln P. Raise ",
+        *(Setting("max_iterations"), ", or give a prior: some rates may not be identified."),
     )
     return Outcome(best, False, text, remaining, history)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from asterism.data.columns import canonical, plain
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError
+from asterism.errors import Advice, DataError, ModelError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.learning.em.emission_fit import jittered
 from asterism.learning.em.estimate import Coordinates, Estimate
@@ -43,6 +43,11 @@ from asterism.model.restrictions import as_mask
 
 BoolArray = NDArray[np.bool_]
 MAX_LABELS = 50
+
+#: what to do where the states of a node cannot be told
+_GIVE_STATES = Advice(
+    "give states={node: labels}", "choose another --emission, or leave it out of --nodes"
+)
 
 
 @dataclass(frozen=True)
@@ -76,8 +81,9 @@ def build_template(
     for node in outside:
         if node not in parents:
             raise ModelError(
-                f"exogenous names {node!r}, which is not a node; the nodes are "
-                f"{', '.join(map(repr, parents))}."
+                Setting("exogenous"),
+                f" names {node!r}, which is not a node; the nodes are "
+                f"{', '.join(map(repr, parents))}.",
             )
     labels: dict[str, Sequence[Any]] = {}
     for node in parents:
@@ -117,8 +123,9 @@ def _initial(initial: Any, given: Network | None) -> Mapping[Any, Any] | None:
             )
         return given.initial
     raise ModelError(
-        f'initial is {initial!r}; valid are "learn", "uniform", "fixed" (with a Network as graph) '
-        "or {node: probabilities}."
+        Setting("initial"),
+        f' is {initial!r}; valid are "learn", "uniform", "fixed" (with a Network as graph) '
+        "or {node: probabilities}.",
     )
 
 
@@ -173,8 +180,9 @@ def _states_from_data(
     if seen:
         return _sorted_labels(node, seen, "has a known path")
     raise ModelError(
-        f"The states of node {node!r} cannot be read off the data or its emission; give states="
-        '{node: labels}, or let them be counted with Gaussian(levels="auto", learn=True).'
+        f"The states of node {node!r} cannot be read off the data or its emission; ",
+        _GIVE_STATES,
+        ".",
     )
 
 
@@ -197,8 +205,10 @@ def _sorted_labels(node: str, labels: Sequence[Any], why: str) -> list[Any]:
     found = _distinct(labels)
     if not 2 <= len(found) <= MAX_LABELS:
         raise ModelError(
-            f"Node {node!r} {why} in {len(found)} different states; give states={{node: labels}} "
-            f"with 2 to {MAX_LABELS} of them."
+            f"Node {node!r} {why} in {len(found)} different states; 2 to {MAX_LABELS} are "
+            "possible: ",
+            _GIVE_STATES,
+            ".",
         )
     try:
         return sorted(found)

@@ -5,7 +5,8 @@ posterior (shape M + α, rate T + β; without a prior Jeffreys' M + ½, T). It i
 was not seen, and so is too narrow.
 *Observed information*: the negative Hessian of the objective in its coordinates, all learned
 parameters together, by central differences of its exact gradient. Intervals are symmetric in ln R,
-except for a rate estimated as zero: there √R has a standard error and gives an upper limit.
+except for a rate estimated as zero: there √R has a standard error and gives an upper limit. Where a
+method's intervals are known to cover too rarely (star, mean field), none are given.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.stats import gamma, norm
 
 from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.inference.methods import METHODS
 from asterism.learning.em.fit import Fit, base_rates
 from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
@@ -116,6 +118,12 @@ def observed_information(task: Task, best: Point) -> Information:
     return Information(active, 0.5 * (matrix + matrix.T), score[active], len(vector))
 
 
+def has_trusted_intervals(fit: Fit) -> bool:
+    """Whether intervals by the fit's method cover as often as they say."""
+    is_coupled = bool(len(fit.task.coordinates.update.graph.parents))
+    return METHODS[fit.method].has_intervals or not is_coupled
+
+
 def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame:
     """One row per allowed rate; the columns are described at ``ParameterLearner``."""
     model, best, update = fit.model, fit.outcome.best, fit.task.coordinates.update
@@ -127,8 +135,10 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     n_flat = len(model.base)
     seen = best.expected.transitions[update.index]
     spent = best.expected.dwell[update.dwell_index]
-    moves = np.bincount(origin, weights=seen, minlength=n_flat)[place]
-    time = np.bincount(origin, weights=spent, minlength=n_flat)[place]
+    by_rate = np.zeros((2, n_flat))
+    for total, each in zip(by_rate, (seen, spent)):
+        np.add.at(total, origin, each)
+    moves, time = by_rate[0, place], by_rate[1, place]
     tail = 0.5 * (1.0 - level)
     prior = fit.prior
     m, t = update.totals(best.expected.transitions, best.expected.dwell, best.estimate.effects)
@@ -141,8 +151,17 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     error = np.append(information.standard_errors()[: update.n_base], 0.0)[number]
     group_moves = np.append(update.per_base(seen), np.inf)[number]
     absolute, lower, upper = _intervals(rate, group_moves < _AT_ZERO, error, float(norm.isf(tail)))
-    table = pd.DataFrame(_labels(fit.network, place))
+    table = pd.DataFrame(rate_labels(fit.network, place))
     notes = _notes(update, rate, time, group_moves, error)
+    if not has_trusted_intervals(fit):
+        absolute, lower, upper = (
+            np.full_like(rate, np.inf),
+            np.zeros_like(rate),
+            np.inf + 0.0 * rate,
+        )
+        notes = [
+            note or f"no interval: with {fit.method!r} they cover too rarely" for note in notes
+        ]
     return table.assign(
         rate=rate,
         expected_transitions=moves,
@@ -196,7 +215,7 @@ def _notes(
     return notes
 
 
-def _labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
+def rate_labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
     """Node, configuration of its parents, from and to, of rates at flat places."""
     graph = network.compiled.graph
     number = np.searchsorted(graph.table_start, places, side="right") - 1

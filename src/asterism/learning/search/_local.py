@@ -265,6 +265,7 @@ def score_families(
     scores,
     iterations,
     status,
+    addresses,
 ):
     """Local scores of the listed families of each node in ``chosen``.
 
@@ -278,7 +279,7 @@ def score_families(
     longest = 1
     for d in range(block_starts.shape[0] - 1):
         longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    work = make_work(problem, longest)
+    work = make_work(problem, longest, addresses)
     largest_size = 0
     for n in range(problem.node.shape[0] - 1):
         largest_size = max(largest_size, problem.node[n, STATES])

@@ -171,6 +171,7 @@ def solve_marginal(
     transitions,
     totals,
     summary,
+    addresses,
 ):
     """Iterate messages of all trajectories and rates; (iterations, status, node, trajectory).
 
@@ -188,7 +189,7 @@ def solve_marginal(
     longest = 1
     for d in range(n_trajectories):
         longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    work = make_work(problem, longest)
+    work = make_work(problem, longest, addresses)
     if restart:
         for d in range(n_trajectories):
             start_moments(problem, d, moments)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import Advice, DataError, ModelError, Sentence, Setting
 from asterism.learning.search.found import (
     FamilyCounts,
     FamilyTable,
@@ -135,7 +135,9 @@ def learn_from_trajectories(
         require_memory(
             8.0 * n_families * (2 + int(constraints.max_parents.max(initial=0))),
             f"Scoring all {n_families:,} families",
-            'search="screened", or a smaller max_parents,',
+            Sentence(
+                *(Setting("search", "screened"), ", or a smaller ", Setting("max_parents"), ",")
+            ),
         )
     tables = _score_all(scorer, constraints, settings, screened, progress)
     factor = 1.0 if isinstance(settings.tempering, str) else float(settings.tempering)
@@ -146,7 +148,7 @@ def learn_from_trajectories(
         graph = [table.best(paths.nodes) for table in tables]
     else:
         graph = [t.probable(len(paths.nodes), settings.threshold) for t in tables]
-        require_tables(graph, scorer.n_states, paths.nodes)
+        require_tables(graph, scorer.n_states.tolist(), paths.nodes)
     total = float(sum(table.scores.max() for table in tables))
     network, counts = _network(paths, constraints, graph, scorer, initial)
     n_scored = sum(len(table.scores) for table in tables) if screened else n_families
@@ -210,7 +212,8 @@ def automatic_rate(paths: Trajectories, constraints: StructurePrior, shape: floa
     jumps = int(np.isin(paths.jump_node, children).sum())
     if not time > 0.0:
         raise DataError(
-            "the trajectories have no duration, so nothing can be learned from them; give end="
+            "the trajectories have no duration, so nothing can be learned from them; give their ",
+            Setting("end", ...),
         )
     return shape * time / max(jumps, 1)
 
@@ -294,7 +297,8 @@ def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:
         return None
     if initial != "learn":
         raise ModelError(
-            f"initial is {initial!r}; valid are 'learn', 'uniform' or {{node: probabilities}}."
+            Setting("initial"),
+            f" is {initial!r}; valid are 'learn', 'uniform' or {{node: probabilities}}.",
         )
     result: dict[str, Any] = {}
     for n, name in enumerate(paths.nodes):
@@ -326,7 +330,11 @@ def check_paths(
         if len(paths.states[node]) < 2:
             raise DataError(
                 f"node {node!r} never leaves the state {paths.states[node][0]!r}, so nothing can "
-                "be learned about it; leave it out, or name its other states with states="
+                "be learned about it; ",
+                Advice(
+                    "leave it out, or name its other states with states=",
+                    "leave it out of --nodes",
+                ),
             )
     allowed = _allowed(paths, constraints, allowed_transitions)
     _check_jumps(paths, allowed)
@@ -395,8 +403,8 @@ def _check_ties(paths: Trajectories, constraints: StructurePrior) -> None:
                 raise DataError(
                     f"trajectory {_trajectory(paths, int(k))!r}: {paths.nodes[other]!r} and "
                     f"{paths.nodes[one]!r} both jump at time {paths.jump_time[k]:g}, and which "
-                    "came first matters; change one time, or pass ties='order' if the rows are "
-                    "in order"
+                    "came first matters; change one time, or use ",
+                    *(Setting("ties", "order"), " if the rows are in order"),
                 )
 
 

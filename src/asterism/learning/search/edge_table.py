@@ -3,8 +3,8 @@
 ``prior`` is the probability beforehand and ``bayes_factor`` the ratio of the odds after and before:
 what the data added. ``effect`` and ``fold_change`` describe edges of the graph shown; others have
 no rates of their own, so their cells stay empty. ``error`` says how far the probability may be off:
-zero where it is exact, otherwise the distance between the probability as the method gives it and
-as it is printed, tempered.
+zero where it is exact, a Monte Carlo standard error where graphs were sampled, otherwise the
+distance between the probability as the method gives it and as it is printed, tempered.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
     if found.structure is not None:
         prior = found.structure.edge_probabilities(child)
     untempered = type(table)(table.parents, table.scores).edge_probabilities(n_nodes)
+    error = np.abs(untempered - chance)
+    if found.sampled is not None:
+        error = found.sampled.edge_errors[:, child]
     what = ["" for _ in kept]
     folds = np.full((size, 3), np.nan)
     for i, parent in enumerate(kept):
@@ -83,7 +86,7 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
             "fold_change": folds[:, 0],
             "fold_change_lower": folds[:, 1],
             "fold_change_upper": folds[:, 2],
-            "error": np.abs(untempered - chance)[kept],
+            "error": error[kept],
         }
     )
 

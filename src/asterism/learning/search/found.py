@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError, TooLargeError
+from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.levels import LevelChoice
 from asterism.learning.search.score import GraphSolution, posterior_mean_rates
@@ -36,6 +36,7 @@ from asterism.learning.search.structure_prior import (
 from asterism.model.network import Network
 
 if TYPE_CHECKING:
+    from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.search.task import SearchState, SearchTask
 
 IntArray = NDArray[np.int64]
@@ -181,6 +182,8 @@ class SearchResult:
     """How often the data count in the probabilities of families: 1 where scores are exact."""
     levels: Sequence[LevelChoice] = ()
     """How many levels were counted, node by node."""
+    sampled: SampledGraphs | None = None
+    """The draws of graphs, where there are any."""
 
     def __post_init__(self) -> None:
         tables = [
@@ -241,7 +244,9 @@ class SearchResult:
     def sample_parents(
         self, n_graphs: int, rng: np.random.Generator
     ) -> list[list[tuple[int, ...]]]:
-        """Graphs drawn from the family posteriors, node by node, as parents per node."""
+        """Graphs as parents per node: those sampled, or drawn from the family posteriors."""
+        if self.sampled is not None:
+            return self.sampled.parents(n_graphs, rng)
         drawn = [
             table.parents[rng.choice(len(table.scores), size=n_graphs, p=table.probabilities)]
             for table in self.tables
@@ -327,28 +332,29 @@ def require_tables(
         if n_configurations > LARGEST_TABLE:
             raise TooLargeError(
                 f"Node {nodes[child]!r} has {len(above)} parents at this threshold, hence "
-                f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise "
-                'threshold, or use graph="map".'
+                f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise ",
+                *(Setting("threshold"), ", or use ", Setting("graph", "map"), "."),
             )
 
 
 def _stop_reason(task: SearchTask, state: SearchState) -> str:
-    if state.complaint.startswith("Stopped after max_seconds"):
+    if state.complaint.startswith("Stopped after the time limit"):
         return state.complaint
+    sweeps = counted(state.n_sweeps, "sweep")
     if not state.settled:
-        return (
-            f"The graph still changed in the last of {state.n_sweeps} sweeps: raise max_sweeps, or "
-            "take the probabilities with a grain of salt."
+        return Sentence(
+            f"The graph still changed in the last of {sweeps}: raise ",
+            *(Setting("max_sweeps"), ", or treat the probabilities with caution."),
         )
+    stopped = f"The graph stopped changing after {sweeps}"
     if state.unconverged:
         return (
-            f"The graph stopped changing after {state.n_sweeps} sweeps, but {state.unconverged} "
-            "solves of the last sweep hit their iteration limit: strong coupling; a stronger prior "
-            "helps."
+            f"{stopped}, but {state.unconverged} computations of the last sweep did not converge: "
+            "the coupling is strong; a stronger prior helps."
         )
     if state.complaint:
-        return f"The graph stopped changing in {state.n_sweeps} sweeps, but {state.complaint}."
-    return f"The graph stopped changing after {state.n_sweeps} sweeps."
+        return f"{stopped}, but {state.complaint}."
+    return f"{stopped}."
 
 
 def _network(

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.errors import AsterismError, DataError
+from asterism.errors import Advice, AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search.settings import StructureSettings
 from asterism.results.lock import lock_of, release, take
@@ -34,7 +34,9 @@ FORMAT = "2"
 _ROW = "context TEXT, item TEXT, payload BLOB, checksum BLOB"
 _BATCH = 256
 _SECONDS = 1.0
-_NOT_COMPARED = frozenset({"n_jobs", "journal", "resume", "max_seconds"})
+_NOT_COMPARED = frozenset(
+    {"n_jobs", "journal", "resume", "n_chains", "minutes", "max_draws", "max_seconds"}
+)
 """Settings that do not change any score."""
 
 
@@ -231,7 +233,8 @@ def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, s
             )
         raise DataError(
             f"The journal {place.name} belongs to another search; different: "
-            f"{'; '.join(differences)}. Use the same data and settings, or start anew."
+            f"{'; '.join(differences)}. Use the same data and settings, or ",
+            Advice("start anew.", "start again with --force."),
         )
 
 
@@ -362,7 +365,8 @@ def _failure(place: Path, problem: sqlite3.Error | OSError) -> AsterismError:
     if "full" in text or "No space" in text:
         return AsterismError(
             f"The disk is full: the journal {str(place)!r} holds everything up to the last batch. "
-            "Make room and resume."
+            "Make room and ",
+            Advice("resume.", "go on with --resume."),
         )
     if "locked" in text:
         return DataError(f"The journal {str(place)!r} is being written by another process.")

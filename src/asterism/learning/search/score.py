@@ -28,6 +28,7 @@ from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search.coupled import Ending, Unknowns, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
+from asterism.numerics._jit import addresses
 from asterism.star._buffers import DWELL, TABLE, Problem
 from asterism.star._messages import N_TOTALS
 from asterism.star.batch import Batch, ImpossibleEvidence, make_batch
@@ -160,6 +161,7 @@ class Scorer:
             transitions,
             totals,
             summary,
+            addresses(),
         )
         bad = np.array([node, trajectory])
         return Ending(dwell, transitions, summary, int(iterations), int(status), bad)

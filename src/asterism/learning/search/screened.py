@@ -36,7 +36,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
 from asterism.learning.search.found import FamilyTable
@@ -46,6 +46,7 @@ from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.search.task import SearchState, SearchTask, improve, in_round, total_score
 from asterism.learning.tasks import SharedInput, map_tasks
+from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks
 from asterism.numerics.time_limit import current_limit
 
@@ -66,8 +67,9 @@ def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> Sea
     """
     if len(task.scorer.base.problem.link) > 1:
         raise ModelError(
-            "search='screened' cannot use exactly timed jumps or joint measurements yet; use "
-            "search='exhaustive', or give the jumps as measurements."
+            *(Setting("search", "screened"), " cannot use exactly timed jumps or joint "),
+            *("measurements yet; use ", Setting("search", "exhaustive")),
+            ", or give the jumps as measurements.",
         )
     empty: Parents = tuple(() for _ in task.nodes)
     task.progress.start(1, "solving every node alone")
@@ -137,7 +139,7 @@ def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
     for _ in range(task.settings.max_sweeps):
         before = state.solution.parents
         state.unconverged = 0
-        task.progress.start(n_solves, "settling close calls")
+        task.progress.start(n_solves, "comparing the best sets of parents again")
         for child, rows in close.items():
             if len(rows) > 1 and not current_limit().stops():
                 improve(task, state, child, known, rows, solve)
@@ -283,6 +285,7 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
         scores,
         iterations,
         status,
+        addresses(),
     )
     return [scores[a:b] for a, b in pairwise(family_start)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.inference.methods import methods_that_score_graphs
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.structure_prior import (
@@ -21,8 +21,9 @@ from asterism.model.priors import GammaPrior
 
 #: the graph of the probable edges, or that of the most probable families
 GRAPHS = ("probable", "map")
-#: how often the data count when paths are hidden: measured by benchmarks/priors.py
-STAR_TEMPERING = 0.5
+#: how often the data count when paths are hidden: the slope of the exact posterior's log-odds on
+#: the star's, fitted on 60 simulated networks of six nodes; see also benchmarks/priors.py
+STAR_TEMPERING = 0.44
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,16 @@ class StructureSettings:
     threshold: float = 0.5
     edge_prior: Any = None
     tempering: float | str = "auto"
+    n_chains: int = 4
+    minutes: float | None = None
+    max_draws: int = 20_000
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):
             raise ModelError(
-                f"prior must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
-                "graphs cannot be compared."
+                Setting("prior"),
+                f" must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
+                "graphs cannot be compared.",
             )
         _one_of("method", self.method, methods_that_score_graphs())
         _one_of("search", self.search, ("auto", *SEARCHES))
@@ -80,18 +85,25 @@ class StructureSettings:
             raise ModelError(
                 f'tempering must be "auto" or lie above 0 and up to 1, got {self.tempering!r}.'
             )
-        for name in ("n_candidates", "n_init", "max_sweeps"):
+        for name in ("n_candidates", "n_init", "max_sweeps", "n_chains", "max_draws"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ModelError(f"{name} must be a whole number ≥ 1, got {value!r}.")
+                raise ModelError(Setting(name), f" must be a whole number ≥ 1, got {value!r}.")
         if not isinstance(self.refine_emissions, bool | np.bool_):
             raise ModelError(
-                f"refine_emissions is {self.refine_emissions!r}; valid are True, False."
+                Setting("refine_emissions"),
+                f" is {self.refine_emissions!r}; valid are True, False.",
             )
+        if self.n_chains < 2:
+            raise ModelError(
+                Setting("n_chains"), " is 1; at least 2 chains are needed to compare them."
+            )
+        if self.minutes is not None and not self.minutes > 0.0:
+            raise ModelError(Setting("minutes"), f" must be positive, got {self.minutes!r}.")
         if not self.tolerance > 0.0:
-            raise ModelError(f"tolerance must be positive, got {self.tolerance!r}.")
+            raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:
-            raise ModelError(f"time_step must be positive or None, got {self.time_step!r}.")
+            raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
 
     @property
     def tempering_factor(self) -> float:

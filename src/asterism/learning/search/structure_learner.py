@@ -6,6 +6,7 @@ measurements to ``task.py``; ``found.py`` turns scored families into probabiliti
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +17,23 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
+from asterism.inference.methods import METHODS
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame
+from asterism.learning.progress_bar import listener_for
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import SPARSE
-from asterism.learning.tasks import Progress, Silent
+from asterism.learning.tasks import Progress
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import networkx
+    import xarray
+
+    from asterism.learning.search.sampled import SampledGraphs
 
 
 class StructureLearner(Estimator):
@@ -59,7 +65,7 @@ class StructureLearner(Estimator):
     required, forbidden
         Edges (parent, child) that must or must not be in the graph.
     edge_log_odds
-        Prior log-odds of an edge: "sparse" (odds of 1/N: about one parent per node), one number,
+        Prior log-odds of an edge: "sparse" (odds of 1/(2N): few parents), one number,
         {(parent, child): number}, or a table with parents as rows. None is the uniform prior.
     edge_prior
         Prior probabilities of single edges, which win over ``edge_log_odds``:
@@ -95,6 +101,10 @@ class StructureLearner(Estimator):
     journal, resume
         A file that remembers every score, and whether to continue from what it holds: an
         interrupted search then ends with the same result as an uninterrupted one.
+    n_chains, minutes, max_draws
+        For method "sample": how many chains are compared, a limit of time, and one of sweeps per
+        chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
+        R̂ ≤ 1.05.
     max_seconds
         After these the search ends with the best graph so far, and says so.
 
@@ -154,6 +164,9 @@ class StructureLearner(Estimator):
         threshold: float = 0.5,
         edge_prior: Any = None,
         tempering: float | str = "auto",
+        n_chains: int = 4,
+        minutes: float | None = None,
+        max_draws: int = 20_000,
         max_seconds: float | None = None,
     ) -> None:
         self.emission = emission
@@ -186,6 +199,9 @@ class StructureLearner(Estimator):
         self.threshold = threshold
         self.edge_prior = edge_prior
         self.tempering = tempering
+        self.n_chains = n_chains
+        self.minutes = minutes
+        self.max_draws = max_draws
         self.max_seconds = max_seconds
 
     # ------------------------------------------------------------------ learning
@@ -194,20 +210,22 @@ class StructureLearner(Estimator):
         data: Observations | Trajectories,
         y: object = None,
         *,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> StructureLearner:
-        """Learn from measurements, or exactly from complete paths; ``y`` is ignored."""
+        """Learn from measurements, or exactly from complete paths; ``y`` is ignored.
+
+        ``progress``: a bar is shown in notebooks; True shows one everywhere, False none.
+        """
         settings = StructureSettings(**self.get_params())
-        listener = progress or Silent()
+        listener = listener_for(progress)
         if isinstance(data, Trajectories):
             from asterism.learning.search.complete import learn_from_trajectories
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
-            from asterism.learning.search.task import learn_from_observations
-
+            learn = importlib.import_module(METHODS[settings.method].graph_learner)
             with time_limit(self.max_seconds):
-                found = learn_from_observations(settings, data, listener)
+                found = learn.learn_from_observations(settings, data, listener)
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
@@ -225,6 +243,7 @@ class StructureLearner(Estimator):
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
         self.n_sweeps_ = found.n_sweeps
+        self.interrupted_ = found.sampled is not None and found.sampled.models.interrupted
         self.tempering_ = found.tempering
         self.levels_ = level_frame(found.levels)
         self.edges_: pd.DataFrame = found.edge_frame()
@@ -260,6 +279,18 @@ class StructureLearner(Estimator):
         return self._edge_probabilities
 
     @property
+    def rate_intervals_(self) -> pd.DataFrame | None:
+        """node, configuration, from, to, rate, lower, upper: 90 % intervals given the graph.
+
+        They take the expected transitions for counted ones, so they are rather too narrow. None
+        where the method keeps no counts, and for very large networks.
+        """
+        from asterism.learning.search.rate_frame import rate_frame
+
+        self._require_fitted("_found")
+        return rate_frame(self._found)
+
+    @property
     def family_scores_(self) -> pd.DataFrame:
         """node, parents, score, probability; the best family of each node first."""
         self._require_fitted("_found")
@@ -267,8 +298,25 @@ class StructureLearner(Estimator):
             self._family_scores = self._found.family_frame()
         return self._family_scores
 
+    @property
+    def diagnostics_(self) -> pd.DataFrame:
+        """For method "sample", edge by edge: probability, error, R̂ and effective draws."""
+        return self._sampled().diagnostics(self._found.nodes)
+
+    def to_arviz(self) -> xarray.DataTree:
+        """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
+        return self._sampled().to_arviz(self._found.nodes)
+
+    def _sampled(self) -> SampledGraphs:
+        self._require_fitted("_found")
+        if self._found.sampled is None:
+            raise ModelError('There are no draws: only method="sample" on measurements makes some.')
+        return self._found.sampled
+
     def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
         """Graphs drawn from the family posteriors, each node independently of the others.
+
+        With method "sample" they are graphs that were drawn, which keep what hangs together.
 
         ``seed`` defaults to ``random_state``.
         """

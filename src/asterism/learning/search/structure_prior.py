@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError
+from asterism.errors import ModelError, Setting
 from asterism.learning.search.prior_edges import inclusion_probabilities
 
 IntArray = NDArray[np.int64]
@@ -35,8 +35,11 @@ FloatArray = NDArray[np.float64]
 DEFAULT_MAX_PARENTS = 2
 #: what is equally probable beforehand: every family, or every number of parents
 FAMILY_PRIORS = ("uniform", "by_size")
-#: the word for prior odds of 1/N per edge: about one parent per node beforehand
+#: the word for prior odds of 1/(2N) per edge: about one parent for every two nodes beforehand
 SPARSE = "sparse"
+#: with odds of 1/N, exact scores of ten unconnected nodes still claim almost one edge per data set
+#: (benchmarks/nothing.py), and the log loss on simulated networks is the same
+_SPARSENESS = 2.0
 
 
 @dataclass(frozen=True)
@@ -171,14 +174,14 @@ def structure_prior(
     columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
     dictionary does not name may have two; ``min_parents`` likewise, and they may have none.
     ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
-    as rows and children as columns, or "sparse" for odds of one to the number of nodes.
+    as rows and children as columns, or "sparse" for odds of one to twice the number of nodes.
     ``edge_prior`` gives probabilities of single edges, {(parent, child): probability} or a table
     with these columns, and wins over ``edge_log_odds``. ``family_prior`` is one of
     ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing.
     """
     number = {name: i for i, name in enumerate(nodes)}
     if isinstance(exogenous, str):
-        raise ModelError(f"exogenous must be a list of nodes, got {exogenous!r}.")
+        raise ModelError(Setting("exogenous"), f" must be a list of nodes, got {exogenous!r}.")
     given = frozenset(_known(number, name, "exogenous") for name in exogenous)
     limits = _limits(number, max_parents, "max_parents", DEFAULT_MAX_PARENTS)
     limits[list(given)] = 0
@@ -189,7 +192,9 @@ def structure_prior(
     for child, parents in must.items():
         _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
     if isinstance(edge_log_odds, str) and edge_log_odds == SPARSE:
-        edge_log_odds = 0.0 if family_prior == "by_size" else -math.log(max(2, len(nodes)))
+        edge_log_odds = (
+            0.0 if family_prior == "by_size" else -math.log(_SPARSENESS * max(2, len(nodes)))
+        )
     scalar, pairs = _log_odds(number, edge_log_odds)
     pairs = _with_probabilities(number, scalar, pairs, edge_prior)
     prior = StructurePrior(
@@ -211,14 +216,15 @@ def structure_prior(
 def _check_least(name: str, least: int, most: int, candidates: IntArray) -> None:
     if least > most:
         raise ModelError(
-            f"Node {name!r} needs min_parents={least} and may have max_parents={most}; lower the "
-            "first or raise the second."
+            *(f"Node {name!r} needs ", Setting("min_parents", least), " and may have "),
+            *(Setting("max_parents", most), "; lower the first or raise the second."),
         )
     if least > len(candidates):
         are = "is" if len(candidates) == 1 else "are"
         raise ModelError(
-            f"Node {name!r} needs min_parents={least}, but there {are} only {len(candidates)} that "
-            "may be its parents; lower min_parents or forbid fewer edges."
+            *(f"Node {name!r} needs ", Setting("min_parents", least)),
+            f", but there {are} only {len(candidates)} that may be its parents; lower ",
+            *(Setting("min_parents"), " or forbid fewer edges."),
         )
 
 
@@ -245,8 +251,9 @@ def _check_required(
     if len(parents) > limit:
         listed = ", ".join(repr(nodes[p]) for p in sorted(parents))
         raise ModelError(
-            f"Node {name!r} has {len(parents)} required parents ({listed}), more than its "
-            f"max_parents={limit}; raise max_parents or require fewer."
+            f"Node {name!r} has {len(parents)} required parents ({listed}), more than its ",
+            *(Setting("max_parents", limit), "; raise ", Setting("max_parents")),
+            " or require fewer.",
         )
 
 
@@ -256,15 +263,15 @@ def _limits(
     limits = np.full(len(number), default, dtype=np.int64)
     if isinstance(given, Mapping):
         for name, value in given.items():
-            limits[_known(number, name, what)] = _limit(value, f"{what} of {name!r}")
+            limits[_known(number, name, what)] = _limit(value, what, f" of {name!r}")
     else:
         limits[:] = _limit(given, what)
     return limits
 
 
-def _limit(value: Any, what: str) -> int:
+def _limit(value: Any, what: str, whose: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ModelError(f"{what} must be a whole number ≥ 0, got {value!r}.")
+        raise ModelError(Setting(what), f"{whose} must be a whole number ≥ 0, got {value!r}.")
     return int(value)
 
 
@@ -287,7 +294,7 @@ def _pairs(edges: Any, what: str) -> list[tuple[Any, Any]]:
     pairs = []
     for edge in edges:
         if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
-            raise ModelError(f"{what} must hold pairs (parent, child), got {edge!r}.")
+            raise ModelError(Setting(what), f" must hold pairs (parent, child), got {edge!r}.")
         pairs.append((edge[0], edge[1]))
     return pairs
 
@@ -319,19 +326,20 @@ def _with_probabilities(
         absent = [c for c in ("parent", "child", "probability") if c not in edge_prior.columns]
         if absent:
             raise ModelError(
-                f"The table edge_prior has no column {absent[0]!r}; it needs parent, child, "
-                "probability."
+                *("The table ", Setting("edge_prior")),
+                f" has no column {absent[0]!r}; it needs parent, child, probability.",
             )
         columns = (edge_prior[c].tolist() for c in ("parent", "child", "probability"))
         given = {(p, c): value for p, c, value in zip(*columns)}
         if len(given) < len(edge_prior):
-            raise ModelError("The table edge_prior names an edge twice.")
+            raise ModelError("The table ", Setting("edge_prior"), " names an edge twice.")
     elif isinstance(edge_prior, Mapping):
         given = dict(edge_prior)
     else:
         raise ModelError(
-            "edge_prior must be {(parent, child): probability} or a table with the columns parent, "
-            f"child, probability, got {type(edge_prior).__name__}."
+            Setting("edge_prior"),
+            " must be {(parent, child): probability} or a table with the columns parent, "
+            f"child, probability, got {type(edge_prior).__name__}.",
         )
     matrix = pairs.copy() if isinstance(pairs, np.ndarray) else None
     by_child: dict[int, dict[int, float]] = {}
@@ -342,7 +350,8 @@ def _with_probabilities(
         into, above = _known(number, child, "edge_prior"), _known(number, parent, "edge_prior")
         if into == above:
             raise ModelError(
-                f"edge_prior names {parent!r} → {child!r}; self-loops are not allowed."
+                Setting("edge_prior"),
+                f" names {parent!r} → {child!r}; self-loops are not allowed.",
             )
         odds = _logit(value, parent, child)
         if matrix is not None:
@@ -359,8 +368,10 @@ def _logit(value: Any, parent: Any, child: Any) -> float:
         probability = math.nan
     if not 0.0 < probability < 1.0:
         raise ModelError(
-            f"edge_prior of {parent!r} → {child!r} must be a probability between 0 and 1, got "
-            f"{value!r}; use required or forbidden for certain edges."
+            Setting("edge_prior"),
+            f" of {parent!r} → {child!r} must be a probability between 0 and 1, got {value!r}; "
+            "use ",
+            *(Setting("required"), " or ", Setting("forbidden"), " for certain edges."),
         )
     return math.log(probability) - math.log1p(-probability)
 
@@ -371,12 +382,12 @@ def _log_odds_table(number: Mapping[str, int], table: Any) -> FloatArray:
     columns = [_known(number, name, "edge_log_odds") for name in table.columns]
     for names, axis in ((rows, "row"), (columns, "column")):
         if len(set(names)) < len(names):
-            raise ModelError(f"The table edge_log_odds has a {axis} twice.")
+            raise ModelError("The table ", Setting("edge_log_odds"), f" has a {axis} twice.")
     result = np.zeros((len(number), len(number)))
     try:
         values = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ModelError("The table edge_log_odds must hold numbers.") from None
+        raise ModelError("The table ", Setting("edge_log_odds"), " must hold numbers.") from None
     result[np.ix_(columns, rows)] = values.T
     np.fill_diagonal(result, 0.0)
     bad = np.argwhere(~np.isfinite(result))
@@ -395,8 +406,14 @@ def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
     if not math.isfinite(result):
         where = "" if parent is None else f" of {parent!r} → {child!r}"
         raise ModelError(
-            f"edge_log_odds{where} must be a finite number, got {value!r}; use required or "
-            "forbidden for certain edges, or the word 'sparse' for odds of 1/N."
+            Setting("edge_log_odds"),
+            f"{where} must be a finite number, got {value!r}; use ",
+            *(
+                Setting("required"),
+                " or ",
+                Setting("forbidden"),
+                " for certain edges, or the word 'sparse' for odds of 1/(2N).",
+            ),
         )
     return result
 
@@ -406,7 +423,7 @@ def _known(number: Mapping[str, int], name: Any, what: str) -> int:
         names = list(number)
         listed = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
         raise ModelError(
-            f"{what} names {str(name)!r}, which is not a node; the nodes are {listed}."
+            Setting(what), f" names {str(name)!r}, which is not a node; the nodes are {listed}."
         )
     return number[str(name)]
 
@@ -431,7 +448,8 @@ def enumerate_families(
     free = np.setdiff1d(np.asarray(candidates, dtype=np.int64), fixed)
     if len(fixed) > max_parents:
         raise ModelError(
-            f"{len(fixed)} required parents do not fit into max_parents={max_parents}."
+            f"{len(fixed)} required parents do not fit into ",
+            *(Setting("max_parents", max_parents), "."),
         )
     least, extra = _numbers_of_free(len(free), len(fixed), min_parents, max_parents)
     chosen = _subsets(len(free), extra, least)

@@ -16,9 +16,10 @@ import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.arrays import IntArray
 from asterism.evidence.build import with_joint_by_column
+from asterism.inference.methods import METHODS
 from asterism.learning.levels import LevelChoice, with_levels
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
@@ -118,8 +119,9 @@ def canonical_nodes(settings: StructureSettings, observations: Observations) -> 
     for node in settings.exogenous:
         if str(node) not in names:
             raise ModelError(
-                f"exogenous names {str(node)!r}, which is not a node; the nodes are "
-                f"{', '.join(sorted(names))}."
+                Setting("exogenous"),
+                f" names {str(node)!r}, which is not a node; the nodes are "
+                f"{', '.join(sorted(names))}.",
             )
     if not names:
         raise DataError("The data have no node: a table needs at least one measured column.")
@@ -142,6 +144,7 @@ def prepare(
     n_families = sum(prior.n_families(n) for n in prior.children)
     evidence = lone.evidence
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
+    has_edges = n_families > len(prior.children) or any(prior.required.values())
     screened, keeps_all = choose_search(settings.search, n_families, has_links)
     step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
     scorer = make_scorer(
@@ -153,7 +156,8 @@ def prepare(
         settings.method,
         lone.initial,
         lone.rates,
-        relaxation_rate=lone.relaxation_rate,
+        # nodes without neighbours are exact on steps as long as their gaps
+        relaxation_rate=lone.relaxation_rate if has_edges else 0.0,
         step=step * float(np.sqrt(settings.tolerance / 1e-3)),
         time_step=settings.time_step,
         digamma=settings.digamma,
@@ -241,6 +245,14 @@ def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: Progress
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
+    task, state = search_observations(settings, observations, progress)
+    return in_the_users_order(task, state, list(observations.nodes))
+
+
+def search_observations(
+    settings: StructureSettings, observations: Observations, progress: Progress
+) -> tuple[SearchTask, SearchState]:
+    """The search itself: what it worked on, and where it ended."""
     settings = settings_with_joint_by_column(settings, observations)
     settings, levels = settings_with_levels(settings, observations)
     task = prepare(settings, observations, progress)
@@ -256,7 +268,7 @@ def learn_from_observations(
         if task.journal is not None:
             task.journal.close()
     _keep_unscored(task, state)
-    return in_the_users_order(task, state, list(observations.nodes))
+    return task, state
 
 
 def _keep_unscored(task: SearchTask, state: SearchState) -> None:
@@ -314,6 +326,11 @@ def score_graph(
     settings: StructureSettings, graph: Any, data: Observations | Trajectories
 ) -> float:
     """Score of one graph, structure prior included (see ``score.structure_score``)."""
+    if not METHODS[settings.method].has_evidence:
+        raise ModelError(
+            f"method {settings.method!r} has no evidence value, so it cannot score a single graph; "
+            "use another method."
+        )
     wanted = as_parents(graph)
     if isinstance(data, Trajectories):
         from asterism.learning.search.complete import score_complete_graph

@@ -9,14 +9,15 @@ if (document.getElementById("edge-table")) {
 
   const narrow = matchMedia("(max-width: 30rem)").matches;
   const known = (key) => report.edges.some((edge) => edge[key] != null);
+  const short = narrow || known("fold"); // many columns need short headings
 
   const columns = [
     { key: "from", label: "Parent", value: (edge) => report.name(edge.from) },
     { key: "to", label: "Child", value: (edge) => report.name(edge.to) },
-    { key: "p", label: narrow ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
+    { key: "p", label: short ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
     { key: "effect", label: "Effect", value: (edge) => (edge.effect ? order.indexOf(edge.effect) : order.length) },
-    { key: "fold", label: narrow ? "Fold" : "Fold change", value: (edge) => (edge.fold == null ? 1 : edge.fold), down: true },
-    { key: "in_graph", label: narrow ? "Graph" : "In graph", value: (edge) => Number(edge.in_graph), down: true },
+    { key: "fold", label: short ? "Fold" : "Fold change", value: (edge) => (edge.fold == null ? 1 : edge.fold), down: true },
+    { key: "in_graph", label: short ? "Graph" : "In graph", value: (edge) => Number(edge.in_graph), down: true },
     { key: "true", label: "True", value: (edge) => Number(edge.true), down: true },
   ].filter((column) => {
     if (column.key === "true") return known("true");
@@ -49,8 +50,8 @@ if (document.getElementById("edge-table")) {
     p: probabilityCell,
     fold: (edge) => {
       if (edge.fold == null) return report.element("td", {});
-      const range = edge.fold_low != null && edge.fold_high != null ? ` ${report.number(edge.fold_low)} to ${report.number(edge.fold_high)}` : "";
-      return report.element("td", {}, report.number(edge.fold), report.element("span", { class: "between" }, range));
+      const range = edge.fold_low != null && edge.fold_high != null ? ` ${report.number(edge.fold_low, 2)} to ${report.number(edge.fold_high, 2)}` : "";
+      return report.element("td", {}, report.number(edge.fold, 2), report.element("span", { class: "between" }, range));
     },
     in_graph: (edge) => mark(edge.in_graph),
     effect: (edge) => effectCell(edge.effect),
@@ -124,6 +125,8 @@ if (document.getElementById("edge-table")) {
 
   report.startEdgeTable = () => {
     headings.append(...columns.map(heading));
+    report.byId("fold-hint").hidden = !columns.some((column) => column.key === "fold");
+    report.byId("edge-table").classList.toggle("many", columns.length > 6);
     markSorting();
     report.byId("search").addEventListener("input", report.listEdges);
     report.byId("show-more").addEventListener("click", () => { everything = true; report.listEdges(); });

@@ -3,7 +3,7 @@ if (document.getElementById("drawing")) {
   const HALF_HEIGHT = 13;
   const MARGIN = 22;
   const holder = report.byId("drawing");
-  const shorten = (name) => (name.length > 16 ? `${name.slice(0, 15)}…` : name);
+  const shorten = (name) => report.shorten(name, 16);
   /** Half the width of a node's box; wide scripts take two places per character. */
   const halfWidth = (name) => {
     const places = [...shorten(name)].reduce((sum, c) => sum + (c.codePointAt(0) > 0x2e80 ? 2 : 1), 0);

@@ -7,15 +7,15 @@
   const edgesInto = (node) => report.edges.filter((edge) => edge.to === node && edge.rates);
 
   /** "3.1 times faster (1.6 to 6)"; slower ones are turned round, so that numbers are above one. */
-  const much = ([, , fold, low, high]) => {
-    if (low == null && Math.abs(Math.log(fold)) < 0.05) return "about as fast";
-    const range = low == null ? "" : fold >= 1 ? ` (${report.number(low)} to ${report.number(high)})` : ` (${report.number(1 / high)} to ${report.number(1 / low)})`;
-    return fold >= 1 ? `${report.number(fold)} times faster${range}` : `${report.number(1 / fold)} times slower${range}`;
+  const much = ([, , ratio, low, high]) => {
+    if (low == null && Math.abs(Math.log(ratio)) < 0.05) return "about as fast";
+    const range = low == null ? "" : ratio >= 1 ? ` (${report.number(low)} to ${report.number(high)})` : ` (${report.number(1 / high)} to ${report.number(1 / low)})`;
+    return ratio >= 1 ? `${report.number(ratio)} times faster${range}` : `${report.number(1 / ratio)} times slower${range}`;
   };
 
-  const foldText = (edge, moves) => edge.folds.map((fold) => {
-    const move = moves.find(({ x, y }) => x === fold[0] && y === fold[1]);
-    return move ? `${move.label} ${much(fold)}` : null;
+  const ratioText = (edge, moves) => edge.ratios.map((ratio) => {
+    const move = moves.find(({ x, y }) => x === ratio[0] && y === ratio[1]);
+    return move ? `${move.label} ${much(ratio)}` : null;
   }).filter(Boolean).slice(0, 2).join(", ");
 
   /** Rows of bars: one per configuration, or per parent state where configurations are many. */
@@ -84,10 +84,10 @@
 
   /** "A raises B: with on instead of off, off → on 3 times faster." */
   const effectSentence = (edge, name, moves) => {
-    const states = report.nodes[edge.from].states, folds = foldText(edge, moves);
+    const states = report.nodes[edge.from].states, ratios = ratioText(edge, moves);
     const object = edge.effect === "raises" || edge.effect === "lowers" ? ` ${name}` : "";
     return [report.element(report.chosen.edge === edge ? "mark" : "strong", {}, report.name(edge.from)), ` ${report.effectText[edge.effect]}${object}`,
-      folds ? `: with ${states[states.length - 1]} instead of ${states[0]}, ${folds}.` : ".", " "];
+      ratios ? `: with ${states[states.length - 1]} instead of ${states[0]}, ${ratios}.` : ".", " "];
   };
 
   report.showRates = (node) => {

@@ -46,10 +46,16 @@ report.name = (node) => report.nodes[node].name;
 /** Two decimals, but never a certainty that rounding alone has made. */
 report.probability = (p) => (p < 1 && p >= 0.995 ? ">0.99" : p > 0 && p < 0.005 ? "<0.01" : p.toFixed(2));
 
-report.number = (value) => {
+report.number = (value, digits = 3) => {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  return size >= 1e5 || size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+  return size >= 1e5 || size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(digits)));
+};
+
+/** So many letters of a name: its beginning, an ellipsis and its end. */
+report.shorten = (name, most) => {
+  const letters = [...name], start = Math.ceil((most - 1) * 0.5);
+  return letters.length <= most ? letters.join("") : `${letters.slice(0, start).join("")}…${letters.slice(letters.length - (most - 1 - start)).join("")}`;
 };
 
 /** All ordered pairs of different states: the transitions a node can make. */
@@ -93,12 +99,11 @@ report.describeEdge = (edge) => {
     moves.forEach((move) => row.append(report.element("td", {}, report.number(block[move.x][move.y]))));
     table.append(row);
   });
-  const folds = edge.folds.filter(([x, y]) => moves.some((move) => move.x === x && move.y === y));
-  if (folds.length) {
-    const row = report.element("tr", {}, report.element("th", { scope: "row" }, "fold change"));
+  if (edge.ratios.length) {
+    const row = report.element("tr", {}, report.element("th", { scope: "row" }, "ratio"));
     moves.forEach((move) => {
-      const fold = folds.find(([x, y]) => x === move.x && y === move.y);
-      row.append(report.element("td", {}, fold ? report.between(...fold.slice(2)) : ""));
+      const ratio = edge.ratios.find(([x, y]) => x === move.x && y === move.y);
+      row.append(report.element("td", {}, ratio ? report.between(...ratio.slice(2)) : ""));
     });
     table.append(row);
   }

@@ -21,12 +21,15 @@ report.svg = (tag, attributes = {}, ...children) => {
   };
 }
 
-/** The text, cut with an ellipsis where it would be wider than this. */
+/** The text, or its beginning and end: long names of genes often differ only there. */
 report.fitText = (text, width, size = 12) => {
   if (report.textWidth(text, size) <= width) return text;
   const letters = [...text];
-  while (letters.length > 1 && report.textWidth(`${letters.join("")}…`, size) > width) letters.pop();
-  return `${letters.join("")}…`;
+  for (let kept = letters.length - 1; kept > 1; kept -= 1) {
+    const shown = report.shorten(letters, kept);
+    if (report.textWidth(shown, size) <= width) return shown;
+  }
+  return "…";
 };
 
 report.label = (x, y, text, changes = {}) => report.svg("text", { x, y, "font-size": 12, fill: report.ink.soft, "text-anchor": "middle", ...changes }, text);

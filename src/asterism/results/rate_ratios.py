@@ -50,7 +50,7 @@ class RateIntervals:
 
 
 @dataclass(frozen=True)
-class FoldChange:
+class RateRatio:
     """Rate of one transition in the parent's last state, over that in its first."""
 
     source: int
@@ -74,9 +74,9 @@ def rate_intervals(run: Run) -> RateIntervals | None:
     return RateIntervals(dict(zip(zip(*texts), ends)), str(described))
 
 
-def fold_changes(
+def rate_ratios(
     network: Network, child: str, parent: str, intervals: RateIntervals | None = None
-) -> list[FoldChange]:
+) -> list[RateRatio]:
     """One per transition whose rate is above zero in the parent's first and last state."""
     rates = rates_by_parent_state(network, child, parent)
     width = _log_half_widths(network, child, parent, intervals)
@@ -90,7 +90,7 @@ def fold_changes(
         spread = float(np.hypot(width[0, x, y], width[-1, x, y]))
         # beyond this the data say nothing about the ratio
         factor = float(np.exp(spread)) if spread < 50.0 else np.nan
-        found.append(FoldChange(x, y, ratio, ratio / factor, ratio * factor))
+        found.append(RateRatio(x, y, ratio, ratio / factor, ratio * factor))
     return found
 
 

@@ -1,0 +1,381 @@
+"""Trajectories on one grid, their messages, and the iteration that makes them agree.
+
+A :class:`ClusterBatch` owns the grid, the evidence laid out on it and the messages of its
+trajectories. Trajectories are independent: threads share them, and a trajectory's result does not
+depend on which others are in the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asterism.clusters import _cluster_messages as _messages
+from asterism.clusters._cluster_messages import Found, Messages, Reading, Shared
+from asterism.clusters._region_chain import (
+    LIKELIHOOD,
+    MOST_TERMS,
+    PARTS_KEPT,
+    RegionArrays,
+    TrajectoryArrays,
+    Work,
+)
+from asterism.clusters.cluster_evidence import (
+    known_log_evidence,
+    scaled_values,
+    trajectory_arrays,
+)
+from asterism.clusters.region_arrays import BaseTable, base_table, region_arrays
+from asterism.clusters.regions import Regions
+from asterism.errors import AsterismError, Sentence, Setting
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_likelihood
+from asterism.model.compiled import CompiledGraph
+from asterism.numerics.resources import chunks, map_chunks, require_memory
+from asterism.star.grid import Breakpoints, Grid
+
+_CHUNKS = 16
+NO_READING = Reading(-1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
+
+
+@dataclass(frozen=True)
+class ClusterModel:
+    """Regions of a graph, as lists and as arrays."""
+
+    graph: CompiledGraph
+    regions: Regions
+    arrays: RegionArrays
+
+    @classmethod
+    def of(cls, graph: CompiledGraph, regions: Regions) -> ClusterModel:
+        return cls(graph, regions, region_arrays(graph, regions))
+
+    @property
+    def is_linked(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """(N,) whether the cluster that owns a node has separators."""
+        degree = np.diff(self.arrays.link_start)
+        owner = np.array(self.regions.owner, dtype=np.int64)
+        return np.asarray((owner >= 0) & (degree[np.maximum(owner, 0)] > 0))
+
+    def table(self, rates: FloatArray) -> BaseTable:
+        return base_table(self.graph, rates, self.is_linked)
+
+    @property
+    def numbers_per_step(self) -> int:
+        """Numbers that messages hold per step of a trajectory."""
+        return 2 * int(self.arrays.message_entry_start[-1] + self.arrays.message_state_start[-1])
+
+
+@dataclass(frozen=True)
+class ClusterOutcome:
+    """Per trajectory: how the iteration ended."""
+
+    evidence: FloatArray
+    residual: FloatArray
+    n_sweeps: IntArray
+    status: IntArray
+    failure: IntArray
+    """(D, 3) region, step and kind of a failure."""
+    forbidden: FloatArray
+    history: FloatArray
+
+
+@dataclass(frozen=True)
+class ClusterStatistics:
+    """Expected statistics, summed over the batch."""
+
+    table: FloatArray
+    initial: FloatArray
+    points: FloatArray
+
+
+@dataclass
+class ClusterBatch:
+    """One grid, and the messages on it."""
+
+    model: ClusterModel
+    evidence: Evidence
+    places: Breakpoints
+    grid: Grid
+    problem: TrajectoryArrays
+    messages: list[Messages]
+    halvings: IntArray
+    known: FloatArray
+    """(D,) constant part of the evidence."""
+    works: Any = field(default=None, repr=False)
+
+    @property
+    def n_trajectories(self) -> int:
+        return self.evidence.n_trajectories
+
+
+def make_cluster_batch(
+    model: ClusterModel, evidence: Evidence, places: Breakpoints, grid: Grid
+) -> ClusterBatch:
+    """Lay evidence out on a grid; messages still have to be started."""
+    n_steps = np.diff(grid.step_start)
+    require_memory(
+        8.0 * model.numbers_per_step * float(n_steps.sum()),
+        f"messages of {evidence.n_trajectories} trajectories with {int(n_steps.sum())} steps",
+        Sentence(
+            *("a larger ", Setting("time_step"), ", a larger ", Setting("tolerance")),
+            *(", fewer trajectories at a time, or ", Setting("method", "star")),
+        ),
+    )
+    arrays = model.arrays
+    entries, states = int(arrays.message_entry_start[-1]), int(arrays.message_state_start[-1])
+    messages = [
+        Messages(
+            np.empty((2 * entries, int(k))), np.empty((2 * states, int(k))), np.empty(2 * states)
+        )
+        for k in n_steps
+    ]
+    return ClusterBatch(
+        model,
+        evidence,
+        places,
+        grid,
+        trajectory_arrays(model.graph, model.regions, evidence, places, grid),
+        messages,
+        np.zeros(evidence.n_trajectories, dtype=np.int64),
+        known_log_evidence(evidence, evidence.points.log_likelihood),
+    )
+
+
+def start_messages(batch: ClusterBatch, rates: FloatArray) -> None:
+    """First messages: from the side of a node's owner its rates, averaged over its parents."""
+    first_rate, first_diagonal = first_messages(batch.model, rates)
+    for m in batch.messages:
+        m.rate[:] = first_rate[:, None]
+        m.diagonal[:] = first_diagonal[:, None]
+        m.start[:] = 1.0
+    batch.halvings[:] = 0
+
+
+def first_messages(model: ClusterModel, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """λ and θ of every side of every separator, the same on all steps."""
+    graph, regions, arrays = model.graph, model.regions, model.arrays
+    entries, states = arrays.message_entry_start, arrays.message_state_start
+    rate = np.ones(2 * int(entries[-1]))
+    diagonal = np.zeros(2 * int(states[-1]))
+    toward = _sides_of_owners(regions)
+    mean: dict[int, FloatArray] = {}
+    for s, separator in enumerate(regions.separators):
+        r = arrays.n_clusters + s
+        n_joint, width = int(arrays.n_joint[r]), int(arrays.per_row[r])
+        begin = int(arrays.entry_start[r])
+        n_nodes = len(separator.nodes)
+        digit = arrays.digit[arrays.digit_start[r] : arrays.digit_start[r + 1]]
+        digit = digit.reshape(n_joint, n_nodes)
+        column = arrays.column[begin : begin + n_joint * width].reshape(n_joint, width)
+        slot = arrays.entry_slot[begin : begin + n_joint * width].reshape(n_joint, width)
+        for i, n in enumerate(separator.nodes):
+            if n not in mean:
+                size = int(graph.n_states[n])
+                block = rates[graph.table_start[n] : graph.table_start[n + 1]]
+                mean[n] = block.reshape(-1, size, size).mean(axis=0)
+            side = toward[s, n]
+            own = rate[2 * entries[s] + side * n_joint * width :][: n_joint * width]
+            own = own.reshape(n_joint, width)
+            here = slot == i
+            before = np.broadcast_to(digit[:, i : i + 1], here.shape)[here]
+            value = mean[n][before, digit[column[here], i]]
+            own[here] = np.where(value > 0.0, value, 1.0)
+            theta = diagonal[2 * states[s] + side * n_joint :][:n_joint]
+            theta += mean[n][digit[:, i], digit[:, i]]
+    return rate, diagonal
+
+
+def _sides_of_owners(regions: Regions) -> dict[tuple[int, int], int]:
+    """(separator, node) → the side on which the node's owner stands in the node's tree."""
+    near: dict[int, dict[int, list[tuple[int, int]]]] = {}
+    for s, separator in enumerate(regions.separators):
+        a, b = separator.clusters
+        for n in separator.nodes:
+            near.setdefault(n, {}).setdefault(a, []).append((s, b))
+            near[n].setdefault(b, []).append((s, a))
+    found = {}
+    for n, links in near.items():
+        front = [regions.owner[n]]
+        seen = {regions.owner[n]}
+        while front:
+            c = front.pop()
+            for s, other in links.get(c, []):
+                if other not in seen:
+                    seen.add(other)
+                    front.append(other)
+                    found[s, n] = regions.separators[s].clusters.index(c)
+    return found
+
+
+def make_work(arrays: RegionArrays, problem: TrajectoryArrays) -> tuple[Work, Work, Shared]:
+    """Room for one thread: of clusters, of separators, and what they share."""
+    n_steps = int(np.diff(problem.step_start).max(initial=1))
+    n_recorded = max(1, int(np.count_nonzero(problem.event[:, 1] == 1)))
+    clusters = range(arrays.n_clusters)
+    separators = range(arrays.n_clusters, len(arrays.n_joint))
+    own = _room(arrays, separators, n_steps, n_recorded)
+    shared = Shared(
+        np.zeros_like(own.time), np.zeros_like(own.jumps), np.zeros_like(own.first_time)
+    )
+    return _room(arrays, clusters, n_steps, n_recorded), own, shared
+
+
+def _room(arrays: RegionArrays, chosen: range, n_steps: int, n_recorded: int) -> Work:
+    joint = max([1, *(int(arrays.n_joint[r]) for r in chosen)])
+    entries = max([1, *(int(arrays.n_joint[r] * arrays.per_row[r]) for r in chosen)])
+    coefficient = np.empty((MOST_TERMS, MOST_TERMS))
+    for i in range(MOST_TERMS):
+        coefficient[i, 0] = 1.0 / (i + 1.0)
+        for j in range(1, MOST_TERMS):
+            coefficient[i, j] = coefficient[i, j - 1] * j / (i + j + 1.0)
+    return Work(
+        rate=np.zeros((entries, n_steps)),
+        diagonal=np.zeros((joint, n_steps)),
+        time=np.zeros((joint, n_steps)),
+        jumps=np.zeros((entries, n_steps)),
+        forward=np.zeros((n_steps + 1, joint)),
+        backward=np.zeros((n_steps + 1, joint)),
+        ending=np.zeros((n_steps, joint)),
+        endings=np.zeros((PARTS_KEPT, joint)),
+        likelihood=np.zeros((n_steps + 1, joint)),
+        has=np.zeros(n_steps + 1, dtype=np.int64),
+        recorded=np.zeros((n_recorded, 4), dtype=np.int64),
+        before=np.zeros((n_recorded, joint)),
+        start=np.zeros(joint),
+        first_time=np.zeros(joint),
+        u=np.zeros((MOST_TERMS, joint)),
+        v=np.zeros((MOST_TERMS, joint)),
+        z=np.zeros((MOST_TERMS, joint)),
+        vector=np.zeros((6, joint)),
+        local=np.zeros(entries),
+        counts=np.zeros(4, dtype=np.int64),
+        coefficient=coefficient,
+    )
+
+
+def run_clusters(
+    batch: ClusterBatch,
+    rates: FloatArray,
+    initial: FloatArray,
+    tolerance: float,
+    max_sweeps: int,
+    n_jobs: int = 1,
+) -> tuple[ClusterOutcome, ClusterStatistics]:
+    """Iterate every trajectory from its present messages until they settle, and count."""
+    model = batch.model
+    n = batch.n_trajectories
+    table = model.table(rates)
+    integers = np.zeros((n, _messages.N_INTEGERS), dtype=np.int64)
+    integers[:, _messages.HALVINGS] = batch.halvings
+    numbers = np.zeros((n, _messages.N_NUMBERS))
+    has_messages = bool(len(model.arrays.message_state_start) > 1)
+    history = np.full((n, max_sweeps if has_messages else 1), np.nan)
+    points = np.zeros(len(batch.evidence.points.log_likelihood))
+    ended = (integers, numbers, history)
+    first_ones = first_messages(model, rates)
+
+    def solve_some(first: int, last: int) -> Found:
+        works = make_work(model.arrays, batch.problem)
+        found = Found(np.zeros(len(rates)), np.zeros(len(initial)), points, table.is_zero)
+        for d in range(first, last):
+            _messages.solve_trajectory(
+                model.arrays,
+                batch.problem,
+                d,
+                (table.table, initial),
+                batch.messages[d],
+                first_ones,
+                (tolerance, float(max_sweeps)),
+                works,
+                ended,
+                (found, NO_READING),
+            )
+        return found
+
+    parts = map_chunks(solve_some, chunks(n, _CHUNKS), n_jobs)
+    batch.halvings[:] = integers[:, _messages.HALVINGS]
+    outcome = ClusterOutcome(
+        evidence=numbers[:, _messages.EVIDENCE] + batch.known,
+        residual=numbers[:, _messages.RESIDUAL],
+        n_sweeps=integers[:, _messages.SWEEPS],
+        status=integers[:, _messages.STATUS],
+        failure=integers[:, [_messages.REGION, _messages.STEP, _messages.FAILURE]],
+        forbidden=numbers[:, _messages.FORBIDDEN],
+        history=history,
+    )
+    statistics = ClusterStatistics(
+        np.sum([p.table for p in parts], axis=0), np.sum([p.initial for p in parts], axis=0), points
+    )
+    return outcome, statistics
+
+
+class ClusterReader:
+    """Reads single clusters of a solved batch; what all readings share is made once."""
+
+    def __init__(self, batch: ClusterBatch, rates: FloatArray, initial: FloatArray) -> None:
+        self.batch = batch
+        self._table = batch.model.table(rates)
+        self._initial = initial
+        self._first = first_messages(batch.model, rates)
+        self._works = make_work(batch.model.arrays, batch.problem)
+
+    def probabilities(self, d: int, cluster: int, times: FloatArray) -> FloatArray:
+        """(times, joint states) probabilities of a cluster.
+
+        ``times`` lie between the trajectory's start and end; at evidence the state just after
+        counts.
+        """
+        grid = self.batch.grid
+        points = grid.times(d)
+        width = grid.width[grid.step_start[d] : grid.step_start[d + 1]]
+        step = np.searchsorted(points, times, side="right") - 1
+        inside = np.zeros(len(times))
+        within = step < len(width)
+        inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+        probability = np.zeros((len(times), int(self.batch.model.arrays.n_joint[cluster])))
+        self._read(d, Reading(cluster, step.astype(np.int64), inside, probability))
+        return probability
+
+    def chain(self, d: int, cluster: int) -> Work:
+        """The chain of a cluster: rates, diagonal and vectors of every step. Not a copy."""
+        self._read(d, NO_READING._replace(cluster=cluster))
+        return self._works[0]
+
+    def _read(self, d: int, reading: Reading) -> None:
+        model, n = self.batch.model, self.batch.n_trajectories
+        integers = np.zeros((n, _messages.N_INTEGERS), dtype=np.int64)
+        _messages.solve_trajectory(
+            model.arrays,
+            self.batch.problem,
+            d,
+            (self._table.table, self._initial),
+            self.batch.messages[d],
+            self._first,
+            (0.0, 0.0),
+            self._works,
+            (integers, np.zeros((n, _messages.N_NUMBERS)), np.zeros((1, 1))),
+            (Found(np.zeros(0), np.zeros(0), np.zeros(0), self._table.is_zero), reading),
+        )
+        if integers[d, _messages.STATUS] == _messages.FAILED:
+            labels = self.batch.evidence.labels
+            raise AsterismError(
+                f"Trajectory {labels[d] if labels else d}: its messages left the range of finite "
+                "numbers; the rates or likelihoods are too extreme. Try a smaller ",
+                *(Setting("time_step"), "."),
+            )
+
+
+def set_cluster_likelihoods(batch: ClusterBatch, log_likelihood: FloatArray) -> None:
+    """Replace the likelihoods of a batch's measurements, in place; messages stay."""
+    evidence = with_log_likelihood(batch.evidence, log_likelihood)
+    points = evidence.points
+    values, log_scale = scaled_values(batch.model.graph, points)
+    batch.problem.value[:] = values
+    own = np.flatnonzero(batch.problem.event[:, 1] == LIKELIHOOD)
+    order = np.argsort(points.offset)
+    row = order[np.searchsorted(points.offset[order], batch.problem.event[own, 2])]
+    batch.problem.event_log[own] = log_scale[row]
+    batch.evidence = evidence
+    batch.known = known_log_evidence(evidence, log_likelihood)

@@ -1,0 +1,254 @@
+"""Regions and rates as the arrays the kernels read.
+
+The base table holds the network's rates and behind them, per node, a square of ones: the factor of
+a jump in a region that does not own the node. A jump that no configuration of the parents allows is
+zero there as well. Other rates of zero are replaced by a tiny one, because messages carry ratios of
+rates; a cluster without separators needs no such floor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.clusters._region_chain import RegionArrays
+from asterism.clusters.regions import Regions
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.model.compiled import CompiledGraph, configuration_terms
+
+_FLOOR = 1e-12  # of a node's largest rate
+
+
+class BaseTable(NamedTuple):
+    """Rates as the regions use them."""
+
+    table: FloatArray
+    is_zero: NDArray[np.bool_]
+    """Rates that were replaced by a tiny one."""
+
+
+def base_table(graph: CompiledGraph, rates: FloatArray, is_linked: NDArray[np.bool_]) -> BaseTable:
+    """The base table at these rates; ``is_linked``: nodes whose owner has separators."""
+    floored = rates.astype(np.float64, copy=True)
+    is_zero = np.zeros(len(rates), dtype=np.bool_)
+    squares = []
+    for n in range(graph.n_nodes):
+        size = int(graph.n_states[n])
+        own = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
+        block = floored[own].reshape(-1, size, size)
+        off = ~np.eye(size, dtype=bool)
+        possible = (block > 0.0).any(axis=0) & off
+        squares.append(possible.astype(np.float64).ravel())
+        if is_linked[n] and possible.any():
+            empty = (block <= 0.0) & possible
+            if empty.any():
+                block[empty] = _FLOOR * block.max()
+                is_zero[own] = empty.ravel()
+    return BaseTable(np.concatenate([floored, *squares]), is_zero)
+
+
+def square_start(graph: CompiledGraph) -> IntArray:
+    """Where each node's square of ones begins in the base table."""
+    squares = graph.n_states**2
+    return np.asarray(graph.table_start[-1] + np.cumsum(squares) - squares, dtype=np.int64)
+
+
+class _Flat:
+    """Collects ragged pieces."""
+
+    def __init__(self) -> None:
+        self.parts: list[IntArray] = []
+        self.start = [0]
+
+    def add(self, values: Any) -> None:
+        part = np.asarray(values, dtype=np.int64).ravel()
+        self.parts.append(part)
+        self.start.append(self.start[-1] + len(part))
+
+    @property
+    def values(self) -> IntArray:
+        return np.concatenate([np.zeros(0, dtype=np.int64), *self.parts])
+
+    @property
+    def offsets(self) -> IntArray:
+        return np.array(self.start, dtype=np.int64)
+
+
+class _Shape(NamedTuple):
+    """Joint states and jumps of a set of nodes."""
+
+    sizes: IntArray
+    stride: IntArray
+    digit: IntArray
+    slot: IntArray
+    """(J, per_row) node that jumps."""
+    target: IntArray
+    """(J, per_row) state it enters."""
+    column: IntArray
+
+
+def region_shape(graph: CompiledGraph, nodes: tuple[int, ...]) -> _Shape:
+    """All joint states of the nodes in C order, and the jumps that leave each."""
+    sizes = graph.n_states[list(nodes)].astype(np.int64)
+    stride = np.array([np.prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=np.int64)
+    joint = np.arange(int(np.prod(sizes)))
+    digit = (joint[:, None] // stride) % sizes
+    slot, target = [], []
+    for i, size in enumerate(sizes):
+        for rank in range(int(size) - 1):
+            slot.append(np.full(len(joint), i))
+            target.append(rank + (rank >= digit[:, i]))
+    slots, targets = np.array(slot).T, np.array(target).T
+    moved = targets - np.take_along_axis(digit, slots, axis=1)
+    return _Shape(sizes, stride, digit, slots, targets, joint[:, None] + moved * stride[slots])
+
+
+def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
+    """Everything the kernels need to know of the regions."""
+    every = [*regions.clusters, *(s.nodes for s in regions.separators)]
+    n_clusters = len(regions.clusters)
+    shapes: dict[tuple[int, ...], _Shape] = {}
+    squares = square_start(graph)
+    terms = configuration_terms(graph)
+    flat = {name: _Flat() for name in (
+        "node", "stride", "digit", "column", "reverse", "slot", "base", "owned", "exit",
+    )}  # fmt: skip
+    per_row = []
+    n_joint = []
+    for r, nodes in enumerate(every):
+        key = tuple(int(graph.n_states[n]) for n in nodes)
+        if key not in shapes:
+            shapes[key] = region_shape(graph, nodes)
+        shape = shapes[key]
+        width = shape.column.shape[1]
+        n_joint.append(len(shape.digit))
+        per_row.append(width)
+        flat["node"].add(nodes)
+        flat["stride"].add(shape.stride)
+        flat["digit"].add(shape.digit)
+        flat["column"].add(shape.column)
+        flat["reverse"].add(_reverse(shape))
+        flat["slot"].add(shape.slot)
+        owned = [i for i, n in enumerate(nodes) if r < n_clusters and regions.owner[n] == r]
+        rows = {i: _own_rows(graph, nodes, i, shape, terms) for i in owned}
+        base = np.empty((len(shape.digit), width), dtype=np.int64)
+        for i, n in enumerate(nodes):
+            here = shape.slot == i
+            own = np.broadcast_to(shape.digit[:, i : i + 1], here.shape)[here]
+            to = shape.target[here]
+            if i in rows:
+                base[here] = np.broadcast_to(rows[i][:, None], here.shape)[here] + to
+            else:
+                base[here] = squares[n] + own * int(shape.sizes[i]) + to
+        flat["base"].add(base)
+        flat["owned"].add(owned)
+        exits = [rows[i] + shape.digit[:, i] for i in owned]
+        flat["exit"].add(np.array(exits, dtype=np.int64).T if owned else [])
+    links = _links(graph, regions, shapes)
+    separators = range(n_clusters, len(every))
+    return RegionArrays(
+        n_clusters=n_clusters,
+        n_joint=np.array(n_joint, dtype=np.int64),
+        per_row=np.array(per_row, dtype=np.int64),
+        node_start=flat["node"].offsets,
+        node=flat["node"].values,
+        stride=flat["stride"].values,
+        digit_start=flat["digit"].offsets,
+        digit=flat["digit"].values,
+        entry_start=flat["column"].offsets,
+        column=flat["column"].values,
+        reverse=flat["reverse"].values,
+        entry_slot=flat["slot"].values,
+        base_index=flat["base"].values,
+        owned_start=flat["owned"].offsets,
+        owned_slot=flat["owned"].values,
+        exit_start=flat["exit"].offsets,
+        exit_index=flat["exit"].values,
+        block=(graph.n_states**2).astype(np.int64),
+        state_start=graph.state_start.astype(np.int64),
+        **links,
+        message_state_start=_running([n_joint[r] for r in separators]),
+        message_entry_start=_running([n_joint[r] * per_row[r] for r in separators]),
+    )
+
+
+def _own_rows(
+    graph: CompiledGraph,
+    nodes: tuple[int, ...],
+    i: int,
+    shape: _Shape,
+    terms: tuple[IntArray, IntArray],
+) -> IntArray:
+    """(J,) where the row of rates of node ``nodes[i]`` begins in each joint state, inputs at 0."""
+    node = nodes[i]
+    configuration = np.zeros(len(shape.digit), dtype=np.int64)
+    for edge in range(int(graph.parent_start[node]), int(graph.parent_start[node + 1])):
+        parent = int(graph.parents[edge])
+        if parent in nodes:
+            own = terms[1][terms[0][edge] : terms[0][edge + 1]]
+            configuration += own[shape.digit[:, nodes.index(parent)]]
+    size = int(shape.sizes[i])
+    rows = graph.table_start[node] + (configuration * size + shape.digit[:, i]) * size
+    return np.asarray(rows, dtype=np.int64)
+
+
+def _reverse(shape: _Shape) -> IntArray:
+    """(J, per_row) number of the entry that jumps back."""
+    width = shape.column.shape[1]
+    own = np.take_along_axis(shape.digit, shape.slot, axis=1)
+    first = np.concatenate([[0], np.cumsum(shape.sizes - 1)])[:-1]
+    # in the row after the jump, the state left has this rank among the others of its node
+    rank = own - (own > shape.target)
+    return np.asarray(shape.column * width + first[shape.slot] + rank, dtype=np.int64)
+
+
+def _links(
+    graph: CompiledGraph, regions: Regions, shapes: dict[tuple[int, ...], _Shape]
+) -> dict[str, IntArray]:
+    """Per cluster and separator: which state and jump of the one is which of the other."""
+    by_cluster: list[list[tuple[int, int]]] = [[] for _ in regions.clusters]
+    for s, separator in enumerate(regions.separators):
+        for side, c in enumerate(separator.clusters):
+            by_cluster[c].append((s, side))
+    state, entry = _Flat(), _Flat()
+    cache: dict[Any, tuple[IntArray, IntArray]] = {}
+    for c, links in enumerate(by_cluster):
+        nodes = regions.clusters[c]
+        for s, _ in links:
+            shared = regions.separators[s].nodes
+            places = tuple(nodes.index(n) for n in shared)
+            key = (tuple(int(graph.n_states[n]) for n in nodes), places)
+            if key not in cache:
+                small = shapes[tuple(int(graph.n_states[n]) for n in shared)]
+                cache[key] = _maps(shapes[key[0]], places, small)
+            state.add(cache[key][0])
+            entry.add(cache[key][1])
+    flat = [pair for links in by_cluster for pair in links]
+    return {
+        "link_start": _running([len(links) for links in by_cluster]),
+        "link_separator": np.array([s for s, _ in flat], dtype=np.int64),
+        "link_side": np.array([side for _, side in flat], dtype=np.int64),
+        "link_state_start": state.offsets,
+        "link_state": state.values,
+        "link_entry_start": entry.offsets,
+        "link_entry": entry.values,
+    }
+
+
+def _maps(shape: _Shape, places: tuple[int, ...], small: _Shape) -> tuple[IntArray, IntArray]:
+    state = shape.digit[:, list(places)] @ small.stride
+    first = np.concatenate([[0], np.cumsum(small.sizes - 1)])[:-1]
+    entry = np.full(shape.column.shape, -1, dtype=np.int64)
+    own = np.take_along_axis(shape.digit, shape.slot, axis=1)
+    rank = shape.target - (shape.target > own)
+    for i, place in enumerate(places):
+        here = shape.slot == place
+        number = state[:, None] * small.column.shape[1] + first[i] + rank
+        entry[here] = number[here]
+    return np.asarray(state, dtype=np.int64), entry
+
+
+def _running(lengths: list[int]) -> IntArray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

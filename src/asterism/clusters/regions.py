@@ -1,0 +1,280 @@
+"""Which nodes are kept together, and what neighbouring clusters must agree on.
+
+A *cluster* is a set of nodes whose joint chain is followed exactly. Every family (a node with its
+parents) lies in one cluster, its *owner*. A *separator* is the set of nodes on whose joint process
+two clusters agree. For every node, the clusters that hold it, linked by the separators that hold
+it, form a tree; so every node is counted once:
+
+    number of clusters with n − number of separators with n = 1.
+
+Exogenous nodes have a given path and belong to no cluster. A joint measurement needs all its nodes
+in one cluster and so acts like a family.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from asterism.errors import AsterismError, Setting, TooLargeError
+from asterism.evidence.arrays import Evidence
+from asterism.model.compiled import CompiledGraph
+
+#: joint states a cluster may have if a family needs them
+STATE_LIMIT = 1024
+#: clusters that are merged without being asked to stay below these
+MERGED_NODES = 5
+MERGED_STATES = 81
+#: a node in more clusters than this is a hub: its clusters meet only in the one that owns it
+_HUB = 12
+_FEW = 200  # the same where the user asks for merging
+
+
+@dataclass(frozen=True)
+class Separator:
+    """What two clusters share, and agree on."""
+
+    clusters: tuple[int, int]
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Clusters, separators, and the cluster that owns each node's rates."""
+
+    clusters: tuple[tuple[int, ...], ...]
+    separators: tuple[Separator, ...]
+    owner: tuple[int, ...]
+    """Per node its cluster; −1 for exogenous nodes."""
+
+    def holding(self, nodes: Iterable[int]) -> int:
+        """The smallest cluster that holds all these nodes; −1 if none does."""
+        wanted = set(nodes)
+        fits = [(len(c), i) for i, c in enumerate(self.clusters) if wanted <= set(c)]
+        return min(fits)[1] if fits else -1
+
+
+def find_regions(
+    graph: CompiledGraph,
+    evidence: Evidence,
+    cluster_size: int | None = None,
+    state_limit: int = STATE_LIMIT,
+    names: Sequence[str] = (),
+) -> Regions:
+    """Clusters and separators of a network.
+
+    ``cluster_size``: families are merged while a cluster has at most that many nodes and
+    ``state_limit`` joint states; 1 keeps the families as they are. By default only families that
+    form short loops are merged, into clusters of at most 5 nodes and 81 joint states.
+    """
+    if cluster_size is not None and cluster_size < 1:
+        raise AsterismError(Setting("cluster_size"), f" is {cluster_size}; it must be at least 1.")
+    families = _families(graph, evidence)
+    required = list(families.values()) + sorted(
+        {frozenset(m.nodes) - evidence.exogenous for m in evidence.joint} - {frozenset()},
+        key=sorted,
+    )
+    sizes = [int(size) for size in graph.n_states]
+    for members in required:
+        _require_small(members, sizes, state_limit, names)
+    clusters = _maximal(required)
+    if cluster_size is None:
+        clusters = _merged(clusters, sizes, MERGED_NODES, MERGED_STATES, only_loops=True)
+    elif cluster_size > 1:
+        clusters = _merged(clusters, sizes, cluster_size, state_limit, only_loops=False)
+    clusters = _in_order_of_neighbours(clusters)
+    ordered = tuple(tuple(sorted(c)) for c in clusters)
+    owner = _owners(graph.n_nodes, families, clusters, sizes)
+    return Regions(ordered, _separators(graph, clusters, owner), owner)
+
+
+def _families(graph: CompiledGraph, evidence: Evidence) -> dict[int, frozenset[int]]:
+    """Every node that is not exogenous, with its parents that are not."""
+    found = {}
+    for n in range(graph.n_nodes):
+        if n not in evidence.exogenous:
+            parents = graph.parents[graph.parent_start[n] : graph.parent_start[n + 1]]
+            found[n] = frozenset({n, *map(int, parents)}) - evidence.exogenous
+    return found
+
+
+def _require_small(
+    members: frozenset[int], sizes: Sequence[int], limit: int, names: Sequence[str]
+) -> None:
+    count = _joint_states(members, sizes)
+    if count > limit:
+        shown = ", ".join(str(names[n]) if names else f"number {n}" for n in sorted(members)[:4])
+        more = ", …" if len(members) > 4 else ""
+        number = f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+        raise TooLargeError(
+            f"The nodes {shown}{more} must be in one cluster, which needs {number} joint states, "
+            f"above the limit of {limit:,}: use ",
+            *(
+                Setting("method", "star"),
+                " or ",
+                Setting("method", "sample"),
+                ", or fewer parents.",
+            ),
+        )
+
+
+def _joint_states(members: Iterable[int], sizes: Sequence[int]) -> int:
+    return math.prod(sizes[n] for n in members)
+
+
+def _maximal(sets: list[frozenset[int]]) -> list[frozenset[int]]:
+    """The sets that no other one contains, in their order."""
+    holders: dict[int, list[frozenset[int]]] = {}
+    kept: list[frozenset[int]] = []
+    for members in sorted(set(sets), key=lambda s: (-len(s), sorted(s))):
+        nearby = min((holders.get(n, []) for n in members), key=len)
+        if not any(members <= other for other in nearby):
+            kept.append(members)
+            for n in members:
+                holders.setdefault(n, []).append(members)
+    return sorted(kept, key=sorted)
+
+
+def _merged(
+    clusters: list[frozenset[int]],
+    sizes: Sequence[int],
+    most_nodes: int,
+    most_states: int,
+    *,
+    only_loops: bool,
+) -> list[frozenset[int]]:
+    """Merge the two that share most, again and again, while the union stays small enough.
+
+    ``only_loops``: only clusters that share two nodes, or that share one and meet again in a third
+    cluster; elsewhere the families by themselves are nearly exact.
+    """
+    alive = dict(enumerate(clusters))
+    holders: dict[int, set[int]] = {}
+    for i, members in alive.items():
+        for n in members:
+            holders.setdefault(n, set()).add(i)
+    queue: list[tuple[int, int, int, int]] = []
+
+    def meet_again(i: int, j: int, shared: frozenset[int]) -> bool:
+        """Whether a third cluster shares other nodes with both."""
+        of_i = {c for n in alive[i] - shared if len(holders[n]) <= _HUB for c in holders[n]}
+        of_j = {c for n in alive[j] - shared if len(holders[n]) <= _HUB for c in holders[n]}
+        return bool((of_i & of_j) - {i, j})
+
+    most_holders = _HUB if only_loops else _FEW
+
+    def offer(i: int) -> None:
+        near = {j for n in alive[i] if len(holders[n]) <= most_holders for j in holders[n]} - {i}
+        for j in near:
+            shared, union = alive[i] & alive[j], alive[i] | alive[j]
+            fits = len(union) <= most_nodes and _joint_states(union, sizes) <= most_states
+            if fits and (not only_loops or len(shared) > 1 or meet_again(i, j, shared)):
+                heapq.heappush(queue, (-len(shared), len(union), min(i, j), max(i, j)))
+
+    for i in alive:
+        offer(i)
+    following = len(clusters)
+    while queue:
+        _, _, i, j = heapq.heappop(queue)
+        if i not in alive or j not in alive:
+            continue
+        union = alive.pop(i) | alive.pop(j)
+        for n in union:
+            holders[n] -= {i, j}
+            holders[n].add(following)
+        alive[following] = union
+        offer(following)
+        following += 1
+    return _maximal(list(alive.values()))
+
+
+def _in_order_of_neighbours(clusters: list[frozenset[int]]) -> list[frozenset[int]]:
+    """Breadth first over shared nodes: what a cluster says reaches the next within a sweep."""
+    holders: dict[int, list[int]] = {}
+    for i, members in enumerate(clusters):
+        for n in members:
+            holders.setdefault(n, []).append(i)
+    seen: dict[int, None] = {}
+    spread_nodes: set[int] = set()
+    for first in range(len(clusters)):
+        if first in seen:
+            continue
+        seen[first] = None
+        front = [first]
+        while front:
+            following = []
+            for i in front:
+                for n in sorted(clusters[i] - spread_nodes):
+                    spread_nodes.add(n)
+                    for j in holders[n]:
+                        if j not in seen:
+                            seen[j] = None
+                            following.append(j)
+            front = following
+    return [clusters[i] for i in seen]
+
+
+def _owners(
+    n_nodes: int,
+    families: dict[int, frozenset[int]],
+    clusters: list[frozenset[int]],
+    sizes: Sequence[int],
+) -> tuple[int, ...]:
+    """The smallest cluster that holds a node's family."""
+    holders: dict[int, list[int]] = {}
+    for i, members in enumerate(clusters):
+        for n in members:
+            holders.setdefault(n, []).append(i)
+    owner = [-1] * n_nodes
+    for n, family in families.items():
+        rarest = min(family, key=lambda m: len(holders[m]))
+        fits = [i for i in holders[rarest] if family <= clusters[i]]
+        owner[n] = min(fits, key=lambda i: (_joint_states(clusters[i], sizes), i))
+    return tuple(owner)
+
+
+def _separators(
+    graph: CompiledGraph, clusters: list[frozenset[int]], owner: Sequence[int]
+) -> tuple[Separator, ...]:
+    """Link clusters, those that share most mutual edges first, until every node's form a tree."""
+    holders: dict[int, list[int]] = {}
+    for i, members in enumerate(clusters):
+        for n in members:
+            holders.setdefault(n, []).append(i)
+    pairs: set[tuple[int, int]] = set()
+    for n, held_by in holders.items():
+        if len(held_by) <= _HUB:
+            pairs.update(combinations(held_by, 2))
+        else:
+            pairs.update((min(i, owner[n]), max(i, owner[n])) for i in held_by if i != owner[n])
+    edges = {
+        (int(p), n)
+        for n in range(graph.n_nodes)
+        for p in graph.parents[graph.parent_start[n] : graph.parent_start[n + 1]]
+    }
+
+    def rank(pair: tuple[int, int]) -> tuple[int, int, tuple[int, int]]:
+        shared = clusters[pair[0]] & clusters[pair[1]]
+        mutual = sum((a, b) in edges and (b, a) in edges for a, b in combinations(shared, 2))
+        return -mutual, -len(shared), pair
+
+    root: dict[tuple[int, int], int] = {}
+
+    def find(n: int, i: int) -> int:
+        while root.get((n, i), i) != i:
+            above = root[(n, i)]
+            root[(n, i)] = root.get((n, above), above)
+            i = root[(n, i)]
+        return i
+
+    found = []
+    for i, j in sorted(pairs, key=rank):
+        new = [n for n in sorted(clusters[i] & clusters[j]) if find(n, i) != find(n, j)]
+        for n in new:
+            root[(n, find(n, i))] = find(n, j)
+        if new:
+            found.append(Separator((i, j), tuple(new)))
+    return tuple(found)

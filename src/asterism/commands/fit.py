@@ -1,0 +1,337 @@
+"""``asterism fit``: the rates of a given graph, with intervals, from a table of measurements.
+
+Without a graph the table must have one node: panel data of one disease, say. Covariates are
+columns that change the rates. What the flags leave open is decided from the table, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asterism.commands import exits
+from asterism.commands.console import Console
+from asterism.commands.exits import Refused
+from asterism.commands.flags import in_flags
+from asterism.commands.guess_columns import guess_columns, listed
+from asterism.commands.input_table import TableOptions, file_hash, read_table
+from asterism.commands.outputs import effective, print_json, read_edges, writing_to
+from asterism.commands.panel_emissions import panel_emissions
+from asterism.commands.panel_flags import PanelOptions, allowed_transitions, node_of, read_values
+from asterism.commands.panel_hints import hints
+from asterism.data.clock import per_unit, read_clock
+from asterism.data.columns import cells
+from asterism.data.observations import Observations
+from asterism.data.table_file import read_header, read_text_table
+from asterism.errors import DataError
+from asterism.model.network import Network
+
+if TYPE_CHECKING:
+    from asterism.learning.em.parameter_learner import ParameterLearner
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The settings of ``asterism fit``; names are those of the flags."""
+
+    table: TableOptions
+    panel: PanelOptions = field(default_factory=PanelOptions)
+    network: Path | None = None
+    edges: Path | None = None
+    output: Path = Path("RUN")
+    covariate: Sequence[str] = ()
+    equal_effects: Sequence[str] = ()
+    fix: Sequence[str] = ()
+    equal: Sequence[str] = ()
+    misreported: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    emission: Sequence[str] = ()
+    states: int = 2
+    method: str = "auto"
+    prior: tuple[float, float | str] | None = None
+    initial: str = "learn"
+    level: float = 0.95
+    n_init: int = 1
+    jobs: int = -1
+    seed: int = 0
+    title: str | None = None
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+    config: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Input:
+    """Everything that was read and decided before the fit."""
+
+    data: Observations
+    graph: Any
+    emission: Any
+    states: dict[str, list[Any]]
+    decisions: list[str]
+    warnings: list[str]
+
+
+def run(options: FitOptions) -> int:
+    """Fit, write, and say what was found."""
+    from asterism.learning.em.saved_fit import fit_run
+    from asterism.report.page import write_report
+    from asterism.results.folder import save_run
+
+    console = Console(options.quiet)
+    with console.listening(), writing_to(options.output, options.force):
+        with console.busy(f"Reading {options.table.data}"):
+            given = _read(options)
+        for line in given.decisions:
+            console.say(line)
+        for line in given.warnings:
+            console.warn(line)
+        learner = _learner(options, given)
+        with console.busy("Fitting the rates"):
+            learner.fit(given.data)
+        with console.busy("Intervals"):
+            _ = learner.parameters_
+        record = {
+            "title": options.title,
+            "command": effective("fit", options),
+            "decisions": given.decisions,
+            "warnings": given.warnings,
+            "complete": True,
+            "time_unit": given.data.time_unit,
+            "data": str(options.table.data),
+            "data_hash": file_hash(options.table.data),
+        }
+        with console.busy(f"Writing {options.output}"):
+            result = fit_run(learner, record)
+            save_run(result, options.output, force=True, page=write_report)
+        for line in _findings(options, learner, given.data.time_unit):
+            console.say(line)
+        if not learner.converged_:
+            console.warn(f"The fit did not converge: {in_flags(learner.stop_reason_)}")
+    if options.as_json:
+        print_json(_summary(options, learner, given))
+    return exits.OK if learner.converged_ else exits.NOT_CONVERGED
+
+
+# ---- what goes in ---------------------------------------------------------------------------
+
+
+def _read(options: FitOptions) -> _Input:
+    network = None if options.network is None else Network.load(options.network)
+    edges = None if options.edges is None else read_edges(options.edges)
+    if network is not None and edges is not None:
+        raise Refused("--network and --edges both give the graph; give one of them.")
+    nodes = _nodes(options, network, edges)
+    table = read_table(replace(options.table, nodes=nodes))
+    data = table.require()
+    if not isinstance(data, Observations):
+        raise Refused("fit reads measurements, not complete paths; use --kind wide or long.")
+    decisions = list(table.decisions)
+    warnings = hints(data, options.panel)
+    data, read = read_values(options.panel, data)
+    warnings = hints(data, options.panel) if read else warnings
+    decisions += read
+    if options.covariate:
+        data = _with_covariates(options, data, table.columns)
+        decisions.append(f"Covariates (--covariate): {listed(covariate_names(options))}.")
+    graph: Any = network
+    if network is None:
+        parents: dict[str, list[str]] = {node: [] for node in data.nodes}
+        for parent, child in edges or ():
+            for end in (parent, child):
+                if end not in parents:
+                    raise DataError(f"--edges names {end!r}, which is not a node of the table.")
+            parents[child].append(parent)
+        graph = parents
+    emission, states, said = _emissions(options, data, network)
+    return _Input(data, graph, emission, states, [*decisions, *said], warnings)
+
+
+def _nodes(
+    options: FitOptions, network: Network | None, edges: list[tuple[str, str]] | None
+) -> list[str]:
+    """Columns that are nodes: as asked, those of the graph, or the only one left."""
+    if options.table.nodes:
+        return list(options.table.nodes)
+    header = read_header(options.table.data, options.table.sheet)
+    columns = guess_columns(
+        header, options.table.kind, options.table.time, options.table.trajectory
+    )
+    for name in (*covariate_names(options), *options.ignore):
+        if name not in header:
+            raise DataError(f"There is no column {name!r}; the columns are {listed(header)}.")
+    if network is not None:
+        return [n for n in network.nodes if n in header] if columns.kind == "wide" else []
+    if edges is not None:
+        return list(dict.fromkeys(end for edge in edges for end in edge))
+    if columns.kind != "wide":
+        return []
+    taken = columns.taken | {*covariate_names(options), *options.ignore}
+    taken |= {name for name in (options.table.exact, options.table.end_column) if name}
+    left = [name for name in header if name not in taken]
+    if len(left) != 1:
+        raise Refused(
+            f"The table has {len(left)} columns that could be nodes ({listed(left)}). Name the one "
+            "to fit with --nodes COLUMN, give the graph with --edges or --network, and name "
+            "columns that change the rates with --covariate."
+        )
+    return left
+
+
+def covariate_names(options: FitOptions) -> list[str]:
+    """Columns named by --covariate, without the transitions they act on."""
+    return list(dict.fromkeys(text.partition(":")[0].strip() for text in options.covariate))
+
+
+def _with_covariates(options: FitOptions, data: Observations, columns: Any) -> Observations:
+    frame = read_text_table(options.table.data, options.table.sheet)
+    # as the times of the measurements were read: dates and durations become numbers
+    unit = data.time_unit or None
+    frame[columns.time] = read_clock(cells(frame[columns.time]), columns.time, unit).time
+    if columns.trajectory is None and "trajectory" in frame.columns:
+        frame = frame.drop(columns="trajectory")
+    return data.with_covariates(
+        frame,
+        covariate_names(options),
+        trajectory=columns.trajectory or "trajectory",
+        time=columns.time,
+    )
+
+
+def _emissions(
+    options: FitOptions, data: Observations, network: Network | None
+) -> tuple[dict[str, Any], dict[str, list[Any]], list[str]]:
+    """Emissions and states; values that codes have explained are not looked at."""
+    from asterism.commands.infer import learned_emissions
+
+    misread = [node_of(text, data.measurements, "--misreported") for text in options.misreported]
+    learned: dict[str, Any] = {}
+    if options.network is not None and not options.emission:
+        learned = learned_emissions(options.network, list(data.measurements))
+    asked = [*options.emission, *(f"{node}=categorical" for node, _ in misread)]
+    choice = panel_emissions(
+        data,
+        asked,
+        options.states,
+        keep=list(data.measurements),
+        known_states=None if network is None else network.states,
+        learned=learned,
+        misread=dict(misread),
+    )
+    return choice.emission, dict(choice.states), choice.decisions
+
+
+def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
+    """The one place that turns flags into a learner."""
+    from asterism.learning.em.parameter_learner import ParameterLearner
+    from asterism.model.priors import GammaPrior
+
+    changing = list(given.data.nodes)
+    prior = None if options.prior is None else GammaPrior(*options.prior)  # type: ignore[arg-type]
+    return ParameterLearner(
+        given.graph,
+        emission=given.emission or None,
+        prior=prior,
+        method=options.method,
+        initial=options.initial,
+        allowed_transitions=allowed_transitions(options.panel, changing),
+        n_init=options.n_init,
+        states=given.states or None,
+        level=options.level,
+        n_jobs=options.jobs,
+        random_state=options.seed,
+        covariates=_effects(options) or None,
+        equal_rates=_by_node(options.equal, changing, "--equal") or None,
+        fixed_rates=_fixed(options, changing) or None,
+    )
+
+
+def _effects(options: FitOptions) -> list[Any]:
+    from asterism.learning.em.effects import Effect
+
+    result = []
+    for text in options.covariate:
+        name, colon, transitions = (part.strip() for part in text.partition(":"))
+        equal = name in options.equal_effects
+        result.append(Effect(name, transitions if colon else None, equal=equal))
+    for name in options.equal_effects:
+        if name not in covariate_names(options):
+            raise Refused(f"--equal-effects names {name!r}, which is not a --covariate.")
+    return result
+
+
+def _by_node(texts: Sequence[str], nodes: list[str], flag: str) -> dict[str, list[str]]:
+    result: dict[str, list[str]] = {}
+    for text in texts:
+        node, rest = node_of(text, nodes, flag)
+        result.setdefault(node, []).append(rest)
+    return result
+
+
+def _fixed(options: FitOptions, nodes: list[str]) -> dict[str, dict[str, float]]:
+    result: dict[str, dict[str, float]] = {}
+    for node, texts in _by_node(options.fix, nodes, "--fix").items():
+        for text in texts:
+            transition, sign, value = (part.strip() for part in text.partition("="))
+            try:
+                result.setdefault(node, {})[transition] = float(value)
+            except ValueError:
+                sign = ""
+            if not sign:
+                raise Refused(f"--fix {text!r} is not TRANSITION=RATE, such as '1>2=0.1'.")
+    return result
+
+
+# ---- what comes out -------------------------------------------------------------------------
+
+
+def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list[str]:
+    rates = learner.rate_intervals_
+    share = f"{options.level:.0%}"
+    lines = []
+    for row in rates.head(12).to_dict("records"):
+        where = f" ({row['configuration']})" if row["configuration"] else ""
+        note = f"; {row['note']}" if row["note"] else ""
+        lines.append(
+            f"{row['node']} {row['from']} → {row['to']}{where}: {row['rate']:.4g} "
+            f"{per_unit(unit)} ({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
+        )
+    if len(rates) > 12:
+        lines.append(f"… and {len(rates) - 12} more rates in rates.csv.")
+    for row in learner.effects_.head(12).to_dict("records"):
+        note = f"; {row['note']}" if row["note"] else ""
+        lines.append(
+            f"Hazard ratio of {row['covariate']} on {row['transitions']}: "
+            f"{row['hazard_ratio']:.4g} "
+            f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
+        )
+    lines.append(
+        f"Log-likelihood {learner.log_evidence_:.4f} with {learner.n_parameters_} parameters "
+        f"(−2 ln L given the first visits {-2.0 * learner.log_evidence_given_first_:.4f}); "
+        f"AIC {learner.aic_:.2f}, BIC {learner.bic_:.2f}."
+    )
+    lines.append(f"Results: {options.output}; open {options.output / 'report.html'}")
+    return lines
+
+
+def _summary(options: FitOptions, learner: ParameterLearner, given: _Input) -> dict[str, Any]:
+    return {
+        "command": "fit",
+        "data": str(options.table.data),
+        "output": str(options.output),
+        "report": str(options.output / "report.html"),
+        "converged": bool(learner.converged_),
+        "stop_reason": in_flags(learner.stop_reason_),
+        "log_likelihood": learner.log_evidence_,
+        "log_likelihood_given_first": learner.log_evidence_given_first_,
+        "n_parameters": learner.n_parameters_,
+        "aic": learner.aic_,
+        "bic": learner.bic_,
+        "rates": learner.rate_intervals_.to_dict("records"),
+        "effects": learner.effects_.to_dict("records"),
+        "decisions": given.decisions,
+        "warnings": given.warnings,
+    }

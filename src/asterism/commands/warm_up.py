@@ -1,0 +1,40 @@
+"""``asterism warm-up``: compile now what the first commands would compile."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from asterism.commands import exits
+from asterism.commands.console import Console
+from asterism.commands.outputs import print_json
+from asterism.learning.compile_ahead import must_compile, warm_up
+
+
+@dataclass(frozen=True)
+class WarmUpOptions:
+    """The settings of ``asterism warm-up``; names are those of the flags."""
+
+    as_json: bool = False
+    quiet: bool = False
+
+
+def run(options: WarmUpOptions) -> int:
+    """Run every kind of work once on toy problems, and say where the machine code is kept."""
+    console = Console(options.quiet)
+    begin = time.perf_counter()
+    folder = warm_up(lambda text: console.say(f"Compiling for {text} ..."))
+    seconds = time.perf_counter() - begin
+    console.say(f"Ready after {seconds:.0f} s. Machine code: {folder}")
+    if options.as_json:
+        print_json({"command": "warm-up", "seconds": seconds, "folder": str(folder)})
+    return exits.OK
+
+
+def say_if_compiling(console: Console) -> None:
+    """Before a command that would otherwise be silent for a while."""
+    if must_compile():
+        console.say(
+            "First run on this machine: compiling takes up to a minute, once "
+            "(asterism warm-up does it beforehand)."
+        )

@@ -1,0 +1,291 @@
+"""Owns the reading of times: numbers, durations with a unit, numbered days, clock times and dates.
+
+Whatever a time column holds, the result is numbers in one unit. The unit is the one the user asks
+for, or that of the cells ("2h", "30 min", "Day 3"), or that of the column's name ("time_min"); for
+dates it is guessed from the typical gap. How cells other than numbers were read is said in a note.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asterism.data.columns import is_missing, missing, numbers
+from asterism.data.problems import Problems
+from asterism.errors import DataError, Sentence, Setting
+
+FloatArray = NDArray[np.float64]
+
+#: seconds of each unit, by the name that is used in sentences and on axes
+SECONDS = {
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "days": 86400.0,
+    "weeks": 7 * 86400.0,
+    "months": 30.4375 * 86400.0,
+    "years": 365.25 * 86400.0,
+}
+
+# fmt: off
+_SPELLINGS = {
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "min": ("min", "mins", "minute", "minutes", "mpi"),
+    "h": ("h", "hr", "hrs", "hour", "hours", "hpi"),
+    "days": ("d", "day", "days", "dpi"),
+    "weeks": ("w", "wk", "wks", "week", "weeks"),
+    "months": ("mo", "month", "months"),
+    "years": ("y", "yr", "yrs", "year", "years"),
+}
+# fmt: on
+UNITS = {spelling: unit for unit, known in _SPELLINGS.items() for spelling in known}
+
+#: words before a number that name no unit: T3, visit 2
+_NO_UNIT = frozenset({"t", "tp", "time", "timepoint", "point", "visit"})
+
+_NUMBER = r"[-+]?\d+(?:[.,]\d+)?"
+_WITH_UNIT = re.compile(rf"({_NUMBER})\s*([a-z]+)\.?")
+_NUMBERED = re.compile(rf"([a-z]+)[\s_.]*({_NUMBER})")
+_CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
+_ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?")
+_OTHER_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{4})/(\d{1,2})/(\d{1,2})")
+_ANY_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
+
+
+class Clock(NamedTuple):
+    """The times of a column."""
+
+    time: FloatArray
+    """NaN where a cell is empty or cannot be read."""
+    unit: str
+    """"" if nothing says what it is."""
+    note: Sentence | None
+    """How cells that are not plain numbers were read."""
+
+
+def known_unit(text: str) -> str:
+    """The unit of a spelling, such as "h" for "hours"; refuses what is none."""
+    unit = UNITS.get(text.strip().lower())
+    if unit is None:
+        raise DataError(Setting("unit"), f" {text!r} is unknown; valid are {', '.join(SECONDS)}.")
+    return unit
+
+
+def per_unit(unit: str | None) -> str:
+    """What a rate is: "per h", "per day", or "per unit of time" where the unit is not known."""
+    if not unit:
+        return "per unit of time"
+    return f"per {unit[:-1] if unit in ('days', 'weeks', 'months', 'years') else unit}"
+
+
+def unit_of_column(name: str) -> str:
+    """The unit in a column's name: "Time (h)", "time_min", "hours", "hpi"; "" if there is none."""
+    words = re.findall(r"[a-z]+", name.lower())
+    if not words:
+        return ""
+    in_brackets = re.search(r"[(\[]\s*([A-Za-z]+)\.?\s*[)\]]", name)
+    last = in_brackets[1].lower() if in_brackets else words[-1]
+    if len(words) == 1 and len(last) == 1:
+        return UNITS.get(last, "") if last in ("h", "d") else ""
+    return UNITS.get(last, "")
+
+
+def read_clock(cells: NDArray[Any], column: str, wanted: str | None = None) -> Clock:
+    """The cells of a time column as numbers in one unit."""
+    parsed, is_text = numbers(cells)
+    named = unit_of_column(column)
+    target = None if wanted is None else known_unit(wanted)
+    if not is_text.any():
+        unit = target or named
+        if target and named and target != named:
+            note = Sentence(
+                f"Column {column!r}: times in {named} are converted to {target} (",
+                *(Setting("unit"), ")."),
+            )
+            return Clock(parsed * (SECONDS[named] / SECONDS[target]), unit, note)
+        return Clock(parsed, unit, None)
+    durations = _durations(cells, parsed, is_text, column, named, target)
+    if durations is not None:
+        return durations
+    dates = _dates(cells, parsed, is_text, column, target)
+    return dates if dates is not None else Clock(parsed, target or named, None)
+
+
+def is_date(value: Any) -> bool:
+    """Whether a cell is a date or the text of one."""
+    if isinstance(value, str):
+        return _ANY_DATE.match(value.strip()) is not None
+    return hasattr(value, "isoformat") and hasattr(value, "year")
+
+
+def times(
+    cells: NDArray[Any],
+    column: str,
+    *,
+    problems: Problems,
+    rows: NDArray[np.int64],
+    trajectory: NDArray[Any] | None = None,
+    table: str = "measurements",
+    unit: str | None = None,
+) -> Clock:
+    """A column in which every cell must be a time; what is none is noted.
+
+    Only times of measurements may be other than numbers: those of events count from the same zero.
+    """
+    parsed, is_text = numbers(cells)
+    clock = Clock(parsed, "", None)
+    if table == "measurements":
+        try:
+            clock = read_clock(cells, column, unit)
+        except DataError as error:
+            problems.add(error.sentence)
+    empty = missing(cells)
+    where: dict[str, Any] = {
+        "rows": rows,
+        "trajectory": trajectory,
+        "column": column,
+        "table": table,
+        "value": cells,
+    }
+    bad = is_text & ~np.isfinite(clock.time)
+    dates = bad & np.fromiter((is_date(v) for v in cells), np.bool_, len(cells))
+    write = "write times as numbers, or dates as 2024-03-01"
+    problems.add_rows(dates, "{value} is a date that cannot be read", remedy=write, **where)
+    cause = ""
+    if bad.sum() > len(cells) / 2:
+        cause = Sentence(
+            f"the column {column!r} holds text: is it the time? Name the right one with ",
+            Setting("time", ...),
+        )
+    problems.add_rows(bad & ~dates, "{value} is not a time", cause=cause, **where)
+    problems.add_rows(empty, "the time is missing", **where)
+    lost = ~np.isfinite(clock.time) & ~is_text & ~empty
+    endless = lost & ~np.isfinite(parsed)
+    problems.add_rows(endless, "the time {value} is not finite", **where)
+    problems.add_rows(lost & ~endless, "the time {value} has no unit, but others have", **where)
+    if clock.note is not None:
+        problems.add(clock.note, severity="note")
+    return clock
+
+
+# ---- durations ------------------------------------------------------------------------------
+
+
+def _durations(
+    cells: NDArray[Any],
+    parsed: FloatArray,
+    is_text: NDArray[np.bool_],
+    column: str,
+    named: str,
+    target: str | None,
+) -> Clock | None:
+    """Cells such as "2h" and "Day 3"; None unless most are like that."""
+    found = {int(i): _duration(cells[i]) for i in np.flatnonzero(is_text)}
+    read = {i: one for i, one in found.items() if one is not None}
+    n_plain = int((np.isfinite(parsed) & (parsed != 0.0)).sum())
+    if len(read) <= (len(found) + n_plain) / 2:
+        return None
+    units = {unit for _, unit in read.values() if unit}
+    common = target or min(units, key=SECONDS.__getitem__, default=named)
+    time = np.full(len(cells), np.nan)
+    for i in np.flatnonzero(np.isfinite(parsed)).tolist():
+        # a number without a unit beside others with one: that of the column's name, if any
+        time[i] = _in(common, parsed[i], named)
+    for i, (number, unit) in read.items():
+        time[i] = _in(common, number, unit or named)
+    shown_row = max(read, key=lambda i: time[i])
+    example, shown = str(cells[shown_row]).strip(), f"{time[shown_row]:g}"
+    meaning = f" {common}" if common else ""
+    note = Sentence(
+        f"Column {column!r} holds times such as {example!r}, which is read as {shown}{meaning} (",
+        *(Setting("unit"), ")."),
+    )
+    return Clock(time, common, note)
+
+
+def _in(target: str, number: float, unit: str) -> float:
+    if number == 0.0 or not target or unit == target:
+        return float(number)
+    return number * SECONDS[unit] / SECONDS[target] if unit else math.nan
+
+
+def _duration(cell: Any) -> tuple[float, str] | None:
+    """Number and unit ("" if none) of a cell; None where it is something else."""
+    if hasattr(cell, "total_seconds"):
+        return float(cell.total_seconds()), "s"
+    text = str(cell).strip().lower()
+    if found := _WITH_UNIT.fullmatch(text):
+        unit = UNITS.get(found[2])
+        return None if unit is None else (_number(found[1]), unit)
+    if found := _NUMBERED.fullmatch(text):
+        if found[1] in _NO_UNIT:
+            return _number(found[2]), ""
+        unit = UNITS.get(found[1])
+        return None if unit is None else (_number(found[2]), unit)
+    if found := _CLOCK.fullmatch(text):
+        return int(found[1]) + int(found[2]) / 60 + float(found[3] or 0) / 3600, "h"
+    return None
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+# ---- dates ----------------------------------------------------------------------------------
+
+
+def _dates(
+    cells: NDArray[Any],
+    parsed: FloatArray,
+    is_text: NDArray[np.bool_],
+    column: str,
+    target: str | None,
+) -> Clock | None:
+    """Dates as time since the first of them; None unless most cells are dates."""
+    seconds = np.array([_seconds(v) if t else math.nan for v, t in zip(cells, is_text)])
+    known = np.isfinite(seconds)
+    n_given = int(is_text.sum() + np.isfinite(parsed).sum())
+    if known.sum() <= n_given / 2:
+        return None
+    first = float(seconds[known].min())
+    unit = target or _unit_of_gaps(seconds[known])
+    begin = pd.Timestamp(first, unit="s")
+    origin = begin.strftime("%Y-%m-%d" if begin == begin.normalize() else "%Y-%m-%d %H:%M:%S")
+    note = Sentence(
+        f"Column {column!r} holds dates: time is counted in {unit} from {origin} (",
+        *(Setting("unit"), ")."),
+    )
+    return Clock((seconds - first) / SECONDS[unit], unit, note)
+
+
+def _seconds(value: Any) -> float:
+    """Seconds since 1970 of a date, NaN where it is none; times without a zone count as UTC."""
+    if is_missing(value):
+        return math.nan
+    if isinstance(value, str):
+        text = value.strip()
+        if other := _OTHER_DATE.fullmatch(text):
+            day, month, year = other.group(1, 2, 3) if other[1] else other.group(6, 5, 4)
+            text = f"{year}-{int(month):02d}-{int(day):02d}"
+        elif not _ISO_DATE.fullmatch(text):
+            return math.nan
+        value = text
+    elif not is_date(value):
+        return math.nan
+    try:
+        stamp = pd.to_datetime(value, utc=True)
+        return math.nan if stamp is pd.NaT else float(stamp.timestamp())
+    except (ValueError, TypeError, OverflowError):
+        return math.nan
+
+
+def _unit_of_gaps(seconds: FloatArray) -> str:
+    """The largest unit up to days of which a typical gap has at least one."""
+    gaps = np.diff(np.unique(seconds))
+    typical = float(np.median(gaps)) if len(gaps) else SECONDS["days"]
+    return next((unit for unit in ("days", "h", "min") if typical >= SECONDS[unit]), "s")

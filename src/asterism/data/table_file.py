@@ -1,0 +1,267 @@
+"""Owns the opening of table files: compressed or not, text or a workbook, however it is separated.
+
+The result is always a table of text cells, as they stand in the file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from asterism.data.formula_cells import unescape_cell
+from asterism.errors import DataError, Setting, TooLargeError
+
+#: a header, and so a line without any end, may be this long
+LONGEST_HEADER = 4_000_000
+
+#: cells are read as text first, which takes about this many bytes for one byte of the file
+BYTES_PER_BYTE = 15
+
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
+_NO_NAME = re.compile(r"(Unnamed: ?\d+)?")
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_ZIP = b"PK\x03\x04"
+_OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+
+
+def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
+    """A table of text cells; BOM, CRLF, UTF-16, compression and workbooks are fine.
+
+    In files separated by semicolons or tabs, numbers may be written with a decimal comma.
+    Duplicate column names are kept, so that they can be reported. An unnamed first column that
+    only counts the rows is left out.
+    """
+    rows, separator = _rows(Path(path), sheet)
+    if not rows:
+        raise DataError(f"{str(path)!r} is empty")
+    names = [unescape_cell(name.strip()) for name in rows[0]]
+    while names and not names[-1]:
+        names.pop()  # a trailing separator makes an empty last column
+    for number, row in enumerate(rows[1:], start=2):
+        if any("\n" in cell or "\r" in cell for cell in row):
+            raise DataError(
+                f"{str(path)!r}, row {number}: a cell in quotes runs over several lines; "
+                "is a quotation mark not closed?"
+            )
+        if any(cell.strip() for cell in row[len(names) :]) or len(row) < len(names):
+            raise DataError(
+                f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
+            )
+    body = [[unescape_cell(cell.strip()) for cell in row[: len(names)]] for row in rows[1:]]
+    if separator != "," and any(DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
+        body = [
+            [c.replace(",", ".") if DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
+        ]
+    frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
+    frame.columns = pd.Index(names)
+    return _without_index(frame, path)
+
+
+def read_header(path: Path, sheet: str | None = None) -> list[str]:
+    """The names of the columns, from the beginning of the file alone."""
+    with _opened(path) as file:
+        beginning = file.read(LONGEST_HEADER)
+    if not beginning:
+        raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
+    if beginning.startswith(_ZIP):
+        rows = list(_sheet_rows(path, sheet, limit=1))
+        return [unescape_cell(c.strip()) for c in (rows[0] if rows else []) if c.strip()]
+    is_utf16 = beginning.startswith(_UTF16)
+    if b"\0" in beginning and not is_utf16 and not beginning.startswith(_OLD_EXCEL):
+        where = beginning.index(b"\0")
+        raise DataError(f"{str(path)!r} is not a text file: byte {where} is zero.")
+    text = _decoded(beginning, path, whole=len(beginning) < LONGEST_HEADER)
+    lines = text.splitlines(keepends=True)
+    line = next((line for line in lines if line.strip()), "")
+    if not line:
+        raise DataError(f"{str(path)!r} is empty: it holds only blank lines.")
+    if len(beginning) == LONGEST_HEADER and line is lines[-1]:
+        raise DataError(
+            f"{str(path)!r} is not a table: its first line is longer than "
+            f"{LONGEST_HEADER:,} characters."
+        )
+    separator = max(",;\t", key=line.count)
+    try:
+        cells = next(csv.reader(io.StringIO(line.strip("\r\n"), newline=""), delimiter=separator))
+    except (csv.Error, StopIteration) as error:
+        raise DataError(f"The header of {str(path)!r} cannot be read: {error}.") from None
+    return [unescape_cell(cell.strip()) for cell in cells if cell.strip()]
+
+
+def sheet_names(path: Path) -> list[str]:
+    """The sheets of a workbook; none for other files."""
+    with path.open("rb") as file:
+        if not file.read(4).startswith(_ZIP):
+            return []
+    with _workbook(path) as book:
+        return [str(name) for name in book.sheetnames]
+
+
+def require_size(path: Path) -> None:
+    """Refuse what would not fit into memory, with the numbers."""
+    from asterism.numerics.resources import available_bytes
+
+    size = path.stat().st_size
+    needed, available = size * BYTES_PER_BYTE, available_bytes()
+    if needed > 0.8 * available:
+        raise _too_large(path, size, needed, available)
+
+
+def _too_large(path: Path, size: float, needed: float, available: float) -> TooLargeError:
+    return TooLargeError(
+        f"{str(path)!r} has {size / 1e9:.2f} GB; reading it would take about "
+        f"{needed / 1e9:.1f} GB of memory and {available / 1e9:.1f} GB are free. Keep fewer "
+        "columns or trajectories."
+    )
+
+
+# ---- bytes and text -------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The content, decompressed."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(6)
+    except FileNotFoundError:
+        raise DataError(f"there is no file {str(path)!r}") from None
+    opener = next((o for magic, o in _OPENERS.items() if beginning.startswith(magic)), open)
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{str(path)!r} cannot be decompressed: {error}.") from None
+
+
+def _content(path: Path) -> bytes:
+    """All of a file, as long as it fits into memory once it is decompressed."""
+    from asterism.numerics.resources import available_bytes
+
+    most = 0.8 * available_bytes() / BYTES_PER_BYTE
+    pieces, size = [], 0
+    with _opened(path) as file:
+        while piece := file.read(1 << 24):
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise _too_large(path, size, size * BYTES_PER_BYTE, available_bytes())
+    return b"".join(pieces)
+
+
+def _decoded(content: bytes, path: Path, whole: bool = True) -> str:
+    if content.startswith(_OLD_EXCEL):
+        raise DataError(
+            f"{str(path)!r} is a workbook of an old Excel; save it as .xlsx or as CSV UTF-8."
+        )
+    try:
+        if content.startswith(_UTF16):
+            return content.decode("utf-16", errors="strict" if whole else "ignore")
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if not whole and error.start > len(content) - 4:  # cut within a character
+            return content[: error.start].decode("utf-8-sig")
+        raise DataError(
+            f"{str(path)!r} is not UTF-8 text (byte {error.start}); save it as CSV UTF-8."
+        ) from None
+
+
+def _rows(path: Path, sheet: str | None) -> tuple[list[list[str]], str]:
+    """The rows that hold anything, and what separated their cells."""
+    content = _content(path)
+    if content.startswith(_ZIP):
+        sheet_rows = list(_sheet_rows(path, sheet))
+        width = max(map(len, sheet_rows), default=0)
+        return [row + [""] * (width - len(row)) for row in sheet_rows], "\t"
+    text = _decoded(content, path)
+    header = next((line for line in text.splitlines() if line.strip()), None)
+    if header is None:
+        return [], ","
+    separator = max(",;\t", key=header.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    return [row for row in rows if row], separator
+
+
+def _without_index(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    """Without a first column that only counts the rows; other columns must have a name."""
+    if len(frame.columns) and _NO_NAME.fullmatch(frame.columns[0]):
+        first = frame.iloc[:, 0].tolist()
+        if any(first == [str(i + k) for i in range(len(first))] for k in (0, 1)):
+            return frame.iloc[:, 1:]
+    if "" in frame.columns:
+        place = list(frame.columns).index("") + 1
+        raise DataError(f"{str(path)!r}: column {place} has no name; give it one in the header.")
+    return frame
+
+
+# ---- workbooks ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _workbook(path: Path) -> Iterator[Any]:
+    try:
+        import openpyxl  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        raise DataError(
+            f"{str(path)!r} is a workbook; reading it needs openpyxl: "
+            "pip install 'asterism[excel]', or save the sheet as CSV UTF-8."
+        ) from None
+    with path.open("rb") as file:
+        try:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        except Exception:  # whatever a broken archive makes it raise
+            raise DataError(
+                f"{str(path)!r} is a zip archive, but not a workbook of Excel that can be read; "
+                "save the table as CSV UTF-8."
+            ) from None
+        try:
+            yield book
+        finally:
+            book.close()
+
+
+def _sheet_rows(path: Path, sheet: str | None, limit: int | None = None) -> Iterator[list[str]]:
+    """The rows of a sheet as text; without a name, of the first sheet that holds anything."""
+    with _workbook(path) as book:
+        if sheet is not None and sheet not in book.sheetnames:
+            raise DataError(
+                f"{str(path)!r} has no sheet {sheet!r}; name one of ",
+                *(", ".join(map(repr, book.sheetnames)), " with "),
+                *(Setting("sheet"), "."),
+            )
+        for name in [sheet] if sheet is not None else book.sheetnames:
+            given = 0
+            page = book[name]
+            if not hasattr(page, "iter_rows"):  # a chart
+                continue
+            for row in page.iter_rows(values_only=True):
+                cells = [_as_text(value) for value in row]
+                if any(cells):
+                    given += 1
+                    yield cells
+                    if given == limit:
+                        return
+            if given:
+                return
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)

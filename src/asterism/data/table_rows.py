@@ -1,0 +1,330 @@
+"""Owns what every row of a table has: trajectory, time, whether it is exact, and its line.
+
+Rows are checked for their order here. Where the times start again and no column names the
+trajectories, the table is refused: sorting would mix them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asterism.data import clock, columns
+from asterism.data.given_likelihoods import LIKELIHOOD_PREFIX
+from asterism.data.problems import FIRST_ROW, Problems
+from asterism.errors import Advice, Sentence, Setting
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How to read a table: its columns and the user's choices."""
+
+    kind: str = "auto"
+    trajectory: str = "trajectory"
+    time: str = "time"
+    node: str = "node"
+    value: str = "value"
+    nodes: Sequence[str] | None = None
+    labels: Collection[str] | bool = ()
+    exact: Any = None
+    sort: bool = False
+    missing: Collection[object] = ()
+    """The user's own codes for "not measured"."""
+    unit: str | None = None
+    """Unit of time to read into; None: that of the cells or of the column's name."""
+    end_column: str | None = None
+    """Column with the end of the trajectory's follow-up."""
+
+    @property
+    def not_nodes(self) -> set[str]:
+        """Columns of a wide table that hold no measurements."""
+        taken = {self.trajectory, self.time, self.end_column or self.time}
+        if isinstance(self.exact, str) and self.exact != "first":
+            taken.add(self.exact)
+        return taken
+
+    def as_labels(self, node: str) -> bool:
+        return self.labels if isinstance(self.labels, bool) else node in self.labels
+
+    def is_long(self, frame: pd.DataFrame) -> bool:
+        if self.kind in ("wide", "long"):
+            return self.kind == "long"
+        found = [str(c) for c in frame.columns]
+        has_value = self.value in found or any(c.startswith(LIKELIHOOD_PREFIX) for c in found)
+        return self.node in found and has_value
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The columns that every row has, sorted by (trajectory, time); invalid rows left out."""
+
+    order: IntArray
+    name: NDArray[Any]
+    trajectory: IntArray
+    time: NDArray[np.float64]
+    exact: BoolArray
+    number: IntArray
+    """Line of the file."""
+    unit: str
+    """Of the times; "" if nothing says it."""
+    ends: dict[object, float]
+    """End of follow-up by trajectory, where a column gives it."""
+
+
+def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> Rows:
+    """Trajectory, time and exactness of every usable row, in order."""
+    n_rows = len(frame)
+    number = np.arange(n_rows, dtype=np.int64) + FIRST_ROW
+    name, unnamed = _names(frame, form, problems, number)
+    read = clock.times(
+        columns.cells(frame[form.time]),
+        form.time,
+        problems=problems,
+        rows=number,
+        trajectory=name if form.trajectory in frame.columns else None,
+        unit=form.unit,
+    )
+    time = read.time
+    trajectory = pd.factorize(name)[0].astype(np.int64)
+    usable = np.flatnonzero(~unnamed & np.isfinite(time))
+    _check_order(_Order(frame, form, long, usable, trajectory, time, name, number), problems)
+    ends = follow_up(frame, form.end_column, (form.time, read), name, number, problems)
+    order = usable[np.lexsort((time[usable], trajectory[usable]))]
+    trajectory, time, name = trajectory[order], time[order], name[order]
+    exact = _read_exact(frame, form, problems, order, trajectory, time, number)
+    # Where the leading rows were unusable a trajectory may have lost all its rows.
+    trajectory = _renumber(trajectory, order)
+    by_trajectory = np.lexsort((time, trajectory))
+    return Rows(
+        order[by_trajectory],
+        name[by_trajectory],
+        trajectory[by_trajectory],
+        time[by_trajectory],
+        exact[by_trajectory],
+        number[order][by_trajectory],
+        read.unit,
+        ends,
+    )
+
+
+def _names(
+    frame: pd.DataFrame, form: TableFormat, problems: Problems, number: IntArray
+) -> tuple[NDArray[Any], BoolArray]:
+    """The trajectory of every row, and which rows name none."""
+    n_rows = len(frame)
+    if form.trajectory in frame.columns:
+        raw = columns.cells(frame[form.trajectory])
+        unnamed = columns.missing(raw)
+        problems.add_rows(unnamed, "the trajectory is missing", rows=number, column=form.trajectory)
+        return columns.names(raw), unnamed
+    if form.trajectory != TableFormat.trajectory:  # somebody named it
+        listed = ", ".join(repr(str(c)) for c in frame.columns[:8])
+        problems.add(
+            f"there is no column {form.trajectory!r} that names trajectories; the columns are "
+            f"{listed}"
+        )
+    return np.zeros(n_rows, dtype=np.int64).astype(object), np.zeros(n_rows, dtype=np.bool_)
+
+
+def follow_up(
+    frame: pd.DataFrame,
+    column: str | None,
+    times: tuple[str, clock.Clock],
+    name: NDArray[Any],
+    number: IntArray,
+    problems: Problems,
+) -> dict[object, float]:
+    """The end of follow-up of each trajectory, from a column; its rows must agree.
+
+    ``times`` are the name of the time column and how it was read.
+    """
+    if column is None:
+        return {}
+    if column not in frame.columns:
+        problems.add(Sentence(Setting("end_column"), f" {column!r} names no column"))
+        return {}
+    cells = columns.cells(frame[column])
+    end = clock.read_clock(cells, times[0], times[1].unit or None).time
+    given = ~columns.missing(cells)
+    problems.add_rows(
+        given & ~np.isfinite(end),
+        "{value} is not a time",
+        rows=number,
+        trajectory=name,
+        value=cells,
+        column=column,
+    )
+    found: dict[object, float] = {}
+    for i in np.flatnonzero(given & np.isfinite(end)):
+        if found.setdefault(name[i], float(end[i])) != end[i]:
+            problems.add(
+                f"the end is {end[i]:g} here and {found[name[i]]:g} in an earlier row",
+                trajectory=name[i],
+                row=int(number[i]),
+                column=column,
+                kind="two ends",
+            )
+    return found
+
+
+# ---- order ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Everything that the order of the rows is judged by."""
+
+    frame: pd.DataFrame
+    form: TableFormat
+    long: bool
+    usable: IntArray
+    trajectory: IntArray
+    time: NDArray[np.float64]
+    name: NDArray[Any]
+    number: IntArray
+
+    def group(self) -> IntArray:
+        """Rows of one group must go forward in time: those of a trajectory, or of its node."""
+        if self.long and self.form.node in self.frame.columns:
+            codes, uniques = pd.factorize(self.frame[self.form.node].to_numpy(dtype=object))
+            return np.asarray(self.trajectory * (len(uniques) + 1) + codes, dtype=np.int64)
+        return self.trajectory
+
+    def backwards(self, group: IntArray) -> tuple[IntArray, IntArray]:
+        """Rows that go back in time, and the row before each of them."""
+        by_group = self.usable[np.argsort(group[self.usable], kind="stable")]
+        back = (np.diff(self.time[by_group]) < 0) & (np.diff(group[by_group]) == 0)
+        at = np.flatnonzero(back)
+        return by_group[at + 1], by_group[at]
+
+
+def _check_order(order: _Order, problems: Problems) -> None:
+    """Note rows that go back in time, or times that start again without a trajectory column."""
+    group = order.group()
+    rows, before = order.backwards(group)
+    if not len(rows):
+        return
+    form, time = order.form, order.time
+    if form.trajectory not in order.frame.columns:
+        pairs = np.column_stack([group[order.usable], time[order.usable]])
+        if len(np.unique(pairs, axis=0)) < len(pairs):
+            _refuse_restart(order, rows, before, problems)
+            return
+    if form.sort:
+        return
+    remedy = Sentence("sort the table, or use ", Setting("sort", True))
+    if form.trajectory not in order.frame.columns:
+        remedy += "; if these are several trajectories, name their column with "
+        remedy = Sentence(remedy, Setting("trajectory", ...))
+    for row, previous in zip(rows, before):
+        problems.add(
+            f"time {time[row]:g} comes after time {time[previous]:g} of row "
+            f"{order.number[previous]}",
+            trajectory=order.name[row] if form.trajectory in order.frame.columns else None,
+            row=int(order.number[row]),
+            column=form.time,
+            value=float(time[row]),
+            remedy=remedy,
+            kind="not sorted",
+        )
+
+
+def _refuse_restart(order: _Order, rows: IntArray, before: IntArray, problems: Problems) -> None:
+    """Several trajectories one below the other, and no column that tells them apart."""
+    fitting = _columns_that_separate(order)
+    hint = f" ({', '.join(map(repr, fitting[:3]))} would fit)" if fitting else ""
+    often = "" if len(rows) == 1 else f" (and {len(rows) - 1:,} more time"
+    often += "" if len(rows) == 1 else (")" if len(rows) == 2 else "s)")
+    problems.add(
+        f"the times start again at {order.time[rows[0]]:g}, after {order.time[before[0]]:g} in row "
+        f"{order.number[before[0]]}{often}: the table seems to hold several trajectories, but no "
+        "column was recognised as their name",
+        row=int(order.number[rows[0]]),
+        column=order.form.time,
+        remedy=Sentence(
+            "name the column with ",
+            Setting("trajectory", ...),
+            hint,
+            _OR_ADD_IT if not fitting else "",
+        ),
+    )
+
+
+_OR_ADD_IT = Advice(", or add one", ", or add one to the table")
+
+
+def _columns_that_separate(order: _Order) -> list[str]:
+    """Columns that cut the rows into at least two trajectories that go forward in time."""
+    fitting = []
+    skipped = {order.form.time, order.form.node if order.long else None, order.form.value}
+    for place, column in enumerate(order.frame.columns):
+        if column in skipped or len(order.usable) < 3:
+            continue
+        codes, uniques = pd.factorize(order.frame.iloc[:, place].to_numpy(dtype=object))
+        if not 2 <= len(uniques) <= (len(order.usable) + 1) / 2:
+            continue
+        group = order.group() * (len(uniques) + 1) + codes
+        pairs = np.column_stack([group[order.usable], order.time[order.usable]])
+        if len(order.backwards(group)[0]) == 0 and len(np.unique(pairs, axis=0)) == len(pairs):
+            fitting.append(str(column))
+    return fitting
+
+
+def _renumber(trajectory: IntArray, order: IntArray) -> IntArray:
+    """Number trajectories 0, 1, … by the position of their first usable row."""
+    uniques, inverse = np.unique(trajectory, return_inverse=True)
+    first = np.full(len(uniques), np.iinfo(np.int64).max)
+    np.minimum.at(first, inverse, order)
+    rank = np.empty(len(uniques), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(uniques))
+    return rank[inverse]
+
+
+def _read_exact(
+    frame: pd.DataFrame,
+    form: TableFormat,
+    problems: Problems,
+    order: IntArray,
+    trajectory: IntArray,
+    time: NDArray[np.float64],
+    number: IntArray,
+) -> BoolArray:
+    """Which of the sorted rows report the state itself."""
+    exact = form.exact
+    if exact is None:
+        return np.zeros(len(order), dtype=np.bool_)
+    if isinstance(exact, str) and exact == "first":
+        first = np.full(int(trajectory.max(initial=-1)) + 1, np.inf)
+        np.minimum.at(first, trajectory, time)
+        return np.asarray(time == first[trajectory], dtype=np.bool_)
+    if isinstance(exact, str):
+        if exact not in frame.columns:
+            problems.add(
+                Sentence(
+                    Setting("exact", exact),
+                    " names no column; give a column",
+                    Advice(", a boolean mask", ""),
+                    " or 'first'",
+                )
+            )
+            return np.zeros(len(order), dtype=np.bool_)
+        return columns.flags(columns.cells(frame[exact]), exact, problems, number)[order]
+    mask = np.asarray(exact)
+    if mask.dtype != np.bool_ or mask.shape != (len(frame),):
+        problems.add(
+            Sentence(
+                Setting("exact"),
+                f" must be a boolean mask with one entry for each of the {len(frame)} rows, the "
+                "name of a column, or 'first'",
+            )
+        )
+        return np.zeros(len(order), dtype=np.bool_)
+    return mask[order]

@@ -1,0 +1,336 @@
+"""Structure learning by sampling: edge probabilities that are not conditional on the other edges.
+
+The star's search comes first. It gives the automatic prior rate, fitted emissions, the graph from
+which all chains but one begin, and, for large networks, the candidate families. Then graphs, rates,
+starts, emissions and paths are drawn together (``sampling/sweep.py``). The probability of a family
+is the average of P(family | paths) over the sweeps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from asterism.data.observations import Observations
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.evidence.build import split_emissions
+from asterism.learning.em import emission_fit
+from asterism.learning.sampled_emissions import learned_emission, mean_emissions
+from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.structure_prior import family_tuple
+from asterism.learning.search.task import (
+    UNSCREENED_LIMIT,
+    SearchState,
+    SearchTask,
+    search_observations,
+)
+from asterism.learning.tasks import Progress
+from asterism.model.network import Network
+from asterism.sampling.diagnose import (
+    Diagnosis,
+    effective_size,
+    monte_carlo_error,
+    potential_scale_reduction,
+)
+from asterism.sampling.draw_tree import draw_tree
+from asterism.sampling.model_chains import mean_rates
+from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
+from asterism.sampling.model_setup import (
+    LearnedEmission,
+    PriorChoice,
+    can_sample,
+    candidates_of,
+    model_setup,
+)
+
+if TYPE_CHECKING:
+    import xarray
+
+#: stop when every edge is known as well as this
+ERROR_GOAL = 0.03
+R_HAT_GOAL = 1.05
+#: R̂ of edges whose error is below this says nothing that matters
+_SURE = 0.1 * ERROR_GOAL
+#: probability that a family which was never likely still has
+_SMALLEST = 1e-12
+CHECKPOINT = "sampling.npz"
+
+
+@dataclass(frozen=True)
+class SampledGraphs:
+    """The draws behind a result, nodes numbered as in the result."""
+
+    models: SampledModels
+    renumber: IntArray
+    """From the sampler's numbers of nodes to the result's."""
+
+    @cached_property
+    def edge_errors(self) -> FloatArray:
+        """[parent, child] Monte Carlo standard errors."""
+        return self._square(monte_carlo_error(self.models.series("edges")), 0.0)
+
+    @cached_property
+    def r_hat(self) -> FloatArray:
+        """[parent, child]"""
+        return self._square(potential_scale_reduction(self.models.series("edges")), 1.0)
+
+    def parents(self, n_graphs: int, rng: np.random.Generator) -> list[list[tuple[int, ...]]]:
+        """Graphs that were drawn, as parents per node."""
+        drawn = self.models.series("family")
+        drawn = drawn.reshape(-1, drawn.shape[-1])
+        chosen = rng.choice(len(drawn), size=n_graphs, replace=n_graphs > len(drawn))
+        candidates = self.models.setup.candidates
+        result = []
+        for row in drawn[chosen]:
+            graph: list[tuple[int, ...]] = [()] * len(row)
+            for n, f in enumerate(row):
+                own = candidates.parents[f, : candidates.n_parents[f]]
+                graph[int(self.renumber[n])] = tuple(sorted(self.renumber[own].tolist()))
+            result.append(graph)
+        return result
+
+    def diagnostics(self, nodes: tuple[str, ...]) -> pd.DataFrame:
+        """Edge by edge: probability, error, R̂, effective draws; the least sure first."""
+        draws = self.models.series("edges").astype(np.float64)
+        edges = self.renumber[self.models.setup.edges]
+        table = pd.DataFrame(
+            {
+                "parent": np.array(nodes, dtype=object)[edges[:, 0]],
+                "child": np.array(nodes, dtype=object)[edges[:, 1]],
+                "probability": draws.mean(axis=(0, 1)),
+                "error": monte_carlo_error(draws),
+                "r_hat": potential_scale_reduction(draws),
+                "effective_draws": effective_size(draws),
+            }
+        )
+        return table.sort_values("error", ascending=False, ignore_index=True)
+
+    def to_arviz(self, nodes: tuple[str, ...]) -> xarray.DataTree:
+        """Draws of edges (P(edge | paths)), numbers of jumps, starts and emissions."""
+        edges = self.renumber[self.models.setup.edges]
+        names = [f"{nodes[p]}->{nodes[c]}" for p, c in edges]
+        return draw_tree(self.models, {"edge": ("edges", names)})
+
+    def _square(self, values: FloatArray, other: float) -> FloatArray:
+        n = len(self.renumber)
+        result = np.full((n, n), other)
+        edges = self.renumber[self.models.setup.edges]
+        result[edges[:, 0], edges[:, 1]] = values
+        return result
+
+
+def learn_from_observations(
+    settings: StructureSettings, observations: Observations, progress: Progress
+) -> SearchResult:
+    """Learn the graph; called by ``StructureLearner.fit``."""
+    task, state = search_observations(
+        replace(settings, method="star", tempering=1.0), observations, progress
+    )
+    families = _families(task, state)
+    n_nodes = len(task.nodes)
+    sizes = [len(task.lone.template.network.states[n]) for n in task.nodes]
+    learned = _learned_emissions(task, observations)
+    setup = model_setup(
+        task.lone.evidence,
+        sizes,
+        candidates_of(
+            sizes, families, [task.prior.log_prior(n, families[n]) for n in range(n_nodes)]
+        ),
+        PriorChoice(
+            settings.prior.shape,
+            task.lone.prior_rate,
+            task.lone.allowed,
+            isinstance(settings.initial, str) and settings.initial == "learn",
+            _first_initial(task, settings),
+        ),
+        task.nodes,
+        learned,
+    )
+    start = setup.candidates.start
+    best = np.array(
+        [start[n] + _row_of(families[n], state.solution.parents[n]) for n in range(n_nodes)],
+        dtype=np.int64,
+    )
+    places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]
+    progress.start(1000, "drawing graphs, rates and paths")
+    told = 0
+
+    def tell(share: float) -> None:
+        nonlocal told
+        now = min(1000, int(1000 * share))
+        progress.advance(max(0, now - told))
+        told = max(told, now)
+
+    models = sample_models(
+        setup,
+        places,
+        RunPlan(
+            judge=judge_edges,
+            n_jobs=settings.n_jobs,
+            seed=settings.random_state,
+            max_sweeps=settings.max_draws,
+            seconds=None if settings.minutes is None else 60.0 * settings.minutes,
+            checkpoint=_checkpoint(settings),
+            resume=settings.resume,
+            tell=tell,
+        ),
+    )
+    progress.finish()
+    return _result(task, state, models, families, settings, observations)
+
+
+def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
+    """The worst edge, whether all are known well enough, and both in words."""
+    edges = models.series("edges").astype(np.float64)
+    if edges.shape[1] < 4 or edges.shape[2] == 0:
+        done = edges.shape[2] == 0
+        return Diagnosis(0.0 if done else np.inf, 1.0 if done else np.inf, 0.0), done, "no edges"
+    # a quick look first: edges that hardly vary cannot have a large error
+    varied = np.flatnonzero(edges.std(axis=(0, 1)) > _SURE)
+    error = monte_carlo_error(edges[:, :, varied])
+    unsure = varied[error > _SURE]
+    r_hat = potential_scale_reduction(edges[:, :, unsure])
+    size = effective_size(edges[:, :, unsure])
+    worst = Diagnosis(
+        float(error.max(initial=0.0)),
+        float(r_hat.max(initial=1.0)),
+        float(size.min(initial=edges.shape[0] * edges.shape[1])),
+    )
+    good = worst.error <= ERROR_GOAL and worst.r_hat <= R_HAT_GOAL
+    words = (
+        f"largest Monte Carlo error of an edge {worst.error:.3f} (goal {ERROR_GOAL}), largest R̂ "
+        f"{worst.r_hat:.3f} (goal {R_HAT_GOAL})"
+    )
+    return worst, good, words
+
+
+def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
+    """Per node all families, if they are few; otherwise those that the search kept."""
+    everything = sum(task.prior.n_families(n) for n in task.prior.children) <= UNSCREENED_LIMIT
+    result = []
+    for n in range(len(task.nodes)):
+        if n not in task.prior.children:
+            result.append(np.full((1, 1), -1, dtype=np.int64))
+            continue
+        rows = task.prior.families(n) if everything else state.tables[n].parents
+        own = state.solution.parents[n]
+        if _row_of(rows, own) < 0:
+            extra = np.full((1, rows.shape[1]), -1, dtype=np.int64)
+            extra[0, : len(own)] = own
+            rows = np.concatenate([extra, rows])
+        # the family without parents, or the smallest, comes first: one chain begins there
+        order = np.argsort((rows >= 0).sum(axis=1), kind="stable")
+        result.append(rows[order])
+    return result
+
+
+def _row_of(rows: IntArray, parents: tuple[int, ...]) -> int:
+    for i, row in enumerate(rows):
+        if family_tuple(row) == tuple(sorted(parents)):
+            return i
+    return -1
+
+
+def _first_initial(task: SearchTask, settings: StructureSettings) -> FloatArray:
+    if isinstance(settings.initial, str) and settings.initial == "learn":
+        return task.lone.initial
+    return task.lone.template.network.compiled.initial
+
+
+def _learned_emissions(task: SearchTask, observations: Observations) -> list[LearnedEmission]:
+    """Learned emissions whose parameters can be drawn; others stay as they were fitted."""
+    network = task.lone.template.network
+    single, _ = split_emissions(task.lone.emission, observations)
+    emissions = emission_fit.started_emissions(network, observations, single)
+    nodes = emission_fit.learned_nodes(network, observations, emissions, task.lone.evidence)
+    return [learned_emission(network, node) for node in nodes if can_sample(node.start)]
+
+
+def _checkpoint(settings: StructureSettings) -> Path | None:
+    if settings.journal is None:
+        return None
+    return Path(settings.journal).with_name(CHECKPOINT)
+
+
+def _result(
+    task: SearchTask,
+    state: SearchState,
+    models: SampledModels,
+    families: list[IntArray],
+    settings: StructureSettings,
+    observations: Observations,
+) -> SearchResult:
+    """The star's result with its probabilities, rates and emissions replaced by sampled ones."""
+    start = models.setup.candidates.start
+    probability = models.family_probabilities()
+    for n in task.prior.children:
+        own = probability[start[n] : start[n + 1]]
+        state.tables[n] = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
+    if settings.graph == "map":
+        graph = tuple(
+            state.tables[n].best(task.nodes) if n in state.tables else ()
+            for n in range(len(task.nodes))
+        )
+        if graph != state.solution.parents:
+            state.solution = task.scorer.solve(graph, state.solution)
+    found = in_the_users_order(task, state, list(observations.nodes))
+    new_number = {name: i for i, name in enumerate(found.nodes)}
+    renumber = np.array([new_number[name] for name in task.nodes], dtype=np.int64)
+    emission = found.emission
+    if drawn := mean_emissions(models, task.nodes):
+        single, joint = split_emissions(emission, observations)
+        network = task.lone.template.network
+        every = emission_fit.started_emissions(network, observations, single)
+        emission = {**every, **drawn, **joint}
+    return replace(
+        found,
+        network=_network(task, found.network, models, families),
+        emission=emission,
+        converged=models.converged,
+        stop_reason=models.stop_reason,
+        history=[dict(row) for row in models.history],
+        n_sweeps=models.n_draws * models.keep_every,
+        tempering=1.0,
+        sampled=SampledGraphs(models, renumber),
+    )
+
+
+def _network(
+    task: SearchTask, shown: Network, models: SampledModels, families: list[IntArray]
+) -> Network:
+    """The graph shown, with sampled means of rates and starts where its families were drawn."""
+    averages = models.mean_averages()
+    start = models.setup.candidates.start
+    initial = models.series("initial").mean(axis=(0, 1))
+    rates: dict[str, Any] = {}
+    first: dict[str, FloatArray] = {}
+    for name in shown.nodes:
+        n = task.nodes.index(name)
+        state_start = models.setup.layout.state_start
+        own = initial[state_start[n] : state_start[n + 1]]
+        first[name] = own / own.sum()
+        rates[name] = shown.rates[name]
+        above = [task.nodes.index(p) for p in shown.parents[name]]
+        row = _row_of(families[n], tuple(above))
+        if rates[name] is None or row < 0 or averages.weight[start[n] + row] <= 0.0:
+            continue
+        size = len(shown.states[name])
+        table = mean_rates(models.setup, averages, int(start[n] + row), size)
+        order = sorted(above)
+        shape = [int(models.setup.layout.n_states[p]) for p in order]
+        assert math.prod(shape) == len(table)
+        table = table.reshape(*shape, size, size)
+        axes = [order.index(p) for p in above]
+        table = np.transpose(table, (*axes, len(axes), len(axes) + 1)).copy()
+        every = np.arange(size)
+        table[..., every, every] = 0.0
+        table[..., every, every] = -table.sum(axis=-1)
+        rates[name] = table
+    return Network(shown.parents, rates, shown.states, first)

@@ -1,0 +1,281 @@
+"""Owns a whole run of chains over everything unknown: burn-in, draws, when to stop, checkpoints.
+
+The sweeps at which the draws are judged are fixed beforehand, so that without a limit of time the
+same seed stops at the same place on every machine. An interruption keeps what was drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.errors import AsterismError
+from asterism.sampling._graphs import Averages, DrawnModels
+from asterism.sampling.diagnose import Diagnosis
+from asterism.sampling.model_chains import (
+    ModelChain,
+    chain_arrays,
+    forget_averages,
+    hold_graph,
+    restore_chain,
+    run_model_chains,
+    start_model_chain,
+)
+from asterism.sampling.model_setup import ModelSetup
+from asterism.sampling.sampler_arrays import FloatArray, IntArray
+
+#: part of the burn-in during which chains keep the graph that they begin from
+_HELD = 0.2
+#: part of a limit of time that the burn-in may take
+_BURN_IN_SHARE = 0.25
+#: seconds between two looks at the clock
+_LOOK = 1.0
+_FIRST_JUDGED = 500
+_JUDGED_FACTOR = 1.6
+#: bytes of kept draws
+_MEMORY = 400_000_000
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """How long to draw, and what must be known how well."""
+
+    judge: Callable[[SampledModels], tuple[Diagnosis, bool, str]]
+    """The worst figures, whether they suffice, and both in words."""
+    n_jobs: int = -1
+    seed: Any = 0
+    burn_in: int = 400
+    max_sweeps: int = 20_000
+    seconds: float | None = None
+    keep_rates: bool = False
+    checkpoint: Path | None = None
+    resume: bool = False
+    tell: Callable[[float], None] = field(default=lambda share: None)
+    """Called with the share of the limit that is used up."""
+
+
+@dataclass
+class SampledModels:
+    """Draws of all chains after the burn-in, and how the run ended."""
+
+    setup: ModelSetup
+    blocks: list[list[DrawnModels]]
+    """Per chain, in the order in which they came."""
+    averages: list[Averages]
+    """Per chain."""
+    keep_every: int = 1
+    converged: bool = False
+    stop_reason: str = ""
+    history: list[dict[str, float]] = field(default_factory=list)
+    interrupted: bool = False
+    n_burned: int = 0
+
+    @property
+    def n_chains(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def n_draws(self) -> int:
+        """Per chain."""
+        return min(sum(len(b.n_jumps) for b in own) for own in self.blocks)
+
+    def series(self, name: str) -> NDArray[Any]:
+        """(chains, draws, …) one field of :class:`DrawnModels`."""
+        n = self.n_draws
+        return np.stack(
+            [np.concatenate([getattr(b, name) for b in own])[:n] for own in self.blocks]
+        )
+
+    def family_probabilities(self) -> FloatArray:
+        """(families,) averages of P(family | paths) over all chains; each node's sum to one."""
+        total = np.sum([a.family for a in self.averages], axis=0)
+        result: FloatArray = total.copy()
+        start = self.setup.candidates.start
+        for first, last in pairwise(start.tolist()):
+            own = total[first:last].sum()
+            result[first:last] = total[first:last] / own if own > 0.0 else 1.0 / (last - first)
+        return result
+
+    def mean_averages(self) -> Averages:
+        """Sums over all chains."""
+        return Averages(
+            *(np.sum([getattr(a, f) for a in self.averages], axis=0) for f in Averages._fields)
+        )
+
+
+def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> SampledModels:
+    """Run one chain from each graph in ``places`` until the plan is met."""
+    chains = [start_model_chain(setup, plan.seed, c, p) for c, p in enumerate(places)]
+    each = 4 * len(setup.edges) + 8 * len(setup.initial) + 8 * len(setup.emitted.parameter)
+    each += 4 * len(setup.names) + (8 * int(setup.layout.table_start[-1]) if plan.keep_rates else 0)
+    keep_every = max(1, -(-each * plan.max_sweeps * len(chains) // _MEMORY))
+    found = SampledModels(setup, [[] for _ in chains], [c.averages for c in chains], keep_every)
+    clock = _Clock(plan.seconds)
+    key = _fingerprint(setup, places, plan, keep_every)
+    if plan.resume and plan.checkpoint is not None and plan.checkpoint.exists():
+        _read_checkpoint(plan.checkpoint, key, chains, found)
+    try:
+        _burn_in(setup, chains, plan, clock, found)
+        _draw(setup, chains, plan, clock, found, key)
+    except KeyboardInterrupt:
+        if found.n_draws < 4:
+            raise
+        found.interrupted = True
+    found.averages = [c.averages for c in chains]
+    _, good, words = plan.judge(found)
+    found.converged = good and not found.interrupted
+    found.stop_reason = _reason(found, plan, clock, words)
+    if plan.checkpoint is not None:
+        _write_checkpoint(plan.checkpoint, key, chains, found)
+    return found
+
+
+class _Clock:
+    """The time that is left, and how many sweeps fit between two looks at it."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.limit = seconds
+        self.begin = time.monotonic()
+        self.per_sweep = 0.0
+
+    def used(self) -> float:
+        """Share of the limit; 0 without one."""
+        return 0.0 if self.limit is None else (time.monotonic() - self.begin) / self.limit
+
+    def sweeps(self, unit: int, most: int) -> int:
+        """A number of sweeps that take about ``_LOOK`` seconds, in units, at most so many."""
+        if self.per_sweep <= 0.0:
+            return min(unit, most)
+        fits = int(_LOOK / self.per_sweep) // unit * unit
+        return max(min(unit, most), min(fits, most))
+
+    def run(self, work: Callable[[int], Any], n_sweeps: int) -> Any:
+        begin = time.monotonic()
+        result = work(n_sweeps)
+        self.per_sweep = max((time.monotonic() - begin) / n_sweeps, 1e-9)
+        return result
+
+
+def _burn_in(
+    setup: ModelSetup,
+    chains: list[ModelChain],
+    plan: RunPlan,
+    clock: _Clock,
+    found: SampledModels,
+) -> None:
+    held = int(_HELD * plan.burn_in)
+    while found.n_burned < plan.burn_in and clock.used() < _BURN_IN_SHARE:
+        hold = found.n_burned < held
+        for chain in chains:
+            hold_graph(chain, hold)
+        most = (held if hold else plan.burn_in) - found.n_burned
+        n = clock.sweeps(1, most)
+        clock.run(lambda k: run_model_chains(setup, chains, k, 0, False, plan.n_jobs), n)
+        found.n_burned += n
+        plan.tell(max(clock.used(), 0.0))
+    if not any(found.blocks):
+        for chain in chains:
+            hold_graph(chain, False)
+            forget_averages(setup, chain)
+    found.n_burned = plan.burn_in
+
+
+def _draw(
+    setup: ModelSetup,
+    chains: list[ModelChain],
+    plan: RunPlan,
+    clock: _Clock,
+    found: SampledModels,
+    key: str,
+) -> None:
+    unit = found.keep_every
+    judged = _FIRST_JUDGED
+    while True:
+        done = found.n_draws * unit
+        while judged <= done:
+            judged = int(judged * _JUDGED_FACTOR)
+        goal = min(judged, plan.max_sweeps)
+        while done < goal and (clock.used() < 1.0 or done == 0):
+            n = max(unit, clock.sweeps(unit, max(unit, (goal - done) // unit * unit)))
+            drawn = clock.run(
+                lambda k: run_model_chains(setup, chains, k, unit, plan.keep_rates, plan.n_jobs),
+                n,
+            )
+            for own, block in zip(found.blocks, drawn):
+                own.append(block)
+            done += n
+            plan.tell(max(clock.used(), done / plan.max_sweeps))
+        found.averages = [c.averages for c in chains]
+        figures, good, _ = plan.judge(found)
+        found.history.append(
+            {
+                "draws": float(found.n_draws),
+                "largest_error": figures.error,
+                "worst_r_hat": figures.r_hat,
+                "smallest_effective_size": figures.effective,
+            }
+        )
+        if plan.checkpoint is not None:
+            _write_checkpoint(plan.checkpoint, key, chains, found)
+        if good or done >= plan.max_sweeps or clock.used() >= 1.0:
+            return
+
+
+def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> str:
+    drawn = f"{found.n_chains} chains of {found.n_draws * found.keep_every} sweeps: {words}"
+    if found.interrupted:
+        return f"{drawn}; interrupted."
+    if found.converged:
+        return f"{drawn}."
+    limit = "of time" if clock.used() >= 1.0 else f"of {plan.max_sweeps:,} sweeps"
+    return f"{drawn}; the limit {limit} was reached first: allow more."
+
+
+# ---------------------------------------------------------------------- checkpoints
+def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan, keep_every: int) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    bundles = (setup.layout, setup.seen, setup.candidates, setup.prior, setup.emitted)
+    for bundle in bundles:
+        for value in bundle:
+            digest.update(np.ascontiguousarray(value).tobytes())
+    for place in places:
+        digest.update(place.tobytes())
+    digest.update(f"{plan.seed} {plan.burn_in} {plan.keep_rates} {keep_every}".encode())
+    return digest.hexdigest()
+
+
+def _write_checkpoint(path: Path, key: str, chains: list[ModelChain], found: SampledModels) -> None:
+    arrays: dict[str, Any] = {"key": np.array(key), "n_burned": np.array(found.n_burned)}
+    for c, chain in enumerate(chains):
+        arrays.update({f"{c}/{k}": v for k, v in chain_arrays(chain).items()})
+    for name in DrawnModels._fields:
+        arrays[f"draws/{name}"] = found.series(name)
+    temporary = path.with_name(path.name + ".part.npz")
+    np.savez(temporary, **arrays)
+    os.replace(temporary, path)
+
+
+def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: SampledModels) -> None:
+    with np.load(path, allow_pickle=False) as held:
+        if str(held["key"]) != key:
+            raise AsterismError(
+                f"{path.name} belongs to a run with other data or settings: start without resume."
+            )
+        for c, chain in enumerate(chains):
+            prefix = f"{c}/"
+            restore_chain(
+                chain, {k[len(prefix) :]: held[k] for k in held.files if k.startswith(prefix)}
+            )
+            found.blocks[c].append(
+                DrawnModels(*(held[f"draws/{name}"][c] for name in DrawnModels._fields))
+            )
+        found.n_burned = int(held["n_burned"])

@@ -1,0 +1,27 @@
+"""The learner of the paper, for tests of searches and scores that do not ask about the defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asterism as am
+
+#: every family equally probable beforehand, shape 5, best families, probabilities as they are
+PAPER_SETTINGS: dict[str, Any] = {
+    "prior": am.GammaPrior(5.0),
+    "edge_log_odds": None,
+    "graph": "map",
+    "tempering": 1.0,
+}
+
+
+def paper_learner(*args: Any, **settings: Any) -> am.StructureLearner:
+    """A learner with the paper's settings, except those given."""
+    names = list(am.StructureLearner().get_params())
+    given = {**dict(zip(_ARGUMENTS, args)), **settings}
+    assert set(given) <= set(names)
+    return am.StructureLearner(**{**PAPER_SETTINGS, **given})
+
+
+#: the order of arguments without names
+_ARGUMENTS = ("emission", "max_parents", "prior", "method", "search")

@@ -1,0 +1,147 @@
+"""What ``learn`` claims and does not claim: sentences, priors, graphs, permuted data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from asterism.commands.budget import sampled_within
+from asterism.commands.chance import permuted_between_nodes
+from asterism.commands.console import Console
+from tests.command_line import invoke
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Complete paths, learned in no time: five nodes without edges, and a chain of three."""
+    folder = tmp_path_factory.mktemp("data")
+    empty = am.glauber({n: [] for n in "ABCDE"}, a=1.0)
+    am.simulate(empty, n_trajectories=12, duration=10.0, seed=3).save(folder / "empty.csv")
+    chain = am.glauber({"A": [], "B": ["A"], "C": ["B"]}, a=1.0, b=1.0)
+    am.simulate(chain, n_trajectories=20, duration=10.0, seed=1).save(folder / "chain.csv")
+    return folder
+
+
+def learned(data: Path, folder: Path, *flags: object) -> tuple[str, pd.DataFrame]:
+    result = invoke("learn", data, "-o", folder, *flags)
+    assert result.exit_code == 0, result.output
+    return result.output, pd.read_csv(folder / "edges.csv")
+
+
+def test_nothing_is_said_to_be_nothing(files: Path, tmp_path: Path) -> None:
+    words, edges = learned(files / "empty.csv", tmp_path / "run")
+    said = " ".join(words.split())
+    assert "No edge is supported by these data" in said
+    assert "before the data" in said
+    assert "Few edges are expected: an edge has a probability of" in said
+    assert not edges["in_graph"].any()
+    network = am.Network.load(tmp_path / "run" / "network.json")
+    assert network.graph.number_of_edges() == 0
+    graphml = (tmp_path / "run" / "graph.graphml").read_text()
+    assert "<edge " not in graphml
+
+
+def test_the_graph_is_one_everywhere(files: Path, tmp_path: Path) -> None:
+    words, edges = learned(files / "chain.csv", tmp_path / "run")
+    inside = set(edges[edges["in_graph"]][["parent", "child"]].itertuples(index=False, name=None))
+    assert inside == {("A", "B"), ("B", "C")}
+    assert (edges["in_graph"] == (edges["probability"] >= 0.5)).all()
+    network = am.Network.load(tmp_path / "run" / "network.json")
+    assert set(network.graph.edges) == inside
+    assert set(am.load(tmp_path / "run").graph.edges) == inside
+    assert "the data made each of them at least" in " ".join(words.split())
+    assert {"prior", "bayes_factor", "effect", "fold_change", "error"} <= set(edges.columns)
+    _, all_edges = learned(files / "chain.csv", tmp_path / "low", "--threshold", 0.001)
+    assert all_edges["in_graph"].sum() > 2
+    _, best = learned(files / "chain.csv", tmp_path / "map", "--graph", "map")
+    assert set(best[best["in_graph"]][["parent", "child"]].itertuples(index=False, name=None)) == (
+        inside
+    )
+
+
+def test_soft_prior_edges_from_a_file(files: Path, tmp_path: Path) -> None:
+    table = pd.DataFrame({"parent": ["A"], "child": ["C"], "probability": [0.9]})
+    table.to_csv(tmp_path / "prior.csv", index=False)
+    _, plain = learned(files / "empty.csv", tmp_path / "plain")
+    _, told = learned(
+        files / "empty.csv", tmp_path / "told", "--edge-prior", tmp_path / "prior.csv"
+    )
+
+    def row(edges: pd.DataFrame) -> pd.Series:
+        return edges[(edges["parent"] == "A") & (edges["child"] == "C")].iloc[0]
+
+    assert row(told)["prior"] > 0.8 > row(plain)["prior"]
+    assert row(told)["probability"] > row(plain)["probability"]
+    (tmp_path / "bad.csv").write_text("parent,child,probability\nA,C,often\n")
+    bad = invoke(
+        *("learn", files / "empty.csv", "-o", tmp_path / "bad"),
+        *("--edge-prior", tmp_path / "bad.csv"),
+    )
+    assert bad.exit_code == 3
+    assert "column 'probability': 'often' is not a number" in " ".join(bad.output.split())
+
+
+def test_old_priors_are_a_flag_away(files: Path, tmp_path: Path) -> None:
+    _, sparse = learned(files / "empty.csv", tmp_path / "sparse")
+    words, flat = learned(
+        *(files / "empty.csv", tmp_path / "flat", "--family-prior", "uniform", "--prior", 5)
+    )
+    assert flat["prior"].iloc[0] > 2 * sparse["prior"].iloc[0]
+    assert "Every set of parents is equally probable beforehand" in " ".join(words.split())
+    record = json.loads((tmp_path / "flat" / "run.json").read_text())
+    assert record["prior"]["shape"] == 5.0
+
+
+def test_permuted_data_keep_what_each_node_does_alone() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "trajectory": np.repeat([1, 2, 3], 4),
+            "time": np.tile([0.0, 1.0, 2.0, 4.0], 3),
+            "a": rng.normal(size=12),
+            "b": rng.normal(size=12),
+        }
+    )
+    obs = am.Observations.from_frame(frame)
+    permuted = permuted_between_nodes(obs, np.random.default_rng(1))
+    for node in "ab":
+        before, after = obs.measurements[node], permuted.measurements[node]
+        assert sorted(before.value.tolist()) == sorted(after.value.tolist())
+        blocks = {tuple(before.value[i : i + 4]) for i in (0, 4, 8)}
+        assert {tuple(after.value[i : i + 4]) for i in (0, 4, 8)} == blocks
+        assert (np.diff(after.trajectory) >= 0).all()
+    moved = [permuted.measurements[n].value.tolist() for n in "ab"]
+    assert moved != [obs.measurements[n].value.tolist() for n in "ab"]
+    single = am.Observations.from_frame(frame[frame["trajectory"] == 1])
+    shifted = permuted_between_nodes(single, np.random.default_rng(2))
+    assert shifted.measurements["a"].value.tolist() != single.measurements["a"].value.tolist()
+    assert sorted(shifted.measurements["a"].value) == sorted(single.measurements["a"].value)
+
+
+def test_what_paths_cannot_do_is_refused(files: Path, tmp_path: Path) -> None:
+    (tmp_path / "held.csv").write_text("trajectory,node,start,end,state\n0,A,0,1,1\n")
+    held = invoke(
+        *("learn", files / "chain.csv", "-o", tmp_path / "a"),
+        *("--interventions", tmp_path / "held.csv"),
+    )
+    assert held.exit_code == 2
+    null = invoke("learn", files / "chain.csv", "-o", tmp_path / "b", "--null", 1)
+    assert null.exit_code == 3
+    assert "--null permutes measurements" in " ".join(null.output.split())
+    for flags in (("--states", "1"), ("--states", "few"), ("--threshold", "0")):
+        assert invoke("learn", files / "chain.csv", "-o", tmp_path / "c", *flags).exit_code == 2
+
+
+def test_a_budget_too_small_leaves_the_star_as_it_is() -> None:
+    frame = pd.DataFrame({"trajectory": 1, "time": [0.0, 1.0], "a": ["x", "y"], "b": ["u", "v"]})
+    obs = am.Observations.from_frame(frame)
+    star = am.StructureLearner()
+    star.tempering_ = 0.5
+    same, sentence = sampled_within(star, obs, 0.1, 60.0, Console(True))
+    assert same is star
+    assert "leaves too little of 0.1 minutes" in sentence
