@@ -395,6 +395,7 @@ def report(**options: Any) -> int:
 )
 @o.several_names("--names", "What to call the runs; the names of their folders if not given.")
 @click.option("--title", help="Title of the page.")
+@o.unverified_option
 @o.result_options
 def compare(**options: Any) -> int:
     """Compare runs with the first: edges gained, lost and changed, and how sure that is.

@@ -23,6 +23,7 @@ class CompareOptions:
     force: bool = False
     as_json: bool = False
     quiet: bool = False
+    unverified: bool = False
 
 
 def run(options: CompareOptions) -> int:
@@ -42,7 +43,9 @@ def run(options: CompareOptions) -> int:
     require_folder(options.output, options.force)
     console = Console(options.quiet)
     with console.listening(), console.busy("Comparing"):
-        comparison = compare([load(folder) for folder in options.runs], names)
+        comparison = compare(
+            [load(folder, verify=not options.unverified) for folder in options.runs], names
+        )
         options.output.mkdir(parents=True, exist_ok=True)
         table, page = options.output / "edges.csv", options.output / "compare.html"
         write_atomically(
