@@ -32,7 +32,7 @@ class StructureSettings:
 
     emission: Any = None
     max_parents: int | Mapping[str, int] = 2
-    prior: GammaPrior = field(default_factory=GammaPrior)
+    prior: GammaPrior = field(default_factory=lambda: GammaPrior(1.0))
     method: str = "star"
     search: str = "auto"
     n_candidates: int = 10
