@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import asterism as am
 from asterism.clusters.solve import solve
 from asterism.errors import AsterismError, DataError, TooLargeError
-from asterism.evidence.arrays import Evidence
+from asterism.evidence.arrays import Evidence, JointMeasurement
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.inference.posterior import Posterior
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
@@ -156,3 +158,64 @@ def test_absorbing_states_as_exactly() -> None:
     found = solve(network, evidence, cluster_size=1, tolerance=1e-4)
     assert found.converged
     assert max(largest_differences(network, found, expected)) < 0.01
+
+
+def test_joint_probabilities_of_two_nodes() -> None:
+    """Against exact inference; those in turn against measurements of both nodes at once."""
+    rng = np.random.default_rng(4)
+    network = random_network(rng, [2, 2, 3, 2])
+    evidence = random_evidence(rng, network, ("points", "spans"), n_trajectories=1)
+    exact = solve_exactly(network, evidence)
+    found = solve(network, evidence, cluster_size=1)
+    times = [float(evidence.start[0]) + 0.3, float(evidence.end[0]), float(evidence.end[0]) + 0.5]
+    pair = found.courses.clusters[0][:2]  # type: ignore[attr-defined]
+    expected = exact.joint_marginals(pair, times)
+    assert expected.dims == ("trajectory", "time", *pair)
+    np.testing.assert_allclose(expected.sum(pair), 1.0, atol=1e-10)
+    np.testing.assert_allclose(found.joint_marginals(pair, times), expected, atol=0.003)
+    # P(x, y at t | Y) = P(Y, x, y at t) / P(Y)
+    a, b = (network.node_index(n) for n in pair)
+    indicator = np.full((len(network.states[pair[0]]), len(network.states[pair[1]])), -np.inf)
+    indicator[1, 0] = 0.0
+    more = replace(evidence, joint=(JointMeasurement(0, times[0], (a, b), indicator),))
+    ratio = np.exp(solve_exactly(network, more).log_evidence - exact.log_evidence)
+    assert float(expected[0, 0, 1, 0]) == pytest.approx(ratio, abs=1e-9)
+    marginal = exact.marginals(times).sel(node=pair[0]).to_numpy()
+    size = expected.sizes[pair[0]]
+    np.testing.assert_allclose(expected.sum(pair[1]), marginal[..., :size], atol=1e-9)
+    with pytest.raises(AsterismError, match="No cluster holds"):
+        found.joint_marginals(network.nodes, times)
+    found.courses = object()  # type: ignore[assignment]
+    with pytest.raises(AsterismError, match="does not know joint"):
+        found.joint_marginals(pair)
+
+
+def test_paths_hold_the_evidence_and_reproduce_the_marginals() -> None:
+    rng = np.random.default_rng(4)
+    network = random_network(rng, [2, 2, 3, 2])
+    evidence = random_evidence(rng, network, n_trajectories=1)
+    found = solve(network, evidence, cluster_size=1, tolerance=1e-2)
+    draws = found.sample(300, seed=1)
+    again = found.sample(300, seed=1)
+    np.testing.assert_array_equal(draws.jump_time, again.jump_time)
+    counts = np.zeros((network.n_nodes, 3))
+    at = float(evidence.start[0]) + 0.6 * float(evidence.end[0] - evidence.start[0])
+    for i in range(300):
+        state = draws.initial[i].copy()
+        rows = slice(draws.jump_offset[i], draws.jump_offset[i + 1])
+        moves = zip(draws.jump_time[rows], draws.jump_node[rows], draws.jump_state[rows])
+        for time, node, to in moves:
+            assert state[node] != to
+            if time <= at:
+                state[node] = to
+            else:
+                break
+        counts[np.arange(network.n_nodes), state] += 1.0
+    expected = found.marginals([at]).to_numpy()[0, 0]
+    np.testing.assert_allclose(counts / 300, expected, atol=0.1)
+    for i, (node, time, to) in enumerate(
+        zip(evidence.jumps.node, evidence.jumps.time, evidence.jumps.to_state)
+    ):
+        same = (draws.jump_node == node) & (draws.jump_time == time)
+        assert same.sum() == 300, i
+        assert (draws.jump_state[same] == to).all()

@@ -30,14 +30,17 @@ ONLY_IN_PYTHON = re.compile(
     "allowed_transitions|edge_log_odds|log_likelihood|max_iterations|grid_tolerance|rate_range|"
     r"map=|n_nodes=|trajectories=|outside='missing'|states= names|\binitial=\"fixed\"|"
     r"from_frame\(table\)|\(n_s, S, S\)|with_covariates\(|start_rates|prior=None|to_dict|levels=|"
-    "joint_marginals|runpy"
+    "joint_marginals|runpy|There are no draws|to_arviz|<progress"
 )
 
 #: words with an underscore that a user types or sees in files as they are
 KNOWN_WORDS = {"mean_field", "edges_"}
 
 #: settings that no command has
-NO_FLAG = {"edge_log_odds", "grid_tolerance", "max_draws", "max_iterations", "n_draws"}
+NO_FLAG = {
+    *("cluster_size", "edge_log_odds", "grid_tolerance", "max_draws", "max_iterations"),
+    *("minutes", "n_chains", "n_draws"),
+}
 
 
 def trees() -> Iterator[ast.Module]:

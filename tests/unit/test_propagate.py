@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from asterism.numerics._matrix_step import general_moments, general_propagator, room_for
+from asterism.numerics._matrix_step import general_moments, general_propagator
 from asterism.numerics._step import two_state_moments, two_state_series
+from asterism.numerics._tile_products import room_for
+from tests.reference.step_moments import step_in_many_digits
 
 STEPS = 12
 
@@ -143,3 +145,49 @@ def test_small_entries_of_stiff_steps_keep_their_accuracy() -> None:
             exact = [cosh + sinh * half, sinh * b, sinh * c, cosh - sinh * half]
             for row, value in enumerate(exact):
                 assert propagator[row, k] == pytest.approx(float(value * scale), rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+@pytest.mark.parametrize("width", [1e-3, 0.3, 20.0])
+def test_states_that_take_several_jumps_keep_their_accuracy(size: int, width: float) -> None:
+    """A chain of neighbouring states, known at both ends: entries over many powers of ten."""
+    rng = np.random.default_rng(size)
+    generator = random_generators(rng, size, 0.05, 2.0).reshape(size, size, STEPS)
+    far = np.abs(np.subtract.outer(np.arange(size), np.arange(size))) > 1
+    generator[far] = 0.0
+    flat = np.ascontiguousarray(generator.reshape(size * size, STEPS))
+    widths = np.full(STEPS, width)
+    f, r = np.zeros((size, STEPS)), np.zeros((size, STEPS))
+    f[0], r[-1] = 1.0, 1.0
+    propagator, _, moments = general(flat, widths, f, r)
+    for k in range(2):
+        exact, expected = step_in_many_digits(generator[:, :, k], width, f[:, k], r[:, k])
+        found = propagator[:, k].reshape(size, size)
+        np.testing.assert_allclose(found / found.max(), exact, rtol=1e-11)
+        np.testing.assert_allclose(moments[:, k].reshape(size, size), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 6])
+@pytest.mark.parametrize("n_steps", [1, 16, 31, 33, 100])
+def test_every_number_of_steps(size: int, n_steps: int) -> None:
+    """Steps are worked on in tiles: none is left out, and none behind the last is written."""
+    rng = np.random.default_rng(n_steps)
+    generator = np.tile(random_generators(rng, size, 0.1, 5.0), n_steps)[:, : n_steps + 1]
+    generator = np.ascontiguousarray(generator)
+    widths = np.append(rng.uniform(0.01, 2.0, n_steps), 1.0)
+    f, r = rng.uniform(0, 1, (2, size, n_steps + 1))
+    propagator = np.full_like(generator, 7.0)
+    moments, log_scale = propagator.copy(), np.full(n_steps + 1, 7.0)
+    scratch = np.full(room_for(size), np.nan)
+    general_propagator(generator, widths, size, n_steps, propagator, log_scale, scratch)
+    scratch[:] = np.nan
+    general_moments(generator, widths, size, n_steps, f, r, moments, scratch)
+    for k in range(n_steps):
+        a = generator[:, k].reshape(size, size)
+        found = propagator[:, k].reshape(size, size) * np.exp(log_scale[k])
+        np.testing.assert_allclose(found, expm(a * widths[k]), rtol=1e-10)
+        expected = expected_moments(a, widths[k], f[:, k], r[:, k])
+        np.testing.assert_allclose(moments[:, k].reshape(size, size), expected, rtol=1e-9)
+    assert np.all(propagator[:, -1] == 7.0)
+    assert np.all(moments[:, -1] == 7.0)
+    assert log_scale[-1] == 7.0

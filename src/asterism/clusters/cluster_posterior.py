@@ -12,13 +12,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from asterism.clusters.batch_of_clusters import ClusterBatch, read_cluster
-from asterism.clusters.refine_clusters import ClusterParameters, ClusterSolution
+from asterism.clusters.batch_of_clusters import ClusterBatch, ClusterModel, ClusterReader
+from asterism.clusters.cluster_paths import draw_from_clusters
+from asterism.clusters.refine_clusters import (
+    ClusterParameters,
+    ClusterSolution,
+    Precision,
+    solve_on_cluster_grids,
+)
 from asterism.clusters.region_arrays import region_shape
+from asterism.clusters.regions import Regions
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, known_state, subset
 from asterism.model.network import Network
+from asterism.star.paths_drawn import DrawnPaths, PathCollector
 
 
 class ClusterCourses:
@@ -52,9 +60,10 @@ class ClusterCourses:
         regions = batch.model.regions
         graph = batch.model.graph
         found: dict[int, FloatArray] = {}
+        reader = self._reader(batch)
         for c in sorted({owner for owner in regions.owner if owner >= 0}):
             members = regions.clusters[c]
-            joint = self._read(batch, index, c, clock)
+            joint = reader.probabilities(index, c, clock)
             digit = region_shape(graph, members).digit
             for i, n in enumerate(members):
                 if regions.owner[n] == c:
@@ -71,35 +80,46 @@ class ClusterCourses:
         batch, index, clock = self._covering(trajectory, times)
         regions, graph = batch.model.regions, batch.model.graph
         hidden = [n for n in nodes if n not in batch.evidence.exogenous]
+        if not hidden:
+            return self._known_together(trajectory, nodes, clock)
         cluster = regions.holding(hidden)
         if cluster < 0:
             names = ", ".join(self._network.nodes[n] for n in nodes)
             raise AsterismError(
-                f"No cluster holds {names} together, so their joint probabilities are not known: "
-                "raise cluster_size, or use method='exact'. The clusters are in "
-                "posterior.courses.clusters."
+                f"No cluster holds {names} together, so their joint probabilities are not known: ",
+                *("raise ", Setting("cluster_size"), ", or use ", Setting("method", "exact")),
+                ". The clusters are in posterior.courses.clusters.",
             )
         members = regions.clusters[cluster]
-        joint = self._read(batch, index, cluster, clock)
+        joint = self._reader(batch).probabilities(index, cluster, clock)
         digit = region_shape(graph, members).digit
         shape = tuple(int(graph.n_states[n]) for n in nodes)
         result = np.zeros((len(clock), *shape))
-        known = {n: self._known(trajectory, n, clock) for n in nodes if n not in hidden}
+        known = {n for n in nodes if n not in hidden}
         for x in range(joint.shape[1]):
             here = tuple(
                 slice(None) if n in known else int(digit[x, members.index(n)]) for n in nodes
             )
             result[(slice(None), *here)] += joint[:, x].reshape(-1, *[1] * len(known))
-        for n, probability in known.items():
-            axes = [1] * len(nodes)
-            axes[list(nodes).index(n)] = probability.shape[1]
-            result *= probability.reshape(len(clock), *axes)
+        result *= self._known_together(trajectory, nodes, clock)
         total = result.reshape(len(clock), -1).sum(axis=1)
         return np.asarray(result / total.reshape(-1, *[1] * len(nodes)))
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """``n`` joint paths of every trajectory; ``kind`` makes no difference."""
-        raise NotImplementedError
+        collector = PathCollector(self._network)
+        parameters = (self._parameters.rates, self._parameters.initial)
+        for d, (b, index) in enumerate(self._solution.place):
+            batch = self._solution.batches[b]
+            labels = batch.evidence.labels
+            paths = draw_from_clusters(batch, index, parameters, n, rng)
+            collector.add(
+                labels[index] if labels else d,
+                float(batch.evidence.start[index]),
+                float(batch.evidence.end[index]),
+                DrawnPaths(*paths),
+            )
+        return collector.trajectories()
 
     def _covering(self, trajectory: int, times: FloatArray) -> tuple[ClusterBatch, int, FloatArray]:
         """A solved batch that reaches to the last of the times, and the times from the start on."""
@@ -116,16 +136,20 @@ class ClusterCourses:
             return solution.batches[0], 0, clock
         return batch, index, clock
 
-    def _read(self, batch: ClusterBatch, index: int, cluster: int, times: FloatArray) -> FloatArray:
-        rates, initial = self._parameters.rates, self._parameters.initial
-        found = read_cluster(batch, index, cluster, rates, initial, times)
-        if found is None:
-            labels = batch.evidence.labels
-            raise AsterismError(
-                f"Trajectory {labels[index] if labels else index}: its messages left the range of "
-                "finite numbers; the rates or likelihoods are too extreme. Try a smaller time_step."
-            )
-        return found
+    def _reader(self, batch: ClusterBatch) -> ClusterReader:
+        return ClusterReader(batch, self._parameters.rates, self._parameters.initial)
+
+    def _known_together(
+        self, trajectory: int, nodes: Sequence[int], times: FloatArray
+    ) -> FloatArray:
+        """(times, …) an indicator of the exogenous nodes' states; 1 along the other axes."""
+        result = np.ones((len(times), *[1] * len(nodes)))
+        for axis, n in enumerate(nodes):
+            if n in self._evidence.exogenous:
+                shape = [1] * len(nodes)
+                shape[axis] = int(self._network.compiled.graph.n_states[n])
+                result = result * self._known(trajectory, n, times).reshape(len(times), *shape)
+        return result
 
     def _known(self, trajectory: int, node: int, times: FloatArray) -> FloatArray:
         size = int(self._network.compiled.graph.n_states[node])
@@ -133,6 +157,25 @@ class ClusterCourses:
         states = [known_state(self._evidence, trajectory, node, float(t)) for t in times]
         found[np.arange(len(times)), states] = 1.0
         return found
+
+
+def exact_courses(network: Network, evidence: Evidence, groups: list[list[int]]) -> ClusterCourses:
+    """Courses from one cluster per group of coupled nodes: exact."""
+    graph = network.compiled.graph
+    owner = [-1] * graph.n_nodes
+    for i, group in enumerate(groups):
+        for n in group:
+            owner[n] = i
+    regions = Regions(tuple(tuple(sorted(g)) for g in groups), (), tuple(owner))
+    compiled = network.compiled
+    parameters = ClusterParameters(compiled.rates, compiled.initial, 0.0)
+
+    def solved(other: Evidence) -> ClusterSolution:
+        return solve_on_cluster_grids(
+            ClusterModel.of(graph, regions), other, parameters, Precision(1e-3, None, 1, 1)
+        )
+
+    return ClusterCourses(network, evidence, solved(evidence), parameters, solved)
 
 
 def _normalised(probability: FloatArray) -> FloatArray:

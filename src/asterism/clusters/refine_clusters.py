@@ -25,7 +25,7 @@ from asterism.clusters.batch_of_clusters import (
     run_clusters,
     start_messages,
 )
-from asterism.errors import DataError, TooLargeError
+from asterism.errors import DataError, Setting, TooLargeError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, Points, subset
 from asterism.star.grid import Grid, build_even_grid, build_grid, find_breakpoints
 
@@ -250,7 +250,8 @@ def require_possible_clusters(batch: ClusterBatch, outcome: ClusterOutcome) -> N
         if kind == TOO_STIFF:
             raise TooLargeError(
                 f"Trajectory {label!r}: near time {time:g} some rates are too large for the time "
-                "between two measurements; use method='star'."
+                "between two measurements; use ",
+                *(Setting("method", "star"), "."),
             )
         raise DataError(_impossible(label, f"at about time {time:g}"))
     forbidden = np.flatnonzero(outcome.forbidden > _FORBIDDEN)

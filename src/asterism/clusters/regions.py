@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from asterism.errors import AsterismError, TooLargeError
+from asterism.errors import AsterismError, Setting, TooLargeError
 from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
 
@@ -30,6 +30,7 @@ MERGED_NODES = 5
 MERGED_STATES = 81
 #: a node in more clusters than this is a hub: its clusters meet only in the one that owns it
 _HUB = 12
+_FEW = 200  # the same where the user asks for merging
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def find_regions(
     form short loops are merged, into clusters of at most 5 nodes and 81 joint states.
     """
     if cluster_size is not None and cluster_size < 1:
-        raise AsterismError(f"cluster_size is {cluster_size}; it must be at least 1, or None.")
+        raise AsterismError(Setting("cluster_size"), f" is {cluster_size}; it must be at least 1.")
     families = _families(graph, evidence)
     required = list(families.values()) + sorted(
         {frozenset(m.nodes) - evidence.exogenous for m in evidence.joint} - {frozenset()},
@@ -110,7 +111,13 @@ def _require_small(
         number = f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"
         raise TooLargeError(
             f"The nodes {shown}{more} must be in one cluster, which needs {number} joint states, "
-            f"above the limit of {limit:,}: use method='star' or 'sample', or fewer parents."
+            f"above the limit of {limit:,}: use ",
+            *(
+                Setting("method", "star"),
+                " or ",
+                Setting("method", "sample"),
+                ", or fewer parents.",
+            ),
         )
 
 
@@ -157,8 +164,10 @@ def _merged(
         of_j = {c for n in alive[j] - shared if len(holders[n]) <= _HUB for c in holders[n]}
         return bool((of_i & of_j) - {i, j})
 
+    most_holders = _HUB if only_loops else _FEW
+
     def offer(i: int) -> None:
-        near = {j for n in alive[i] if len(holders[n]) <= _HUB for j in holders[n]} - {i}
+        near = {j for n in alive[i] if len(holders[n]) <= most_holders for j in holders[n]} - {i}
         for j in near:
             shared, union = alive[i] & alive[j], alive[i] | alive[j]
             fits = len(union) <= most_nodes and _joint_states(union, sizes) <= most_states

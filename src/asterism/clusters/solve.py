@@ -37,7 +37,7 @@ from asterism.clusters.refine_clusters import (
 )
 from asterism.clusters.regions import STATE_LIMIT, find_regions
 from asterism.data.statistics import Statistics
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Sentence, Setting, counted
 from asterism.evidence.arrays import Evidence, FloatArray, refuse_interventions
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import diagonal_index
@@ -60,11 +60,13 @@ def solve(
     approximation in continuous time. ``cluster_size``: see :func:`find_regions`.
     """
     if not tolerance > 0.0:
-        raise AsterismError(f"tolerance is {tolerance}; it must be positive, e.g. 1e-3.")
+        raise AsterismError(
+            Setting("tolerance"), f" is {tolerance}; it must be positive, e.g. 1e-3."
+        )
     if time_step is not None and not time_step > 0.0:
-        raise AsterismError(f"time_step is {time_step}; it must be positive, or None.")
+        raise AsterismError(Setting("time_step"), f" is {time_step}; it must be positive.")
     if max_sweeps < 1:
-        raise AsterismError(f"max_sweeps is {max_sweeps}; it must be at least 1.")
+        raise AsterismError(Setting("max_sweeps"), f" is {max_sweeps}; it must be at least 1.")
     refuse_interventions(evidence, "Clusters")
     compiled = network.compiled
     parameters = ClusterParameters(compiled.rates, compiled.initial, compiled.relaxation_rate)
@@ -110,25 +112,29 @@ def _verdict(solution: ClusterSolution, precision: Precision) -> tuple[bool, str
     is_unsettled = outcome.status != _messages.SETTLED
     if is_unsettled.any():
         largest = float(outcome.residual[is_unsettled].max())
-        return False, (
-            f"{int(is_unsettled.sum())} of {len(outcome.status)} trajectories had not settled "
+        return False, Sentence(
+            f"{int(is_unsettled.sum())} of {len(outcome.status)} trajectories had not converged "
             f"after {precision.max_sweeps} sweeps (largest disagreement of two clusters "
-            f"{largest:.1e} expected jumps): raise max_sweeps, try another cluster_size, or use "
-            "method='exact' if the network is small."
+            f"{largest:.1e} expected jumps): raise ",
+            *(Setting("max_sweeps"), ", try another ", Setting("cluster_size"), ", or use "),
+            *(Setting("method", "exact"), " if the network is small."),
         )
     sweeps = int(outcome.n_sweeps.max(initial=0))
     if sweeps == 0:
         return True, "Exact: one cluster holds every group of coupled nodes."
     if math.isnan(solution.grid_error):
-        return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
+        return (
+            True,
+            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
+        )
     if solution.grid_error > precision.tolerance:
-        return False, (
-            "The messages settled, but the time steps are too long: estimated error "
-            f"{solution.grid_error:.1e} against a tolerance of {precision.tolerance:.0e}. Raise "
-            "the tolerance, or give a smaller time_step."
+        return False, Sentence(
+            "The messages converged, but the time steps are too long: estimated error "
+            f"{solution.grid_error:.1e} against a tolerance of {precision.tolerance:.0e}. Raise ",
+            *("the ", Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
         )
     return True, (
-        f"Settled in at most {sweeps} sweeps; estimated error of the time steps "
+        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
         f"{solution.grid_error:.1e} (tolerance {precision.tolerance:.0e})."
     )
 

@@ -7,21 +7,24 @@ columns that change the rates. What the flags leave open is decided from the tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from asterism.commands import exits
-from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.input_table import TableOptions, file_hash, listed, read_table
+from asterism.commands.flags import in_flags
+from asterism.commands.guess_columns import guess_columns, listed
+from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
+from asterism.commands.panel_emissions import panel_emissions
 from asterism.commands.panel_flags import PanelOptions, allowed_transitions, node_of, read_values
 from asterism.commands.panel_hints import hints
+from asterism.data.clock import per_unit, read_clock
+from asterism.data.columns import cells
 from asterism.data.observations import Observations
+from asterism.data.table_file import read_header, read_text_table
 from asterism.errors import DataError
 from asterism.model.network import Network
 
@@ -34,7 +37,7 @@ class FitOptions:
     """The settings of ``asterism fit``; names are those of the flags."""
 
     table: TableOptions
-    panel: PanelOptions = PanelOptions()
+    panel: PanelOptions = field(default_factory=PanelOptions)
     network: Path | None = None
     edges: Path | None = None
     output: Path = Path("RUN")
@@ -96,16 +99,18 @@ def run(options: FitOptions) -> int:
             "command": effective("fit", options),
             "decisions": given.decisions,
             "warnings": given.warnings,
+            "complete": True,
+            "time_unit": given.data.time_unit,
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         }
         with console.busy(f"Writing {options.output}"):
             result = fit_run(learner, record)
             save_run(result, options.output, force=True, page=write_report)
-        for line in _findings(options, learner):
+        for line in _findings(options, learner, given.data.time_unit):
             console.say(line)
         if not learner.converged_:
-            console.warn(f"The fit did not converge: {learner.stop_reason_}")
+            console.warn(f"The fit did not converge: {in_flags(learner.stop_reason_)}")
     if options.as_json:
         print_json(_summary(options, learner, given))
     return exits.OK if learner.converged_ else exits.NOT_CONVERGED
@@ -149,11 +154,9 @@ def _nodes(
     options: FitOptions, network: Network | None, edges: list[tuple[str, str]] | None
 ) -> list[str]:
     """Columns that are nodes: as asked, those of the graph, or the only one left."""
-    from asterism.commands.input_table import guess_columns, read_header
-
     if options.table.nodes:
         return list(options.table.nodes)
-    header = read_header(options.table.data)
+    header = read_header(options.table.data, options.table.sheet)
     columns = guess_columns(
         header, options.table.kind, options.table.time, options.table.trajectory
     )
@@ -167,8 +170,7 @@ def _nodes(
     if columns.kind != "wide":
         return []
     taken = columns.taken | {*covariate_names(options), *options.ignore}
-    if options.table.exact is not None:
-        taken.add(options.table.exact)
+    taken |= {name for name in (options.table.exact, options.table.end_column) if name}
     left = [name for name in header if name not in taken]
     if len(left) != 1:
         raise Refused(
@@ -185,9 +187,10 @@ def covariate_names(options: FitOptions) -> list[str]:
 
 
 def _with_covariates(options: FitOptions, data: Observations, columns: Any) -> Observations:
-    from asterism.data.csv_files import read_text_table
-
-    frame = read_text_table(options.table.data)
+    frame = read_text_table(options.table.data, options.table.sheet)
+    # as the times of the measurements were read: dates and durations become numbers
+    unit = data.time_unit or None
+    frame[columns.time] = read_clock(cells(frame[columns.time]), columns.time, unit).time
     if columns.trajectory is None and "trajectory" in frame.columns:
         frame = frame.drop(columns="trajectory")
     return data.with_covariates(
@@ -203,88 +206,22 @@ def _emissions(
 ) -> tuple[dict[str, Any], dict[str, list[Any]], list[str]]:
     """Emissions and states; values that codes have explained are not looked at."""
     from asterism.commands.infer import learned_emissions
-    from asterism.model.emissions import Categorical, Exact, SilentStates
 
-    heard = replace(
-        data,
-        measurements={
-            node: _plain_values(record.take(np.flatnonzero(record.noisy)))
-            for node, record in data.measurements.items()
-            if record.noisy.any()
-        },
-    )
-    known = None if network is None else network.states
-    learned = {}
+    misread = [node_of(text, data.measurements, "--misreported") for text in options.misreported]
+    learned: dict[str, Any] = {}
     if options.network is not None and not options.emission:
-        learned = learned_emissions(options.network, list(heard.measurements))
-    choice = choose_emissions(
-        heard,
-        options.emission,
+        learned = learned_emissions(options.network, list(data.measurements))
+    asked = [*options.emission, *(f"{node}=categorical" for node, _ in misread)]
+    choice = panel_emissions(
+        data,
+        asked,
         options.states,
-        keep=list(heard.measurements),
-        known_states=known,
+        keep=list(data.measurements),
+        known_states=None if network is None else network.states,
         learned=learned,
+        misread=dict(misread),
     )
-    emission, states = dict(choice.emission), {k: list(v) for k, v in choice.states.items()}
-    for text in options.misreported:
-        node, pairs = node_of(text, heard.measurements, "--misreported")
-        emission[node] = _confusion(node, pairs, heard.measurements[node])
-    decisions = list(choice.decisions)
-    for node, one in list(emission.items()):
-        certain = _certain_states(node, data, heard)
-        if isinstance(one, Exact) or not certain:
-            continue
-        emission[node] = SilentStates(one, tuple(certain))
-        decisions.append(f"{node!r} is never measured with error in {listed(certain)}.")
-        if node in states:
-            states[node] = [*states[node], *certain]
-        elif isinstance(one, Categorical):
-            seen = sorted({_label(v) for v in heard.measurements[node].value.tolist()}, key=_order)
-            states[node] = sorted([*seen, *certain], key=_order)
-    return emission, states, decisions
-
-
-def _confusion(node: str, pairs: str, record: Any) -> Any:
-    """A confusion matrix in which only the named errors can happen."""
-    from asterism.model.emissions import Categorical
-    from asterism.model.restrictions import state_number, transition_pairs
-
-    labels = sorted({_label(v) for v in record.value.tolist()}, key=_order)
-    table = np.eye(len(labels))
-    for true, reported in transition_pairs(pairs):
-        x, r = (state_number(node, s, labels) for s in (true, reported))
-        table[x, r], table[x, x] = 0.1, table[x, x] - 0.1
-    return Categorical(table.tolist(), learn=True)
-
-
-def _certain_states(node: str, data: Observations, heard: Observations) -> list[Any]:
-    """States that the data name only where they are certain: events and codes."""
-    record = data.measurements[node]
-    seen = {str(_label(v)) for v in heard.measurements[node].value.tolist()}
-    named = [*record.value[record.exact].tolist(), *data.events.to[data.events.node == node]]
-    found = dict.fromkeys(_label(v) for v in named)
-    return [state for state in found if str(state) not in seen]
-
-
-def _plain_values(record: Any) -> Any:
-    """Numbers as numbers again, where codes had made a column one of texts and numbers."""
-    try:
-        return replace(record, value=record.value.astype(np.float64))
-    except (TypeError, ValueError):
-        return record
-
-
-def _label(value: Any) -> Any:
-    from asterism.data.columns import plain
-
-    return plain(value)
-
-
-def _order(value: Any) -> tuple[int, float, str]:
-    try:
-        return 0, float(value), str(value)
-    except (TypeError, ValueError):
-        return 1, 0.0, str(value)
+    return choice.emission, dict(choice.states), choice.decisions
 
 
 def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
@@ -351,7 +288,7 @@ def _fixed(options: FitOptions, nodes: list[str]) -> dict[str, dict[str, float]]
 # ---- what comes out -------------------------------------------------------------------------
 
 
-def _findings(options: FitOptions, learner: ParameterLearner) -> list[str]:
+def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list[str]:
     rates = learner.rate_intervals_
     share = f"{options.level:.0%}"
     lines = []
@@ -359,15 +296,16 @@ def _findings(options: FitOptions, learner: ParameterLearner) -> list[str]:
         where = f" ({row['configuration']})" if row["configuration"] else ""
         note = f"; {row['note']}" if row["note"] else ""
         lines.append(
-            f"{row['node']} {row['from']} → {row['to']}{where}: {row['rate']:.4g} per unit of time "
-            f"({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
+            f"{row['node']} {row['from']} → {row['to']}{where}: {row['rate']:.4g} "
+            f"{per_unit(unit)} ({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
         )
     if len(rates) > 12:
         lines.append(f"… and {len(rates) - 12} more rates in rates.csv.")
     for row in learner.effects_.head(12).to_dict("records"):
         note = f"; {row['note']}" if row["note"] else ""
         lines.append(
-            f"Hazard ratio of {row['covariate']} on {row['transitions']}: {row['hazard_ratio']:.4g} "
+            f"Hazard ratio of {row['covariate']} on {row['transitions']}: "
+            f"{row['hazard_ratio']:.4g} "
             f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
         )
     lines.append(
@@ -386,7 +324,7 @@ def _summary(options: FitOptions, learner: ParameterLearner, given: _Input) -> d
         "output": str(options.output),
         "report": str(options.output / "report.html"),
         "converged": bool(learner.converged_),
-        "stop_reason": learner.stop_reason_,
+        "stop_reason": in_flags(learner.stop_reason_),
         "log_likelihood": learner.log_evidence_,
         "log_likelihood_given_first": learner.log_evidence_given_first_,
         "n_parameters": learner.n_parameters_,

@@ -15,6 +15,7 @@ from asterism.errors import Advice, Front, Named, Setting, told
 #: settings whose flag has another name
 OTHER_NAMES = {
     "random_state": "seed",
+    "max_seconds": "minutes",
     "allowed_transitions": "allowed",
 }
 
@@ -42,6 +43,7 @@ def front_of(commands: Mapping[str, click.Command], running: str | None) -> Fron
             return named.command
         ours = commands.get(running or "")
         others = [(name, one) for name, one in commands.items() if one is not ours]
+        others.sort(key=lambda entry: entry[0] != "infer")  # which reads what the others write
         for name, command in [*([(None, ours)] if ours is not None else []), *others]:
             flag = _flag(command, named)
             if flag is not None:

@@ -41,6 +41,11 @@ class Columns:
     node: str | None = None
     value: str | None = None
 
+    @property
+    def taken(self) -> set[str]:
+        """Columns that are not nodes of a wide table."""
+        return {name for name in (self.time, self.trajectory) if name is not None}
+
 
 def guess_columns(
     header: Sequence[str],

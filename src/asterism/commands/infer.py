@@ -15,12 +15,14 @@ from asterism.commands.console import Console
 from asterism.commands.flags import in_flags
 from asterism.commands.guess_columns import listed
 from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.options import seconds
 from asterism.commands.outputs import effective, print_json, writing_to
 from asterism.commands.warm_up import say_if_compiling
 from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError
+from asterism.inference.methods import METHODS
 from asterism.model.network import Network
 from asterism.results.manifest import RECORD, read_record, verify_files
 
@@ -45,6 +47,7 @@ class InferOptions:
     as_json: bool = False
     quiet: bool = False
     config: Path | None = None
+    minutes: float | None = None
     unverified: bool = False
 
 
@@ -75,13 +78,16 @@ def run(options: InferOptions) -> int:
                 time_step=options.time_step,
                 max_sweeps=options.max_sweeps,
                 n_jobs=options.jobs,
+                max_seconds=seconds(options.minutes),
             )
         stop_reason = in_flags(posterior.stop_reason)
+        has_evidence = METHODS[options.method].has_evidence
+        log_evidence = posterior.log_evidence if has_evidence else None
         observed = measured_table(data) if isinstance(data, Observations) else None
         record: dict[str, Any] = {
             "converged": posterior.converged,
             "stop_reason": stop_reason,
-            "log_evidence": posterior.log_evidence,
+            "log_evidence": log_evidence,
             "n_sweeps": posterior.n_sweeps,
             "settings": {"method": options.method, "tolerance": options.tolerance},
             "command": effective("infer", options),
@@ -101,7 +107,8 @@ def run(options: InferOptions) -> int:
                 run=record,
             )
             save_run(result, options.output, force=True, page=write_report)
-        console.say(f"Log evidence {posterior.log_evidence:.6g}. {stop_reason}")
+        evidence = f"Log evidence {log_evidence:.6g}. " if has_evidence else ""
+        console.say(f"{evidence}{stop_reason}")
         console.say(f"Results: {options.output}; open {options.output / 'report.html'}")
         if not posterior.converged:
             console.warn(f"Inference did not converge: {stop_reason}")
@@ -111,11 +118,13 @@ def run(options: InferOptions) -> int:
                 "command": "infer",
                 "output": str(options.output),
                 "report": str(options.output / "report.html"),
-                "log_evidence": posterior.log_evidence,
+                "log_evidence": log_evidence,
                 "log_evidence_by_trajectory": {
                     str(label): value
                     for label, value in posterior.log_evidence_by_trajectory.items()
-                },
+                }
+                if has_evidence
+                else None,
                 "converged": posterior.converged,
                 "stop_reason": stop_reason,
                 "decisions": decisions,
@@ -145,7 +154,7 @@ def _read(
             f"network has {listed(network.nodes)}."
         )
     if others:
-        decisions.append(f"Left out, as the network does not have them: {listed(others)}.")
+        decisions.append(f"Left out because they are not in the network: {listed(others)}.")
     unseen = [node for node in network.nodes if node not in data.nodes]
     if unseen:
         decisions.append(f"Never measured: {listed(unseen)}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from asterism.commands.flags import in_flags
 from asterism.commands.input_table import TableOptions, file_hash, read_table
 from asterism.commands.learnable import make_learnable
 from asterism.commands.model_choice import choose_search, model_decisions, time_scale
+from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
@@ -29,14 +30,20 @@ from asterism.commands.outputs import (
     read_truth,
     writing_to,
 )
+from asterism.commands.panel_emissions import without_coded
+from asterism.commands.panel_flags import PanelOptions, allowed_transitions
+from asterism.commands.panel_hints import hints
 from asterism.commands.running import on_cluster, scored_in
 from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
+from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 
 if TYPE_CHECKING:
+    from asterism.inference.posterior import Posterior
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -61,6 +68,7 @@ class LearnOptions:
     states: int | str = "auto"
     prior: tuple[float, float | str] = (1.0, "auto")
     method: str = "star"
+    sample: float | None = None
     search: str = "auto"
     candidates: int = 10
     initial: str = "learn"
@@ -81,6 +89,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
+    panel: PanelOptions = field(default_factory=PanelOptions)
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,8 @@ class Learned:
     folder: Path
     converged: bool
     summary: dict[str, Any]
+    interrupted: bool = False
+    """Ctrl-C stopped it early, and what was drawn until then is kept."""
 
 
 def run(options: LearnOptions) -> int:
@@ -100,10 +111,14 @@ def run(options: LearnOptions) -> int:
         learned = learn(options, console)
         for line in findings(learned):
             console.say(line)
-        if not learned.converged:
+        if learned.interrupted:
+            console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
+        elif not learned.converged:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
     if options.as_json:
         print_json(learned.summary)
+    if learned.interrupted:
+        return exits.INTERRUPTED
     return exits.OK if learned.converged else exits.NOT_CONVERGED
 
 
@@ -115,7 +130,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions, levels = _read(options)
+        data, emission, states, decisions, levels = _read(options, console)
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
@@ -123,7 +138,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             f"--min-parents {options.min_parents} is more than --max-parents "
             f"{options.max_parents}; lower the first or raise the second."
         )
-    summary = summarise(data, options.max_parents, options.exogenous)
+    coded = options.panel.state_code or options.panel.censored
+    plain = without_coded(data) if coded and isinstance(data, Observations) else data
+    summary = summarise(plain, options.max_parents, options.exogenous)
+    if isinstance(data, Observations):
+        summary["warnings"] += hints(data, options.panel)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -134,7 +153,8 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         console.warn(warning)
 
     say_if_compiling(console)
-    learner = make_learner(options, emission, states)
+    changing = [node for node in nodes if node not in options.exogenous]
+    learner = make_learner(options, emission, states, changing)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
@@ -150,7 +170,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             learner, sentence = sampled_within(learner, data, options.minutes, used, console)
             decisions.append(sentence)
             console.say(sentence)
-        decisions.append(time_scale(learner.prior_, options.prior))
+        decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
             "decisions": decisions,
@@ -167,7 +187,11 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
     return Learned(
-        result, options.output, bool(learner.converged_), _summary(options, result, decisions)
+        result,
+        options.output,
+        bool(learner.converged_),
+        _summary(options, result, decisions),
+        learner.interrupted_,
     )
 
 
@@ -175,16 +199,23 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
 
 
 def _read(
-    options: LearnOptions,
+    options: LearnOptions, console: Console
 ) -> tuple[
     Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
 ]:
     """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
     found = make_learnable(
-        table, options.emission, options.states, options.table.nodes, options.exogenous
+        table,
+        options.emission,
+        options.states,
+        options.table.nodes,
+        options.exogenous,
+        options.panel,
     )
     data, decisions = found.require(), list(table.decisions)
+    for line in listed(p for p in table.problems if p.severity == "warning"):
+        console.warn(line)
     if options.interventions is not None:
         if isinstance(data, Trajectories):
             raise Refused("Complete paths cannot have --interventions yet: give measurements.")
@@ -226,8 +257,19 @@ def _about_refining(emission: Any) -> str:
     return "No emission is learned, so --refine-emissions changes nothing."
 
 
+#: nodes times trajectories up to which the paths in the results are sampled too
+_PATHS_SAMPLED = 3_000
+
+
+def _method(options: LearnOptions) -> str:
+    return options.method if options.sample is None else "sample"
+
+
 def make_learner(
-    options: LearnOptions, emission: Any, states: dict[str, list[str]] | None
+    options: LearnOptions,
+    emission: Any,
+    states: dict[str, list[str]] | None,
+    nodes: Sequence[str] = (),
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
     from asterism.learning.search.structure_learner import StructureLearner
@@ -247,11 +289,13 @@ def make_learner(
         "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
-        "method": options.method,
+        "method": _method(options),
+        "minutes": options.sample or None,
         "search": options.search,
         "n_candidates": options.candidates,
         "initial": options.initial,
         "exogenous": tuple(options.exogenous),
+        "allowed_transitions": allowed_transitions(options.panel, nodes),
         "required": tuple(options.required),
         "forbidden": tuple(options.forbidden),
         "n_init": options.n_init,
@@ -262,6 +306,7 @@ def make_learner(
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
+        "max_seconds": seconds(options.minutes),
         "journal": options.output / JOURNAL,
         "resume": options.resume,
     }
@@ -285,16 +330,8 @@ def _make_run(
 
     posterior = observed = None
     if isinstance(data, Observations):
-        from asterism.inference.door import quiet_infer
-
         with console.busy("State probabilities over time"):
-            found = quiet_infer(
-                learner.network_,
-                data,
-                learner.emission_,
-                method=options.method,
-                n_jobs=options.jobs,
-            )
+            found = _paths(options, learner, data)
             posterior = gather(found)
         observed = measured_table(data)
     return Run.from_learner(
@@ -313,6 +350,22 @@ def _make_run(
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },
+    )
+
+
+def _paths(options: LearnOptions, learner: StructureLearner, data: Observations) -> Posterior:
+    """State probabilities under the network found; by the star where sampling would take long."""
+    from asterism.inference.door import quiet_infer
+
+    method = _method(options)
+    more: dict[str, Any] = {}
+    if not METHODS[method].has_evidence:
+        if len(data.nodes) * data.n_trajectories > _PATHS_SAMPLED:
+            method = "star"
+        else:
+            more = {"n_draws": 500, "seed": options.seed}
+    return quiet_infer(
+        learner.network_, data, learner.emission_, method=method, n_jobs=options.jobs, **more
     )
 
 

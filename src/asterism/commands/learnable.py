@@ -15,6 +15,8 @@ from asterism.commands.choose_emission import choose_emissions
 from asterism.commands.exits import Refused
 from asterism.commands.guess_columns import listed
 from asterism.commands.input_table import Table, only_nodes
+from asterism.commands.panel_emissions import panel_emissions
+from asterism.commands.panel_flags import PanelOptions, read_values
 from asterism.data.columns import label_codes
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
@@ -51,6 +53,7 @@ def make_learnable(
     n_states: int | str = 2,
     keep: Sequence[str] = (),
     exogenous: Sequence[str] = (),
+    panel: PanelOptions | None = None,
 ) -> Learnable:
     """Choose emissions, and find what would stop the search before it starts."""
     data = table.require()
@@ -58,7 +61,9 @@ def make_learnable(
         if emission:
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
         return Learnable(data, errors=_errors(data, exogenous))
-    choice = choose_emissions(data, emission, n_states, keep=keep)
+    data, read = read_values(panel or PanelOptions(), data)
+    choose = panel_emissions if read else choose_emissions
+    choice = choose(data, emission, n_states, keep=keep)
     if not choice.nodes and not {*data.events.node, *data.intervals.node}:
         return Learnable(None, decisions=choice.decisions, errors=[NOTHING])
     used = only_nodes(data, choice.nodes)
@@ -70,7 +75,7 @@ def make_learnable(
         used,
         choice.emission,
         choice.states or None,
-        choice.decisions,
+        [*read, *choice.decisions],
         choice.levels,
         errors,
     )

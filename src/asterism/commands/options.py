@@ -206,19 +206,24 @@ def file_format(flag: str, name: str, help: str) -> Decorator:
 
 config_option = file(
     "--config",
-    "TOML file with any of these settings; flags win.",
+    "TOML file with settings; flags override it.",
     is_eager=True,
     callback=read_config,
 )
 json_option = switch("--json", "as_json", help="Print a summary as JSON to stdout.")
-quiet_option = switch("-q", "--quiet", help="Say nothing but warnings.")
-force_option = switch("--force", help="Overwrite what is there.")
+quiet_option = switch("-q", "--quiet", help="Print only warnings.")
+force_option = switch("--force", help="Overwrite existing results.")
 #: of every command that writes results
 result_options = several(force_option, json_option, quiet_option)
+minutes_option = click.option(
+    "--minutes", type=POSITIVE, help="Stop after this time, with the best so far."
+)
 unverified_option = switch(
     "--unverified", help="Read results as they are, also where a file was changed since."
 )
-truth_option = file("--truth", "True edges: parent,child or source,target.")
+truth_option = file(
+    "--truth", "Table of the true edges (parent,child or source,target) to compare with."
+)
 run_option = setting(
     *("-o", "--output"), type=FOLDER, default=Path("RUN"), help="Folder for the results."
 )
@@ -228,15 +233,15 @@ jobs_option = click.option(
     default=-1,
     callback=jobs,
     show_default="all cores",
-    help="Threads to use.",
+    help="Number of threads.",
 )
 seed_option = setting("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
 emission_option = click.option(
     "--emission",
     multiple=True,
     metavar="[NODE=]KIND",
-    help="How values arise from states: gaussian, poisson, exact, categorical, threshold or "
-    "likelihood, for all nodes or for one; parameters after a colon, such as "
+    help="How measured values depend on states: gaussian, poisson, exact, categorical, threshold "
+    "or likelihood, for all nodes or for one; parameters after a colon, such as "
     "gaussian:-1,1:0.2 (means:scale).",
 )
 states_option = setting(
@@ -267,6 +272,11 @@ def accuracy_options(tolerance: str, time_step: str, max_sweeps: str, n_sweeps: 
         click.option("--time-step", type=POSITIVE, help=time_step),
         whole("--max-sweeps", n_sweeps, max_sweeps),
     )
+
+
+def seconds(minutes: float | None) -> float | None:
+    """What ``--minutes`` means to the library."""
+    return None if minutes is None else 60.0 * minutes
 
 
 #: how a table of measurements is to be read

@@ -21,6 +21,8 @@ from asterism.errors import AsterismError, DataError
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 JOURNAL = "journal.sqlite"
+#: where chains of sampling stand; they can always go on
+CHECKPOINT = "sampling.npz"
 
 
 @contextmanager
@@ -49,8 +51,8 @@ def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
     """A results folder that may be written; an old run stays unless ``force``."""
     _require_no_file(folder)
     held = _held(folder)
-    interrupted = JOURNAL in held and "run.json" not in held
-    if resume and not force and "run.json" in held:
+    interrupted = (JOURNAL in held and "run.json" not in held) or CHECKPOINT in held
+    if resume and not force and "run.json" in held and not interrupted:
         raise Refused(
             f"{str(folder)!r} is finished already, there is nothing to resume; "
             "use --force to learn again."
@@ -116,7 +118,13 @@ def print_json(content: Mapping[str, Any]) -> None:
     """To stdout; numbers that JSON lacks become null or text."""
     from asterism.results.record import as_json
 
-    click.echo(json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "stdout (the results are written)") from None
 
 
 def is_in_graph(table: Any) -> Any:

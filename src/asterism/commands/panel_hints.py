@@ -65,8 +65,9 @@ def odd_codes(record: NodeMeasurements) -> list[tuple[str, int, float, float]]:
 
 def _about_code(node: str, value: str, count: int, low: float, high: float) -> str:
     return (
-        f"{node!r} is {value} in {count} rows and from {low:g} to {high:g} in all others. If {value} "
-        f"is a code, say so: --state-code {value}=STATE (a state known for certain, such as dead), "
+        f"{node!r} is {value} in {count} rows and from {low:g} to {high:g} in all others. If "
+        f"{value} is a code, say so: --state-code {value}=STATE (a state known for certain, such "
+        f"as dead), "
         f"--censored {value}=STATES (one of several states), or leave these cells empty."
     )
 
@@ -75,7 +76,7 @@ def _about_order(
     node: str, data: Observations, record: NodeMeasurements, options: PanelOptions
 ) -> list[str]:
     trajectory, label = _readings(node, data, record)
-    states = sorted(set(label.tolist()), key=_order)
+    states = sorted(set(label.tolist()), key=by_number)
     if not 2 <= len(states) <= 12:
         return []
     number = {state: i for i, state in enumerate(states)}
@@ -124,8 +125,9 @@ def _readings(
     return trajectory[order], label[order]
 
 
-def _order(text: str) -> tuple[int, float, str]:
+def by_number(value: Any) -> tuple[int, float, str]:
+    """Sorts states: numbers by size, then texts."""
     try:
-        return 0, float(text), text
-    except ValueError:
-        return 1, 0.0, text
+        return 0, float(value), str(value)
+    except (TypeError, ValueError):
+        return 1, 0.0, str(value)

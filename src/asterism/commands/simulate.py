@@ -13,6 +13,7 @@ from asterism.commands import exits
 from asterism.commands.choose_emission import parse_emission
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.options import seconds
 from asterism.commands.outputs import print_json, require_file
 from asterism.errors import ModelError
 from asterism.model.emissions import Gaussian
@@ -51,6 +52,7 @@ class SimulateOptions:
     as_json: bool = False
     quiet: bool = False
     config: Path | None = None
+    minutes: float | None = None
 
 
 def run(options: SimulateOptions) -> int:
@@ -75,6 +77,7 @@ def run(options: SimulateOptions) -> int:
                 n_transitions=options.transitions,
                 seed=[options.seed, 0],
                 n_jobs=options.jobs,
+                max_seconds=seconds(options.minutes),
             )
         if options.paths:
             drawn.save(options.output)

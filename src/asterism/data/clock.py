@@ -76,6 +76,13 @@ def known_unit(text: str) -> str:
     return unit
 
 
+def per_unit(unit: str | None) -> str:
+    """What a rate is: "per h", "per day", or "per unit of time" where the unit is not known."""
+    if not unit:
+        return "per unit of time"
+    return f"per {unit[:-1] if unit in ('days', 'weeks', 'months', 'years') else unit}"
+
+
 def unit_of_column(name: str) -> str:
     """The unit in a column's name: "Time (h)", "time_min", "hours", "hpi"; "" if there is none."""
     words = re.findall(r"[a-z]+", name.lower())
@@ -191,11 +198,11 @@ def _durations(
         time[i] = _in(common, parsed[i], named)
     for i, (number, unit) in read.items():
         time[i] = _in(common, number, unit or named)
-    example = str(cells[next(iter(read))]).strip()
-    shown = f"{time[next(iter(read))]:g}"
-    meaning = f", in {common}" if common else ""
+    shown_row = max(read, key=lambda i: time[i])
+    example, shown = str(cells[shown_row]).strip(), f"{time[shown_row]:g}"
+    meaning = f" {common}" if common else ""
     note = Sentence(
-        f"Column {column!r} holds times such as {example!r}, read as {shown}{meaning} (",
+        f"Column {column!r} holds times such as {example!r}, which is read as {shown}{meaning} (",
         *(Setting("unit"), ")."),
     )
     return Clock(time, common, note)

@@ -134,7 +134,9 @@ def measured_values(
             is_text,
             "{value} is text in a column of numbers",
             remedy=Sentence(
-                "correct it, leave the cell empty, or name the column with ", Setting("labels", ...)
+                "correct it or leave the cell empty; if it means 'not measured', name it with ",
+                *(Setting("missing", ...), "; if the column holds states, name the column with "),
+                Setting("labels", ...),
             ),
             rows=rows,
             trajectory=trajectory,

@@ -193,7 +193,8 @@ def _kind(record: NodeMeasurements) -> str:
     if record.holds_labels:
         shown = sorted({str(v) for v in record.value})
         return "labels " + ", ".join(shown[:6]) + (", …" if len(shown) > 6 else "")
-    return f"numbers {record.value.min():g} to {record.value.max():g}"
+    # adding zero makes a minus zero a zero
+    return f"numbers {record.value.min() + 0.0:g} to {record.value.max() + 0.0:g}"
 
 
 def wide_keys(observations: Observations, node: str | None = None) -> set[tuple[int, float]]:

@@ -33,6 +33,7 @@ from asterism.data.read_table import read_frames
 from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, Setting
+from asterism.notebook_card import MOST_ROWS, card
 
 FloatArray = NDArray[np.float64]
 
@@ -238,6 +239,26 @@ class Observations:
         from asterism.data.frames import describe
 
         return describe(self)
+
+    def _repr_html_(self) -> str:
+        facts = [
+            (name, f"{len(table):,}")
+            for name, table in (
+                ("events", self.events),
+                ("intervals", self.intervals),
+                ("interventions", self.interventions),
+            )
+            if len(table)
+        ]
+        if self.n_trajectories:
+            facts.insert(0, ("time", f"{self.start.min():g} to {self.end.max():g}"))
+        rows = [
+            (node, f"{len(self.measurements[node].time) if node in self.measurements else 0:,}")
+            for node in self.nodes[:MOST_ROWS]
+        ]
+        title = f"Observations: {self.n_trajectories:,} trajectories, {len(self.nodes):,} nodes"
+        title += f", {self.n_measurements:,} measurements"
+        return card(title, facts, ("node", "measurements"), rows, len(self.nodes))
 
     def __repr__(self) -> str:
         parts = [f"{self.n_measurements} measurements"]

@@ -241,7 +241,8 @@ def _refuse_restart(order: _Order, rows: IntArray, before: IntArray, problems: P
     """Several trajectories one below the other, and no column that tells them apart."""
     fitting = _columns_that_separate(order)
     hint = f" ({', '.join(map(repr, fitting[:3]))} would fit)" if fitting else ""
-    often = f", and {len(rows) - 1:,} times more" if len(rows) > 1 else ""
+    often = "" if len(rows) == 1 else f" (and {len(rows) - 1:,} more time"
+    often += "" if len(rows) == 1 else (")" if len(rows) == 2 else "s)")
     problems.add(
         f"the times start again at {order.time[rows[0]]:g}, after {order.time[before[0]]:g} in row "
         f"{order.number[before[0]]}{often}: the table seems to hold several trajectories, but no "

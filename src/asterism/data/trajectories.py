@@ -19,6 +19,7 @@ from asterism.data import path_tables
 from asterism.data.path_graph import path_graph
 from asterism.data.statistics import Statistics, dwell_start
 from asterism.errors import DataError
+from asterism.notebook_card import MOST_ROWS, card, listed
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -178,6 +179,12 @@ class Trajectories:
         return Statistics.from_flat(
             graph.nodes, graph.parents_by_name, graph, dwell, transitions, graph.states
         )
+
+    def _repr_html_(self) -> str:
+        title = f"Trajectories: {self.n_trajectories:,}, with {len(self.nodes):,} nodes"
+        rows = [(node, listed(self.states[node])) for node in self.nodes[:MOST_ROWS]]
+        facts = [("jumps", f"{self.n_jumps:,}")]
+        return card(title, facts, ("node", "states"), rows, len(self.nodes))
 
     def __repr__(self) -> str:
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")

@@ -6,10 +6,12 @@ evidence, so they are as exact as the rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
+from asterism.clusters.cluster_posterior import exact_courses
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.evidence.arrays import (
@@ -19,10 +21,12 @@ from asterism.evidence.arrays import (
     known_state,
     one_trajectory,
     refuse_interventions,
+    subset,
 )
+from asterism.exact._joint_chain import Chain
 from asterism.exact._joint_paths import draw_paths
 from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
-from asterism.exact.joint_layout import JOINT_LIMIT
+from asterism.exact.joint_layout import JOINT_LIMIT, check_size, components
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
@@ -96,6 +100,26 @@ class ExactCourses:
             result.append(p)
         return result
 
+    def joint_marginals(
+        self, trajectory: int, nodes: Sequence[int], times: FloatArray
+    ) -> FloatArray:
+        """(times, S_1, S_2, …): from one cluster per group of coupled nodes, which is exact."""
+        refuse_interventions(self._evidence, "Joint probabilities")
+        compiled = self._network.compiled
+        own = subset(self._evidence, np.array([trajectory]))
+        groups = components(compiled.graph, own)
+        check_size(compiled.graph, groups, self._joint_limit)
+        courses = exact_courses(self._network, own, groups)
+        clock = np.maximum(np.asarray(times, dtype=np.float64), own.start[0])
+        result = np.ones((len(clock), *[1] * len(nodes)))
+        for group in [*groups, *([n] for n in sorted(own.exogenous))]:
+            inside = [n for n in nodes if n in group]
+            if inside:
+                part = courses.joint_marginals(0, inside, clock)
+                shape = [int(compiled.graph.n_states[n]) if n in inside else 1 for n in nodes]
+                result = result * part.reshape(len(clock), *shape)
+        return result
+
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Draw jointly; ``kind`` makes no difference here."""
         refuse_interventions(self._evidence, "Drawing paths")
@@ -110,13 +134,15 @@ class ExactCourses:
             keys = rng.integers(2**64, size=(evidence.n_trajectories, 2), dtype=np.uint64)
             for d in range(evidence.n_trajectories):
                 first, draw, time, node, state = draw_paths(
-                    component.pattern,
-                    component.schedule,
-                    generators,
-                    rates,
-                    compiled.initial[component.initial_index],
-                    evidence.points.log_likelihood,
-                    component.diameter,
+                    Chain(
+                        component.pattern,
+                        component.schedule,
+                        generators,
+                        rates,
+                        compiled.initial[component.initial_index],
+                        evidence.points.log_likelihood,
+                        component.diameter,
+                    ),
                     component.time,
                     d,
                     n,

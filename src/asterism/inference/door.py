@@ -12,6 +12,7 @@ from asterism.errors import AsterismError
 from asterism.inference.methods import COMMON_OPTIONS, METHODS
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
+from asterism.numerics.time_limit import time_limit
 
 
 def infer(
@@ -23,6 +24,7 @@ def infer(
     time_step: float | None = None,
     max_sweeps: int = 200,
     n_jobs: int = 1,
+    max_seconds: float | None = None,
     **options: Any,
 ) -> Posterior:
     """Hidden paths of every trajectory, given a network and what was measured.
@@ -31,7 +33,8 @@ def infer(
     evidence) or "exact" (small networks). ``tolerance``, ``time_step`` and ``max_sweeps`` concern
     methods that iterate on a time grid. ``n_jobs`` threads share the trajectories, −1 takes all
     cores; results do not depend on it. ``options`` go to the method; "exact" knows
-    ``joint_limit``. Trajectories count as seen throughout. Warns if the iteration did not settle.
+    ``joint_limit``, "clusters" ``cluster_size``. Trajectories count as seen throughout. After
+    ``max_seconds`` the iteration ends with the best so far. Warns if the iteration did not settle.
     """
     posterior = quiet_infer(
         net,
@@ -42,6 +45,7 @@ def infer(
         time_step=time_step,
         max_sweeps=max_sweeps,
         n_jobs=n_jobs,
+        max_seconds=max_seconds,
         **options,
     )
     if not posterior.converged:
@@ -56,6 +60,7 @@ def quiet_infer(
     obs: Observations | Trajectories,
     emission: Any = None,
     method: str = "star",
+    max_seconds: float | None = None,
     **options: Any,
 ) -> Posterior:
     """:func:`infer` for callers that themselves say whether the iteration settled."""
@@ -81,5 +86,15 @@ def quiet_infer(
     taken = (*entry.uses, *entry.options)
     solve = importlib.import_module(entry.module).solve
     chosen = {k: v for k, v in options.items() if k in taken}
-    posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
+    with time_limit(max_seconds):
+        posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
+    if entry.has_evidence:
+        posterior.measure_accuracy = _measured
     return posterior
+
+
+def _measured(posterior: Posterior) -> Any:
+    """The accuracy of a posterior, by a module that loads every method."""
+    from asterism.inference.accuracy import measure
+
+    return measure(posterior)

@@ -86,11 +86,12 @@ _ENTRIES = (
     ),
     Method(
         "sample",
-        "Draws of hidden paths: any size and graph, exact up to a Monte Carlo error that it states.",
+        "Draws of hidden paths: any size and graph, exact up to the Monte Carlo error it states.",
         "asterism.sampling.path_posterior",
         uses=("n_jobs",),
         options=("n_chains", "n_draws", "seed", "burn_in", "max_draws"),
         has_evidence=False,
+        has_intervals=True,
         scores_graphs=True,
         graph_learner="asterism.learning.search.sampled",
     ),

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, DataError, TooLargeError
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -25,6 +25,7 @@ from asterism.evidence.arrays import (
     start_log_evidence,
 )
 from asterism.model.network import Network
+from asterism.notebook_card import card
 
 if TYPE_CHECKING:
     import xarray
@@ -78,11 +79,26 @@ class Posterior:
         self._make_statistics = statistics
         self._make_history = history
         self._make_parts = log_evidence_parts
+        self.measure_accuracy: Callable[[Posterior], Any] | None = None
 
     @cached_property
     def statistics(self) -> Statistics:
         """Expected dwell times and transitions of every family, summed over the trajectories."""
         return self._make_statistics()
+
+    @cached_property
+    def accuracy(self) -> Any:
+        """How much the answer changes with a better method: an indication of its error.
+
+        Solves again, by exact inference or with larger clusters, and so takes longer than the
+        posterior itself. Not a guarantee.
+        """
+        if self.measure_accuracy is None:
+            raise AsterismError(
+                f"The accuracy of method {self.method!r} is not measured this way; its own errors "
+                "say how exact it is."
+            )
+        return self.measure_accuracy(self)
 
     @cached_property
     def history(self) -> pd.DataFrame:
@@ -168,6 +184,41 @@ class Posterior:
             name="probability",
         )
 
+    def joint_marginals(
+        self, nodes: Sequence[str], times: ArrayLike | None = None
+    ) -> xarray.DataArray:
+        """Joint probabilities of several nodes: (trajectory, time, first node, second node, …).
+
+        Methods that follow nodes jointly know them: "exact" for any nodes, "clusters" for nodes
+        that share a cluster. ``times`` as for :meth:`marginals`.
+        """
+        import xarray
+
+        names = [str(n) for n in nodes]
+        if len(set(names)) != len(names) or not names:
+            raise AsterismError("Name each node once, e.g. joint_marginals(('A', 'B')).")
+        numbers = [self.network.node_index(n) for n in names]
+        read = getattr(self.courses, "joint_marginals", None)
+        if read is None:
+            raise AsterismError(
+                f"method {self.method!r} does not know joint probabilities of several nodes; use ",
+                *(Setting("method", "clusters"), " or ", Setting("method", "exact"), "."),
+            )
+        clock = self._times(times)
+        values = np.stack([read(d, numbers, clock) for d in range(len(self.labels))])
+        if values.size > _MARGINAL_LIMIT:
+            raise TooLargeError(f"{values.size:,} probabilities are too many: ask for fewer times.")
+        labels = list(self.labels)
+        if not (all(isinstance(x, str) for x in labels) or all(isinstance(x, int) for x in labels)):
+            labels = [str(x) for x in labels]
+        states = {name: list(self.network.states[name]) for name in names}
+        return xarray.DataArray(
+            values,
+            dims=("trajectory", "time", *names),
+            coords={"trajectory": labels, "time": clock, **states},
+            name="probability",
+        )
+
     def marginals_frame(self, times: ArrayLike | None = None) -> pd.DataFrame:
         """Tidy table trajectory, time, node, state, probability; no padding."""
         clock = self._times(times)
@@ -225,6 +276,21 @@ class Posterior:
         if n < 1:
             raise AsterismError(f"n is {n}; at least 1 path is needed.")
         return self.courses.sample(n, kind, np.random.default_rng(seed))
+
+    def _evidence_facts(self) -> list[tuple[str, str]]:
+        """What a card says of the evidence; methods without one say something else."""
+        return [("log evidence", f"{self.log_evidence:.6g}")]
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("trajectories", f"{len(self.labels):,}"),
+            ("nodes", f"{self.network.n_nodes:,}"),
+            *self._evidence_facts(),
+        ]
+        if self.converged:
+            facts.append(("converged:", self.stop_reason))
+        warning = "" if self.converged else f"Not converged. {self.stop_reason}"
+        return card(f"Posterior ({self.method})", facts, warning=warning)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"

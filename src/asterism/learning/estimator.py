@@ -11,6 +11,7 @@ import inspect
 from typing import Any, TypeVar
 
 from asterism.errors import ModelError
+from asterism.notebook_card import MOST_ROWS, card
 
 Learner = TypeVar("Learner", bound="Estimator")
 
@@ -50,6 +51,31 @@ class Estimator:
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"This {type(self).__name__} has learned nothing yet; call fit.")
+
+    def _repr_html_(self) -> str:
+        """Settings, and of a fitted learner how it ended and its surest edges."""
+        fitted = vars(self)
+        if "network_" not in fitted:
+            return card(repr(self), [("not fitted:", "call fit")])
+        network, converged = fitted["network_"], getattr(self, "converged_", None)
+        stop = str(getattr(self, "stop_reason_", ""))
+        n_edges = sum(map(len, network.parents.values()))
+        facts = [("nodes", f"{network.n_nodes:,}"), ("edges", f"{n_edges:,}")]
+        if "log_evidence_" in fitted:
+            facts.append(("log evidence", f"{float(fitted['log_evidence_']):.6g}"))
+        if converged:
+            facts.append(("converged:", stop) if stop else ("converged", ""))
+        warning = f"Not converged. {stop}" if converged is False else ""
+        edges = fitted.get("edges_")
+        if edges is None or not len(edges):
+            return card(repr(self), facts, warning=warning)
+        names = [n for n in ("parent", "child", "probability", "effect") if n in edges.columns]
+        top = edges[names].head(MOST_ROWS)
+        rows = [
+            [f"{v:.3f}" if isinstance(v, float) else v for v in row]
+            for row in top.itertuples(index=False)
+        ]
+        return card(repr(self), facts, names, rows, len(edges), warning)
 
     def __repr__(self) -> str:
         """Only the settings that differ from their defaults."""

@@ -22,6 +22,7 @@ from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
 from asterism.model.names import as_parents, checked_parents
 from asterism.model.rates import SummaryRates, as_numbers, checked_probabilities, checked_rates
+from asterism.notebook_card import MOST_ROWS, card, listed
 
 if TYPE_CHECKING:
     import networkx
@@ -262,6 +263,15 @@ class Network:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        n_edges = sum(map(len, self.parents.values()))
+        rows = [
+            (node, listed(self.states[node]), listed(self.parents[node]) or "–")
+            for node in self.nodes[:MOST_ROWS]
+        ]
+        title = f"Network: {self.n_nodes:,} nodes, {n_edges:,} edges"
+        return card(title, (), ("node", "states", "parents"), rows, self.n_nodes)
 
     def __repr__(self) -> str:
         n_edges = sum(map(len, self.parents.values()))

@@ -8,16 +8,18 @@ callers check their inputs, a branch per division would only block vectorisation
 Compiled files are marked by an underscore (``star/_solve.py``) and lie beside the prose that uses
 them. numba judges its disk cache by the time stamp of the file that holds a function, and does not
 see that a kernel it calls, in another file, has changed. We therefore stamp every cache with a hash
-of the names and contents of all compiled files of the package.
+of the names and contents of the file and of all compiled files that it imports.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +28,42 @@ import numba
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def stamp_of(package: Path) -> str:
-    """One word for the state of all compiled files below a folder: their names and contents."""
+#: an import of a compiled file, whole or by its folder
+_IMPORT = re.compile(
+    r"^\s*from asterism((?:\.\w+)*\._[a-z]\w*) import"
+    r"|^\s*from asterism((?:\.\w+)*) import (_[a-z]\w*)"
+    r"|^\s*import asterism((?:\.\w+)*\._[a-z]\w*)",
+    re.MULTILINE,
+)
+
+
+def files_behind(path: Path, package: Path) -> set[Path]:
+    """A compiled file and all compiled files that it imports, directly or not."""
+    found: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        here = waiting.pop()
+        if here in found or not here.is_file():
+            continue
+        found.add(here)
+        for whole, folder, name, plain in _IMPORT.findall(here.read_text(encoding="utf-8")):
+            module = whole or plain or f"{folder}.{name}"
+            waiting.append(package.joinpath(*module.strip(".").split(".")).with_suffix(".py"))
+    return found
+
+
+def stamp_of(path: Path, package: Path = _PACKAGE) -> str:
+    """One word for the state of a compiled file and of all that it calls: names and contents."""
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(package.rglob("_[!_]*.py")):
-        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
-        digest.update(hashlib.blake2b(path.read_bytes()).digest())
+    for file in sorted({*files_behind(path, package), Path(__file__).resolve()}):
+        digest.update(f"{file.name}\0".encode())
+        digest.update(hashlib.blake2b(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-_STAMP = stamp_of(_PACKAGE)
+@cache
+def _stamp(filename: str) -> str:
+    return stamp_of(Path(filename).resolve())
 
 
 def _probe() -> None:
@@ -63,7 +91,7 @@ def _find_place_for_cache() -> None:
         is_own = False
     if not is_own:
         folder = Path(tempfile.mkdtemp(prefix="asterism-cache-"))
-    numba.config.CACHE_DIR = str(folder)
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
 
 
 def _user() -> int:
@@ -75,15 +103,16 @@ _find_place_for_cache()
 
 
 def _stamp_cache(dispatcher: Any) -> None:
-    """Let a kernel's cache belong to the present state of all compiled files.
+    """Let a kernel's cache belong to the present state of its file and of what that calls.
 
     The stamp is a part of the version as well: numba looks at that first, and would fail on an old
     index that mentions types which are gone.
     """
     cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(cache_file, "_source_stamp") and hasattr(cache_file, "_version"):
-        cache_file._source_stamp = _STAMP
-        cache_file._version = f"{numba.__version__} {_STAMP}"
+        stamp = _stamp(dispatcher.py_func.__code__.co_filename)
+        cache_file._source_stamp = stamp
+        cache_file._version = f"{numba.__version__} {stamp}"
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -11,6 +11,7 @@ search and is never touched here.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from asterism.data.files import TEMPORARY, write_atomically, write_table
+from asterism.data.files import TEMPORARY, write_bytes, write_table
 from asterism.data.formula_cells import unescaped
 from asterism.errors import Advice, DataError
 from asterism.model.network import Network
@@ -237,7 +238,9 @@ def _write_graphml(path: Path, run: Run) -> None:
             _xml_text(child),
             **{"probability": 0.0, "effect": effect(run.network, child, parent), **attributes},
         )
-    write_atomically(path, lambda temporary: networkx.write_graphml(graph, temporary))
+    buffer = io.BytesIO()
+    networkx.write_graphml(graph, buffer)
+    write_bytes(path, buffer.getvalue())
 
 
 def _xml_text(text: str) -> str:

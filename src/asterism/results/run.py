@@ -15,6 +15,7 @@ import pandas as pd
 
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
+from asterism.notebook_card import MOST_ROWS, card
 from asterism.results.edge_sets import Edge, edge_list
 from asterism.results.name_lists import split_names
 
@@ -98,9 +99,9 @@ class Run:
             "n_sweeps": getattr(learner, "n_sweeps_", None),
             **_learned_record(learner),
         }
-        # intervals of a fit of rates take long; whoever wants them asks for them
+        # intervals of a fit of rates take long; whoever wants them hands them over
         if rates is None and hasattr(learner, "edges_"):
-            rates = learner.rate_intervals_
+            rates = getattr(learner, "rate_intervals_", None)
             record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
             network=learner.network_,
@@ -115,9 +116,22 @@ class Run:
             tables=dict(tables or {}),
         )
 
+    def _repr_html_(self) -> str:
+        from asterism.results.summary import sentences
+
+        said = sentences(self)
+        stop = self.run.get("stop_reason") or ""
+        warning = f"Not converged. {stop}" if self.run.get("converged") is False else ""
+        names = ("parent", "child", "probability", "in_graph")
+        rows = [
+            (p, c, f"{q:.3f}", "yes" if g else "no")
+            for p, c, q, g in self.edge_table[list(names)].head(MOST_ROWS).itertuples(index=False)
+        ]
+        return card(said[0], [(said[1], "")], names, rows, len(self.edge_table), warning)
+
     @property
     def is_fit(self) -> bool:
-        """Whether this is a fit of the rates of a given graph."""
+        """Whether this is a fit of rates on a given graph, with tables about them."""
         return self.rates is not None and not self.learned
 
     @property

@@ -18,6 +18,10 @@ CAUTION = (
     "Each probability is conditional on the rest of the graph being as learned, and is therefore "
     "rather too sure: take the ranking of the edges more seriously than the numbers."
 )
+SAMPLED = (
+    "Graphs, rates and paths were drawn together, so no probability is conditional on other edges; "
+    "each is known up to the Monte Carlo error beside it."
+)
 TEMPERED = (
     "The approximation is too sure of itself, so what it says about the data counts only "
     "{factor:g} times in each probability, a factor measured on simulated networks; the "
@@ -52,7 +56,8 @@ def _how_to_read(run: Run) -> str:
     if run.run.get("complete_data"):
         return EXACT
     settings = run.run.get("settings")
-    if isinstance(settings, dict) and settings.get("method") == "sample":
+    method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
+    if method is not None and not method.has_evidence:
         return SAMPLED
     factor = run.run.get("tempering")
     if isinstance(factor, int | float) and factor < 1.0:

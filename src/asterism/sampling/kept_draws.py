@@ -120,7 +120,8 @@ class KeptDraws:
                 for n, x in zip(nodes, cell):
                     there &= states[..., n] == x
                 value = self._share_error(there) if errors else there.mean(axis=(0, 1))
-                result[piece][(slice(None), *cell)] = value
+                place: Any = (piece, *cell)
+                result[place] = value
         return result
 
     def statistics(self) -> FloatArray:

@@ -98,7 +98,7 @@ class SampledModels:
     def family_probabilities(self) -> FloatArray:
         """(families,) averages of P(family | paths) over all chains; each node's sum to one."""
         total = np.sum([a.family for a in self.averages], axis=0)
-        result = total.copy()
+        result: FloatArray = total.copy()
         start = self.setup.candidates.start
         for first, last in pairwise(start.tolist()):
             own = total[first:last].sum()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.evidence.arrays import Evidence, FloatArray, refuse_interventions
 from asterism.model.network import Network
 from asterism.sampling.diagnose import Diagnosis, diagnose, typical_autocorrelation
 from asterism.sampling.kept_draws import KeptDraws
@@ -47,6 +47,7 @@ def solve(
     .01 and R̂ ≤ 1.01, or to ``max_draws``.
     """
     _check(n_chains, n_draws, burn_in, max_draws)
+    refuse_interventions(evidence, "Sampling")
     compiled = network.compiled
     model = PathModel.of(compiled.graph, compiled.rates, compiled.initial, evidence)
     labels = evidence.labels or tuple(range(evidence.n_trajectories))

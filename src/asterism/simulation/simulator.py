@@ -7,7 +7,9 @@ whatever the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from asterism.model.compiled import configuration_terms
 from asterism.model.emissions import Joint, emission_for
 from asterism.model.network import Network
 from asterism.numerics.resources import chunks, map_chunks
+from asterism.numerics.time_limit import TimeLimit, time_limit
 from asterism.simulation._gillespie import ForcedMoves, SimulatedNetwork, simulate_range
 
 IntArray = NDArray[np.int64]
@@ -29,6 +32,9 @@ FloatArray = NDArray[np.float64]
 
 JUMP_LIMIT = 200_000_000
 """Jumps (24 bytes each) after which a simulation is refused."""
+_PROBE = 200_000  # jumps of a first path that show how many to expect
+_USUAL_PACE = 2e6  # jumps in a second
+_SLOWEST_PACE = 1e5  # believed, so that a compilation does not end everything
 
 
 def simulate(
@@ -40,13 +46,16 @@ def simulate(
     initial: Mapping[Any, Any] | ArrayLike | None = None,
     n_jobs: int = 1,
     paths: Trajectories | None = None,
+    max_seconds: float | None = None,
 ) -> Trajectories:
     """Draw paths from time 0 until ``duration``, or until ``n_transitions`` jumps have happened.
 
     ``initial``: {node: state} for all paths, or state numbers (N,) or (n_trajectories, N); nodes
     not named are drawn. ``paths`` gives the paths of exogenous nodes (one trajectory for all, or
     one each); without it they keep the state in which they start. Where every rate is zero a path
-    stays as it is until ``duration``, or ends with its last jump.
+    stays as it is until ``duration``, or ends with its last jump. A first path shows how many jumps
+    to expect: too many are refused at once. After ``max_seconds`` the paths drawn so far are
+    returned, with a warning.
     """
     _check_request(n_trajectories, duration, n_transitions)
     compiled = net.compiled
@@ -71,7 +80,7 @@ def simulate(
     forced = _forced_moves(net, paths, n_trajectories, prescribed)
     key = np.random.SeedSequence(_entropy(seed)).generate_state(2, np.uint64)
 
-    def piece(first: int, last: int) -> Any:
+    def piece(first: int, last: int, limit: int = JUMP_LIMIT) -> Any:
         return simulate_range(
             arrays,
             forced,
@@ -81,10 +90,18 @@ def simulate(
             prescribed[first:last],
             -1.0 if duration is None else float(duration),
             0 if n_transitions is None else int(n_transitions),
-            JUMP_LIMIT,
+            limit,
         )
 
-    parts = map_chunks(piece, chunks(n_trajectories, at_most=64, at_least_each=8), n_jobs)
+    with time_limit(max_seconds) as limit:
+        pace = _require_few_jumps(piece, prescribed, n_trajectories, duration, n_transitions)
+        pieces = chunks(n_trajectories, at_most=64, at_least_each=8)
+        if limit.seconds < float("inf"):
+            parts = _in_time(piece, pieces, limit, pace)
+            n_trajectories = sum(len(part[0]) for part in parts)
+            prescribed = prescribed[:n_trajectories]
+        else:
+            parts = map_chunks(piece, pieces, n_jobs)
     if not all(part[-1] for part in parts):
         raise TooLargeError(
             f"The simulation passed {JUMP_LIMIT:,} jumps; ask for a shorter duration, fewer "
@@ -103,6 +120,67 @@ def simulate(
         jump_node=np.concatenate([part[3] for part in parts]),
         jump_state=np.concatenate([part[4] for part in parts]),
     )
+
+
+def _require_few_jumps(
+    piece: Callable[..., Any],
+    prescribed: IntArray,
+    n_trajectories: int,
+    duration: float | None,
+    n_transitions: int | None,
+) -> float:
+    """Draw the beginning of one path; refuse what would take too many. Returns jumps per second."""
+    if n_transitions is not None:
+        expected = float(n_transitions) * n_trajectories
+        if expected <= JUMP_LIMIT:
+            return _USUAL_PACE
+    else:
+        start = prescribed[:1].copy()
+        begin = time.monotonic()
+        end, _, times, *_, finished = piece(0, 1, _PROBE)
+        seconds = time.monotonic() - begin
+        prescribed[:1] = start  # drawn again, from the same stream
+        reached = float(end[0]) if finished else float(times[-1])
+        if finished or reached <= 0.0:
+            expected = float(len(times)) * n_trajectories if finished else float("inf")
+        else:
+            expected = len(times) * (float(duration or 0.0) / reached) * n_trajectories
+        # one path that ended says little about the others
+        if expected <= (10 * JUMP_LIMIT if finished else JUMP_LIMIT):
+            return max(_SLOWEST_PACE, len(times) / max(seconds, 1e-9))
+    amount = f"about {expected:.1e}" if np.isfinite(expected) else "endlessly many"
+    raise TooLargeError(
+        f"The simulation would take {amount} jumps, and the limit is {JUMP_LIMIT:,}; "
+        "ask for a shorter duration, fewer trajectories, or a number of transitions."
+    )
+
+
+def _in_time(
+    piece: Callable[..., Any], pieces: list[tuple[int, int]], limit: TimeLimit, pace: float
+) -> list[Any]:
+    """The pieces for which there is time; the last one may be cut after a whole path."""
+    parts: list[Any] = []
+    for first, last in pieces:
+        if parts and limit.stops():
+            break
+        part = piece(first, last, int(min(JUMP_LIMIT, max(1.0, limit.left * pace))))
+        if not part[-1]:
+            limit.was_felt = True
+            n_whole = int(np.flatnonzero(part[1])[-1]) if part[1].any() else 0
+            n_jumps = int(part[1][n_whole])
+            cut = (part[0][:n_whole], part[1][: n_whole + 1], *(p[:n_jumps] for p in part[2:5]))
+            parts.append((*cut, True))
+            break
+        parts.append(part)
+    if limit.was_felt:
+        n_done, n_asked = sum(len(part[0]) for part in parts), pieces[-1][1]
+        if n_done == 0:
+            raise TooLargeError(
+                f"{limit.seconds:g} s are not enough for a single path; allow more time (",
+                *(Setting("max_seconds"), "), or ask for a shorter ", Setting("duration"), "."),
+            )
+        warnings.warn(f"{limit.sentence}: {n_done} of {n_asked} paths were drawn.", stacklevel=3)
+    return parts
 
 
 def _check_request(n_trajectories: int, duration: float | None, n_transitions: int | None) -> None:

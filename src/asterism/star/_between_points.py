@@ -15,7 +15,8 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner, kernel
-from asterism.numerics._matrix_step import PROPAGATOR, room_for, separate_propagator
+from asterism.numerics._matrix_step import PROPAGATOR, separate_propagator
+from asterism.numerics._tile_products import room_for
 from asterism.star._buffers import BLOCK, FIRST, INITIAL, LAST, STATES, STRIDE
 from asterism.star._fourth_order import edge_entry
 from asterism.star._grid_steps import LEAST_STEPS, derivative_weights, distance

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inlined, inner
-from asterism.numerics._matrix_step import room_for
+from asterism.numerics._tile_products import room_for
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -21,7 +21,7 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, Sentence, Setting
+from asterism.errors import AsterismError, Sentence, Setting, counted
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -36,6 +36,7 @@ from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
 from asterism.numerics._jit import addresses
 from asterism.numerics.resources import require_memory
+from asterism.numerics.time_limit import current_limit
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, SQUARES, STATES
 from asterism.star._readings import MESSAGES, Messages
@@ -149,12 +150,20 @@ def _verdict(
     status = solution.outcome.status
     n = len(status)
     is_unsettled = status == SWEEP_LIMIT
+    limit = current_limit()
+    if limit.was_felt:
+        return False, (
+            f"{limit.sentence}: {int(is_unsettled.sum())} of {n} trajectories had not settled, and "
+            "the time steps were not all refined as far as the tolerance asks. The result is the "
+            "best so far: allow more time, or raise the tolerance."
+        )
     if is_unsettled.any():
         unsettled = int(is_unsettled.sum())
         largest = float(solution.outcome.residual[is_unsettled].max())
         return False, Sentence(
-            f"{unsettled} of {n} trajectories had not converged after {max_sweeps} sweeps (largest "
-            f"change in the last one {largest:.1e}): raise ",
+            f"{unsettled} of {n} trajectories had not converged after "
+            f"{counted(max_sweeps, 'sweep')} (largest change in the last one {largest:.1e}): ",
+            "raise ",
             *(Setting("max_sweeps"), "; if that does not help, use ", Setting("method", "exact")),
             " if the network is small: the coupling is too strong for this method.",
         )
@@ -175,9 +184,12 @@ def _verdict(
     assert (status == CONVERGED).all()
     sweeps = int(solution.outcome.n_sweeps.max(initial=0))
     if math.isnan(solution.grid_error):
-        return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
+        return (
+            True,
+            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
+        )
     return True, (
-        f"Settled in at most {sweeps} sweeps; estimated error of the time steps "
+        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
         f"{solution.grid_error:.1e} (tolerance {tolerance:.0e})."
     )
 

@@ -10,6 +10,8 @@ checked in the sum over trajectories.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,8 +21,10 @@ from numpy.typing import NDArray
 from asterism.errors import TooLargeError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
 from asterism.model.compiled import CompiledNetwork
+from asterism.numerics.time_limit import current_limit
 from asterism.star import _grid_steps as refinement
 from asterism.star._buffers import FIRST, LAST
+from asterism.star._solve import SWEEP_LIMIT
 from asterism.star.batch import (
     Batch,
     Outcome,
@@ -41,6 +45,12 @@ _FINEST = 256  # parts into which a first step may be cut
 _GROUP_BYTES = 16e6  # moments on the first grid up to which trajectories are refined together
 _FEW_BYTES = 256e6  # moments in the end up to which they are kept in double precision
 _SETTLED = 1e-3  # the iteration stops this much below the tolerance of the grid
+_USUAL_PACE = 2e7  # moments updated in a second
+_SLOWEST_PACE = 2e6  # believed, so that a compilation does not end everything
+_USUAL_SWEEPS = 50  # on all grids together
+_WORTH_SAYING = 60.0  # seconds from which a solve is announced
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,8 @@ def solve_on_grids(
     settled = _SETTLED * tolerance
     rate = network.relaxation_rate
     step = _FIRST_STEP * (tolerance / 1e-3) ** _STEP_POWER
+    pace = _Pace()
+    _announce(evidence, network, rate, step, time_step)
 
     def solve_level(chosen: IntArray, factors: IntArray, coarse: _Level | None) -> _Level:
         known = None
@@ -108,14 +120,19 @@ def solve_on_grids(
                 factors // coarse.factors[of_fine],
             )
             copy_links(coarse.batch, batch, of_fine)
+        allowed = pace.sweeps(batch.moments.size, max_sweeps)
+        begin = time.monotonic()
         outcome, statistics = run(
             batch,
             parameters,
             restart=coarse is None,
-            max_sweeps=max_sweeps,
+            max_sweeps=allowed,
             tolerance=settled,
             n_jobs=n_jobs,
         )
+        pace.note(batch.moments.size, outcome, time.monotonic() - begin)
+        if allowed < max_sweeps and (outcome.status == SWEEP_LIMIT).any():
+            pace.limit.was_felt = True
         return _Level(chosen, factors, batch, outcome, statistics)
 
     def keep_part(level: _Level, chosen: NDArray[np.bool_]) -> _Level:
@@ -159,7 +176,7 @@ def solve_on_grids(
     change = _relative_change(_total(coarse), (dwell, transitions))
     statistics_error = change / max(1.0, float(ratio) ** order - 1.0)
     is_full = False
-    while statistics_error > tolerance and worst <= tolerance:
+    while statistics_error > tolerance and worst <= tolerance and not current_limit().stops():
         # each trajectory is fine, their sum not yet: halve everywhere once more
         if is_full or max(int(part.factors.max()) for part in done) >= _FINEST:
             break
@@ -205,6 +222,49 @@ def _groups(
     return np.split(everyone, cuts)
 
 
+class _Pace:
+    """How many sweeps there is time for, from how long earlier ones took."""
+
+    def __init__(self) -> None:
+        self.limit = current_limit()
+        self._per_second = _USUAL_PACE
+
+    def sweeps(self, n_moments: int, at_most: int) -> int:
+        """At least one, so that every trajectory has an answer."""
+        if self.limit.seconds == float("inf"):
+            return at_most
+        return max(1, min(at_most, int(self.limit.left * self._per_second / max(1, n_moments))))
+
+    def note(self, n_moments: int, outcome: Outcome, seconds: float) -> None:
+        """Learn from a solve; one that compiled does not count as slow."""
+        done = n_moments * float(outcome.n_sweeps.mean()) if len(outcome.n_sweeps) else 0.0
+        if seconds > 0.01:
+            self._per_second = max(_SLOWEST_PACE, done / seconds)
+
+
+def _announce(
+    evidence: Evidence,
+    network: CompiledNetwork,
+    rate: float,
+    step: float,
+    time_step: float | None,
+) -> None:
+    """Say beforehand that a solve will take minutes, with the figure that makes it so."""
+    duration = float((evidence.end - evidence.start).sum())
+    n_steps = len(evidence.points.time) + (
+        duration * rate / step if time_step is None else duration / time_step
+    )
+    values = n_steps * float(np.sum(network.graph.n_states.astype(np.float64) ** 2))
+    seconds = values * _USUAL_SWEEPS / _USUAL_PACE
+    if seconds > _WORTH_SAYING:
+        log.warning(
+            "Rates times duration ask for about %.2g time steps; this may take %.0f minutes. "
+            "A time limit ends it earlier, with the best so far.",
+            n_steps,
+            max(1.0, seconds / 60.0),
+        )
+
+
 def _refine(
     level: _Level, solve_level: _SolveLevel, keep_part: _KeepPart, tolerance: float
 ) -> tuple[list[_Level], float, bool]:
@@ -220,9 +280,11 @@ def _refine(
     finished = dict.fromkeys(failing.tolist(), False)
     while True:
         try:
+            if current_limit().stops():
+                raise TooLargeError("There is no time left for finer steps.")
             fine = solve_level(failing, np.array([factors[d] for d in failing.tolist()]), level)
         except TooLargeError:
-            if not len(done) and level.factors.max() == 1:
+            if not current_limit().passed and not len(done) and level.factors.max() == 1:
                 raise
             rest = np.array([not finished[d] for d in level.trajectories.tolist()])
             done.append(keep_part(level, rest))

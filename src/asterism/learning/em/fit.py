@@ -104,7 +104,7 @@ def fit_parameters(
     prior = settings.prior
     larger = Template(network, _allowed(template, expanded))
     if prior is not None and prior.is_auto:
-        prior = prior.resolved(_lone_rate(prior.shape, larger, evidence, nodes, settings))
+        prior = prior.resolved(lone_rate(prior.shape, larger, evidence, nodes, settings))
     graph = network.compiled.graph
     link = None if model.is_plain else _link(model, expanded, np.flatnonzero(larger.allowed))
     ceiling = fastest_rate(evidence)
@@ -258,7 +258,7 @@ def _initial_groups(network: Network, settings: Settings) -> tuple[Any, ...]:
     )
 
 
-def _lone_rate(
+def lone_rate(
     shape: float,
     template: Template,
     evidence: Evidence,

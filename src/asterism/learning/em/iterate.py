@@ -26,6 +26,7 @@ from asterism.evidence.arrays import FloatArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
 from asterism.learning.em.estimate import Coordinates, Estimate
+from asterism.numerics.time_limit import TimeLimit, current_limit
 
 PLAIN_STEPS = 3
 MEMORY = 40
@@ -142,6 +143,8 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
             return _ran_away(best, remaining, history)
         if n_stuck >= _QUIET:
             return _exhausted(best, remaining, tolerance, history)
+        if current_limit().stops():
+            return _out_of_time(best, remaining, current_limit(), history)
         if len(history) >= max_iterations:
             return _limit(best, remaining, max_iterations, history)
         plain = n_plain > 0 or not float(score @ direction) > 0.0
@@ -234,6 +237,19 @@ def _exhausted(
         f"Stopped: EM steps no longer raise the objective, though {remaining:.2g} seems left to "
         "gain in -2 ln P. Try other starts (",
         *(Setting("n_init"), "), a prior, or ", Setting("method", "exact"), "."),
+    )
+    return Outcome(best, False, text, remaining, history)
+
+
+def _out_of_time(
+    best: Point,
+    remaining: float,
+    limit: TimeLimit,
+    history: list[dict[str, float | int | str]],
+) -> Outcome:
+    text = (
+        f"{limit.sentence} and {len(history)} E-steps, with about {remaining:.2g} left to gain in "
+        "-2 ln P. The result is the best so far: allow more time."
     )
     return Outcome(best, False, text, remaining, history)
 

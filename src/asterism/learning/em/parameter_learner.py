@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Setting
+from asterism.errors import DataError, ModelError, Sentence, Setting
 from asterism.evidence.build import with_joint_by_column
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.door import quiet_infer
 from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
 from asterism.learning.em import quantities
+from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
 from asterism.learning.em.effects import rate_model
@@ -41,7 +42,7 @@ from asterism.learning.em.situations import (
     statistics_of,
     with_situations,
 )
-from asterism.learning.em.start import build_template
+from asterism.learning.em.start import Template, build_template
 from asterism.learning.em.uncertainty import (
     Information,
     has_trusted_intervals,
@@ -54,10 +55,15 @@ from asterism.learning.levels import level_frame, with_levels
 from asterism.model.emissions import Exact
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import xarray
 
+    from asterism.learning.em.sampled_fit import SampledFit
+
+#: draws per chain of paths under a sampled network
+_DRAWS = 1_000
 #: of the largest rate: below this a rate is as good as zero
 _ZERO = 1e-9
 
@@ -72,17 +78,26 @@ class ParameterLearner(Estimator):
     "learn", "uniform", {node: probabilities}, or "fixed" (that of the Network given).
     ``allowed_transitions``: {node: (S, S) booleans}; rates elsewhere stay zero. ``states``:
     {node: labels} where data and emission do not say. ``exogenous``: nodes whose path is given.
-    ``method``: "auto" (default) is exact inference where that is quick and clusters elsewhere;
-    "exact", "clusters", and with a warning and without intervals "star" and "mean_field".
+    ``method``: "auto" (default) is exact inference where that is quick, clusters elsewhere, and
+    sampling where a family is too large for them;
+    "exact", "clusters", "sample" (draws from the posterior; means and quantiles, no evidence), and
+    with a warning and without intervals "star" and "mean_field".
     ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
     ``time_step`` concern methods with a time grid; ``level`` is that of all intervals.
 
-    After ``fit``: ``method_`` (the one used), ``network_``, ``emission_``, ``log_evidence_``,
-    ``log_evidence_given_first_``, ``statistics_``, ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_``
-    (E-steps), ``history_``, and ``rate_intervals_`` with one row per rate: node, configuration of
-    its parents, from, to, rate, expected_transitions and expected_time; conditional_mean, _lower,
-    _upper (Gamma, given the approximate posterior: too narrow); se, lower, upper (observed
-    information: the honest ones; computed at first use); note.
+    ``covariates``: names, or :class:`Effect` for some transitions only or one common effect; their
+    values come with the observations. ``equal_rates``: {node: "1>2=2>3"}, ``fixed_rates`` and
+    ``start_rates``: {node: {"1>2": rate}}; the node may be left out where there is one.
+
+    After ``fit``: ``method_`` (the one used), ``network_`` (at the covariates' reference),
+    ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
+    ``log_evidence_given_first_``, ``n_parameters_``, ``aic_``, ``bic_``, ``statistics_``,
+    ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_`` (E-steps),
+    ``history_``, ``effects_`` (hazard ratios), ``parameters_``, ``covariance_``, and
+    ``rate_intervals_`` with one row per rate: node, configuration of its parents, from, to, rate,
+    expected_transitions and expected_time; conditional_mean, _lower, _upper (Gamma, given the
+    approximate posterior: too narrow); se, lower, upper (observed information: the honest ones;
+    computed at first use); note.
     """
 
     def __init__(
@@ -109,6 +124,7 @@ class ParameterLearner(Estimator):
         equal_rates: Any = None,
         fixed_rates: Any = None,
         start_rates: Any = None,
+        max_seconds: float | None = None,
     ) -> None:
         self.graph = graph
         self.emission = emission
@@ -132,6 +148,7 @@ class ParameterLearner(Estimator):
         self.equal_rates = equal_rates
         self.fixed_rates = fixed_rates
         self.start_rates = start_rates
+        self.max_seconds = max_seconds
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -165,10 +182,16 @@ class ParameterLearner(Estimator):
             self.fixed_rates,
             self.start_rates,
         )
-        fit = fit_parameters(template, observations, emission, settings, model)
+        self._sampled: SampledFit | None = None
+        if self.method in METHODS and not METHODS[self.method].has_evidence:
+            return self._fit_by_sampling(template, observations, emission, settings)
+        try:
+            with time_limit(self.max_seconds):
+                fit = fit_parameters(template, observations, emission, settings, model)
+        except NoClusters:
+            return self._fit_by_sampling(template, observations, emission, settings)
         best = fit.outcome.best
         self._fit: Fit = fit
-        self.method_ = fit.method
         if not has_trusted_intervals(fit):
             warnings.warn(_about_rates(fit.method), stacklevel=2)
         self._observations = observations
@@ -178,7 +201,7 @@ class ParameterLearner(Estimator):
         self.emission_ = fit.emission
         self.prior_ = fit.prior
         self.method_ = fit.method
-        self.log_evidence_ = best.log_evidence
+        self.log_evidence_: float | None = best.log_evidence
         self.log_evidence_by_trajectory_ = pd.Series(
             best.expected.log_evidence,
             index=pd.Index(list(observations.trajectories), name="trajectory", tupleize_cols=False),
@@ -198,6 +221,49 @@ class ParameterLearner(Estimator):
 
             warnings.warn(self.stop_reason_, ConvergenceWarning, stacklevel=2)
         return self
+
+    def _fit_by_sampling(
+        self, template: Template, observations: Observations, emission: Any, settings: Settings
+    ) -> ParameterLearner:
+        """Posterior means and draws instead of a maximum; there is no evidence value."""
+        from asterism.learning.em.sampled_fit import sample_parameters
+
+        for name in ("covariates", "equal_rates", "fixed_rates"):
+            if getattr(self, name) is not None:
+                raise ModelError(
+                    *(Setting(name), " cannot be used with ", Setting("method", "sample")),
+                    *("; use ", Setting("method", "auto"), "."),
+                )
+        found = sample_parameters(template, observations, emission, settings)
+        self._sampled = found
+        self._observations = observations
+        self._posterior = None
+        self._information = None
+        self.method_ = "sample"
+        self.network_, self.emission_, self.prior_ = found.network, found.emission, found.prior
+        self.log_evidence_ = None
+        self.converged_ = found.models.converged
+        self.stop_reason_ = found.models.stop_reason
+        if self.prior is None:
+            self.stop_reason_ += (
+                f" No prior was given: a weak one was used, Gamma of shape {found.prior.shape:g} "
+                f"and rate {found.prior.rate_value:.4g}."
+            )
+        self.n_iter_ = found.models.n_draws * found.models.keep_every
+        self.history_ = pd.DataFrame(found.models.history)
+        if not self.converged_:
+            from sklearn.exceptions import ConvergenceWarning
+
+            warnings.warn(self.stop_reason_, ConvergenceWarning, stacklevel=3)
+        self.statistics_ = self.posterior_.statistics
+        return self
+
+    def to_arviz(self) -> xarray.DataTree:
+        """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
+        self._require_fitted("network_")
+        if self._sampled is None:
+            raise ModelError('There are no draws: only method="sample" makes some.')
+        return self._sampled.to_arviz()
 
     def _settings(self) -> Settings:
         if self.prior is not None and not isinstance(self.prior, GammaPrior):
@@ -245,7 +311,9 @@ class ParameterLearner(Estimator):
     def rate_intervals_(self) -> pd.DataFrame:
         """One row per rate: estimate and intervals. Takes two E-steps per parameter at first."""
         self._require_fitted("network_")
-        return rate_table(self._fit, self._observed(), self.level)
+        if self._sampled is not None:
+            return self._sampled.rate_table(self.posterior_.statistics, self.level)
+        return rate_table(self._maximum(), self._observed(), self.level)
 
     @property
     def effects_(self) -> pd.DataFrame:
@@ -265,15 +333,25 @@ class ParameterLearner(Estimator):
     def network_at(self, covariates: Mapping[str, Any] | None = None) -> Network:
         """The network at these values of the covariates; those not named at their reference."""
         self._require_fitted("network_")
-        return network_for(self._fit, self._fit.outcome.best.estimate, covariates)
+        return network_for(self._maximum(), self._maximum().outcome.best.estimate, covariates)
 
     def _uncertainty(self) -> Uncertainty:
         self._require_fitted("network_")
-        return Uncertainty(self._fit, self._observed())
+        return Uncertainty(self._maximum(), self._observed())
+
+    def _maximum(self) -> Fit:
+        if self._sampled is not None:
+            raise ModelError(
+                'With method="sample" there is no maximum to describe; rate_intervals_ and '
+                "to_arviz() hold the posterior."
+            )
+        return self._fit
 
     def _observed(self) -> Information:
         if self._information is None:
-            self._information = observed_information(self._fit.task, self._fit.outcome.best)
+            self._information = observed_information(
+                self._maximum().task, self._maximum().outcome.best
+            )
         return self._information
 
     # ---- other data -------------------------------------------------------------------------
@@ -281,7 +359,9 @@ class ParameterLearner(Estimator):
     def predict_proba(self, obs: Observations | Trajectories, times: Any) -> xarray.DataArray:
         """State probabilities (trajectory, time, node, state); later times are forecasts."""
         self._require_fitted("network_")
-        return own_marginals(self._fit, self._infer(obs), times)
+        if self._sampled is not None:
+            return self._infer(obs).marginals(times)
+        return own_marginals(self._maximum(), self._infer(obs), times)
 
     def score(self, obs: Observations | Trajectories, y: Any = None) -> float:
         """Average ln evidence of a trajectory: larger is better. ``y`` is ignored."""
@@ -320,7 +400,7 @@ class ParameterLearner(Estimator):
         Columns trajectory, time, and the nodes. For few joint states only.
         """
         self._require_fitted("network_")
-        return most_probable_paths(self._fit, self.emission_, _observations(obs))
+        return most_probable_paths(self._maximum(), self.emission_, _observations(obs))
 
     def forecast(self, obs: Observations | Trajectories, horizons: Any) -> pd.DataFrame:
         """State probabilities some time after the end of each trajectory.
@@ -370,7 +450,7 @@ class ParameterLearner(Estimator):
         """Observed and expected share of each state: time, state, observed, expected, n."""
         self._require_fitted("network_")
         data = self._observations if obs is None else _observations(obs)
-        return quantities.prevalence(self._fit, data, times)
+        return quantities.prevalence(self._maximum(), data, times)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write a results folder with a page about the rates; ``am.load`` reads it back."""
@@ -389,16 +469,21 @@ class ParameterLearner(Estimator):
         method = self.method_
         entry = METHODS[method]
         options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
-        network, data = with_situations(self._fit, _observations(obs))
+        data = _observations(obs)
+        if self._sampled is not None:
+            known = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
+            return quiet_infer(self.network_, data, self.emission_, method, **known)
+        network, data = with_situations(self._maximum(), data)
         return quiet_infer(network, data, self.emission_, method, **options)
 
 
 def _about_rates(method: str) -> str:
     """Why rates learned by a method whose intervals do not cover need care."""
-    return (
-        f"Rates learned with method={method!r} are biased: where exact fits were possible, its "
-        "95 % intervals covered the truth in 36 to 79 % of cases, and the star often found no "
-        "maximum. No intervals are given. Use method='auto'."
+    return Sentence(
+        *("Rates learned with ", Setting("method", method), " are biased: where exact fits were "),
+        "possible, its 95 % intervals covered the truth in 36 to 79 % of cases, and the star often "
+        "found no maximum. No intervals are given. Use ",
+        *(Setting("method", "auto"), "."),
     )
 
 

@@ -135,8 +135,10 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     n_flat = len(model.base)
     seen = best.expected.transitions[update.index]
     spent = best.expected.dwell[update.dwell_index]
-    moves = np.bincount(origin, weights=seen, minlength=n_flat)[place]
-    time = np.bincount(origin, weights=spent, minlength=n_flat)[place]
+    by_rate = np.zeros((2, n_flat))
+    for total, each in zip(by_rate, (seen, spent)):
+        np.add.at(total, origin, each)
+    moves, time = by_rate[0, place], by_rate[1, place]
     tail = 0.5 * (1.0 - level)
     prior = fit.prior
     m, t = update.totals(best.expected.transitions, best.expected.dwell, best.estimate.effects)
@@ -149,7 +151,7 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     error = np.append(information.standard_errors()[: update.n_base], 0.0)[number]
     group_moves = np.append(update.per_base(seen), np.inf)[number]
     absolute, lower, upper = _intervals(rate, group_moves < _AT_ZERO, error, float(norm.isf(tail)))
-    table = pd.DataFrame(_labels(fit.network, place))
+    table = pd.DataFrame(rate_labels(fit.network, place))
     notes = _notes(update, rate, time, group_moves, error)
     if not has_trusted_intervals(fit):
         absolute, lower, upper = (
@@ -213,7 +215,7 @@ def _notes(
     return notes
 
 
-def _labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
+def rate_labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
     """Node, configuration of its parents, from and to, of rates at flat places."""
     graph = network.compiled.graph
     number = np.searchsorted(graph.table_start, places, side="right") - 1

@@ -12,6 +12,7 @@ import numpy as np
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.structure_prior import family_tuple
 from asterism.learning.search.task import SearchState, SearchTask, improve, total_score
+from asterism.numerics.time_limit import current_limit
 
 
 def search_exhaustively(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
@@ -46,6 +47,8 @@ def exhaustive_search(task: SearchTask, begin: GraphSolution) -> SearchState:
         state.unconverged = 0
         task.progress.start(total, f"sweep {sweep + 1}")
         for child in task.prior.children:
+            if current_limit().stops():
+                break
             improve(task, state, child, known, task.prior.families(child), task.scorer.solve)
         task.progress.finish()
         state.n_sweeps = sweep + 1
@@ -57,6 +60,8 @@ def exhaustive_search(task: SearchTask, begin: GraphSolution) -> SearchState:
                 "scored_graphs": len(known),
             }
         )
+        if current_limit().was_felt:
+            break
         if state.solution.parents == before:
             state.settled = True
             break

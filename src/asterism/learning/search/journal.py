@@ -34,7 +34,9 @@ FORMAT = "2"
 _ROW = "context TEXT, item TEXT, payload BLOB, checksum BLOB"
 _BATCH = 256
 _SECONDS = 1.0
-_NOT_COMPARED = frozenset({"n_jobs", "journal", "resume"})
+_NOT_COMPARED = frozenset(
+    {"n_jobs", "journal", "resume", "n_chains", "minutes", "max_draws", "max_seconds"}
+)
 """Settings that do not change any score."""
 
 

@@ -12,14 +12,16 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from asterism.data.observations import Observations
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.evidence.build import split_emissions
 from asterism.learning.em import emission_fit
+from asterism.learning.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import family_tuple
@@ -30,7 +32,6 @@ from asterism.learning.search.task import (
     search_observations,
 )
 from asterism.learning.tasks import Progress
-from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.model.network import Network
 from asterism.sampling.diagnose import (
     Diagnosis,
@@ -38,6 +39,7 @@ from asterism.sampling.diagnose import (
     monte_carlo_error,
     potential_scale_reduction,
 )
+from asterism.sampling.draw_tree import draw_tree
 from asterism.sampling.model_chains import mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
@@ -47,6 +49,9 @@ from asterism.sampling.model_setup import (
     candidates_of,
     model_setup,
 )
+
+if TYPE_CHECKING:
+    import xarray
 
 #: stop when every edge is known as well as this
 ERROR_GOAL = 0.03
@@ -90,6 +95,28 @@ class SampledGraphs:
                 graph[int(self.renumber[n])] = tuple(sorted(self.renumber[own].tolist()))
             result.append(graph)
         return result
+
+    def diagnostics(self, nodes: tuple[str, ...]) -> pd.DataFrame:
+        """Edge by edge: probability, error, R̂, effective draws; the least sure first."""
+        draws = self.models.series("edges").astype(np.float64)
+        edges = self.renumber[self.models.setup.edges]
+        table = pd.DataFrame(
+            {
+                "parent": np.array(nodes, dtype=object)[edges[:, 0]],
+                "child": np.array(nodes, dtype=object)[edges[:, 1]],
+                "probability": draws.mean(axis=(0, 1)),
+                "error": monte_carlo_error(draws),
+                "r_hat": potential_scale_reduction(draws),
+                "effective_draws": effective_size(draws),
+            }
+        )
+        return table.sort_values("error", ascending=False, ignore_index=True)
+
+    def to_arviz(self, nodes: tuple[str, ...]) -> xarray.DataTree:
+        """Draws of edges (P(edge | paths)), numbers of jumps, starts and emissions."""
+        edges = self.renumber[self.models.setup.edges]
+        names = [f"{nodes[p]}->{nodes[c]}" for p, c in edges]
+        return draw_tree(self.models, {"edge": ("edges", names)})
 
     def _square(self, values: FloatArray, other: float) -> FloatArray:
         n = len(self.renumber)
@@ -224,43 +251,6 @@ def _learned_emissions(task: SearchTask, observations: Observations) -> list[Lea
     emissions = emission_fit.started_emissions(network, observations, single)
     nodes = emission_fit.learned_nodes(network, observations, emissions, task.lone.evidence)
     return [learned_emission(network, node) for node in nodes if can_sample(node.start)]
-
-
-def learned_emission(network: Network, node: emission_fit.LearnedNode) -> LearnedEmission:
-    """The sampler's view of a learned emission."""
-    values = (
-        node.start._columns(node.values, node.states)
-        if isinstance(node.start, Categorical)
-        else node.values
-    )
-    return LearnedEmission(
-        network.node_index(node.node),
-        node.start,
-        np.asarray(values, dtype=np.float64),
-        node.place[:, 0],
-    )
-
-
-def mean_emissions(models: SampledModels, nodes: tuple[str, ...]) -> dict[str, Any]:
-    """Per node the emission with the posterior means of its parameters."""
-    setup = models.setup
-    mean = models.series("emission").mean(axis=(0, 1))
-    result: dict[str, Any] = {}
-    for learned in setup.emissions:
-        n, emission = learned.node, learned.emission
-        own = mean[setup.emitted.start[n] : setup.emitted.start[n + 1]]
-        size = int(setup.layout.n_states[n])
-        if isinstance(emission, Gaussian):
-            shared = not isinstance(emission.scale, tuple)
-            scale: Any = float(own[size]) if shared else tuple(own[size:].tolist())
-            result[nodes[n]] = replace(emission, means=tuple(own[:size].tolist()), scale=scale)
-        elif isinstance(emission, Poisson):
-            result[nodes[n]] = replace(emission, means=tuple(own.tolist()))
-        else:
-            table = own.reshape(size, -1)
-            rows = tuple(map(tuple, (table / table.sum(axis=1, keepdims=True)).tolist()))
-            result[nodes[n]] = replace(emission, confusion=rows)
-    return result
 
 
 def _checkpoint(settings: StructureSettings) -> Path | None:

@@ -48,6 +48,7 @@ from asterism.learning.search.task import SearchState, SearchTask, improve, in_r
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks
+from asterism.numerics.time_limit import current_limit
 
 _NODES_PER_TASK = 16
 _LOCAL_TOLERANCE = 1e-4
@@ -87,15 +88,21 @@ def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> Sea
     refusals = Refusals()
     waiting = families
     for sweep in range(task.settings.max_sweeps):
+        if current_limit().stops():
+            break
         before = state.solution.parents
         around = sweep + (begin is not None)
         context = f"sweep {around}" if around else "lone"
         scores = local_scores(task, state.solution, waiting, context)
         for child, rows in waiting.items():
+            if child not in scores:  # there was no time
+                continue
             table = FamilyTable(rows, scores[child] + task.prior.log_prior(child, rows))
             state.tables[child] = refusals.applied_to(child, table, before[child])
         proposals = propose(task, state.tables, before)
         state.n_sweeps = sweep + 1
+        if current_limit().was_felt:
+            break
         if not proposals:
             state.settled = True
             _note(task, state, 0, waiting)
@@ -118,6 +125,8 @@ def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> Sea
 
 def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
     """Let coupled solves decide between each node's best families, if they are few enough."""
+    if current_limit().stops():
+        return state
     close = {c: _survivors(table, _CLOSE) for c, table in state.tables.items()}
     n_solves = sum(len(rows) for rows in close.values() if len(rows) > 1)
     n_nodes = len(task.nodes)
@@ -130,17 +139,17 @@ def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
     for _ in range(task.settings.max_sweeps):
         before = state.solution.parents
         state.unconverged = 0
-        task.progress.start(n_solves, "settling close calls")
+        task.progress.start(n_solves, "comparing the best sets of parents again")
         for child, rows in close.items():
-            if len(rows) > 1:
+            if len(rows) > 1 and not current_limit().stops():
                 improve(task, state, child, known, rows, solve)
                 state.tables[child] = _merged(local_tables[child], state.tables[child])
         task.progress.finish()
         state.n_sweeps += 1
         changed = sum(a != b for a, b in zip(before, state.solution.parents))
         _note(task, state, changed, close)
-        state.settled = changed == 0
-        if state.settled:
+        state.settled = changed == 0 and not current_limit().was_felt
+        if state.settled or current_limit().was_felt:
             break
     return state
 
@@ -240,6 +249,8 @@ def local_scores(
         if task.journal is not None:
             for child in piece:
                 task.journal.add(around, str(child), scores[child])
+        if current_limit().stops():
+            break
     task.progress.finish()
     return scores
 

@@ -56,6 +56,7 @@ class StructureSettings:
     digamma: bool = False
     journal: Any = None
     resume: bool = False
+    max_seconds: float | None = None
     graph: str = "probable"
     threshold: float = 0.5
     edge_prior: Any = None
@@ -94,9 +95,11 @@ class StructureSettings:
                 f" is {self.refine_emissions!r}; valid are True, False.",
             )
         if self.n_chains < 2:
-            raise ModelError("n_chains is 1; at least 2 chains are needed to compare them.")
+            raise ModelError(
+                Setting("n_chains"), " is 1; at least 2 chains are needed to compare them."
+            )
         if self.minutes is not None and not self.minutes > 0.0:
-            raise ModelError(f"minutes must be positive or None, got {self.minutes!r}.")
+            raise ModelError(Setting("minutes"), f" must be positive, got {self.minutes!r}.")
         if not self.tolerance > 0.0:
             raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:

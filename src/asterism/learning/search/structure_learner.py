@@ -20,15 +20,20 @@ from asterism.errors import DataError, ModelError
 from asterism.inference.methods import METHODS
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame
+from asterism.learning.progress_bar import listener_for
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import SPARSE
-from asterism.learning.tasks import Progress, Silent
+from asterism.learning.tasks import Progress
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import time_limit
 
 if TYPE_CHECKING:
     import networkx
+    import xarray
+
+    from asterism.learning.search.sampled import SampledGraphs
 
 
 class StructureLearner(Estimator):
@@ -100,6 +105,8 @@ class StructureLearner(Estimator):
         For method "sample": how many chains are compared, a limit of time, and one of sweeps per
         chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
         R̂ ≤ 1.05.
+    max_seconds
+        After these the search ends with the best graph so far, and says so.
 
     Attributes
     ----------
@@ -160,6 +167,7 @@ class StructureLearner(Estimator):
         n_chains: int = 4,
         minutes: float | None = None,
         max_draws: int = 20_000,
+        max_seconds: float | None = None,
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
@@ -194,6 +202,7 @@ class StructureLearner(Estimator):
         self.n_chains = n_chains
         self.minutes = minutes
         self.max_draws = max_draws
+        self.max_seconds = max_seconds
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -201,18 +210,22 @@ class StructureLearner(Estimator):
         data: Observations | Trajectories,
         y: object = None,
         *,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> StructureLearner:
-        """Learn from measurements, or exactly from complete paths; ``y`` is ignored."""
+        """Learn from measurements, or exactly from complete paths; ``y`` is ignored.
+
+        ``progress``: a bar is shown in notebooks; True shows one everywhere, False none.
+        """
         settings = StructureSettings(**self.get_params())
-        listener = progress or Silent()
+        listener = listener_for(progress)
         if isinstance(data, Trajectories):
             from asterism.learning.search.complete import learn_from_trajectories
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
             learn = importlib.import_module(METHODS[settings.method].graph_learner)
-            found = learn.learn_from_observations(settings, data, listener)
+            with time_limit(self.max_seconds):
+                found = learn.learn_from_observations(settings, data, listener)
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
@@ -230,6 +243,7 @@ class StructureLearner(Estimator):
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
         self.n_sweeps_ = found.n_sweeps
+        self.interrupted_ = found.sampled is not None and found.sampled.models.interrupted
         self.tempering_ = found.tempering
         self.levels_ = level_frame(found.levels)
         self.edges_: pd.DataFrame = found.edge_frame()
@@ -284,8 +298,25 @@ class StructureLearner(Estimator):
             self._family_scores = self._found.family_frame()
         return self._family_scores
 
+    @property
+    def diagnostics_(self) -> pd.DataFrame:
+        """For method "sample", edge by edge: probability, error, R̂ and effective draws."""
+        return self._sampled().diagnostics(self._found.nodes)
+
+    def to_arviz(self) -> xarray.DataTree:
+        """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
+        return self._sampled().to_arviz(self._found.nodes)
+
+    def _sampled(self) -> SampledGraphs:
+        self._require_fitted("_found")
+        if self._found.sampled is None:
+            raise ModelError('There are no draws: only method="sample" on measurements makes some.')
+        return self._found.sampled
+
     def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
         """Graphs drawn from the family posteriors, each node independently of the others.
+
+        With method "sample" they are graphs that were drawn, which keep what hangs together.
 
         ``seed`` defaults to ``random_state``.
         """

@@ -19,6 +19,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.arrays import IntArray
 from asterism.evidence.build import with_joint_by_column
+from asterism.inference.methods import METHODS
 from asterism.learning.levels import LevelChoice, with_levels
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
@@ -32,6 +33,7 @@ from asterism.learning.tasks import Progress, Silent, in_order
 from asterism.model.emissions import Joint
 from asterism.model.names import as_parents
 from asterism.model.priors import GammaPrior
+from asterism.numerics.time_limit import current_limit
 from asterism.star.batch import ImpossibleEvidence
 
 #: how often emissions may be refined before the search is given up as unsettled
@@ -142,6 +144,7 @@ def prepare(
     n_families = sum(prior.n_families(n) for n in prior.children)
     evidence = lone.evidence
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
+    has_edges = n_families > len(prior.children) or any(prior.required.values())
     screened, keeps_all = choose_search(settings.search, n_families, has_links)
     step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
     scorer = make_scorer(
@@ -153,7 +156,8 @@ def prepare(
         settings.method,
         lone.initial,
         lone.rates,
-        relaxation_rate=lone.relaxation_rate,
+        # nodes without neighbours are exact on steps as long as their gaps
+        relaxation_rate=lone.relaxation_rate if has_edges else 0.0,
         step=step * float(np.sqrt(settings.tolerance / 1e-3)),
         time_step=settings.time_step,
         digamma=settings.digamma,
@@ -203,10 +207,15 @@ def improve(
         if solution.score + log_prior[i] > best_new:
             best_new = solution.score + log_prior[i]
             kept = solution
+        if current_limit().stops():
+            break
     task.progress.advance(len(graphs) - len(new))
-    table = FamilyTable(families, np.array([known[g] for g in graphs]) + log_prior)
+    scored = [i for i, g in enumerate(graphs) if g in known]  # all, if there was time
+    table = FamilyTable(
+        families[scored], np.array([known[graphs[i]] for i in scored]) + log_prior[scored]
+    )
     state.tables[child] = table
-    best = graphs[int(table.ranking(task.nodes)[0])]
+    best = graphs[scored[int(table.ranking(task.nodes)[0])]]
     if best != current.parents:
         if kept is None or kept.parents != best:
             kept = solve_graph(best, current)
@@ -258,7 +267,24 @@ def search_observations(
     finally:
         if task.journal is not None:
             task.journal.close()
+    _keep_unscored(task, state)
     return task, state
+
+
+def _keep_unscored(task: SearchTask, state: SearchState) -> None:
+    """Nodes for which there was no time keep the parents they have, and it is said."""
+    unscored = [n for n in task.prior.children if n not in state.tables]
+    for n in unscored:
+        row = np.array([list(state.solution.parents[n]) or [-1]], dtype=np.int64)
+        state.tables[n] = FamilyTable(row, np.zeros(1))
+    if current_limit().was_felt:
+        state.settled = False
+        state.complaint = f"{current_limit().sentence}: "
+        if unscored:
+            names = ", ".join(task.nodes[n] for n in unscored[:5])
+            state.complaint += f"{len(unscored)} of {len(task.nodes)} nodes were not scored "
+            state.complaint += f"({names}{', …' if len(unscored) > 5 else ''}); "
+        state.complaint += "the graph is the best so far: allow more time."
 
 
 def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
@@ -275,6 +301,8 @@ def _go_on_refining(
 ) -> tuple[SearchTask, SearchState]:
     """Fit emissions on the graph and search on from there, until the graph stays."""
     for number in range(1, MAX_ROUNDS + 1):
+        if current_limit().stops():
+            return task, state
         refined = refine_emissions(task, state.solution, observations)
         if refined is None:
             return task, state
@@ -298,6 +326,11 @@ def score_graph(
     settings: StructureSettings, graph: Any, data: Observations | Trajectories
 ) -> float:
     """Score of one graph, structure prior included (see ``score.structure_score``)."""
+    if not METHODS[settings.method].has_evidence:
+        raise ModelError(
+            f"method {settings.method!r} has no evidence value, so it cannot score a single graph; "
+            "use another method."
+        )
     wanted = as_parents(graph)
     if isinstance(data, Trajectories):
         from asterism.learning.search.complete import score_complete_graph

@@ -50,8 +50,8 @@ if (document.getElementById("edge-table")) {
     p: probabilityCell,
     fold: (edge) => {
       if (edge.fold == null) return report.element("td", {});
-      const range = edge.fold_low != null && edge.fold_high != null ? ` ${report.number(edge.fold_low)} to ${report.number(edge.fold_high)}` : "";
-      return report.element("td", {}, report.number(edge.fold), report.element("span", { class: "between" }, range));
+      const range = edge.fold_low != null && edge.fold_high != null ? ` ${report.number(edge.fold_low, 2)} to ${report.number(edge.fold_high, 2)}` : "";
+      return report.element("td", {}, report.number(edge.fold, 2), report.element("span", { class: "between" }, range));
     },
     in_graph: (edge) => mark(edge.in_graph),
     effect: (edge) => effectCell(edge.effect),
@@ -125,6 +125,7 @@ if (document.getElementById("edge-table")) {
 
   report.startEdgeTable = () => {
     headings.append(...columns.map(heading));
+    report.byId("fold-hint").hidden = !columns.some((column) => column.key === "fold");
     report.byId("edge-table").classList.toggle("many", columns.length > 6);
     markSorting();
     report.byId("search").addEventListener("input", report.listEdges);

@@ -46,10 +46,10 @@ report.name = (node) => report.nodes[node].name;
 /** Two decimals, but never a certainty that rounding alone has made. */
 report.probability = (p) => (p < 1 && p >= 0.995 ? ">0.99" : p > 0 && p < 0.005 ? "<0.01" : p.toFixed(2));
 
-report.number = (value) => {
+report.number = (value, digits = 3) => {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  return size >= 1e5 || size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+  return size >= 1e5 || size < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(digits)));
 };
 
 /** So many letters of a name: its beginning, an ellipsis and its end. */

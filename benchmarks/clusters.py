@@ -1,0 +1,195 @@
+"""Clusters beside star and mean field: errors against exact inference, and what a sweep costs.
+
+Spins on a tree and a ring of 8 (a = 8, T = 1, ends seen without noise), random networks of 5 to 8
+nodes (rates 0.25 to 4, 1 or 2 parents, 5 trajectories of 10 values with σ = 0.5), and trees with
+feedback of 250 nodes and more. Writes clusters_spins.csv, clusters_random.csv, clusters_cost.csv:
+python benchmarks/clusters.py -o docs/results [--networks 40] [--parts spins random cost]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import option_parser, peak_gigabytes, write_table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.reference.spin_cases import RING, TREE, alternating_to_aligned
+
+import asterism as am
+from asterism.clusters.solve import solve as by_clusters
+from asterism.evidence.arrays import Evidence
+from asterism.evidence.build import build_evidence
+from asterism.exact.exact_posterior import solve as exactly
+from asterism.inference.posterior import Posterior
+from asterism.star.method import solve as by_star
+
+METHODS = ("clusters", "star", "mean_field")
+COUPLINGS = (0.2, 0.4, 0.6, 0.8)
+
+
+def solved(network: am.Network, evidence: Evidence, method: str, tolerance: float) -> Posterior:
+    if method == "clusters":
+        return by_clusters(network, evidence, tolerance=tolerance)
+    return by_star(network, evidence, method=method, tolerance=tolerance)
+
+
+def errors(found: Posterior, expected: Posterior, times: Any) -> dict[str, float]:
+    """Of evidence, marginals and transitions."""
+    evidence = found.log_evidence_by_trajectory - expected.log_evidence_by_trajectory
+    moved = total = 0.0
+    for node in expected.network.nodes:
+        exact = expected.statistics.transitions[node]
+        moved += float(np.abs(found.statistics.transitions[node] - exact).sum())
+        total += float(exact.sum())
+    difference = np.abs(found.marginals(times) - expected.marginals(times))
+    return {
+        "evidence": float(evidence.abs().mean()),
+        "worst_evidence": float(evidence.abs().max()),
+        "marginals": float(difference.max()),
+        "transitions": moved / total,
+        "converged": bool(found.converged),
+        "sweeps": found.n_sweeps,
+    }
+
+
+def spins() -> list[dict[str, Any]]:
+    rows = []
+    for name, graph in (("tree", TREE), ("ring", RING)):
+        for b in COUPLINGS:
+            network, evidence = alternating_to_aligned(graph, b)
+            expected = exactly(network, evidence)
+            for method in METHODS:
+                found = solved(network, evidence, method, 1e-4)
+                row = {"graph": name, "b": b, "method": method}
+                rows.append({**row, **errors(found, expected, np.linspace(0.0, 1.0, 41))})
+                print(rows[-1], flush=True)
+    return rows
+
+
+def random_case(
+    seed: int, n_states: int, most_parents: int, slowest: float, fastest: float
+) -> tuple[am.Network, Evidence]:
+    """A network with log-uniform rates, and noisy values of all its nodes."""
+    rng = np.random.default_rng(1000 * n_states + seed)
+    n_nodes = int(rng.integers(5, 9 if n_states == 2 else 7))
+    names = [f"n{i}" for i in range(n_nodes)]
+    parents, rates = {}, {}
+    for i, name in enumerate(names):
+        count = int(rng.integers(1, most_parents + 1))
+        others = [j for j in range(n_nodes) if j != i]
+        chosen = sorted(rng.choice(others, size=count, replace=False))
+        parents[name] = [names[j] for j in chosen]
+        shape = (n_states,) * (count + 2)
+        table = np.exp(rng.uniform(np.log(slowest), np.log(fastest), size=shape))
+        table[..., np.arange(n_states), np.arange(n_states)] = 0.0
+        rates[name] = table
+    network = am.Network(parents, rates, {n: list(range(n_states)) for n in names})
+    emission = am.Gaussian(tuple(float(x) for x in range(n_states)), 0.5)
+    if n_states == 2:
+        emission = am.Gaussian((-1.0, 1.0), 0.5)
+    paths = am.simulate(network, 5, duration=5.0, seed=seed)
+    obs = am.observe(paths, emission, n_observations=10, seed=seed + 1)
+    return network, build_evidence(network, obs, emission)
+
+
+#: name: states, most parents, slowest and fastest rate
+KINDS = {
+    "two states": (2, 2, 0.25, 4.0),
+    "three states": (3, 2, 0.25, 4.0),
+    "three parents": (2, 3, 0.25, 4.0),
+    "rates 0.05 to 20": (2, 2, 0.05, 20.0),
+}
+
+
+def random_networks(n_networks: int) -> list[dict[str, Any]]:
+    rows = []
+    for kind, (n_states, most_parents, slowest, fastest) in KINDS.items():
+        count = n_networks // 2 if kind.endswith("states") else n_networks // 4
+        found: dict[str, list[dict[str, float]]] = {m: [] for m in METHODS}
+        for seed in range(count):
+            network, evidence = random_case(seed, n_states, most_parents, slowest, fastest)
+            expected = exactly(network, evidence)
+            for method in METHODS:
+                posterior = solved(network, evidence, method, 1e-3)
+                found[method].append(errors(posterior, expected, np.linspace(0.0, 5.0, 21)))
+        for method, own in found.items():
+            rows.append(
+                {
+                    "kind": kind,
+                    "networks": count,
+                    "method": method,
+                    **{f"mean_{k}": float(np.mean([o[k] for o in own]))
+                       for k in ("evidence", "marginals", "transitions")},
+                    "worst_evidence": max(o["worst_evidence"] for o in own),
+                    "worst_transitions": max(o["transitions"] for o in own),
+                    "converged": int(sum(o["converged"] for o in own)),
+                    "most_sweeps": max(o["sweeps"] for o in own),
+                }
+            )  # fmt: skip
+            print(rows[-1], flush=True)
+    return rows
+
+
+def cost(sizes: list[int], n_trajectories: int) -> list[dict[str, Any]]:
+    """Processor time per node, step and sweep on a tree with feedback, both methods in turn."""
+    emission = am.Gaussian((-1.0, 1.0), 0.2)
+    rows = []
+    for n_nodes in sizes:
+        network = am.glauber(f"tree:{n_nodes}", a=1.0, b=0.6)
+        paths = am.simulate(network, n_trajectories, duration=10.0, seed=1)
+        obs = am.observe(paths, emission, n_observations=10, seed=2)
+        evidence = build_evidence(network, obs, emission)
+        best: dict[str, float] = {}
+        sweeps: dict[str, int] = {}
+        for _ in range(2):
+            for method in ("star", "clusters"):
+                begin = time.process_time()
+                if method == "star":
+                    found = by_star(network, evidence, time_step=0.25)
+                else:
+                    found = by_clusters(network, evidence, time_step=0.25)
+                seconds = time.process_time() - begin
+                best[method] = min(best.get(method, np.inf), seconds)
+                sweeps[method] = found.n_sweeps
+        n_steps = 40 * n_trajectories + 10 * n_trajectories
+        ns = {m: 1e9 * best[m] / (n_nodes * n_steps * sweeps[m]) for m in best}
+        rows.append(
+            {
+                "nodes": n_nodes,
+                "trajectories": n_trajectories,
+                **{f"seconds_{m}": best[m] for m in best},
+                **{f"sweeps_{m}": sweeps[m] for m in best},
+                **{f"ns_per_node_step_sweep_{m}": ns[m] for m in best},
+                "ratio": ns["clusters"] / ns["star"],
+                "converged": found.converged,
+                "peak_memory_gb": peak_gigabytes(),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = option_parser(__doc__, "benchmark-clusters")
+    parser.add_argument("--networks", type=int, default=40)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[250, 1000])
+    parser.add_argument("--trajectories", type=int, default=4)
+    parser.add_argument("--parts", nargs="+", default=["spins", "random", "cost"])
+    options = parser.parse_args()
+    if "spins" in options.parts:
+        write_table(spins(), options.output / "clusters_spins.csv", digits=4)
+    if "random" in options.parts:
+        rows = random_networks(options.networks)
+        write_table(rows, options.output / "clusters_random.csv", digits=4)
+    if "cost" in options.parts:
+        rows = cost(options.sizes, options.trajectories)
+        write_table(rows, options.output / "clusters_cost.csv", digits=4)
+
+
+if __name__ == "__main__":
+    main()

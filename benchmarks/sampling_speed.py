@@ -1,0 +1,155 @@
+"""How fast is a sweep? Time per event against a scalar exponential, and how it grows.
+
+Trees of binary nodes with rates near 1, ten noisy points per trajectory of length 10, one parent at
+most. An event is anything that a path is merged with: a grid point, a measurement, a jump of the
+parent or of a child. Process time of one thread. Written: ``sampling_speed.csv``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numba
+import numpy as np
+import pandas as pd
+from common import option_parser, peak_gigabytes
+
+import asterism as am
+from asterism.evidence.build import build_evidence
+from asterism.sampling._gibbs import skip_paths
+from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
+from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
+
+DURATION, N_POINTS, NOISE = 10.0, 10, 0.6
+
+
+@numba.njit
+def exponentials(values: np.ndarray) -> float:
+    total = 0.0
+    for x in values:
+        total += math.exp(-x - 1e-9 * total)
+    return total
+
+
+def time_of_exponential() -> float:
+    values = np.random.default_rng(0).uniform(0.0, 2.0, size=2_000_000)
+    exponentials(values[:10])
+    shortest = math.inf
+    for _ in range(5):
+        begin = time.process_time()
+        exponentials(values)
+        shortest = min(shortest, (time.process_time() - begin) / len(values))
+    return shortest
+
+
+def started(n_nodes: int, n_trajectories: int, n_candidates: int) -> tuple[ModelSetup, ModelChain]:
+    names = [f"n{i}" for i in range(n_nodes)]
+    tree = {n: ([names[(i - 1) // 2]] if i else []) for i, n in enumerate(names)}
+    network = am.glauber(tree, a=2.0, b=1.0)
+    noise = am.Gaussian((-1, 1), NOISE)
+    paths = am.simulate(network, n_trajectories, duration=DURATION, seed=1)
+    evidence = build_evidence(network, am.observe(paths, noise, N_POINTS, seed=2), noise)
+    rng = np.random.default_rng(3)
+    families, place = [], []
+    for n in range(n_nodes):
+        true = [(n - 1) // 2] if n else []
+        others = [m for m in rng.permutation(n_nodes).tolist() if m != n and m not in true]
+        pool = [*true, *others[: n_candidates - len(true)]]
+        families.append(np.array([[-1], *([m] for m in pool)], dtype=np.int64))
+        place.append(len(true))
+    sizes = [2] * n_nodes
+    candidates = candidates_of(sizes, families, [np.zeros(len(f)) for f in families])
+    setup = model_setup(
+        evidence,
+        sizes,
+        candidates,
+        PriorChoice(5.0, 5.0, [~np.eye(2, dtype=bool)] * n_nodes, True, network.compiled.initial),
+        names,
+    )
+    chain = start_model_chain(setup, 0, 0, candidates.start[:-1] + np.array(place))
+    run_model_chain(setup, chain, 10, 0, False)
+    return setup, chain
+
+
+def seconds_per_sweep(setup: ModelSetup, chain: ModelChain, repeats: int = 3) -> float:
+    shortest = math.inf
+    n = 1
+    for _ in range(repeats + 1):
+        begin = time.process_time()
+        run_model_chain(setup, chain, n, 0, False)
+        used = time.process_time() - begin
+        shortest = min(shortest, used / n)
+        n = max(1, min(200, int(0.3 / max(used / n, 1e-6))))
+    return shortest
+
+
+def nanoseconds_per_event(setup: ModelSetup, chain: ModelChain) -> float:
+    """Of drawing paths alone."""
+    n_nodes, n_trajectories = len(setup.names), len(setup.layout.start)
+    arrays = (setup.layout, chain.seen, chain.families, chain.rates)
+    shortest, events = math.inf, 0.0
+    for _ in range(4):
+        begin = time.process_time()
+        chain.paths, chain.work, _ = skip_paths(
+            100, *arrays, chain.paths, chain.work, chain.streams
+        )
+        shortest = min(shortest, time.process_time() - begin)
+        jumps = chain.paths.n_jumps.reshape(n_trajectories, n_nodes).sum(axis=0)
+        omega = [
+            chain.rates.omega[a : a + c].mean()
+            for a, c in zip(setup.layout.config_start[:-1], chain.families.n_configs)
+        ]
+        events = sum(omega) * DURATION * n_trajectories + len(chain.seen.point_time)
+        for n in range(n_nodes):
+            for p in range(chain.families.n_parents[n]):
+                # the child is merged with its parent, and the parent with its child
+                events += jumps[n] + jumps[chain.families.parents[n, p]]
+    return 1e9 * shortest / 100 / events
+
+
+def main() -> None:
+    parser = option_parser(__doc__, "docs/results")
+    parser.add_argument("--large", action="store_true", help="1,000 nodes, 80 trajectories too")
+    options = parser.parse_args()
+    rows: list[dict[str, object]] = []
+
+    def note(what: str, value: float, unit: str) -> None:
+        rows.append({"what": what, "value": round(value, 4), "unit": unit})
+        print(what, round(value, 4), unit, flush=True)
+
+    one = 1e9 * time_of_exponential()
+    note("scalar exponential", one, "ns")
+    setup, chain = started(14, 40, 13)
+    event = nanoseconds_per_event(setup, chain)
+    note("event", event, "ns")
+    note("event over exponential", event / one, "")
+    note(
+        "sweep, 14 nodes, 40 trajectories, 13 candidates",
+        1e3 * seconds_per_sweep(setup, chain),
+        "ms",
+    )
+    for what, cases in (
+        ("nodes", [(25, 40, 10), (100, 40, 10), (400, 40, 10)]),
+        ("trajectories", [(50, 10, 10), (50, 40, 10), (50, 160, 10)]),
+        ("candidates", [(60, 40, 5), (60, 40, 15), (60, 40, 45)]),
+    ):
+        which = {"nodes": 0, "trajectories": 1, "candidates": 2}[what]
+        sizes = np.array([c[which] for c in cases], dtype=float)
+        times = np.array([seconds_per_sweep(*started(*c)) for c in cases])
+        slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+        note(f"slope in {what}, {sizes[0]:.0f} to {sizes[-1]:.0f}", float(slope), "")
+    if options.large:
+        setup, chain = started(1000, 80, 20)
+        note(
+            "sweep, 1,000 nodes, 80 trajectories, 20 candidates, one thread",
+            seconds_per_sweep(setup, chain, 1),
+            "s",
+        )
+        note("peak memory", peak_gigabytes(), "GB")
+    options.output.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows).to_csv(options.output / "sampling_speed.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Owns ``ParameterLearner(method="sample")``: the posterior of rates, starts and emissions.
+
+Paths and parameters are drawn by turns (``sampling/sweep.py``) under the prior. Without a prior on
+the rates a weak proper one takes its place: a Gamma of shape ½ at the data's own time scale, since
+maximum likelihood has no posterior to draw from. Estimates are posterior means, intervals are
+quantiles of the draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import gamma
+
+from asterism.data.observations import Observations
+from asterism.data.statistics import Statistics
+from asterism.errors import ModelError
+from asterism.evidence.arrays import FloatArray
+from asterism.evidence.build import build_evidence, split_emissions
+from asterism.learning.em import emission_fit
+from asterism.learning.em.fit import Settings, lone_rate
+from asterism.learning.em.start import Template, require_time
+from asterism.learning.em.uncertainty import rate_labels
+from asterism.learning.sampled_emissions import learned_emission, mean_emissions
+from asterism.model.network import Network
+from asterism.model.priors import GammaPrior
+from asterism.model.rates import SummaryRates
+from asterism.sampling.diagnose import (
+    Diagnosis,
+    effective_size,
+    monte_carlo_error,
+    potential_scale_reduction,
+)
+from asterism.sampling.draw_tree import draw_tree
+from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
+from asterism.sampling.model_setup import (
+    PriorChoice,
+    can_sample,
+    candidates_of_graph,
+    model_setup,
+)
+
+if TYPE_CHECKING:
+    import xarray
+
+#: stop when every parameter has so many effective draws, and this R̂
+EFFECTIVE_GOAL = 400.0
+R_HAT_GOAL = 1.01
+_N_CHAINS = 4
+#: shape of the prior that takes the place of none
+_WEAK_SHAPE = 0.5
+
+
+@dataclass(frozen=True)
+class SampledFit:
+    """What was found."""
+
+    network: Network
+    """Posterior means of rates and starts."""
+    emission: Any
+    prior: GammaPrior
+    models: SampledModels
+    places: NDArray[np.int64]
+    """Where the learned rates stand in the flat table."""
+
+    def rate_draws(self) -> FloatArray:
+        """(chains, draws, learned rates)"""
+        return self.models.series("rates")[:, :, self.places]
+
+    def rate_table(self, statistics: Statistics, level: float) -> pd.DataFrame:
+        """One row per learned rate; the columns are those of every method."""
+        draws = self.rate_draws()
+        flat = draws.reshape(-1, draws.shape[-1])
+        tail = 0.5 * (1.0 - level)
+        moves, time = _at(self.network, statistics, self.places)
+        shape, per_time = moves + self.prior.shape, time + self.prior.rate_value
+        error = monte_carlo_error(draws)
+        return pd.DataFrame(rate_labels(self.network, self.places)).assign(
+            rate=flat.mean(axis=0),
+            expected_transitions=moves,
+            expected_time=time,
+            conditional_mean=shape / per_time,
+            conditional_lower=gamma.ppf(tail, shape, scale=1.0 / per_time),
+            conditional_upper=gamma.isf(tail, shape, scale=1.0 / per_time),
+            se=flat.std(axis=0),
+            lower=np.quantile(flat, tail, axis=0),
+            upper=np.quantile(flat, 1.0 - tail, axis=0),
+            note="",
+            error=error,
+            r_hat=potential_scale_reduction(draws),
+        )
+
+    def to_arviz(self) -> xarray.DataTree:
+        """All draws as (chain, draw, …) arrays."""
+        table = rate_labels(self.network, np.arange(self.models.series("rates").shape[-1]))
+        names = [
+            f"{node}[{configuration}]:{a}->{b}"
+            for node, configuration, a, b in zip(
+                table["node"], table["configuration"], table["from"], table["to"]
+            )
+        ]
+        return draw_tree(self.models, {"rate": ("rates", names)})
+
+
+def sample_parameters(
+    template: Template, observations: Observations, emission: Any, settings: Settings
+) -> SampledFit:
+    """Draw rates, starts and emissions of the template's network."""
+    if settings.use_mode:
+        raise ModelError('map=True has no meaning with method="sample", which gives means.')
+    network = template.network
+    single, joint = split_emissions(emission, observations)
+    emissions = emission_fit.started_emissions(network, observations, single)
+    evidence = build_evidence(network, observations, {**emissions, **joint})
+    require_time(evidence)
+    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
+    prior = settings.prior or GammaPrior(_WEAK_SHAPE, "auto")
+    if prior.is_auto:
+        prior = prior.resolved(lone_rate(prior.shape, template, evidence, nodes, settings))
+    graph = network.compiled.graph
+    setup = model_setup(
+        evidence,
+        graph.n_states.tolist(),
+        candidates_of_graph(graph),
+        PriorChoice(
+            prior.shape,
+            prior.rate_value,
+            [_mask(template, n) for n in range(graph.n_nodes)],
+            settings.learn_initial,
+            network.compiled.initial,
+        ),
+        network.nodes,
+        [learned_emission(network, node) for node in nodes if can_sample(node.start)],
+    )
+    places = np.flatnonzero(template.allowed)
+    place = np.arange(graph.n_nodes, dtype=np.int64)
+
+    def judge(models: SampledModels) -> tuple[Diagnosis, bool, str]:
+        return _judged(models, places)
+
+    models = sample_models(
+        setup,
+        [place] * _N_CHAINS,
+        RunPlan(
+            judge=judge,
+            n_jobs=settings.n_jobs,
+            seed=settings.seed,
+            max_sweeps=max(1000, 20 * settings.max_iterations),
+            keep_rates=True,
+        ),
+    )
+    drawn = mean_emissions(models, network.nodes)
+    return SampledFit(
+        network=_mean_network(network, models, places),
+        emission={**emissions, **drawn, **joint} if nodes else emission,
+        prior=prior,
+        models=models,
+        places=places,
+    )
+
+
+def _judged(models: SampledModels, places: NDArray[np.int64]) -> tuple[Diagnosis, bool, str]:
+    rates = models.series("rates")[:, :, places]
+    if rates.shape[1] < 4:
+        return Diagnosis(np.inf, np.inf, 0.0), False, "too few draws"
+    every = np.concatenate(
+        [np.log(np.maximum(rates, 1e-300)), models.series("initial"), models.series("emission")],
+        axis=2,
+    )
+    found = Diagnosis(
+        float(monte_carlo_error(every).max(initial=0.0)),
+        float(potential_scale_reduction(every).max(initial=1.0)),
+        float(effective_size(every).min(initial=np.inf)),
+    )
+    good = found.effective >= EFFECTIVE_GOAL and found.r_hat <= R_HAT_GOAL
+    return (
+        found,
+        good,
+        f"at least {found.effective:.0f} effective draws of every parameter (goal "
+        f"{EFFECTIVE_GOAL:.0f}), largest R̂ {found.r_hat:.3f} (goal {R_HAT_GOAL})",
+    )
+
+
+def _mask(template: Template, node: int) -> NDArray[np.bool_]:
+    graph = template.network.compiled.graph
+    size = int(graph.n_states[node])
+    own = template.allowed[graph.table_start[node] : graph.table_start[node + 1]]
+    mask: NDArray[np.bool_] = own.reshape(-1, size, size)[0]
+    return mask
+
+
+def _at(
+    network: Network, statistics: Statistics, places: NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray]:
+    """Expected transitions of these rates, and the time in the states they leave."""
+    moves = np.concatenate([statistics.transitions[n].ravel() for n in network.nodes])
+    time = np.concatenate(
+        [
+            np.repeat(statistics.dwell_times[n].ravel(), len(network.states[n]))
+            for n in network.nodes
+        ]
+    )
+    return moves[places], time[places]
+
+
+def _mean_network(network: Network, models: SampledModels, places: NDArray[np.int64]) -> Network:
+    graph = network.compiled.graph
+    flat = np.zeros(int(graph.table_start[-1]))
+    flat[places] = models.series("rates")[:, :, places].mean(axis=(0, 1))
+    start = models.series("initial").mean(axis=(0, 1))
+    rates: dict[str, Any] = {}
+    initial: dict[str, FloatArray] = {}
+    for n, node in enumerate(network.nodes):
+        size = int(graph.n_states[n])
+        table = flat[graph.table_start[n] : graph.table_start[n + 1]].reshape(-1, size, size)
+        every = np.arange(size)
+        table[:, every, every] = -table.sum(axis=2)
+        old = network.rates[node]
+        if old is None:
+            rates[node] = None
+        elif isinstance(old, SummaryRates):
+            rates[node] = old.with_table(table.reshape(old.table.shape))
+        else:
+            rates[node] = table.reshape(old.shape)
+        own = start[graph.state_start[n] : graph.state_start[n + 1]]
+        initial[node] = own / own.sum()
+    return Network(network.parents, rates, network.states, initial)

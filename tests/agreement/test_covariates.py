@@ -1,0 +1,194 @@
+"""Effects of covariates: against msm's own figures and a plain maximisation of the likelihood.
+
+msm's test suite holds −2 ln L = 1114.89946 and q12 = 0.0953882 for the arthritis data with both
+covariates and the constraint of its manual; the scipy maximum is written in tests/reference.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from asterism.errors import DataError
+from tests.reference import panel_likelihood as plain
+from tests.shared_data import DATA, needs
+
+
+def psor_table() -> pd.DataFrame:
+    table = pd.read_csv(DATA / "msm_psor.csv").dropna()  # as msm does
+    return table.rename(columns={"ptnum": "trajectory", "months": "time", "state": "joints"})
+
+
+def fitted_psor(covariates, **options) -> am.ParameterLearner:
+    obs = am.Observations.from_frame(
+        psor_table(), labels=["joints"], covariates=["hieffusn", "ollwsdrt"]
+    )
+    return am.ParameterLearner(
+        {"joints": []},
+        method="exact",
+        allowed_transitions={"joints": "1>2, 2>3, 3>4"},
+        covariates=covariates,
+        **options,
+    ).fit(obs)
+
+
+CONSTRAINT = (
+    am.Effect("hieffusn", equal=True),
+    am.Effect("ollwsdrt", "1>2, 2>3", equal=True),
+    am.Effect("ollwsdrt", "3>4"),
+)
+
+
+@needs("msm_psor.csv")
+def test_the_constraint_of_msms_manual():
+    learner = fitted_psor(CONSTRAINT)
+    assert learner.converged_
+    assert -2.0 * learner.log_evidence_given_first_ == pytest.approx(1114.89946, abs=0.01)
+    means = psor_table()[["hieffusn", "ollwsdrt"]].mean()  # where msm's baseline lies
+    rates = learner.network_at(dict(means)).rates["joints"]
+    assert rates[0, 1] == pytest.approx(0.0953882, rel=0.001)
+    effects = learner.effects_
+    assert list(effects.transitions) == ["1>2, 2>3, 3>4", "1>2, 2>3", "3>4"]
+    # msm's manual prints the hazard ratios 0.565 and 1.64 (to the digits given there)
+    assert effects.hazard_ratio[1] == pytest.approx(0.565, abs=0.002)
+
+
+@needs("msm_psor.csv")
+@pytest.mark.slow
+def test_both_covariates_of_psor_against_scipy():
+    table = psor_table()
+    pairs = [(0, 1), (1, 2), (2, 3)]
+    visits = [
+        (g.time.to_numpy(), g.joints.to_numpy() - 1, g[["hieffusn", "ollwsdrt"]].to_numpy())
+        for _, g in table.groupby("trajectory")
+    ]
+
+    def value(v):
+        return plain.log_likelihood(visits, v[:3], v[3:].reshape(2, 3).T, pairs, 4)
+
+    learner = fitted_psor(["hieffusn", "ollwsdrt"])
+    start = np.concatenate([np.log(learner.rate_intervals_.rate), learner.effects_.effect])
+    best, at = plain.maximum(value, start * 1.05)
+    assert -2.0 * learner.log_evidence_given_first_ == pytest.approx(-2.0 * best, abs=0.01)
+    np.testing.assert_allclose(learner.rate_intervals_.rate, np.exp(at[:3]), rtol=0.005)
+    np.testing.assert_allclose(learner.effects_.effect, at[3:], atol=0.005)
+    errors = np.sqrt(np.diag(np.linalg.inv(plain.hessian(value, at))))
+    np.testing.assert_allclose(learner.effects_.se, errors[3:], rtol=0.02)
+
+
+def small_panel(seed=0, n=60):
+    """Three states, death exact, one covariate that changes and one that does not."""
+    rng = np.random.default_rng(seed)
+    pairs, base = [(0, 1), (0, 2), (1, 0), (1, 2)], np.log([0.6, 0.3, 0.4, 0.4])
+    effects = np.array([[0.6, 0.5], [0.0, 0.0], [-0.4, 0.0], [0.3, 0.0]])
+    rows = []
+    for d in range(n):
+        t, x, dose, age = 0.0, 0, 0.0, rng.normal()
+        rows.append((d, t, x, dose, age))
+        for _ in range(8):
+            q = plain.generator(base, effects, np.array([dose, age]), pairs, 3)
+            gap = rng.uniform(0.3, 1.5)
+            left, alive = gap, True
+            while alive:
+                wait = rng.exponential(-1.0 / q[x, x])
+                if wait > left:
+                    break
+                left -= wait
+                x = int(rng.choice(3, p=np.where(np.arange(3) == x, 0, q[x] / -q[x, x])))
+                alive = x != 2
+            t += gap - (0.0 if alive else left)
+            dose = float(rng.integers(2))
+            rows.append((d, t, x, dose, age))
+            if not alive:
+                break
+    table = pd.DataFrame(rows, columns=["trajectory", "time", "s", "dose", "age"])
+    return table, pairs
+
+
+@pytest.fixture(scope="module")
+def panel():
+    table, pairs = small_panel()
+    obs = am.Observations.from_frame(table, labels=["s"], covariates=["dose", "age"])
+    learner = am.ParameterLearner(
+        {"s": []},
+        method="exact",
+        allowed_transitions={"s": am.Transitions(absorbing=[2])},
+        covariates=["dose", am.Effect("age", "0>1")],
+    ).fit(obs.with_exact_entries("s", 2))
+    return table, pairs, obs, learner
+
+
+def test_changing_covariates_and_exact_deaths_against_scipy(panel):
+    table, pairs, _, learner = panel
+    centre = np.array([0.0, table.age.mean()])
+    visits = [
+        (g.time.to_numpy(), g.s.to_numpy(), g[["dose", "age"]].to_numpy() - centre)
+        for _, g in table.groupby("trajectory")
+    ]
+
+    def value(v):
+        effects = np.zeros((4, 2))
+        effects[:, 0], effects[0, 1] = v[4:8], v[8]
+        return plain.log_likelihood(visits, v[:4], effects, pairs, 3, 2)
+
+    ours = np.concatenate([np.log(learner.rate_intervals_.rate), learner.effects_.effect])
+    assert value(ours) == pytest.approx(learner.log_evidence_given_first_, abs=1e-6)
+    # at a maximum nothing rises: the gradient of the plain likelihood is zero
+    slope = [
+        (value(ours + h) - value(ours - h)) / 2e-4 for h in 1e-4 * np.eye(len(ours))
+    ]  # fmt: skip
+    errors = np.sqrt(np.diag(np.linalg.inv(plain.hessian(value, ours))))
+    np.testing.assert_allclose(np.array(slope) * errors, 0.0, atol=2e-3)
+    np.testing.assert_allclose(learner.effects_.se, errors[4:], rtol=0.02)
+    width = np.log(learner.rate_intervals_.upper / learner.rate_intervals_.lower) / 2
+    np.testing.assert_allclose(width / 1.959964, errors[:4], rtol=0.02)
+
+
+@pytest.mark.parametrize("method", ["star", "mean_field"])
+def test_other_methods_agree_for_a_single_node(panel, method):
+    _, _, obs, _ = panel
+    found = [
+        am.ParameterLearner(
+            {"s": []},
+            method=name,
+            allowed_transitions={"s": am.Transitions(absorbing=[2])},
+            covariates=["dose"],
+        ).fit(obs.with_exact_entries("s", 2))
+        for name in ("exact", method)
+    ]
+    assert found[1].log_evidence_ == pytest.approx(found[0].log_evidence_, abs=0.02)
+    effects = [learner._fit.outcome.best.estimate.effects for learner in found]
+    np.testing.assert_allclose(effects[1], effects[0], atol=0.03)
+
+
+def test_scoring_other_data_uses_their_covariates(panel):
+    table, _, obs, learner = panel
+    parts = [learner.score_samples(obs.with_exact_entries("s", 2)[i]).sum() for i in range(5)]
+    whole = learner.log_evidence_by_trajectory_.to_numpy()[:5]
+    np.testing.assert_allclose(parts, whole, atol=1e-8)
+    with pytest.raises(DataError, match="no covariate"):
+        learner.score(am.Observations.from_frame(table[["trajectory", "time", "s"]], labels=["s"]))
+
+
+def test_a_covariate_acts_on_one_node_of_a_network():
+    truth = am.Network(
+        {"A": [], "B": ["A"]},
+        {"A": np.array([[0, 1.0], [1.0, 0]]),
+         "B": np.array([[[0, 0.3], [1.0, 0]], [[0, 1.5], [0.5, 0]]])},
+        {"A": ["off", "on"], "B": ["off", "on"]},
+    )  # fmt: skip
+    faster = truth.with_rates({"B": 3.0 * np.clip(truth.rates["B"], 0, None)})
+    frames = []
+    for number, network in enumerate((truth, faster)):
+        paths = am.simulate(network, n_trajectories=60, duration=6.0, seed=number)
+        frame = am.observe(paths, am.Exact(), n_observations=20, seed=number).to_frame()
+        frame["trajectory"] = [f"{number}-{d}" for d in frame["trajectory"]]
+        frames.append(frame.assign(drug="yes" if number else "no"))
+    obs = am.Observations.from_frame(pd.concat(frames), covariates=["drug"])
+    learner = am.ParameterLearner(
+        {"A": [], "B": ["A"]}, method="exact", covariates=[am.Effect("drug", node="B", equal=True)]
+    ).fit(obs)
+    row = learner.effects_.iloc[0]
+    assert (row.node, row.covariate) == ("B", "drug=yes")
+    assert row.hazard_ratio_lower < 3.0 < row.hazard_ratio_upper
+    assert row.hazard_ratio == pytest.approx(3.0, rel=0.25)

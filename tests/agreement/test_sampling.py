@@ -1,0 +1,237 @@
+"""Sampling against exact inference, exact scores and exact Gamma posteriors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from scipy.stats import gamma
+
+import asterism as am
+from asterism.errors import AsterismError
+from asterism.evidence.arrays import JointMeasurement
+from asterism.evidence.build import build_evidence
+from asterism.exact.exact_posterior import solve as solve_exactly
+from asterism.sampling.diagnose import Diagnosis
+from asterism.sampling.locked import locked_groups
+from asterism.sampling.model_posterior import RunPlan, sample_models
+from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
+from asterism.sampling.path_posterior import solve
+from asterism.sampling.sampled_posterior import SampledPosterior
+from tests.reference.random_evidence import make_evidence, random_evidence, random_network
+
+#: Monte Carlo errors that a difference may have; all seeds are fixed
+LIMIT = 4.5
+
+
+def assert_as_exact(network: am.Network, evidence: object, found: SampledPosterior) -> None:
+    exact = solve_exactly(network, evidence)
+    times = np.linspace(evidence.start.min(), evidence.end.max() + 0.5, 8)
+    difference = np.abs(found.marginals(times) - exact.marginals(times)).to_numpy()
+    error = found.errors.marginals(times).to_numpy()
+    assert np.all(difference <= LIMIT * error + 1e-9), (difference / (error + 1e-9)).max()
+    for node in network.nodes:
+        if node in network.exogenous:
+            continue
+        for kind in ("dwell_times", "transitions"):
+            own = getattr(found.statistics, kind)[node]
+            wanted = getattr(exact.statistics, kind)[node]
+            error = getattr(found.errors.statistics, kind)[node]
+            # rare jumps: not less than their Poisson error
+            error = np.hypot(error, np.sqrt(np.maximum(wanted, 0.0) / (4 * found.draws.n_draws)))
+            assert np.all(np.abs(own - wanted) <= LIMIT * error + 1e-9), (node, kind)
+
+
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_every_kind_of_evidence(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    exogenous = (0,) if seed > 7 else ()
+    network = random_network(rng, [2, 3, 2], exogenous=exogenous)
+    evidence = random_evidence(rng, network)
+    assert_as_exact(network, evidence, solve(network, evidence, n_draws=800, seed=seed))
+
+
+def test_summary_rates() -> None:
+    table = np.array([[[0, 0.3], [2.0, 0]], [[0, 1.0], [1.0, 0]], [[0, 2.0], [0.3, 0]]])
+    network = am.Network(
+        {"a": [], "b": [], "c": ["a", "b"]},
+        {
+            "a": [[-1, 1], [1, -1]],
+            "b": [[-0.7, 0.7], [1, -1]],
+            "c": am.SummaryRates({"a": [0, 1], "b": [0, 1]}, table),
+        },
+    )
+    rng = np.random.default_rng(3)
+    evidence = random_evidence(rng, network)
+    assert_as_exact(network, evidence, solve(network, evidence, n_draws=800, seed=3))
+
+
+def test_nodes_locked_by_a_joint_measurement_are_drawn_together() -> None:
+    rng = np.random.default_rng(4)
+    network = random_network(rng, [2, 2, 3])
+    one_of_two = np.log(np.array([[1e-300, 1.0], [1.0, 1e-300]]))
+    one_of_two[one_of_two < -600] = -np.inf
+    joint = [JointMeasurement(0, t, (0, 1), one_of_two) for t in (0.5, 1.5)]
+    points = [(0, n, 1.0, np.log(rng.uniform(0.1, 1, size=s))) for n, s in enumerate((2, 2, 3))]
+    evidence = make_evidence([2, 2, 3], [0.0], [2.0], points, joint=joint)
+    assert locked_groups(network.compiled, evidence) == [(0, 1)]
+    assert_as_exact(network, evidence, solve(network, evidence, n_draws=800, seed=1))
+
+
+def test_nodes_that_gate_each_other_are_drawn_together() -> None:
+    # a turns on only while b is off, b only while a is on, and so on: a cycle of four states
+    up, down = [[-2.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [2.0, -2.0]]
+    network = am.Network({"a": ["b"], "b": ["a"]}, {"a": [up, down], "b": [down, up]})
+    certain = np.array([0.0, -np.inf])
+    points = [(0, n, t, certain) for n in (0, 1) for t in (0.0, 4.0)]
+    evidence = make_evidence([2, 2], [0.0], [4.0], points)
+    assert locked_groups(network.compiled, evidence) == [(0, 1)]
+    assert_as_exact(network, evidence, solve(network, evidence, n_draws=1000, seed=1))
+
+
+def small_case() -> tuple[am.Network, am.Observations, am.Gaussian]:
+    network = am.glauber({"A": [], "B": ["A"], "C": ["B"]}, a=1.0, b=0.8)
+    noise = am.Gaussian((-1, 1), 0.7)
+    seen = am.observe(am.simulate(network, 3, duration=4.0, seed=3), noise, 5, seed=4)
+    return network, seen, noise
+
+
+def test_the_door_and_what_a_sampled_posterior_offers() -> None:
+    network, seen, noise = small_case()
+    found = am.infer(network, seen, noise, method="sample", seed=1)
+    again = am.infer(network, seen, noise, method="sample", seed=1, n_jobs=2)
+    assert found.converged
+    assert "R̂" in found.stop_reason
+    np.testing.assert_array_equal(found.marginals(), again.marginals())
+    assert float(found.errors.marginals().max()) <= 0.0125
+    pair = found.joint_marginals(("A", "C"), times=[1.0, 2.0])
+    assert pair.dims == ("trajectory", "time", "A", "C")
+    np.testing.assert_allclose(pair.sum(("A", "C")), 1.0, atol=1e-10)
+    np.testing.assert_allclose(
+        pair.sum("C").to_numpy(), found.marginals([1.0, 2.0]).sel(node="A").to_numpy(), atol=1e-10
+    )
+    assert found.sample(3, seed=0).n_trajectories == 9
+    with pytest.raises(AsterismError, match="no evidence value"):
+        _ = found.log_evidence
+
+
+def test_options_are_checked() -> None:
+    network, seen, noise = small_case()
+    with pytest.raises(AsterismError, match="n_draws is 0"):
+        am.infer(network, seen, noise, method="sample", n_draws=0)
+    with pytest.raises(AsterismError, match="n_chains is 1"):
+        am.infer(network, seen, noise, method="sample", n_chains=1)
+
+
+def test_rates_of_known_paths_have_their_gamma_posterior() -> None:
+    network, _, _ = small_case()
+    paths = am.simulate(network, 10, duration=5.0, seed=5)
+    learner = am.ParameterLearner(
+        network.parents, method="sample", prior=am.GammaPrior(2.0, 3.0), random_state=1
+    ).fit(paths)
+    table = learner.rate_intervals_
+    counted = paths.statistics(network)
+    for _, row in table.iterrows():
+        states = [str(s) for s in network.states[row["node"]]]
+        x, y = states.index(str(row["from"])), states.index(str(row["to"]))
+        at = tuple(
+            [str(s) for s in network.states[part.split("=")[0]]].index(part.split("=")[1])
+            for part in row["configuration"].split(", ")
+            if part
+        )
+        shape = 2.0 + counted.transitions[row["node"]][(*at, x, y)]
+        rate = 3.0 + counted.dwell_times[row["node"]][(*at, x)]
+        assert row["rate"] == pytest.approx(shape / rate, rel=0.06)
+        assert row["lower"] == pytest.approx(gamma.ppf(0.025, shape, scale=1 / rate), rel=0.15)
+        assert row["upper"] == pytest.approx(gamma.ppf(0.975, shape, scale=1 / rate), rel=0.15)
+    draws = learner.to_arviz()["posterior"]
+    assert draws["rates"].dims == ("chain", "draw", "rate")
+
+
+def test_families_of_known_paths_have_their_exact_probabilities() -> None:
+    network, _, _ = small_case()
+    paths = am.simulate(network, 6, duration=5.0, seed=6)
+    prior = am.GammaPrior(2.0, 3.0)
+    exact = am.StructureLearner(prior=prior, edge_log_odds=None).fit(paths)
+    seen = am.Observations.from_trajectories(paths)
+    states = {n: network.states[n] for n in network.nodes}
+    found = am.StructureLearner(
+        prior=prior, edge_log_odds=None, method="sample", states=states, max_draws=500
+    ).fit(seen)
+    order = list(network.nodes)
+    np.testing.assert_allclose(
+        found.edge_probabilities_.loc[order, order],
+        exact.edge_probabilities_.loc[order, order],
+        atol=1e-5,
+    )
+    assert found.converged_
+    assert len(found.sample_graphs(5)) == 5
+    assert set(found.diagnostics_) >= {"parent", "child", "error", "r_hat"}
+
+
+def small_setup(seen: am.Observations, emission: object) -> ModelSetup:
+    """Every family of up to one parent, for the three nodes of the small case."""
+    nodes = ("A", "B", "C")
+    empty = am.Network(
+        {n: [] for n in nodes}, {n: [[-1.0, 1.0], [1.0, -1.0]] for n in nodes},
+        {n: [-1, 1] for n in nodes},
+    )  # fmt: skip
+    families = [np.array([[-1], *([m] for m in range(3) if m != n)]) for n in range(3)]
+    return model_setup(
+        build_evidence(empty, seen, emission),
+        [2, 2, 2],
+        candidates_of([2, 2, 2], families, [np.zeros(3)] * 3),
+        PriorChoice(2.0, 3.0, [~np.eye(2, dtype=bool)] * 3, True, empty.compiled.initial),
+        nodes,
+    )
+
+
+def test_family_scores_are_those_of_complete_paths() -> None:
+    network, _, _ = small_case()
+    paths = am.simulate(network, 6, duration=5.0, seed=6)
+    setup = small_setup(am.Observations.from_trajectories(paths), None)
+    models = sample_models(setup, [setup.candidates.start[:-1].copy()] * 2, plan(20))
+    found = models.family_probabilities().reshape(3, 3)
+    scores = np.empty((3, 3))
+    for n, name in enumerate(network.nodes):
+        others = [m for m in network.nodes if m != name]
+        for f, above in enumerate([[], [others[0]], [others[1]]]):
+            graph = {m: (above if m == name else []) for m in network.nodes}
+            counted = paths.statistics(graph)
+            moves, time = counted.transitions[name], counted.dwell_times[name]
+            m = moves.reshape(-1, 2, 2)[:, [0, 1], [1, 0]]
+            t = time.reshape(-1, 2)
+            scores[n, f] = np.sum(
+                2 * np.log(3.0) + gammaln(m + 2) - gammaln(2.0) - (m + 2) * np.log(t + 3)
+            )
+    exact = np.exp(scores - scores.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(found, exact / exact.sum(axis=1, keepdims=True), atol=1e-10)
+
+
+def plan(max_sweeps: int, **options: Any) -> RunPlan:
+    return RunPlan(
+        judge=lambda models: (Diagnosis(1.0, 2.0, 1.0), False, "not judged"),
+        burn_in=20, max_sweeps=max_sweeps, seed=3, **options,
+    )  # fmt: skip
+
+
+def test_a_resumed_run_goes_on_with_the_same_draws(tmp_path: Path) -> None:
+    _, seen, noise = small_case()
+    setup = small_setup(seen, noise)
+    places = [setup.candidates.start[:-1].copy()] * 2
+    sample_models(setup, places, plan(60, n_jobs=1, checkpoint=tmp_path / "a.npz"))
+    resumed = sample_models(
+        setup, places, plan(120, n_jobs=2, checkpoint=tmp_path / "a.npz", resume=True)
+    )
+    at_once = sample_models(setup, places, plan(120, n_jobs=1))
+    for name in ("edges", "family", "initial", "n_jumps"):
+        np.testing.assert_array_equal(resumed.series(name), at_once.series(name))
+    np.testing.assert_allclose(
+        resumed.family_probabilities(), at_once.family_probabilities(), atol=1e-12
+    )
+    other = small_setup(seen, am.Gaussian((-1, 1), 0.9))
+    with pytest.raises(AsterismError, match="other data or settings"):
+        sample_models(other, places, plan(120, checkpoint=tmp_path / "a.npz", resume=True))

@@ -1,0 +1,134 @@
+"""``asterism fit``, and the questions that odd panels raise."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from tests.command_line import assert_refused, invoke
+
+RATES = np.array([[0, 0.4, 0.1], [0.3, 0, 0.4], [0, 0, 0]])
+
+
+@pytest.fixture(scope="module")
+def panel(tmp_path_factory):
+    """Well, ill, dead; nothing follows a death."""
+    network = am.Network({"s": []}, {"s": RATES}, {"s": [1, 2, 3]}, initial={"s": [1, 0, 0]})
+    paths = am.simulate(network, n_trajectories=80, duration=8.0, seed=1)
+    frame = am.observe(paths, am.Exact(), n_observations=8, seed=2).to_frame()
+    dead = frame["s"] == 3
+    frame = frame[~(dead & dead.groupby(frame["trajectory"]).shift(fill_value=False))]
+    frame["sex"] = frame["trajectory"].astype(int) % 2
+    path = tmp_path_factory.mktemp("panel") / "visits.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_deaths_that_come_back_are_pointed_out(panel, tmp_path):
+    result = invoke("fit", panel, "--ignore", "sex", "-o", tmp_path / "RUN")
+    assert result.exit_code == 0
+    assert "--absorbing 3" in result.stderr
+    told = invoke(
+        *("fit", panel, "--ignore", "sex", "-o", tmp_path / "RUN2"),
+        *("--absorbing", "3", "--exact-entry", "3"),
+    )
+    assert "never leaves" not in told.stderr
+    rates = pd.read_csv(tmp_path / "RUN2" / "rates.csv")
+    assert list(rates.columns[:7]) == [
+        "node", "configuration", "from", "to", "rate", "lower", "upper",
+    ]  # fmt: skip
+    assert 3 not in set(rates["from"])
+    assert (tmp_path / "RUN2" / "report.html").read_text(encoding="utf-8").startswith("<!doctype")
+
+
+def test_an_order_that_is_never_reversed_is_pointed_out(tmp_path):
+    rows = [(d, t, min(3, 1 + (t + d % 3) // 2)) for d in range(20) for t in range(5)]
+    path = tmp_path / "stages.csv"
+    pd.DataFrame(rows, columns=["patient", "time", "stage"]).to_csv(path, index=False)
+    result = invoke("fit", path, "-o", tmp_path / "RUN")
+    assert "--progressive" in result.stderr
+    told = invoke("fit", path, "--progressive", "-o", tmp_path / "RUN2")
+    assert "only ever moves forward" not in told.stderr
+    rates = pd.read_csv(tmp_path / "RUN2" / "rates.csv")
+    assert (rates["from"] < rates["to"]).all()
+
+
+def test_a_code_is_asked_about(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for d in range(40):
+        death, turn = rng.exponential(6.0), rng.exponential(3.0)
+        for t in np.arange(0.0, 8.0):
+            if t > death:
+                rows.append((d, death, 999.0))
+                break
+            rows.append((d, t, (100.0 if t < turn else 60.0) + rng.normal(0, 5)))
+    path = tmp_path / "lungs.csv"
+    pd.DataFrame(rows, columns=["patient", "time", "fev"]).to_csv(path, index=False)
+    result = invoke("fit", path, "-o", tmp_path / "RUN")
+    assert "--state-code 999=STATE" in result.stderr
+    told = invoke(
+        *("fit", path, "-o", tmp_path / "RUN2", "--state-code", "999=dead"),
+        *("--exact-entry", "dead", "--absorbing", "dead", "--json"),
+    )
+    assert told.exit_code == 0, told.stderr
+    assert "999 in" not in told.stderr
+    assert {r["to"] for r in json.loads(told.stdout)["rates"]} == {"low", "high", "dead"}
+
+
+def test_covariates_and_constraints(panel, tmp_path):
+    result = invoke(
+        *("fit", panel, "--covariate", "sex", "--equal-effects", "sex", "--absorbing", "3"),
+        *("--fix", "1>3=0.1", "-o", tmp_path / "RUN", "--json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert len(summary["effects"]) == 1
+    fixed = [r for r in summary["rates"] if (r["from"], r["to"]) == (1, 3)]
+    assert fixed[0]["rate"] == pytest.approx(0.1)
+    run = am.load(tmp_path / "RUN")
+    assert run.tables["effects"]["covariate"].tolist() == ["sex"]
+
+
+def test_a_graph_is_fitted(tmp_path):
+    network = am.random_network(n_nodes=3, n_states=2, max_parents=1, seed=0)
+    paths = am.simulate(network, n_trajectories=20, duration=5.0, seed=0)
+    am.observe(paths, am.Exact(), n_observations=10, seed=0).to_csv(tmp_path / "data.csv")
+    edges = [(p, c) for c, above in network.parents.items() for p in above]
+    pd.DataFrame(edges, columns=["parent", "child"]).to_csv(tmp_path / "edges.csv", index=False)
+    result = invoke(
+        "fit", tmp_path / "data.csv", "--edges", tmp_path / "edges.csv", "-o", tmp_path / "RUN"
+    )
+    assert result.exit_code in (0, 4), result.stderr
+    rates = pd.read_csv(tmp_path / "RUN" / "rates.csv")
+    named = rates["configuration"].dropna()
+    assert named.str.contains("=").all()
+
+
+def test_what_fit_refuses(panel, tmp_path):
+    assert_refused(invoke("fit", panel, "-o", tmp_path / "A"), 2, "--nodes", "--covariate")
+    assert_refused(
+        invoke("fit", panel, "--nodes", "s", "--covariate", "age", "-o", tmp_path / "A"), 3, "age"
+    )
+    assert_refused(
+        invoke("fit", panel, "--nodes", "s", "--allowed", "1>9", "-q", "-o", tmp_path / "A"),
+        3,
+        "'9'",
+    )
+    assert_refused(
+        invoke("fit", panel, "--nodes", "s", "--censored", "99", "-o", tmp_path / "A"),
+        2,
+        "99=1,2,3",
+    )
+
+
+def test_learn_takes_the_restrictions(panel, tmp_path):
+    result = invoke(
+        *("learn", panel, "--nodes", "s,sex", "--exogenous", "sex", "--absorbing", "s:3"),
+        *("-o", tmp_path / "RUN", "--max-parents", "1"),
+    )
+    assert result.exit_code in (0, 4), result.stderr
+    table = am.load(tmp_path / "RUN").network.rates["s"]
+    assert (np.asarray(table).reshape(-1, 3, 3)[:, 2] == 0).all()

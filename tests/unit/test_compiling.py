@@ -1,0 +1,112 @@
+"""How kernels are compiled: private code, calls by address, a place for the cache, warm-up."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numba import float64, int64
+
+from asterism.numerics import _jit
+
+
+@_jit.inner
+def _doubled_sum(values):
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i]
+    return 2.0 * total
+
+
+@_jit.kernel(cache=False)
+def _sum_by_way_of_private_code(values):
+    return _doubled_sum(values) / 2.0
+
+
+@_jit.kernel(cache=False)
+def _fill_with(values, n):
+    for i in range(n):
+        values[i] = i + 1.0
+
+
+_SLOT = 63
+_fill_from_afar = _jit.separate(_fill_with, (float64[::1], int64), _SLOT)
+# the table of the package keeps its own entries only
+_SEPARATE = _jit._SEPARATE.pop(_SLOT)
+
+
+@_jit.kernel(cache=False)
+def _call_by_address(address, values, n):
+    _fill_from_afar(address, (values, n))
+    return values[n - 1]
+
+
+def test_private_code_is_a_part_of_its_caller() -> None:
+    assert _sum_by_way_of_private_code(np.arange(5.0)) == 10.0
+    (result,) = _doubled_sum.overloads.values()
+    assert result.library.get_pointer_to_function(result.fndesc.llvm_func_name) == 0
+
+
+def test_a_kernel_is_called_by_its_address() -> None:
+    dispatcher, arguments = _SEPARATE
+    dispatcher.compile(arguments)
+    result = dispatcher.overloads[arguments]
+    address = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    values = np.zeros(8)
+    assert _call_by_address(address, values, 5) == 5.0
+    np.testing.assert_array_equal(values, [1, 2, 3, 4, 5, 0, 0, 0])
+
+
+def test_the_table_of_addresses_is_complete() -> None:
+    from asterism.numerics import _matrix_step
+
+    found = _jit.addresses()
+    assert found[_matrix_step.PROPAGATOR] != 0
+    assert found[_matrix_step.MOMENTS] != 0
+    assert _jit.addresses() is found
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs users")
+def test_without_a_place_for_the_cache_a_private_one_is_made(tmp_path: Path) -> None:
+    """Home and package cannot be written: kernels still compile, and nobody else reads them."""
+    code = (
+        "from numba.core.caching import CompileResultCacheImpl as places\n"
+        "places._locator_classes = places._locator_classes[:1]  # the one that a setting names\n"
+        "import numba\n"
+        "from asterism.numerics import _step\n"
+        "import numpy as np\n"
+        "print(numba.config.CACHE_DIR)\n"
+        "print(_step.total(np.ones(3)))\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    environment["PYTHONPATH"] = str(Path(_jit.__file__).parents[2])
+    answer = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+    folder = Path(answer[0])
+    assert folder.parent == tmp_path
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert float(answer[1]) == 3.0
+    assert list(folder.rglob("*.nbi"))
+
+
+def test_warm_up_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    from asterism.cli import main
+    from asterism.commands import warm_up
+
+    def only_tells(tell):
+        tell("toy problems")
+        return Path("somewhere")
+
+    monkeypatch.setattr(warm_up, "warm_up", only_tells)
+    result = CliRunner().invoke(main, ["warm-up", "--json"])
+    assert result.exit_code == 0
+    assert '"folder": "somewhere"' in result.stdout
+    assert "toy problems" in result.stderr

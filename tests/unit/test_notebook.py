@@ -1,0 +1,160 @@
+"""What notebooks show: cards of the public objects, and a bar while something is learned."""
+
+from __future__ import annotations
+
+import re
+import sys
+from html.parser import HTMLParser
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from asterism.learning import progress_bar
+from asterism.learning.progress_bar import bar_html, bar_text, listener_for
+from asterism.learning.tasks import ProgressMeter, Silent, Stage
+from asterism.notebook_card import MOST_ROWS, card
+from tests.example_runs import example_run
+
+
+class Balanced(HTMLParser):
+    """Every element that is opened is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def checked(thing: Any) -> str:
+    """The card of a thing, as text without marks."""
+    html = str(thing._repr_html_())
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.open == []
+    assert "<script" not in html
+    return re.sub(r"<[^>]*>", " ", html)
+
+
+@pytest.fixture(scope="module")
+def observations() -> am.Observations:
+    network = am.glauber({"A": [], "B": ["A"]}, b=1.2)
+    paths = am.simulate(network, n_trajectories=5, duration=4.0, seed=0)
+    return am.observe(paths, am.Gaussian((-1, 1), 0.3), n_observations=4, seed=1)
+
+
+def test_network_observations_and_paths_show_their_sizes(observations: am.Observations) -> None:
+    network = am.random_network(n_nodes=20, n_states=3, max_parents=2, seed=0)
+    shown = checked(network)
+    assert "Network: 20 nodes" in shown
+    assert f"and {20 - MOST_ROWS} more" in shown
+    shown = checked(observations)
+    assert "5 trajectories, 2 nodes, 40 measurements" in shown
+    paths = am.simulate(network, n_trajectories=3, duration=1.0, seed=0)
+    assert "Trajectories: 3, with 20 nodes" in checked(paths)
+
+
+def test_posterior_and_learners_say_whether_they_converged(
+    observations: am.Observations,
+) -> None:
+    network = am.glauber({"A": [], "B": ["A"]}, b=1.2)
+    emission = am.Gaussian((-1, 1), 0.3)
+    post = am.infer(network, observations, emission, method="exact")
+    assert "Posterior (exact)" in checked(post)
+    assert f"{post.log_evidence:.6g}" in checked(post)
+    post.converged, post.stop_reason = False, "Stopped at the limit."
+    assert "Not converged. Stopped at the limit." in checked(post)
+    learner = am.StructureLearner(max_parents=1)
+    assert "not fitted" in checked(learner)
+    learner.fit(am.simulate(network, n_trajectories=20, duration=10.0, seed=2))
+    shown = checked(learner)
+    assert "probability" in shown
+    assert learner.stop_reason_ in shown
+    assert "a network was learned" in checked(example_run())
+
+
+def test_names_are_text_and_nothing_else() -> None:
+    table = pd.DataFrame({"trajectory": 1, "time": [0.0, 1.0], "<img src=x>&": [0.0, 1.0]})
+    shown = am.Observations.from_frame(table)._repr_html_()
+    assert "<img" not in shown
+    assert "&lt;img src=x&gt;&amp;" in shown
+    assert "<b>" not in card("<b>", [("<b>", "<b>")], ["<b>"], [["<b>"]], warning="<b>")
+
+
+def test_who_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Silent()
+    assert listener_for(own) is own
+    assert isinstance(listener_for(False), Silent)
+    assert isinstance(listener_for(None), Silent), "a bar outside of notebooks was not asked for"
+    assert isinstance(listener_for(True), ProgressMeter)
+    monkeypatch.setattr(progress_bar, "in_notebook", lambda: True)
+    assert isinstance(listener_for(None), ProgressMeter)
+
+
+def test_a_notebook_is_told_from_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    ipython: Any = ModuleType("IPython")
+    shell: Any = type("Shell", (), {})()
+    ipython.get_ipython = lambda: shell
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    assert not progress_bar.in_notebook()
+    shell.kernel = object()
+    assert progress_bar.in_notebook()
+
+
+def test_a_notebook_bar_appears_after_a_moment_and_is_updated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, html: str) -> None:
+            shown.append(html)
+
+    def display(html: str, display_id: bool) -> Handle:
+        shown.append(html)
+        return Handle()
+
+    module: Any = ModuleType("IPython.display")
+    module.HTML, module.display = str, display
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    bar = progress_bar.NotebookBar()
+    bar(Stage("Scoring <x>", 10, 1, 0.2, 1.8, False))
+    assert shown == []
+    bar(Stage("Scoring <x>", 10, 6, 1.5, 1.0, False))
+    bar(Stage("Scoring <x>", 10, 10, 2.5, 0.0, True))
+    assert len(shown) == 2
+    assert 'value="6" max="10"' in shown[0]
+    assert "Scoring &lt;x&gt;: done in 2 s" in shown[1]
+
+
+def test_a_line_in_a_terminal_is_written_over(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = progress_bar.TextBar()
+    bar(Stage("Scoring", 10, 1, 0.2, 1.8, False))
+    bar(Stage("Scoring", 10, 5, 2.0, 2.0, False))
+    bar(Stage("Scoring", 10, 10, 4.0, 0.0, True))
+    out = capsys.readouterr()
+    assert out.out == ""
+    assert out.err.startswith("\rScoring: 5 of 10, about 2 s left\rScoring: done in 4 s")
+    assert out.err.endswith("\n")
+
+
+def test_bars_say_how_far_they_are() -> None:
+    assert bar_text(Stage("Scoring", 1000, 0, 0.0, None, False)) == "Scoring: 0 of 1,000"
+    assert 'max="1"' in bar_html(Stage("Nothing", 0, 0, 0.0, None, False))
+
+
+def test_fitting_with_a_bar_changes_nothing(observations: am.Observations) -> None:
+    network = am.glauber({"A": [], "B": ["A"]}, b=1.2)
+    paths = am.simulate(network, n_trajectories=10, duration=5.0, seed=2)
+    quiet = am.StructureLearner(max_parents=1).fit(paths, progress=False)
+    shown = am.StructureLearner(max_parents=1).fit(paths, progress=True)
+    np.testing.assert_array_equal(quiet.edges_["probability"], shown.edges_["probability"])
