@@ -3,7 +3,7 @@
 For each shape of the rate prior, with the sparse prior of edges, a learner meets networks that it
 was not tuned on otherwise: no edges, random graphs with random rates, spins that align, two and
 three states; complete paths and noisy points. For noisy points the factor by which the star's
-probabilities are tempered is varied too. Seeds below 1000 choose, seeds from 1000 on check.
+probabilities are tempered is varied too. The odds of an edge are not varied here.
 
     python benchmarks/priors.py [--reduced]
 """

@@ -507,7 +507,10 @@ def test_saved_results_read_back(tmp_path: Path) -> None:
     assert sorted(p.name for p in folder.iterdir()) == [
         "edges.csv",
         "families.csv",
+        "graph.graphml",
+        "history.csv",
         "network.json",
+        "rates.csv",
         "run.json",
     ]
     with pytest.raises(DataError, match=r"already holds edges\.csv"):

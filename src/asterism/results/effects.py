@@ -58,25 +58,30 @@ def effect(network: Network, child: str, parent: str) -> str:
     return MIXED
 
 
-def fold_changes_of_odds(tables: FloatArray, slot: int) -> FloatArray:
-    """(n,) by what factor a parent changes the odds of its child's moving up rather than down.
+def log_fold_of_odds(mean: FloatArray, variance: FloatArray, slot: int) -> tuple[float, float]:
+    """By what factor a parent changes the odds of its child's moving up rather than down.
 
-    ``tables`` (n, parents…, S, S) are rates; ``slot`` is the place of the parent. The factor
-    compares the parent's last state with its first, the other parents averaged over. Where the
-    child cannot move down (or up) it is the factor of the moves that it can make.
+    ``mean`` and ``variance`` (parents…, S, S) are those of the rates, ``slot`` is the place of the
+    parent. Compares the parent's last state with its first, the other parents averaged over.
+    Where the child cannot move down (or up) only the moves count that it can make. Returns the
+    logarithm of the factor and its standard deviation, to first order.
     """
-    size = tables.shape[-1]
-    others = tuple(a for a in range(1, tables.ndim - 2) if a != slot + 1)
-    by_state = tables.mean(axis=others) if others else tables
-    up = (by_state * np.triu(np.ones((size, size)), 1)).sum(axis=(-2, -1))
-    down = (by_state * np.tril(np.ones((size, size)), -1)).sum(axis=(-2, -1))
-    logs = _log_or_zero(up) - _log_or_zero(down)
-    factors: FloatArray = np.exp(np.clip(logs[:, -1] - logs[:, 0], -690.0, 690.0))
-    return factors
-
-
-def _log_or_zero(values: FloatArray) -> FloatArray:
-    return np.log(np.where(values > 0.0, values, 1.0))
+    size = mean.shape[-1]
+    others = tuple(a for a in range(mean.ndim - 2) if a != slot)
+    n_others = int(np.prod([mean.shape[a] for a in others]))
+    rates = mean.mean(axis=others) if others else mean
+    spread = variance.sum(axis=others) / n_others**2 if others else variance
+    log_fold, squared = 0.0, 0.0
+    for sign, mask in (
+        (1.0, np.triu(np.ones((size, size)), 1)),
+        (-1.0, np.tril(np.ones((size, size)), -1)),
+    ):
+        for end, place in ((1.0, -1), (-1.0, 0)):
+            total = float((rates[place] * mask).sum())
+            if total > 0.0:
+                log_fold += sign * end * float(np.log(total))
+                squared += float((spread[place] * mask).sum()) / total**2
+    return log_fold, float(np.sqrt(squared))
 
 
 def configurations(

@@ -24,7 +24,7 @@ SAMPLED = (
 )
 TEMPERED = (
     "The approximation is too sure of itself, so what it says about the data counts only "
-    "{factor:g} times in each probability, a factor measured on simulated networks; the "
+    "{factor:g} times in each probability, a rough factor from a trial on simulated networks; the "
     "probabilities are conditional on the rest of the graph being as learned."
 )
 SAMPLED = (

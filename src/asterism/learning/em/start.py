@@ -46,7 +46,8 @@ MAX_LABELS = 50
 
 #: what to do where the states of a node cannot be told
 _GIVE_STATES = Advice(
-    "give states={node: labels}", "choose another --emission, or leave it out of --nodes"
+    'give states={node: labels}, or count them with Gaussian(levels="auto", learn=True)',
+    "choose another --emission, or leave it out of --nodes",
 )
 
 

@@ -75,7 +75,7 @@ class StructureLearner(Estimator):
         "map" the most probable family of each node, as in the paper.
     tempering
         How often the data count in the probabilities of families. The star's log-odds are too
-        large, so "auto" takes a factor measured on simulated networks where paths are hidden and
+        large, so "auto" takes a rough factor from simulated networks where paths are hidden and
         1 where they are known; 1.0 prints the probabilities as the method gives them.
     min_parents
         The fewest parents a node may have, as ``max_parents``.

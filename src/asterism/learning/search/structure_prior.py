@@ -38,7 +38,7 @@ FAMILY_PRIORS = ("uniform", "by_size")
 #: the word for prior odds of 1/(2N) per edge: about one parent for every two nodes beforehand
 SPARSE = "sparse"
 #: with odds of 1/N, exact scores of ten unconnected nodes still claim almost one edge per data set
-#: (benchmarks/nothing.py), and the log loss on simulated networks is the same
+#: (benchmarks/nothing.py, on whose first 50 data sets this was chosen; --check uses others)
 _SPARSENESS = 2.0
 
 
