@@ -93,7 +93,9 @@ def heart(covariates) -> tuple[pd.DataFrame, am.ParameterLearner]:
 
 
 @needs("msm_cav.csv")
-@pytest.mark.parametrize(("covariate", "model"), [("sex", "cav with sex"), ("dage", "cav with donor age")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("covariate", "model"), [("sex", "cav with sex"), ("dage", "cav with donor age")]
+)
 def test_the_numbers_of_the_page_on_panel_data(covariate, model):
     results = Path(__file__).resolve().parents[2] / "docs" / "results"
     _, learner = heart([covariate])
