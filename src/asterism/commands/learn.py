@@ -170,7 +170,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             learner, sentence = sampled_within(learner, data, options.minutes, used, console)
             decisions.append(sentence)
             console.say(sentence)
-        decisions.append(time_scale(learner.prior_, options.prior))
+        decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
             "decisions": decisions,

@@ -25,6 +25,7 @@ from asterism.inference.door import quiet_infer
 from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
 from asterism.learning.em import quantities
+from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
 from asterism.learning.em.effects import rate_model
@@ -77,7 +78,8 @@ class ParameterLearner(Estimator):
     "learn", "uniform", {node: probabilities}, or "fixed" (that of the Network given).
     ``allowed_transitions``: {node: (S, S) booleans}; rates elsewhere stay zero. ``states``:
     {node: labels} where data and emission do not say. ``exogenous``: nodes whose path is given.
-    ``method``: "auto" (default) is exact inference where that is quick and clusters elsewhere;
+    ``method``: "auto" (default) is exact inference where that is quick, clusters elsewhere, and
+    sampling where a family is too large for them;
     "exact", "clusters", "sample" (draws from the posterior; means and quantiles, no evidence), and
     with a warning and without intervals "star" and "mean_field".
     ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
@@ -183,11 +185,13 @@ class ParameterLearner(Estimator):
         self._sampled: SampledFit | None = None
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
-        with time_limit(self.max_seconds):
-            fit = fit_parameters(template, observations, emission, settings, model)
+        try:
+            with time_limit(self.max_seconds):
+                fit = fit_parameters(template, observations, emission, settings, model)
+        except NoClusters:
+            return self._fit_by_sampling(template, observations, emission, settings)
         best = fit.outcome.best
         self._fit: Fit = fit
-        self.method_ = fit.method
         if not has_trusted_intervals(fit):
             warnings.warn(_about_rates(fit.method), stacklevel=2)
         self._observations = observations
@@ -226,13 +230,16 @@ class ParameterLearner(Estimator):
 
         for name in ("covariates", "equal_rates", "fixed_rates"):
             if getattr(self, name) is not None:
-                raise ModelError(f'{name} cannot be used with method="sample"; use "auto".')
+                raise ModelError(
+                    *(Setting(name), " cannot be used with ", Setting("method", "sample")),
+                    *("; use ", Setting("method", "auto"), "."),
+                )
         found = sample_parameters(template, observations, emission, settings)
         self._sampled = found
         self._observations = observations
         self._posterior = None
         self._information = None
-        self.method_ = self.method
+        self.method_ = "sample"
         self.network_, self.emission_, self.prior_ = found.network, found.emission, found.prior
         self.log_evidence_ = None
         self.converged_ = found.models.converged
