@@ -4,6 +4,8 @@ msm's test suite holds −2 ln L = 1114.89946 and q12 = 0.0953882 for the arthri
 covariates and the constraint of its manual; the scipy maximum is written in tests/reference.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,6 +76,61 @@ def test_both_covariates_of_psor_against_scipy():
     np.testing.assert_allclose(learner.effects_.effect, at[3:], atol=0.005)
     errors = np.sqrt(np.diag(np.linalg.inv(plain.hessian(value, at))))
     np.testing.assert_allclose(learner.effects_.se, errors[3:], rtol=0.02)
+
+
+def heart(covariates) -> tuple[pd.DataFrame, am.ParameterLearner]:
+    table = pd.read_csv(DATA / "msm_cav.csv")
+    table = table.rename(columns={"PTNUM": "trajectory", "years": "time", "state": "cav"})
+    table = table[["trajectory", "time", "cav", "sex", "dage"]]
+    obs = am.Observations.from_frame(table, labels=["cav"], covariates=["sex", "dage"])
+    learner = am.ParameterLearner(
+        {"cav": []},
+        method="exact",
+        allowed_transitions={"cav": "1>2, 1>4, 2>1, 2>3, 2>4, 3>2, 3>4"},
+        covariates=covariates,
+    ).fit(obs.with_exact_entries("cav", 4))
+    return table, learner
+
+
+@needs("msm_cav.csv")
+@pytest.mark.parametrize(
+    ("covariate", "model"), [("sex", "cav with sex"), ("dage", "cav with donor age")]
+)
+def test_the_numbers_of_the_page_on_panel_data(covariate, model):
+    results = Path(__file__).resolve().parents[2] / "docs" / "results"
+    _, learner = heart([covariate])
+    fits = pd.read_csv(results / "panel_fits.csv").set_index("model").loc[model]
+    assert -2.0 * learner.log_evidence_given_first_ == pytest.approx(fits.minus2loglik, abs=1e-3)
+    written = pd.read_csv(results / "panel_hazard_ratios.csv")
+    written = written[(written.model == model) & written.hazard_ratio_lower.notna()]
+    found = learner.effects_.set_index("transitions").loc[list(written.transitions)]
+    np.testing.assert_allclose(found.hazard_ratio, written.hazard_ratio, rtol=2e-3)
+    np.testing.assert_allclose(found.hazard_ratio_upper, written.hazard_ratio_upper, rtol=5e-3)
+
+
+@needs("msm_cav.csv")
+@pytest.mark.slow
+def test_donor_age_against_the_plain_likelihood():
+    table, learner = heart(["dage"])
+    pairs = [(0, 1), (0, 3), (1, 0), (1, 2), (1, 3), (2, 1), (2, 3)]
+    centre = table.dage.mean()
+    visits = [
+        (g.time.to_numpy(), g.cav.to_numpy() - 1, g[["dage"]].to_numpy() - centre)
+        for _, g in table.groupby("trajectory")
+    ]
+
+    def value(v):
+        return plain.log_likelihood(visits, v[:7], v[7:, None], pairs, 4, 3)
+
+    ours = np.concatenate([np.log(learner.rate_intervals_.rate), learner.effects_.effect])
+    assert -2.0 * value(ours) == pytest.approx(-2.0 * learner.log_evidence_given_first_, abs=0.01)
+    steps = np.diag(np.where(np.arange(14) < 7, 1e-3, 1e-4))
+    slope = np.array([(value(ours + h) - value(ours - h)) / (2 * h.sum()) for h in steps])
+    scaled = np.array([1.0] * 7 + [30.0] * 7)  # years of age: effects are small numbers
+    second = plain.hessian(lambda v: value(v / scaled), ours * scaled)
+    errors = np.sqrt(np.diag(np.linalg.inv(second))) / scaled
+    np.testing.assert_allclose(slope * errors, 0.0, atol=0.01)  # nothing left to gain
+    np.testing.assert_allclose(learner.effects_.se, errors[7:], rtol=0.02)
 
 
 def small_panel(seed=0, n=60):
