@@ -20,6 +20,7 @@ from scipy.linalg import expm
 from asterism.clusters._region_chain import JUMP
 from asterism.clusters.batch_of_clusters import ClusterBatch, ClusterReader
 from asterism.clusters.region_arrays import region_shape
+from asterism.errors import Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, known_state
 from asterism.numerics.resources import require_memory
 
@@ -103,7 +104,7 @@ def _open_all(
     require_memory(
         8.0 * n_steps * float((model.arrays.n_joint[: model.arrays.n_clusters] ** 2).sum()),
         f"the chains of {model.arrays.n_clusters} clusters on {n_steps} steps",
-        "a larger time_step or tolerance",
+        Sentence("a larger ", Setting("time_step"), " or ", Setting("tolerance")),
     )
     found = []
     reader = ClusterReader(batch, *parameters)
