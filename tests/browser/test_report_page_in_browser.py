@@ -205,6 +205,7 @@ def test_charts_follow_the_width_of_window_and_paper(browser: Any, pages: Any) -
 
 
 def test_large_network_draws_only_what_matters(browser: Any, pages: Any) -> None:
+    assert pages("large").stat().st_size < 4_000_000
     open_page(browser, pages("large"))
     move_slider(browser, 0.0)
     assert count(browser, "#drawing .edge") == 100

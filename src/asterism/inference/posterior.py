@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, DataError, TooLargeError
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -201,8 +201,8 @@ class Posterior:
         read = getattr(self.courses, "joint_marginals", None)
         if read is None:
             raise AsterismError(
-                f"method {self.method!r} does not know joint probabilities of several nodes; use "
-                "method='clusters' or 'exact'."
+                f"method {self.method!r} does not know joint probabilities of several nodes; use ",
+                *(Setting("method", "clusters"), " or ", Setting("method", "exact"), "."),
             )
         clock = self._times(times)
         values = np.stack([read(d, numbers, clock) for d in range(len(self.labels))])
@@ -277,11 +277,15 @@ class Posterior:
             raise AsterismError(f"n is {n}; at least 1 path is needed.")
         return self.courses.sample(n, kind, np.random.default_rng(seed))
 
+    def _evidence_facts(self) -> list[tuple[str, str]]:
+        """What a card says of the evidence; methods without one say something else."""
+        return [("log evidence", f"{self.log_evidence:.6g}")]
+
     def _repr_html_(self) -> str:
         facts = [
             ("trajectories", f"{len(self.labels):,}"),
             ("nodes", f"{self.network.n_nodes:,}"),
-            ("log evidence", f"{self.log_evidence:.6g}"),
+            *self._evidence_facts(),
         ]
         if self.converged:
             facts.append(("converged:", self.stop_reason))

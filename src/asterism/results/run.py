@@ -120,10 +120,8 @@ class Run:
         from asterism.results.summary import sentences
 
         said = sentences(self)
-        converged = self.run.get("converged")
-        warning = (
-            f"Not converged. {self.run.get('stop_reason') or ''}" if converged is False else ""
-        )
+        stop = self.run.get("stop_reason") or ""
+        warning = f"Not converged. {stop}" if self.run.get("converged") is False else ""
         names = ("parent", "child", "probability", "in_graph")
         rows = [
             (p, c, f"{q:.3f}", "yes" if g else "no")

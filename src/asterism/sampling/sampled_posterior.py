@@ -150,6 +150,9 @@ class SampledPosterior(Posterior):
             name="error" if errors else "probability",
         )
 
+    def _evidence_facts(self) -> list[tuple[str, str]]:
+        return [("chains", str(self.draws.n_chains)), ("draws", f"{self.draws.n_draws:,}")]
+
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"
         return (

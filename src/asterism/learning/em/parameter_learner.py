@@ -85,12 +85,19 @@ class ParameterLearner(Estimator):
     ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
     ``time_step`` concern methods with a time grid; ``level`` is that of all intervals.
 
-    After ``fit``: ``method_`` (the one used), ``network_``, ``emission_``, ``log_evidence_``,
-    ``log_evidence_given_first_``, ``statistics_``, ``posterior_``, ``prior_``, ``converged_``,
-    ``stop_reason_``, ``n_iter_`` (E-steps), ``history_``, and ``rate_intervals_`` with one row per
-    rate: node, configuration of its parents, from, to, rate, expected_transitions and
-    expected_time; conditional_mean, _lower, _upper (Gamma, given the approximate posterior: too
-    narrow); se, lower, upper (observed information: the honest ones; computed at first use); note.
+    ``covariates``: names, or :class:`Effect` for some transitions only or one common effect; their
+    values come with the observations. ``equal_rates``: {node: "1>2=2>3"}, ``fixed_rates`` and
+    ``start_rates``: {node: {"1>2": rate}}; the node may be left out where there is one.
+
+    After ``fit``: ``method_`` (the one used), ``network_`` (at the covariates' reference),
+    ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
+    ``log_evidence_given_first_``, ``n_parameters_``, ``aic_``, ``bic_``, ``statistics_``,
+    ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_`` (E-steps),
+    ``history_``, ``effects_`` (hazard ratios), ``parameters_``, ``covariance_``, and
+    ``rate_intervals_`` with one row per rate: node, configuration of its parents, from, to, rate,
+    expected_transitions and expected_time; conditional_mean, _lower, _upper (Gamma, given the
+    approximate posterior: too narrow); se, lower, upper (observed information: the honest ones;
+    computed at first use); note.
     """
 
     def __init__(
@@ -223,7 +230,10 @@ class ParameterLearner(Estimator):
 
         for name in ("covariates", "equal_rates", "fixed_rates"):
             if getattr(self, name) is not None:
-                raise ModelError(f'{name} cannot be used with method="sample"; use "auto".')
+                raise ModelError(
+                    *(Setting(name), " cannot be used with ", Setting("method", "sample")),
+                    *("; use ", Setting("method", "auto"), "."),
+                )
         found = sample_parameters(template, observations, emission, settings)
         self._sampled = found
         self._observations = observations
