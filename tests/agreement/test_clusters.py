@@ -142,7 +142,7 @@ def test_strong_coupling_settles_or_says_so() -> None:
     network, evidence = alternating_to_aligned(RING, 3.0)
     found = solve(network, evidence, max_sweeps=60)
     assert np.isfinite(found.log_evidence)
-    assert found.converged or "not settled" in found.stop_reason
+    assert found.converged or "not converged" in found.stop_reason
 
 
 def test_absorbing_states_as_exactly() -> None:

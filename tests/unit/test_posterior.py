@@ -100,5 +100,5 @@ def test_bad_requests_name_the_options(network: am.Network, posterior: am.Poster
         posterior.sample(2, kind="some")
     with pytest.raises(DataError, match="finite"):
         posterior.marginals([0.0, np.nan])
-    with pytest.raises(AsterismError, match="star, mean_field, exact"):
+    with pytest.raises(AsterismError, match="star, mean_field, clusters, exact"):
         am.infer(network, am.simulate(network, 1, duration=1.0), method="magic")

@@ -283,11 +283,11 @@ def update_messages(regions, link, problem, d, halvings, shared, work, messages)
 def sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers):
     """Go through the clusters once: update messages, or count and add up F, or read one cluster.
 
-    ``damping``: what to do (UPDATE, CONCLUDE or READ), how often γ was halved, and the precision of
-    the series. Returns the largest disagreement met; −1 where evidence is impossible
-    (``outcome`` says where).
+    ``damping``: what to do (UPDATE, CONCLUDE or READ), how often γ was halved, the precision of
+    the series, and whether to go through the clusters in their order. Returns the largest
+    disagreement met; −1 where evidence is impossible (``outcome`` says where).
     """
-    mode, halvings, precision = damping
+    mode, halvings, precision, is_forward = damping
     work, own, shared = works
     integers, numbers, _ = outcome
     found, reading = answers
@@ -295,7 +295,9 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
     worst = 0.0
     total = 0.0
     numbers[d, FORBIDDEN] = 0.0
-    for c in range(regions.n_clusters):
+    for place in range(regions.n_clusters):
+        # to and fro: what is known at one end reaches the other within a sweep either way
+        c = place if is_forward else regions.n_clusters - 1 - place
         if mode == READ and c != reading.cluster:
             continue
         if mode == UPDATE and regions.link_start[c] == regions.link_start[c + 1]:
@@ -487,8 +489,8 @@ def solve_trajectory(
     while True:
         precision = _FINEST
         if mode == UPDATE:
-            precision = min(max(1e-4 * worst, _FINEST), _LOOSEST)
-        damping = (mode, halvings, precision)
+            precision = min(max(1e-3 * worst, _FINEST), _LOOSEST)
+        damping = (mode, halvings, precision, n_sweeps % 2 == 0)
         worst = sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers)
         if mode != UPDATE:
             break

@@ -356,6 +356,9 @@ def column_terms(regions, r, work, step, n_terms, start, terms, total):
     if n_joint == 4 and per_row == 2:
         _column_terms_of_a_pair(work, step, n_terms, terms, total)
         return
+    if n_joint == 2:
+        _terms_of_two_states(work, step, n_terms, work.local[0], work.local[1], terms, total)
+        return
     for j in range(1, n_terms):
         factor = step / j
         for x in range(n_joint):
@@ -380,6 +383,9 @@ def row_terms(regions, r, work, step, n_terms, start, terms, total):
     if n_joint == 4 and per_row == 2:
         _row_terms_of_a_pair(work, step, n_terms, terms, total)
         return
+    if n_joint == 2:
+        _terms_of_two_states(work, step, n_terms, work.local[1], work.local[0], terms, total)
+        return
     for j in range(1, n_terms):
         factor = step / j
         for x in range(n_joint):
@@ -390,6 +396,22 @@ def row_terms(regions, r, work, step, n_terms, start, terms, total):
             value *= factor
             terms[j, x] = value
             total[x] += value
+
+
+@inner
+def _terms_of_two_states(work, step, n_terms, from_first, from_second, terms, total):
+    """One node of two states: terms of a column, or of a row with the two rates exchanged."""
+    b0, b1 = work.vector[0][0] * step, work.vector[0][1] * step
+    a01, a10 = from_first * step, from_second * step
+    t0, t1 = terms[0, 0], terms[0, 1]
+    s0, s1 = t0, t1
+    for j in range(1, n_terms):
+        over = 1.0 / j
+        t0, t1 = (b0 * t0 + a01 * t1) * over, (b1 * t1 + a10 * t0) * over
+        terms[j, 0], terms[j, 1] = t0, t1
+        s0 += t0
+        s1 += t1
+    total[0], total[1] = s0, s1
 
 
 @inner
@@ -721,6 +743,12 @@ def _integrate(regions, r, n_joint, per_row, n_terms, factor, k, work):
     """Add ∫ f(x) ρ(y) dt of one part to the times and jumps of step k."""
     u, v, z = work.u, work.v, work.z
     begin = regions.entry_start[r]
+    if n_joint == 2:
+        _integrate_two_states(n_terms, factor, k, work)
+        return
+    if n_joint == 4 and per_row == 2:
+        _integrate_a_pair(n_terms, factor, k, work)
+        return
     for i in range(n_terms):
         for x in range(n_joint):
             z[i, x] = work.coefficient[i, 0] * u[0, x]
@@ -740,3 +768,64 @@ def _integrate(regions, r, n_joint, per_row, n_terms, factor, k, work):
                 for i in range(n_terms):
                     value += v[i, x] * z[i, y]
                 work.jumps[e, k] += value * factor * work.local[e]
+
+
+@inner
+def _integrate_two_states(n_terms, factor, k, work):
+    u, v = work.u, work.v
+    t0 = t1 = m01 = m10 = 0.0
+    for i in range(n_terms):
+        z0 = z1 = 0.0
+        for j in range(n_terms - i):
+            c = work.coefficient[i, j]
+            z0 += c * u[j, 0]
+            z1 += c * u[j, 1]
+        v0, v1 = v[i, 0], v[i, 1]
+        t0 += v0 * z0
+        t1 += v1 * z1
+        m01 += v0 * z1
+        m10 += v1 * z0
+    work.time[0, k] += t0 * factor
+    work.time[1, k] += t1 * factor
+    work.jumps[0, k] += m01 * factor * work.local[0]
+    work.jumps[1, k] += m10 * factor * work.local[1]
+
+
+@inner
+def _integrate_a_pair(n_terms, factor, k, work):
+    u, v, a = work.u, work.v, work.local
+    t0 = t1 = t2 = t3 = 0.0
+    m02 = m01 = m13 = m10 = m20 = m23 = m31 = m32 = 0.0
+    for i in range(n_terms):
+        z0 = z1 = z2 = z3 = 0.0
+        for j in range(n_terms - i):
+            c = work.coefficient[i, j]
+            z0 += c * u[j, 0]
+            z1 += c * u[j, 1]
+            z2 += c * u[j, 2]
+            z3 += c * u[j, 3]
+        v0, v1, v2, v3 = v[i, 0], v[i, 1], v[i, 2], v[i, 3]
+        t0 += v0 * z0
+        t1 += v1 * z1
+        t2 += v2 * z2
+        t3 += v3 * z3
+        m02 += v0 * z2
+        m01 += v0 * z1
+        m13 += v1 * z3
+        m10 += v1 * z0
+        m20 += v2 * z0
+        m23 += v2 * z3
+        m31 += v3 * z1
+        m32 += v3 * z2
+    work.time[0, k] += t0 * factor
+    work.time[1, k] += t1 * factor
+    work.time[2, k] += t2 * factor
+    work.time[3, k] += t3 * factor
+    work.jumps[0, k] += m02 * factor * a[0]
+    work.jumps[1, k] += m01 * factor * a[1]
+    work.jumps[2, k] += m13 * factor * a[2]
+    work.jumps[3, k] += m10 * factor * a[3]
+    work.jumps[4, k] += m20 * factor * a[4]
+    work.jumps[5, k] += m23 * factor * a[5]
+    work.jumps[6, k] += m31 * factor * a[6]
+    work.jumps[7, k] += m32 * factor * a[7]
