@@ -80,9 +80,9 @@ def draw_from_clusters(
             for cluster, (step, later) in zip(opened, ready):
                 now = before[:, cluster.nodes] @ cluster.stride
                 _draw(cluster, step[now] * later[part + 1], state, rng)
-            who, node = np.nonzero(state != before)
+            who, moved = (index.astype(np.int64) for index in np.nonzero(state != before))
             when = times[k] + (part + rng.uniform(size=len(who))) * width / parts
-            pieces.append((who, when, node, state[who, node]))
+            pieces.append((who, when, moved, state[who, moved]))
     _jump_as_recorded(batch, d, len(times) - 1, state, float(times[-1]), pieces)
     pieces += _known_jumps(batch.evidence, d, n)
     nothing: IntArray = np.zeros(0, dtype=np.int64)
