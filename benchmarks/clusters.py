@@ -2,7 +2,7 @@
 
 Spins on a tree and a ring of 8 (a = 8, T = 1, ends seen without noise), random networks of 5 to 8
 nodes (rates 0.25 to 4, 1 or 2 parents, 5 trajectories of 10 values with σ = 0.5), and trees with
-feedback of 250 and more nodes. Writes clusters_spins.csv, clusters_random.csv and clusters_cost.csv:
+feedback of 250 nodes and more. Writes clusters_spins.csv, clusters_random.csv, clusters_cost.csv:
 python benchmarks/clusters.py -o docs/results [--networks 40] [--parts spins random cost]
 """
 

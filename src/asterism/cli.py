@@ -36,12 +36,12 @@ def main() -> None:
     """Learn who influences whom from sparse, noisy, incomplete time series."""
 
 
-@main.command(short_help="Learn a network from bundled data, beside the truth.")
+@main.command(short_help="Learn a network from example data and compare it with the truth.")
 @o.run_option
 @o.jobs_option
 @o.result_options
 def demo(**options: Any) -> int:
-    """Learn a network of eight genes from bundled data and compare it with the truth.
+    """Learn a network of eight genes from example data and compare it with the truth.
 
     \b
     Example:
@@ -52,16 +52,18 @@ def demo(**options: Any) -> int:
     return run(DemoOptions(**options))
 
 
-@main.command(short_help="Name everything that is wrong with a table.")
+@main.command(short_help="List everything that is wrong with a table.")
 @o.table_options
 @o.max_parents_option("Warn if there are too few measurements to learn this many parents.")
-@o.several_names("--exogenous", "Nodes whose course is given: nothing is learned about them.")
+@o.several_names(
+    "--exogenous", "Nodes set from outside, such as a treatment: nothing is learned about them."
+)
 @o.emission_option
-@o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2)
+@o.states_option
 @o.config_option
 @o.json_option
 def check(config: Path | None, **options: Any) -> int:
-    """Name everything that is wrong with a table, and say what is in it.
+    """List everything that is wrong with a table, and say what it holds.
 
     \b
     Example:
@@ -77,11 +79,11 @@ def check(config: Path | None, **options: Any) -> int:
 @main.command(short_help="Learn a network with a probability on every edge.")
 @o.table_options
 @o.run_option
-@o.max_parents_option("The most parents a node may have.")
-@o.whole("--min-parents", 0, "The fewest parents a node may have.", at_least=0)
+@o.max_parents_option("Largest number of parents of a node.")
+@o.whole("--min-parents", 0, "Smallest number of parents of a node.", at_least=0)
 @o.choice(
     *("--family-prior", "sparse", "uniform", "by_size"),
-    help="Beforehand: about one parent per node, every set of parents equally probable, or every "
+    help="Beforehand: few edges, every set of parents equally probable, or every "
     "number of parents.",
 )
 @o.file("--edge-prior", "Prior probabilities of single edges: parent,child,probability.")
@@ -113,7 +115,7 @@ def check(config: Path | None, **options: Any) -> int:
 )
 @o.emission_option
 @o.states_option
-@o.switch("--refine-emissions", help="Fit learned emissions once more, on the graph found.")
+@o.switch("--refine-emissions", help="Fit learned emissions again on the graph that was found.")
 @o.prior_option
 @click.option(
     "--sample",
@@ -124,27 +126,32 @@ def check(config: Path | None, **options: Any) -> int:
     metavar="[MINUTES]",
     help="Draw graphs, rates and paths from their posterior, for at most so many minutes.",
 )
-@o.choice("--method", *methods_that_score_graphs(), help="How hidden courses are approximated.")
+@o.choice(
+    "--method",
+    *methods_that_score_graphs(),
+    help="How the hidden states between measurements are computed.",
+)
 @o.choice(
     *("--search", "auto", *SEARCHES),
-    help="Score every set of parents, or only those of the best candidates.",
+    help="Score every set of parents (exhaustive), or only sets of the best candidates (screened).",
 )
-@o.whole("--candidates", 10, "Parents kept by a screened search.")
+@o.whole("--candidates", 10, "Candidate parents of each node that a screened search keeps.")
 @o.choice(
     *("--initial", "learn", "uniform"),
-    help="Probabilities of the states in which trajectories start.",
+    help="Probabilities of the first state of a trajectory.",
 )
 @o.several_names(
-    "--exogenous", "Nodes whose course is given, such as a treatment: they get no parents."
+    "--exogenous",
+    "Nodes set from outside, such as a treatment: they can be parents, but have none.",
 )
 @panel_options
-@o.several_edges("--required", "Edge that must be there.")
-@o.several_edges("--forbidden", "Edge that must not.")
-@o.whole("--n-init", 1, "Graphs to start from.")
+@o.several_edges("--required", "Edge that must be in the graph; repeat the flag for more.")
+@o.several_edges("--forbidden", "Edge that must not be in the graph; repeat the flag for more.")
+@o.whole("--n-init", 1, "Number of graphs from which the search starts.")
 @o.accuracy_options(
-    tolerance="Accuracy of inference.",
-    time_step="Step of inference; chosen if not given.",
-    max_sweeps="The most sweeps of the search.",
+    tolerance="Accuracy of the computed probabilities.",
+    time_step="Time step of the computation; chosen automatically if not given.",
+    max_sweeps="Largest number of sweeps over all nodes.",
     n_sweeps=20,
 )
 @o.jobs_option
@@ -155,7 +162,7 @@ def check(config: Path | None, **options: Any) -> int:
 )
 @o.seed_option
 @o.truth_option
-@o.switch("--resume", help="Go on with an interrupted run.")
+@o.switch("--resume", help="Continue an interrupted run.")
 @click.option("--title", help="Title of the report.")
 @o.config_option
 @o.result_options
@@ -237,7 +244,7 @@ def fit(**options: Any) -> int:
     return run(FitOptions(TableOptions(**table), panel, **rest))
 
 
-@main.command(short_help="Infer what a given network did in between.")
+@main.command(short_help="Infer the hidden states of a given network over time.")
 @o.table_options
 @o.file("--network", "The network, a JSON file.", required=True)
 @o.run_option
@@ -247,9 +254,9 @@ def fit(**options: Any) -> int:
     help="Approximations for any size, or exact for small networks.",
 )
 @o.accuracy_options(
-    tolerance="Accuracy.",
-    time_step="Step; chosen if not given.",
-    max_sweeps="The most sweeps over the messages of a trajectory.",
+    tolerance="Accuracy of the computed probabilities.",
+    time_step="Time step of the computation; chosen automatically if not given.",
+    max_sweeps="Largest number of iterations for a trajectory.",
     n_sweeps=200,
 )
 @o.minutes_option
@@ -258,7 +265,7 @@ def fit(**options: Any) -> int:
 @o.config_option
 @o.result_options
 def infer(**options: Any) -> int:
-    """Infer what the nodes of a given network did between the measurements.
+    """Infer the states of the nodes of a given network, at and between the measurements.
 
     \b
     Example:
@@ -279,36 +286,49 @@ def infer(**options: Any) -> int:
     help="Spins that align with their parents on tree:N, plain-tree:N, chain:N, ring:N, cycle:N, "
     "empty:N, full:N or random:N.",
 )
-@click.option("--random", type=click.IntRange(min=1), metavar="N", help="Random graph and rates.")
+@click.option(
+    "--random",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Simulate a random network with N nodes.",
+)
 @o.setting(
     *("-o", "--output"), type=values.FILE, default=Path("DATA.csv"), help="The table to write."
 )
-@o.whole("--trajectories", 20, "How many courses.")
+@o.whole("--trajectories", 20, "Number of trajectories.")
 @click.option(
-    "--duration", type=values.AMOUNT, help="Length of a trajectory (10 if nothing is given)."
+    "--duration",
+    type=values.AMOUNT,
+    help="Length of each trajectory; 10 if neither this nor --transitions is given.",
 )
 @click.option(
-    "--transitions", type=click.IntRange(min=0), help="Jumps of a trajectory, not --duration."
+    "--transitions",
+    type=click.IntRange(min=0),
+    help="Number of jumps of each trajectory, instead of --duration.",
 )
-@o.whole("--observations", 10, "Measurements of each trajectory.")
+@o.whole("--observations", 10, "Number of measurements of each trajectory.")
 @click.option(
-    "--interval", type=values.POSITIVE, help="Measure regularly instead of at random times."
+    "--interval",
+    type=values.POSITIVE,
+    help="Time between measurements; at random times if not given.",
 )
 @o.setting(
     "--missing",
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
-    help="Share of the values left out.",
+    help="Share of the values that are missing.",
 )
 @o.emission_option
 @o.switch("--paths", help="Write complete paths instead of measurements.")
 @o.setting("-a", type=values.POSITIVE, default=1.0, help="Glauber rate.")
 @o.setting("-b", type=float, default=0.6, help="Glauber coupling.")
-@o.switch("--anti-align", help="The sign printed in the paper.")
-@o.max_parents_option("Of random graphs.")
-@o.whole("--n-states", 2, "Of each node, with --random.", at_least=2)
-@o.new_file("--save-network", "Also write the network.")
-@o.new_file("--save-truth", "Also write its edges.")
+@o.switch(
+    "--anti-align", help="Spins avoid the state of their parents (the sign printed in the paper)."
+)
+@o.max_parents_option("Largest number of parents in random graphs.")
+@o.whole("--n-states", 2, "Number of states of each node, with --random.", at_least=2)
+@o.new_file("--save-network", "Also write the network, as JSON.")
+@o.new_file("--save-truth", "Also write the true edges, as a table.")
 @o.minutes_option
 @o.jobs_option
 @o.seed_option
@@ -410,17 +430,19 @@ def reproduce(**options: Any) -> int:
     return run(ReproduceOptions(**options))
 
 
-@main.command(short_help="Convert other tools' files.")
+@main.command(short_help="Convert files of other tools.")
 @click.argument("source", type=values.READABLE)
 @click.argument("target", type=values.FILE)
-@o.file_format("--from", "from_format", "Form of SOURCE; known by its content.")
-@o.file_format("--to", "to_format", "Form of TARGET; known by its ending.")
-@o.several_names("--nodes", "Names for a .mat file.")
-@o.whole("--index", 0, "Entry of a PyCTBN file.", at_least=0)
+@o.file_format(
+    "--from", "from_format", "Format of SOURCE; recognised from its content if not given."
+)
+@o.file_format("--to", "to_format", "Format of TARGET; taken from its ending if not given.")
+@o.several_names("--nodes", "Names of the nodes of a .mat file.")
+@o.whole("--index", 0, "Which entry of a PyCTBN file to read.", at_least=0)
 @o.file("--network", "Network to write with paths for PyCTBN.")
 @o.result_options
 def convert(**options: Any) -> int:
-    """Convert other tools' files.
+    """Convert files of other tools.
 
     Formats: paths, pyagrum, pyctbn, likelihoods, mat, network, edges, graphml.
 

@@ -77,6 +77,12 @@ def told(text: str, front: Front) -> str:
     return text.told(front) if isinstance(text, Sentence) else text
 
 
+def counted(n: int, noun: str) -> str:
+    """ "1 sweep", "2 sweeps", "3 trajectories"."""
+    several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{n:,} {noun if n == 1 else several}"
+
+
 def joined(between: str, sentences: Iterable[str]) -> Sentence:
     """As ``between.join(sentences)``, and settings stay settings."""
     pieces: list[str] = []

@@ -188,3 +188,34 @@ def test_joint_probabilities_of_two_nodes() -> None:
     found.courses = object()  # type: ignore[assignment]
     with pytest.raises(AsterismError, match="does not know joint"):
         found.joint_marginals(pair)
+
+
+def test_paths_hold_the_evidence_and_reproduce_the_marginals() -> None:
+    rng = np.random.default_rng(4)
+    network = random_network(rng, [2, 2, 3, 2])
+    evidence = random_evidence(rng, network, n_trajectories=1)
+    found = solve(network, evidence, cluster_size=1, tolerance=1e-2)
+    draws = found.sample(300, seed=1)
+    again = found.sample(300, seed=1)
+    np.testing.assert_array_equal(draws.jump_time, again.jump_time)
+    counts = np.zeros((network.n_nodes, 3))
+    at = float(evidence.start[0]) + 0.6 * float(evidence.end[0] - evidence.start[0])
+    for i in range(300):
+        state = draws.initial[i].copy()
+        rows = slice(draws.jump_offset[i], draws.jump_offset[i + 1])
+        moves = zip(draws.jump_time[rows], draws.jump_node[rows], draws.jump_state[rows])
+        for time, node, to in moves:
+            assert state[node] != to
+            if time <= at:
+                state[node] = to
+            else:
+                break
+        counts[np.arange(network.n_nodes), state] += 1.0
+    expected = found.marginals([at]).to_numpy()[0, 0]
+    np.testing.assert_allclose(counts / 300, expected, atol=0.1)
+    for i, (node, time, to) in enumerate(
+        zip(evidence.jumps.node, evidence.jumps.time, evidence.jumps.to_state)
+    ):
+        same = (draws.jump_node == node) & (draws.jump_time == time)
+        assert same.sum() == 300, i
+        assert (draws.jump_state[same] == to).all()

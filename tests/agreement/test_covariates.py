@@ -173,7 +173,8 @@ def test_scoring_other_data_uses_their_covariates(panel):
 def test_a_covariate_acts_on_one_node_of_a_network():
     truth = am.Network(
         {"A": [], "B": ["A"]},
-        {"A": np.array([[0, 1.0], [1.0, 0]]), "B": np.array([[[0, 0.3], [1.0, 0]], [[0, 1.5], [0.5, 0]]])},
+        {"A": np.array([[0, 1.0], [1.0, 0]]),
+         "B": np.array([[[0, 0.3], [1.0, 0]], [[0, 1.5], [0.5, 0]]])},
         {"A": ["off", "on"], "B": ["off", "on"]},
     )  # fmt: skip
     faster = truth.with_rates({"B": 3.0 * np.clip(truth.rates["B"], 0, None)})

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 from scipy.stats import gamma
 
 import asterism as am
 from asterism.errors import AsterismError
 from asterism.evidence.arrays import JointMeasurement
+from asterism.evidence.build import build_evidence
 from asterism.exact.exact_posterior import solve as solve_exactly
+from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.locked import locked_groups
+from asterism.sampling.model_posterior import RunPlan, sample_models
+from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
 from asterism.sampling.path_posterior import solve
 from asterism.sampling.sampled_posterior import SampledPosterior
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
@@ -166,24 +172,66 @@ def test_families_of_known_paths_have_their_exact_probabilities() -> None:
     assert set(found.diagnostics_) >= {"parent", "child", "error", "r_hat"}
 
 
+def small_setup(seen: am.Observations, emission: object) -> ModelSetup:
+    """Every family of up to one parent, for the three nodes of the small case."""
+    nodes = ("A", "B", "C")
+    empty = am.Network(
+        {n: [] for n in nodes}, {n: [[-1.0, 1.0], [1.0, -1.0]] for n in nodes},
+        {n: [-1, 1] for n in nodes},
+    )  # fmt: skip
+    families = [np.array([[-1], *([m] for m in range(3) if m != n)]) for n in range(3)]
+    return model_setup(
+        build_evidence(empty, seen, emission),
+        [2, 2, 2],
+        candidates_of([2, 2, 2], families, [np.zeros(3)] * 3),
+        PriorChoice(2.0, 3.0, [~np.eye(2, dtype=bool)] * 3, True, empty.compiled.initial),
+        nodes,
+    )
+
+
+def test_family_scores_are_those_of_complete_paths() -> None:
+    network, _, _ = small_case()
+    paths = am.simulate(network, 6, duration=5.0, seed=6)
+    setup = small_setup(am.Observations.from_trajectories(paths), None)
+    models = sample_models(setup, [setup.candidates.start[:-1].copy()] * 2, plan(20))
+    found = models.family_probabilities().reshape(3, 3)
+    scores = np.empty((3, 3))
+    for n, name in enumerate(network.nodes):
+        others = [m for m in network.nodes if m != name]
+        for f, above in enumerate([[], [others[0]], [others[1]]]):
+            graph = {m: (above if m == name else []) for m in network.nodes}
+            counted = paths.statistics(graph)
+            moves, time = counted.transitions[name], counted.dwell_times[name]
+            m = moves.reshape(-1, 2, 2)[:, [0, 1], [1, 0]]
+            t = time.reshape(-1, 2)
+            scores[n, f] = np.sum(
+                2 * np.log(3.0) + gammaln(m + 2) - gammaln(2.0) - (m + 2) * np.log(t + 3)
+            )
+    exact = np.exp(scores - scores.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(found, exact / exact.sum(axis=1, keepdims=True), atol=1e-10)
+
+
+def plan(max_sweeps: int, **options: Any) -> RunPlan:
+    return RunPlan(
+        judge=lambda models: (Diagnosis(1.0, 2.0, 1.0), False, "not judged"),
+        burn_in=20, max_sweeps=max_sweeps, seed=3, **options,
+    )  # fmt: skip
+
+
 def test_a_resumed_run_goes_on_with_the_same_draws(tmp_path: Path) -> None:
     _, seen, noise = small_case()
-
-    def learn(folder: str, max_draws: int, resume: bool) -> am.StructureLearner:
-        (tmp_path / folder).mkdir(exist_ok=True)
-        return am.StructureLearner(
-            emission=noise,
-            max_parents=1,
-            method="sample",
-            n_chains=2,
-            max_draws=max_draws,
-            journal=tmp_path / folder / "journal.sqlite",
-            resume=resume,
-        ).fit(seen)
-
-    learn("a", 60, False)
-    resumed = learn("a", 120, True)
-    at_once = learn("b", 120, False)
-    np.testing.assert_array_equal(
-        resumed.to_arviz()["posterior"]["edges"], at_once.to_arviz()["posterior"]["edges"]
+    setup = small_setup(seen, noise)
+    places = [setup.candidates.start[:-1].copy()] * 2
+    sample_models(setup, places, plan(60, n_jobs=1, checkpoint=tmp_path / "a.npz"))
+    resumed = sample_models(
+        setup, places, plan(120, n_jobs=2, checkpoint=tmp_path / "a.npz", resume=True)
     )
+    at_once = sample_models(setup, places, plan(120, n_jobs=1))
+    for name in ("edges", "family", "initial", "n_jumps"):
+        np.testing.assert_array_equal(resumed.series(name), at_once.series(name))
+    np.testing.assert_allclose(
+        resumed.family_probabilities(), at_once.family_probabilities(), atol=1e-12
+    )
+    other = small_setup(seen, am.Gaussian((-1, 1), 0.9))
+    with pytest.raises(AsterismError, match="other data or settings"):
+        sample_models(other, places, plan(120, checkpoint=tmp_path / "a.npz", resume=True))

@@ -31,7 +31,8 @@ def log_likelihood(visits, log_base, effects, pairs, n_states, exact_death=None)
             q = known[key]
             p = expm(q * (times[k + 1] - times[k]))[states[k]]
             if states[k + 1] == exact_death:
-                total += np.log(max(p @ np.where(np.arange(n_states) == exact_death, 0.0, q[:, exact_death]), 1e-300))  # fmt: skip
+                into = np.where(np.arange(n_states) == exact_death, 0.0, q[:, exact_death])
+                total += np.log(max(p @ into, 1e-300))
             else:
                 total += np.log(max(p[states[k + 1]], 1e-300))
     return total

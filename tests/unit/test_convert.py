@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from asterism.data.formats.mat import read_mat, write_mat
 from asterism.data.formats.pyagrum import read_pyagrum, write_pyagrum
 from asterism.data.formats.pyctbn import read_pyctbn, write_pyctbn
 from asterism.errors import DataError
+from tests.command_line import invoke
 
 # A leaves off at 1.0 and on at 2.5; B stays; C goes x -> z at 1.5.
 PYAGRUM = """IdSample,time,var,state
@@ -239,3 +241,17 @@ def test_what_cannot_be_written_is_said(network: am.Network, tmp_path: Path) -> 
     with pytest.raises(Refused, match="not recognised"):
         recognise(tmp_path / "other.csv")
     assert not (tmp_path / "out").exists()
+
+
+def test_edges_keep_their_probabilities_and_leave_out_what_is_none(tmp_path: Path) -> None:
+    table = tmp_path / "edges.csv"
+    table.write_text("parent,child,probability,in_graph\nA,B,0.9,True\nB,C,0.2,False\n")
+    result = invoke("convert", table, tmp_path / "g.graphml")
+    assert result.exit_code == 0, result.output
+    assert "Left out because they are not in the graph: 1 pairs." in result.stderr
+    graph = networkx.read_graphml(tmp_path / "g.graphml")
+    assert set(graph.nodes) == {"A", "B", "C"}
+    assert dict(graph.edges) == {("A", "B"): {"probability": 0.9}}
+    again = invoke("convert", tmp_path / "g.graphml", tmp_path / "e.csv")
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "e.csv").read_text() == "parent,child,probability\nA,B,0.9\n"

@@ -39,7 +39,7 @@ def test_threads_must_be_a_number() -> None:
 
 
 def test_what_did_not_settle_is_warned_of() -> None:
-    with pytest.warns(ConvergenceWarning, match="had not settled after 1 sweeps"):
+    with pytest.warns(ConvergenceWarning, match="had not converged after 1 sweep"):
         posterior = am.infer(*case(), max_sweeps=1)
     assert not posterior.converged
     with warnings.catch_warnings():

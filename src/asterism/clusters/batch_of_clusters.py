@@ -29,7 +29,7 @@ from asterism.clusters.cluster_evidence import (
 )
 from asterism.clusters.region_arrays import BaseTable, base_table, region_arrays
 from asterism.clusters.regions import Regions
-from asterism.errors import Sentence, Setting
+from asterism.errors import AsterismError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_likelihood
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
@@ -311,46 +311,60 @@ def run_clusters(
     return outcome, statistics
 
 
-def read_cluster(
-    batch: ClusterBatch,
-    d: int,
-    cluster: int,
-    rates: FloatArray,
-    initial: FloatArray,
-    times: FloatArray,
-) -> FloatArray | None:
-    """(times, joint states) probabilities of a cluster of a solved batch; None if they vanish.
+class ClusterReader:
+    """Reads single clusters of a solved batch; what all readings share is made once."""
 
-    ``times`` lie between the trajectory's start and end; at evidence the state just after counts.
-    """
-    model, grid = batch.model, batch.grid
-    table = model.table(rates)
-    points = grid.times(d)
-    width = grid.width[grid.step_start[d] : grid.step_start[d + 1]]
-    step = np.searchsorted(points, times, side="right") - 1
-    inside = np.zeros(len(times))
-    within = step < len(width)
-    inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
-    probability = np.zeros((len(times), int(model.arrays.n_joint[cluster])))
-    integers = np.zeros((batch.n_trajectories, _messages.N_INTEGERS), dtype=np.int64)
-    ended = (integers, np.zeros((batch.n_trajectories, _messages.N_NUMBERS)), np.zeros((1, 1)))
-    found = Found(np.zeros(0), np.zeros(0), np.zeros(0), table.is_zero)
-    reading = Reading(cluster, step.astype(np.int64), inside, probability)
-    _messages.solve_trajectory(
-        model.arrays,
-        batch.problem,
-        d,
-        (table.table, initial),
-        batch.messages[d],
-        first_messages(model, rates),
-        (0.0, 0.0),
-        make_work(model.arrays, batch.problem),
-        ended,
-        (found, reading),
-    )
-    if integers[d, _messages.STATUS] == _messages.FAILED:
-        return None
-    return probability
+    def __init__(self, batch: ClusterBatch, rates: FloatArray, initial: FloatArray) -> None:
+        self.batch = batch
+        self._table = batch.model.table(rates)
+        self._initial = initial
+        self._first = first_messages(batch.model, rates)
+        self._works = make_work(batch.model.arrays, batch.problem)
+
+    def probabilities(self, d: int, cluster: int, times: FloatArray) -> FloatArray:
+        """(times, joint states) probabilities of a cluster.
+
+        ``times`` lie between the trajectory's start and end; at evidence the state just after
+        counts.
+        """
+        grid = self.batch.grid
+        points = grid.times(d)
+        width = grid.width[grid.step_start[d] : grid.step_start[d + 1]]
+        step = np.searchsorted(points, times, side="right") - 1
+        inside = np.zeros(len(times))
+        within = step < len(width)
+        inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+        probability = np.zeros((len(times), int(self.batch.model.arrays.n_joint[cluster])))
+        self._read(d, Reading(cluster, step.astype(np.int64), inside, probability))
+        return probability
+
+    def chain(self, d: int, cluster: int) -> Work:
+        """The chain of a cluster: rates, diagonal and vectors of every step. Not a copy."""
+        self._read(d, NO_READING._replace(cluster=cluster))
+        return self._works[0]
+
+    def _read(self, d: int, reading: Reading) -> None:
+        model, n = self.batch.model, self.batch.n_trajectories
+        integers = np.zeros((n, _messages.N_INTEGERS), dtype=np.int64)
+        _messages.solve_trajectory(
+            model.arrays,
+            self.batch.problem,
+            d,
+            (self._table.table, self._initial),
+            self.batch.messages[d],
+            self._first,
+            (0.0, 0.0),
+            self._works,
+            (integers, np.zeros((n, _messages.N_NUMBERS)), np.zeros((1, 1))),
+            (Found(np.zeros(0), np.zeros(0), np.zeros(0), self._table.is_zero), reading),
+        )
+        if integers[d, _messages.STATUS] == _messages.FAILED:
+            labels = self.batch.evidence.labels
+            raise AsterismError(
+                f"Trajectory {labels[d] if labels else d}: its messages left the range of finite "
+                "numbers; the rates or likelihoods are too extreme. Try a smaller ",
+                *(Setting("time_step"), "."),
+            )
 
 
 def set_cluster_likelihoods(batch: ClusterBatch, log_likelihood: FloatArray) -> None:

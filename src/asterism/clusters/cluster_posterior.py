@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from asterism.clusters.batch_of_clusters import ClusterBatch, ClusterModel, read_cluster
+from asterism.clusters.batch_of_clusters import ClusterBatch, ClusterModel, ClusterReader
+from asterism.clusters.cluster_paths import draw_from_clusters
 from asterism.clusters.refine_clusters import (
     ClusterParameters,
     ClusterSolution,
@@ -25,6 +26,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, known_state, subset
 from asterism.model.network import Network
+from asterism.star.paths_drawn import DrawnPaths, PathCollector
 
 
 class ClusterCourses:
@@ -58,9 +60,10 @@ class ClusterCourses:
         regions = batch.model.regions
         graph = batch.model.graph
         found: dict[int, FloatArray] = {}
+        reader = self._reader(batch)
         for c in sorted({owner for owner in regions.owner if owner >= 0}):
             members = regions.clusters[c]
-            joint = self._read(batch, index, c, clock)
+            joint = reader.probabilities(index, c, clock)
             digit = region_shape(graph, members).digit
             for i, n in enumerate(members):
                 if regions.owner[n] == c:
@@ -88,7 +91,7 @@ class ClusterCourses:
                 ". The clusters are in posterior.courses.clusters.",
             )
         members = regions.clusters[cluster]
-        joint = self._read(batch, index, cluster, clock)
+        joint = self._reader(batch).probabilities(index, cluster, clock)
         digit = region_shape(graph, members).digit
         shape = tuple(int(graph.n_states[n]) for n in nodes)
         result = np.zeros((len(clock), *shape))
@@ -104,7 +107,19 @@ class ClusterCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """``n`` joint paths of every trajectory; ``kind`` makes no difference."""
-        raise NotImplementedError
+        collector = PathCollector(self._network)
+        parameters = (self._parameters.rates, self._parameters.initial)
+        for d, (b, index) in enumerate(self._solution.place):
+            batch = self._solution.batches[b]
+            labels = batch.evidence.labels
+            paths = draw_from_clusters(batch, index, parameters, n, rng)
+            collector.add(
+                labels[index] if labels else d,
+                float(batch.evidence.start[index]),
+                float(batch.evidence.end[index]),
+                DrawnPaths(*paths),
+            )
+        return collector.trajectories()
 
     def _covering(self, trajectory: int, times: FloatArray) -> tuple[ClusterBatch, int, FloatArray]:
         """A solved batch that reaches to the last of the times, and the times from the start on."""
@@ -121,17 +136,8 @@ class ClusterCourses:
             return solution.batches[0], 0, clock
         return batch, index, clock
 
-    def _read(self, batch: ClusterBatch, index: int, cluster: int, times: FloatArray) -> FloatArray:
-        rates, initial = self._parameters.rates, self._parameters.initial
-        found = read_cluster(batch, index, cluster, rates, initial, times)
-        if found is None:
-            labels = batch.evidence.labels
-            raise AsterismError(
-                f"Trajectory {labels[index] if labels else index}: its messages left the range of "
-                "finite numbers; the rates or likelihoods are too extreme. Try a smaller ",
-                *(Setting("time_step"), "."),
-            )
-        return found
+    def _reader(self, batch: ClusterBatch) -> ClusterReader:
+        return ClusterReader(batch, self._parameters.rates, self._parameters.initial)
 
     def _known_together(
         self, trajectory: int, nodes: Sequence[int], times: FloatArray

@@ -37,7 +37,7 @@ from asterism.clusters.refine_clusters import (
 )
 from asterism.clusters.regions import STATE_LIMIT, find_regions
 from asterism.data.statistics import Statistics
-from asterism.errors import AsterismError, Sentence, Setting
+from asterism.errors import AsterismError, Sentence, Setting, counted
 from asterism.evidence.arrays import Evidence, FloatArray, refuse_interventions
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import diagonal_index
@@ -123,7 +123,10 @@ def _verdict(solution: ClusterSolution, precision: Precision) -> tuple[bool, str
     if sweeps == 0:
         return True, "Exact: one cluster holds every group of coupled nodes."
     if math.isnan(solution.grid_error):
-        return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
+        return (
+            True,
+            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
+        )
     if solution.grid_error > precision.tolerance:
         return False, Sentence(
             "The messages converged, but the time steps are too long: estimated error "
@@ -131,7 +134,7 @@ def _verdict(solution: ClusterSolution, precision: Precision) -> tuple[bool, str
             *("the ", Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
         )
     return True, (
-        f"Settled in at most {sweeps} sweeps; estimated error of the time steps "
+        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
         f"{solution.grid_error:.1e} (tolerance {precision.tolerance:.0e})."
     )
 

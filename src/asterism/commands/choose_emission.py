@@ -197,17 +197,17 @@ def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
     if record.likelihood is not None:
         return "likelihood"
     if len(record) == 0:
-        return "left out, as nothing was measured"
+        return "left out because nothing was measured"
     if known is not None and bool(np.all(encode(record.value, list(known)) >= 0)):
         return "exact"
     if record.holds_labels:
         n_different = len({canonical(v) for v in record.value})
         if n_different > MOST_TEXT_STATES:
-            return f"left out, as text with more than {MOST_TEXT_STATES} different entries"
-        return "left out, as it never changes" if n_different < 2 else "exact"
+            return f"left out because of more than {MOST_TEXT_STATES} different texts"
+        return "left out because the value never changes" if n_different < 2 else "exact"
     different = np.unique(record.value)
     if len(different) < 2:
-        return "left out, as it never changes"
+        return "left out because the value never changes"
     whole = bool(np.all(different == np.round(different)))
     few = len(different) <= MOST_NUMBERED_STATES and len(record) >= 3 * len(different)
     return "exact" if whole and few else "gaussian"

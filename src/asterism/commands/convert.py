@@ -94,7 +94,7 @@ def run(options: ConvertOptions) -> int:
         write(content, options.target, target_format)
         console.say(f"{options.source} ({source_format}) → {options.target} ({target_format})")
         if content.left_out:
-            console.say(f"Left out, as they are not in the graph: {content.left_out:,} pairs.")
+            console.say(f"Left out because they are not in the graph: {content.left_out:,} pairs.")
     if options.as_json:
         print_json(
             {

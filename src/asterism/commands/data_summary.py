@@ -18,6 +18,7 @@ from asterism.data.frames import wide_keys
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
+from asterism.errors import counted
 
 #: measurements of a node that one rate of its largest family should have
 POINTS_PER_RATE = 5
@@ -79,14 +80,14 @@ def summarise(
 def in_words(summary: dict[str, Any]) -> list[str]:
     """How much there is, and over what time."""
     amount = (
-        _counted(summary["n_jumps"], "jump")
+        counted(summary["n_jumps"], "jump")
         if "n_jumps" in summary
-        else f"{_counted(summary['n_measurements'], 'measurement')} at "
-        f"{_counted(summary['n_times'], 'time')}"
+        else f"{counted(summary['n_measurements'], 'measurement')} at "
+        f"{counted(summary['n_times'], 'time')}"
     )
     lines = [
-        f"{_counted(summary['n_nodes'], 'node')}, "
-        f"{_counted(summary['n_trajectories'], 'trajectory')}, {amount}."
+        f"{counted(summary['n_nodes'], 'node')}, "
+        f"{counted(summary['n_trajectories'], 'trajectory')}, {amount}."
     ]
     if summary["first_time"] is not None:
         unit = f" {summary['time_unit']}" if summary.get("time_unit") else ""
@@ -95,11 +96,6 @@ def in_words(summary: dict[str, Any]) -> list[str]:
         typical = "" if gap is None else f"; typical gap {gap:g}{unit}"
         lines.append(f"Time {first} to {last}{unit} (--start, --end){typical}.")
     return lines
-
-
-def _counted(n: int, noun: str) -> str:
-    several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{n:,} {noun if n == 1 else several}"
 
 
 def _of_paths(paths: Trajectories) -> dict[str, Any]:
@@ -147,9 +143,9 @@ def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) 
             thin.append((node, len(record), n_rates))
     if fast:
         found.append(
-            f"{_few(fast)} may change more than once between two measurements, or the noise is "
-            "large: their values look almost random from one time to the next. Edges into these "
-            "nodes will be uncertain."
+            f"The values of {_few(fast)} look almost random from one time to the next: either "
+            "much happens between two measurements, or the noise is large. Edges into these nodes "
+            "will be uncertain."
         )
     if thin:
         node, points, n_rates = min(thin, key=lambda row: row[1] / row[2])
@@ -160,7 +156,7 @@ def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) 
         )
         smaller = ", or a smaller --max-parents" if max_parents else ""
         found.append(
-            f"{which} few measurements for {_counted(max_parents, 'parent')}: {node!r} has "
+            f"{which} few measurements for {counted(max_parents, 'parent')}: {node!r} has "
             f"{points}, and with that many parents {n_rates} rates to learn (at least "
             f"{POINTS_PER_RATE} measurements for each are a good rule). More replicates "
             f"help{smaller}."

@@ -7,7 +7,7 @@ columns that change the rates. What the flags leave open is decided from the tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from asterism.commands.outputs import effective, print_json, read_edges, writing
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.commands.panel_flags import PanelOptions, allowed_transitions, node_of, read_values
 from asterism.commands.panel_hints import hints
-from asterism.data.clock import read_clock
+from asterism.data.clock import per_unit, read_clock
 from asterism.data.columns import cells
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table
@@ -37,7 +37,7 @@ class FitOptions:
     """The settings of ``asterism fit``; names are those of the flags."""
 
     table: TableOptions
-    panel: PanelOptions = PanelOptions()
+    panel: PanelOptions = field(default_factory=PanelOptions)
     network: Path | None = None
     edges: Path | None = None
     output: Path = Path("RUN")
@@ -99,13 +99,15 @@ def run(options: FitOptions) -> int:
             "command": effective("fit", options),
             "decisions": given.decisions,
             "warnings": given.warnings,
+            "complete": True,
+            "time_unit": given.data.time_unit,
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         }
         with console.busy(f"Writing {options.output}"):
             result = fit_run(learner, record)
             save_run(result, options.output, force=True, page=write_report)
-        for line in _findings(options, learner):
+        for line in _findings(options, learner, given.data.time_unit):
             console.say(line)
         if not learner.converged_:
             console.warn(f"The fit did not converge: {in_flags(learner.stop_reason_)}")
@@ -286,7 +288,7 @@ def _fixed(options: FitOptions, nodes: list[str]) -> dict[str, dict[str, float]]
 # ---- what comes out -------------------------------------------------------------------------
 
 
-def _findings(options: FitOptions, learner: ParameterLearner) -> list[str]:
+def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list[str]:
     rates = learner.rate_intervals_
     share = f"{options.level:.0%}"
     lines = []
@@ -294,15 +296,16 @@ def _findings(options: FitOptions, learner: ParameterLearner) -> list[str]:
         where = f" ({row['configuration']})" if row["configuration"] else ""
         note = f"; {row['note']}" if row["note"] else ""
         lines.append(
-            f"{row['node']} {row['from']} → {row['to']}{where}: {row['rate']:.4g} per unit of time "
-            f"({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
+            f"{row['node']} {row['from']} → {row['to']}{where}: {row['rate']:.4g} "
+            f"{per_unit(unit)} ({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
         )
     if len(rates) > 12:
         lines.append(f"… and {len(rates) - 12} more rates in rates.csv.")
     for row in learner.effects_.head(12).to_dict("records"):
         note = f"; {row['note']}" if row["note"] else ""
         lines.append(
-            f"Hazard ratio of {row['covariate']} on {row['transitions']}: {row['hazard_ratio']:.4g} "
+            f"Hazard ratio of {row['covariate']} on {row['transitions']}: "
+            f"{row['hazard_ratio']:.4g} "
             f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
         )
     lines.append(

@@ -15,6 +15,7 @@ from asterism.errors import Advice, Front, Named, Setting, told
 #: settings whose flag has another name
 OTHER_NAMES = {
     "random_state": "seed",
+    "max_seconds": "minutes",
     "allowed_transitions": "allowed",
 }
 

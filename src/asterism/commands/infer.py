@@ -154,7 +154,7 @@ def _read(
             f"network has {listed(network.nodes)}."
         )
     if others:
-        decisions.append(f"Left out, as the network does not have them: {listed(others)}.")
+        decisions.append(f"Left out because they are not in the network: {listed(others)}.")
     unseen = [node for node in network.nodes if node not in data.nodes]
     if unseen:
         decisions.append(f"Never measured: {listed(unseen)}.")

@@ -183,7 +183,7 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
     still = [node for node in paths.nodes if len(paths.states[node]) < 2]
     if still and len(still) < len(paths.nodes):
         paths = only_paths(paths, [node for node in paths.nodes if node not in still])
-        decisions.append(f"Left out, as they are in one state throughout: {listed(still)}.")
+        decisions.append(f"Left out because the state never changes: {listed(still)}.")
     return Table(paths, columns, tuple(decisions), ())
 
 

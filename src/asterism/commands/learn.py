@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +89,7 @@ class LearnOptions:
     quiet: bool = False
     title: str | None = None
     config: Path | None = None
-    panel: PanelOptions = PanelOptions()
+    panel: PanelOptions = field(default_factory=PanelOptions)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
             learner, sentence = sampled_within(learner, data, options.minutes, used, console)
             decisions.append(sentence)
             console.say(sentence)
-        decisions.append(time_scale(learner.prior_, options.prior))
+        decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
             "decisions": decisions,

@@ -45,14 +45,14 @@ def model_decisions(
     n_families = chosen.n_families
     total = f"{n_families:,} sets of parents"
     if chosen.keeps_all:
-        how = ", each with the rest of the network frozen" if chosen.screened else ""
+        how = " while the rest of the network stays fixed" if chosen.screened else ""
         flag = " (--search)" if options.search == "auto" else ""
         search = f"all {total} are scored{how}{flag}"
     else:
-        why = "as asked, " if options.search == "screened" else "too many, so "
+        why = "as asked, " if options.search == "screened" else "that is too many, so "
         search = (
-            f"of {total}, {why}only those of the best {options.candidates} candidates of each "
-            "node are scored (--candidates, --search exhaustive)"
+            f"there are {total}; {why}only those of the {options.candidates} best candidates of "
+            "each node are scored (--candidates, --search exhaustive)"
         )
     parent = "parent" if most == 1 else "parents"
     limits, flags = f"At most {most} {parent}", "--max-parents"
@@ -66,7 +66,9 @@ def model_decisions(
     lines.append(_about_edges(options, data))
     if options.exogenous:
         listed = ", ".join(map(repr, options.exogenous))
-        lines.append(f"Given from outside (--exogenous), each value until the next row: {listed}.")
+        lines.append(
+            f"Set from outside (--exogenous), each value holds until the next row: {listed}."
+        )
     shape, rate = options.prior
     if rate == "auto":
         lines.append(
@@ -85,7 +87,7 @@ def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> st
     elif options.family_prior == "uniform":
         text = "Every set of parents is equally probable beforehand"
     else:
-        text = "Few edges are expected, about one parent per node"
+        text = "Few edges are expected"
     edges = _prior_of(options, data)
     children = edges.children
     if children:
@@ -96,10 +98,11 @@ def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> st
     return f"{text} (--family-prior{more})."
 
 
-def time_scale(prior: GammaPrior, asked: tuple[float, float | str]) -> str:
+def time_scale(prior: GammaPrior, asked: tuple[float, float | str], unit: str = "") -> str:
     """What the automatic rate came to, once it is known."""
     rate = prior.rate_value
-    expected = f"a node stays in a state for about {rate / prior.shape:.3g} units of time"
+    stay = f"{rate / prior.shape:.3g} {unit or 'units of time'}"
+    expected = f"a node stays in a state for about {stay}"
     if asked[1] == "auto":
         return (
             f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "

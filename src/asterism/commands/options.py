@@ -206,13 +206,13 @@ def file_format(flag: str, name: str, help: str) -> Decorator:
 
 config_option = file(
     "--config",
-    "TOML file with any of these settings; flags win.",
+    "TOML file with settings; flags override it.",
     is_eager=True,
     callback=read_config,
 )
 json_option = switch("--json", "as_json", help="Print a summary as JSON to stdout.")
-quiet_option = switch("-q", "--quiet", help="Say nothing but warnings.")
-force_option = switch("--force", help="Overwrite what is there.")
+quiet_option = switch("-q", "--quiet", help="Print only warnings.")
+force_option = switch("--force", help="Overwrite existing results.")
 #: of every command that writes results
 result_options = several(force_option, json_option, quiet_option)
 minutes_option = click.option(
@@ -221,7 +221,9 @@ minutes_option = click.option(
 unverified_option = switch(
     "--unverified", help="Read results as they are, also where a file was changed since."
 )
-truth_option = file("--truth", "True edges: parent,child or source,target.")
+truth_option = file(
+    "--truth", "Table of the true edges (parent,child or source,target) to compare with."
+)
 run_option = setting(
     *("-o", "--output"), type=FOLDER, default=Path("RUN"), help="Folder for the results."
 )
@@ -231,15 +233,15 @@ jobs_option = click.option(
     default=-1,
     callback=jobs,
     show_default="all cores",
-    help="Threads to use.",
+    help="Number of threads.",
 )
 seed_option = setting("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
 emission_option = click.option(
     "--emission",
     multiple=True,
     metavar="[NODE=]KIND",
-    help="How values arise from states: gaussian, poisson, exact, categorical, threshold or "
-    "likelihood, for all nodes or for one; parameters after a colon, such as "
+    help="How measured values depend on states: gaussian, poisson, exact, categorical, threshold "
+    "or likelihood, for all nodes or for one; parameters after a colon, such as "
     "gaussian:-1,1:0.2 (means:scale).",
 )
 states_option = setting(

@@ -118,7 +118,13 @@ def print_json(content: Mapping[str, Any]) -> None:
     """To stdout; numbers that JSON lacks become null or text."""
     from asterism.results.record import as_json
 
-    click.echo(json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "stdout (the results are written)") from None
 
 
 def is_in_graph(table: Any) -> Any:

@@ -65,8 +65,9 @@ def odd_codes(record: NodeMeasurements) -> list[tuple[str, int, float, float]]:
 
 def _about_code(node: str, value: str, count: int, low: float, high: float) -> str:
     return (
-        f"{node!r} is {value} in {count} rows and from {low:g} to {high:g} in all others. If {value} "
-        f"is a code, say so: --state-code {value}=STATE (a state known for certain, such as dead), "
+        f"{node!r} is {value} in {count} rows and from {low:g} to {high:g} in all others. If "
+        f"{value} is a code, say so: --state-code {value}=STATE (a state known for certain, such "
+        f"as dead), "
         f"--censored {value}=STATES (one of several states), or leave these cells empty."
     )
 

@@ -76,6 +76,13 @@ def known_unit(text: str) -> str:
     return unit
 
 
+def per_unit(unit: str | None) -> str:
+    """What a rate is: "per h", "per day", or "per unit of time" where the unit is not known."""
+    if not unit:
+        return "per unit of time"
+    return f"per {unit[:-1] if unit in ('days', 'weeks', 'months', 'years') else unit}"
+
+
 def unit_of_column(name: str) -> str:
     """The unit in a column's name: "Time (h)", "time_min", "hours", "hpi"; "" if there is none."""
     words = re.findall(r"[a-z]+", name.lower())

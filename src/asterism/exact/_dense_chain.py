@@ -9,6 +9,7 @@ Stretches of equal length and kind share P, and, as G is linear in C, one G for 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,25 @@ from asterism.numerics._step import add, copy, fill, largest, scale, total
 
 _SERIES_NORM = 0.5
 _EXTRA_TERMS = 15  # 0.5^15 / 15! is below the rounding error
+
+
+class Stretches(NamedTuple):
+    """The distinct stretches of time: their lengths and kinds, and which moments they follow."""
+
+    length: np.ndarray
+    generator: np.ndarray
+    member_start: np.ndarray
+    member: np.ndarray
+
+
+class Propagators(NamedTuple):
+    """exp(A·length) of every distinct stretch, up to a factor."""
+
+    kind: np.ndarray
+    """Which distinct stretch follows each moment."""
+    power: np.ndarray
+    log_scale: np.ndarray
+    """The logarithm of the factor."""
 
 
 @kernel
@@ -172,31 +192,17 @@ def fill_propagators(
 
 
 @kernel
-def dense_pass(
-    pattern,
-    schedule,
-    generators,
-    rates,
-    initial,
-    log_likelihood,
-    kind,
-    power,
-    power_scale,
-    first,
-    last,
-    log_evidence,
-    marginals,
-    left,
-    right,
-    table,
-):
+def dense_pass(chain, propagators, first, last, log_evidence, marginals, left, right, table):
     """Forward–backward of trajectories ``first`` … ``last``−1.
 
-    ``kind`` numbers the distinct stretch after each moment. Fills ``log_evidence`` per trajectory,
+    Fills ``log_evidence`` per trajectory,
     node ``marginals`` per moment, and per stretch the vectors ``left`` f and ``right`` ρ at its
     two ends with f P ρ = 1; adds recorded jumps to ``table``. Returns the trajectory and moment
     at which the evidence became impossible, or −1, −1.
     """
+    pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators
+    rates, log_likelihood = chain.rates, chain.log_likelihood
+    kind, power, power_scale = propagators.kind, propagators.power, propagators.log_scale
     n = pattern.state_of.shape[0]
     forward = np.empty(n)
     room = np.empty((3, n))
@@ -219,14 +225,11 @@ def dense_pass(
             rescale(target)
         log_evidence[d] = 0.0
         doubtful = -1
-        start_vector(pattern, initial, forward)
+        start_vector(pattern, chain.initial, forward)
         for k in range(begin, end):
             gained, norm = pass_moment(
-                pattern,
-                schedule,
+                chain,
                 generators.shift[kind_before(schedule, k, k == begin)],
-                rates,
-                log_likelihood,
                 k,
                 forward,
                 after[k - begin],
@@ -263,39 +266,28 @@ def dense_pass(
 
 
 @kernel
-def dense_statistics(
-    pattern,
-    generators,
-    diameter,
-    kind_length,
-    kind_generator,
-    member_start,
-    member,
-    first,
-    last,
-    left,
-    right,
-    table,
-):
+def dense_statistics(chain, stretches, first, last, left, right, table):
     """Expected dwell times (on the diagonal) and transitions of the distinct stretches given.
 
     W(x,y) = ∫ f(x) ρ(y) dt = G(y,x), summed over the stretches that share length and kind.
     """
+    pattern, generators = chain.pattern, chain.generators
     n, n_nodes = pattern.state_of.shape
     source = np.empty((n, n))
     power = np.empty((n, n))
     integral = np.empty((n, n))
     for u in range(first, last):
         _clear(source)
-        for r in range(member_start[u], member_start[u + 1]):
-            k = member[r]
+        for r in range(stretches.member_start[u], stretches.member_start[u + 1]):
+            k = stretches.member[r]
             for y in range(n):
                 rho = right[k, y]
                 for x in range(n):
                     source[y, x] += rho * left[k, x]
-        g = kind_generator[u]
+        g = stretches.generator[u]
         exponential_and_integral(
-            generators, g, pattern, kind_length[u], diameter, source, True, power, integral
+            *(generators, g, pattern, stretches.length[u], chain.diameter, source, True),
+            *(power, integral),
         )
         shift = generators.shift[g]
         for x in range(n):

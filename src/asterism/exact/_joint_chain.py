@@ -2,12 +2,9 @@
 
 A joint state numbers all combinations of the nodes' states in C order. Generators are stored
 sparsely, one set of values per *kind* of stretch of time: which nodes are held in a known state
-(their jumps are deleted, the diagonal stays) and where the known inputs stand. ``joint_evidence``
-says what evidence does at one moment, ``dense_chain`` and ``sparse_chain`` propagate in between.
-
-What evidence at one moment does to the vectors of the joint chain.
-
-First recorded jumps, then likelihoods, as paths are right-continuous.
+(their jumps are deleted, the diagonal stays) and where the known inputs stand. The second half says
+what evidence at one moment does to the vectors: first recorded jumps, then likelihoods, as paths
+are right-continuous. ``_dense_chain.py`` and ``_sparse_chain.py`` propagate in between.
 """
 
 from __future__ import annotations
@@ -95,6 +92,22 @@ class Schedule(NamedTuple):
     """(n_maps, J) where in the measurement's table a joint state reads its likelihood."""
     joint_log: np.ndarray
     """Flat log-likelihoods of the joint measurements."""
+
+
+class Chain(NamedTuple):
+    """A joint chain with its evidence: what every pass over it reads."""
+
+    pattern: Pattern
+    schedule: Schedule
+    generators: Generators
+    rates: np.ndarray
+    """Flat tables of intensities of the network."""
+    initial: np.ndarray
+    """Flat initial probabilities of the component's nodes."""
+    log_likelihood: np.ndarray
+    """Flat log-likelihoods of the points."""
+    diameter: int
+    """Jumps from any joint state to any other at most."""
 
 
 @kernel
@@ -287,13 +300,13 @@ def evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, vector
 
 
 @kernel
-def count_recorded_jumps(
-    pattern, schedule, shift, rates, log_likelihood, k, before, after, table, work, later
-):
+def count_recorded_jumps(chain, shift, k, before, after, table, work, later):
     """Add the recorded jumps at moment k to the expected transitions in ``table``.
 
     ``before`` is the forward vector just before the moment, ``after`` the backward one just after.
     """
+    pattern, schedule = chain.pattern, chain.schedule
+    rates, log_likelihood = chain.rates, chain.log_likelihood
     first = schedule.jump_start[k]
     last = schedule.jump_start[k + 1]
     if first == last:
@@ -347,19 +360,7 @@ def node_marginals(pattern, forward, backward, out):
 
 
 @kernel
-def pass_moment(
-    pattern,
-    schedule,
-    shift,
-    rates,
-    log_likelihood,
-    k,
-    forward,
-    after,
-    marginals,
-    table,
-    room,
-):
+def pass_moment(chain, shift, k, forward, after, marginals, table, room):
     """Carry the forward vector through moment k; what it gains in ln P, and the joint norm there.
 
     Marginals at the moment and jumps recorded at it are taken down; ``after`` is the backward
@@ -367,20 +368,10 @@ def pass_moment(
     """
     before = room[0]
     copy(forward, before)
-    gained = evidence_forward(pattern, schedule, shift, rates, log_likelihood, k, forward, room[1])
-    norm = node_marginals(pattern, forward, after, marginals)
+    gained = evidence_forward(
+        chain.pattern, chain.schedule, shift, chain.rates, chain.log_likelihood, k, forward, room[1]
+    )
+    norm = node_marginals(chain.pattern, forward, after, marginals)
     if gained > -np.inf:
-        count_recorded_jumps(
-            pattern,
-            schedule,
-            shift,
-            rates,
-            log_likelihood,
-            k,
-            before,
-            after,
-            table,
-            room[1],
-            room[2],
-        )
+        count_recorded_jumps(chain, shift, k, before, after, table, room[1], room[2])
     return gained, norm

@@ -51,24 +51,25 @@ def _next_state(pattern, generators, g, x, later, stream):
 
 
 @kernel
-def draw_paths(
-    pattern, schedule, generators, rates, initial, log_likelihood, diameter, time, d, n_draws, key
-):
+def draw_paths(chain, time, d, n_draws, key):
     """``n_draws`` joint paths of trajectory d.
 
     Returns the joint state at the start of every draw, and of every jump, in the order of time
     within each draw: draw, time, node of the component, state entered.
     """
+    pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators
+    rates, log_likelihood = chain.rates, chain.log_likelihood
+    diameter = chain.diameter
     n = pattern.state_of.shape[0]
     begin = schedule.first[d]
     end = schedule.first[d + 1]
     after = np.empty((end - begin, n))
-    sparse_backward(pattern, schedule, generators, rates, log_likelihood, diameter, d, after)
+    sparse_backward(chain, d, after)
     work = np.empty(n)
     incoming = after[0].copy()
     shift = generators.shift[kind_before(schedule, begin, True)]
     evidence_backward(pattern, schedule, shift, rates, log_likelihood, begin, incoming, work)
-    start_vector(pattern, initial, work)
+    start_vector(pattern, chain.initial, work)
     multiply(work, incoming)
     norm = total(work)
     state = np.empty(n_draws, np.int64)

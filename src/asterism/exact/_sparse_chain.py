@@ -218,8 +218,11 @@ def _forward_stretch(pattern, generators, g, length, diameter, forward, last_col
 
 
 @kernel
-def sparse_backward(pattern, schedule, generators, rates, log_likelihood, diameter, d, after):
+def sparse_backward(chain, d, after):
     """Backward vectors just after every moment of trajectory d."""
+    pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators
+    rates, log_likelihood = chain.rates, chain.log_likelihood
+    diameter = chain.diameter
     n = pattern.state_of.shape[0]
     work = np.empty(n)
     begin = schedule.first[d]
@@ -234,25 +237,14 @@ def sparse_backward(pattern, schedule, generators, rates, log_likelihood, diamet
 
 
 @kernel
-def sparse_pass(
-    pattern,
-    schedule,
-    generators,
-    rates,
-    initial,
-    log_likelihood,
-    diameter,
-    first,
-    last,
-    log_evidence,
-    marginals,
-    wanted,
-    table,
-):
+def sparse_pass(chain, first, last, log_evidence, marginals, wanted, table):
     """Forward–backward of trajectories ``first`` … ``last``−1, with statistics if ``wanted``.
 
     Returns the trajectory and moment at which the evidence became impossible, or −1, −1.
     """
+    pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators
+    rates, log_likelihood = chain.rates, chain.log_likelihood
+    diameter = chain.diameter
     n = pattern.state_of.shape[0]
     forward = np.empty(n)
     room = np.empty((3, n))
@@ -261,17 +253,14 @@ def sparse_pass(
         begin = schedule.first[d]
         end = schedule.first[d + 1]
         after = np.empty((end - begin, n))
-        sparse_backward(pattern, schedule, generators, rates, log_likelihood, diameter, d, after)
+        sparse_backward(chain, d, after)
         log_evidence[d] = 0.0
         doubtful = -1
-        start_vector(pattern, initial, forward)
+        start_vector(pattern, chain.initial, forward)
         for k in range(begin, end):
             gained, norm = pass_moment(
-                pattern,
-                schedule,
+                chain,
                 generators.shift[kind_before(schedule, k, k == begin)],
-                rates,
-                log_likelihood,
                 k,
                 forward,
                 after[k - begin],

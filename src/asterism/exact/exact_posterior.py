@@ -23,6 +23,7 @@ from asterism.evidence.arrays import (
     refuse_interventions,
     subset,
 )
+from asterism.exact._joint_chain import Chain
 from asterism.exact._joint_paths import draw_paths
 from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
 from asterism.exact.joint_layout import JOINT_LIMIT, check_size, components
@@ -133,13 +134,15 @@ class ExactCourses:
             keys = rng.integers(2**64, size=(evidence.n_trajectories, 2), dtype=np.uint64)
             for d in range(evidence.n_trajectories):
                 first, draw, time, node, state = draw_paths(
-                    component.pattern,
-                    component.schedule,
-                    generators,
-                    rates,
-                    compiled.initial[component.initial_index],
-                    evidence.points.log_likelihood,
-                    component.diameter,
+                    Chain(
+                        component.pattern,
+                        component.schedule,
+                        generators,
+                        rates,
+                        compiled.initial[component.initial_index],
+                        evidence.points.log_likelihood,
+                        component.diameter,
+                    ),
                     component.time,
                     d,
                     n,

@@ -188,13 +188,20 @@ def _solve_component(
     generators = current_generators(component, own_rates)
     log_evidence = np.zeros(evidence.n_trajectories)
     marginals = np.zeros((len(component.time), len(own_initial)))
-    common = (component.pattern, component.schedule, generators, own_rates, own_initial,
-              log_likelihood)  # fmt: skip
+    chain = joint_chain.Chain(
+        component.pattern,
+        component.schedule,
+        generators,
+        own_rates,
+        own_initial,
+        log_likelihood,
+        component.diameter,
+    )
     if _prefers_dense(component, generators):
         solve = _dense
     else:
         solve = _sparse
-    table = solve(component, generators, common, log_evidence, marginals, evidence, n_jobs,
+    table = solve(component, chain, log_evidence, marginals, evidence, n_jobs,
                   statistics)  # fmt: skip
     return _Solved(log_evidence, table, marginals)
 
@@ -229,7 +236,8 @@ def _require_time(n_joint: int, work: float) -> None:
     if seconds > limit.left:
         raise TooLargeError(
             f"Exact inference on {n_joint:,} joint states would take about {seconds:.2g} seconds, "
-            f"more than max_seconds={limit.seconds:g}: allow more, or use method='star'."
+            f"more than the time limit of {limit.seconds:g} s: allow more (",
+            *(Setting("max_seconds"), "), or use ", Setting("method", "star"), "."),
         )
     if seconds > 60.0:
         log.warning(
@@ -241,8 +249,7 @@ def _require_time(n_joint: int, work: float) -> None:
 
 def _dense(
     component: Component,
-    generators: joint_chain.Generators,
-    common: tuple[object, ...],
+    chain: joint_chain.Chain,
     log_evidence: FloatArray,
     marginals: FloatArray,
     evidence: Evidence,
@@ -252,11 +259,15 @@ def _dense(
     n, n_kinds, n_moments = component.n_joint, len(component.kind_length), len(component.time)
     power = np.empty((n_kinds, n, n))
     scale = np.empty(n_kinds)
-    stretches = (component.kind_length, component.kind_generator)
+    stretches = dense_chain.Stretches(
+        component.kind_length, component.kind_generator, component.member_start, component.member
+    )
+    found = dense_chain.Propagators(component.kind, power, scale)
 
     def propagators(first: int, last: int) -> None:
         dense_chain.fill_propagators(
-            component.pattern, generators, component.diameter, *stretches, first, last, power, scale
+            *(chain.pattern, chain.generators, chain.diameter),
+            *(stretches.length, stretches.generator, first, last, power, scale),
         )
 
     left = np.zeros((n_moments, n))
@@ -265,18 +276,14 @@ def _dense(
     def one_pass(first: int, last: int) -> FloatArray:
         own = np.zeros(len(component.table_index))
         failed, moment = dense_chain.dense_pass(
-            *common, component.kind, power, scale, first, last, log_evidence, marginals,
-            left, right, own,
-        )  # fmt: skip
+            chain, found, first, last, log_evidence, marginals, left, right, own
+        )
         _raise_if_impossible(component, evidence, failed, moment)
         return own
 
     def statistics(first: int, last: int) -> FloatArray:
         own = np.zeros(len(component.table_index))
-        dense_chain.dense_statistics(
-            component.pattern, generators, component.diameter, *stretches, component.member_start,
-            component.member, first, last, left, right, own,
-        )  # fmt: skip
+        dense_chain.dense_statistics(chain, stretches, first, last, left, right, own)
         return own
 
     by_kind = chunks(n_kinds, at_least_each=16)
@@ -289,8 +296,7 @@ def _dense(
 
 def _sparse(
     component: Component,
-    generators: joint_chain.Generators,
-    common: tuple[object, ...],
+    chain: joint_chain.Chain,
     log_evidence: FloatArray,
     marginals: FloatArray,
     evidence: Evidence,
@@ -300,7 +306,7 @@ def _sparse(
     def one_pass(first: int, last: int) -> FloatArray:
         own = np.zeros(len(component.table_index))
         failed, moment = sparse_chain.sparse_pass(
-            *common, component.diameter, first, last, log_evidence, marginals, wanted, own
+            chain, first, last, log_evidence, marginals, wanted, own
         )
         _raise_if_impossible(component, evidence, failed, moment)
         return own

@@ -33,8 +33,8 @@ def infer(
     evidence) or "exact" (small networks). ``tolerance``, ``time_step`` and ``max_sweeps`` concern
     methods that iterate on a time grid. ``n_jobs`` threads share the trajectories, −1 takes all
     cores; results do not depend on it. ``options`` go to the method; "exact" knows
-    ``joint_limit``. Trajectories count as seen throughout. After ``max_seconds``
-    the iteration ends with the best so far. Warns if the iteration did not settle.
+    ``joint_limit``, "clusters" ``cluster_size``. Trajectories count as seen throughout. After
+    ``max_seconds`` the iteration ends with the best so far. Warns if the iteration did not settle.
     """
     posterior = quiet_infer(
         net,
@@ -88,4 +88,13 @@ def quiet_infer(
     chosen = {k: v for k, v in options.items() if k in taken}
     with time_limit(max_seconds):
         posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
+    if entry.has_evidence:
+        posterior.measure_accuracy = _measured
     return posterior
+
+
+def _measured(posterior: Posterior) -> Any:
+    """The accuracy of a posterior, by a module that loads every method."""
+    from asterism.inference.accuracy import measure
+
+    return measure(posterior)

@@ -91,6 +91,7 @@ _ENTRIES = (
         uses=("n_jobs",),
         options=("n_chains", "n_draws", "seed", "burn_in", "max_draws"),
         has_evidence=False,
+        has_intervals=True,
         scores_graphs=True,
         graph_learner="asterism.learning.search.sampled",
     ),

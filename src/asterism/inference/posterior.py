@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, DataError, TooLargeError
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -79,11 +79,26 @@ class Posterior:
         self._make_statistics = statistics
         self._make_history = history
         self._make_parts = log_evidence_parts
+        self.measure_accuracy: Callable[[Posterior], Any] | None = None
 
     @cached_property
     def statistics(self) -> Statistics:
         """Expected dwell times and transitions of every family, summed over the trajectories."""
         return self._make_statistics()
+
+    @cached_property
+    def accuracy(self) -> Any:
+        """How much the answer changes with a better method: an indication of its error.
+
+        Solves again, by exact inference or with larger clusters, and so takes longer than the
+        posterior itself. Not a guarantee.
+        """
+        if self.measure_accuracy is None:
+            raise AsterismError(
+                f"The accuracy of method {self.method!r} is not measured this way; its own errors "
+                "say how exact it is."
+            )
+        return self.measure_accuracy(self)
 
     @cached_property
     def history(self) -> pd.DataFrame:
@@ -186,8 +201,8 @@ class Posterior:
         read = getattr(self.courses, "joint_marginals", None)
         if read is None:
             raise AsterismError(
-                f"method {self.method!r} does not know joint probabilities of several nodes; use "
-                "method='clusters' or 'exact'."
+                f"method {self.method!r} does not know joint probabilities of several nodes; use ",
+                *(Setting("method", "clusters"), " or ", Setting("method", "exact"), "."),
             )
         clock = self._times(times)
         values = np.stack([read(d, numbers, clock) for d in range(len(self.labels))])

@@ -91,7 +91,7 @@ def _find_place_for_cache() -> None:
         is_own = False
     if not is_own:
         folder = Path(tempfile.mkdtemp(prefix="asterism-cache-"))
-    numba.config.CACHE_DIR = str(folder)
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
 
 
 def _user() -> int:

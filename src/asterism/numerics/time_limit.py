@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, Setting
 
 
 class TimeLimit:
@@ -25,7 +25,7 @@ class TimeLimit:
             isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0.0
         ):
             raise AsterismError(
-                f"max_seconds is {seconds!r}; it must be a positive number, or None."
+                Setting("max_seconds"), f" is {seconds!r}; it must be a positive number."
             )
         self.seconds = math.inf if seconds is None else float(seconds)
         self._end = time.monotonic() + self.seconds
@@ -49,7 +49,7 @@ class TimeLimit:
     @property
     def sentence(self) -> str:
         """The beginning of a reason to stop."""
-        return f"Stopped after max_seconds={self.seconds:g}"
+        return f"Stopped after the time limit of {self.seconds:g} s"
 
 
 _current: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)

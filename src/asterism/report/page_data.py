@@ -12,6 +12,7 @@ import networkx
 import numpy as np
 import pandas as pd
 
+from asterism.data.clock import per_unit
 from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.report.graph_layout import positions
@@ -65,7 +66,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "threshold": threshold if run.learned else 0.0,
         "first_node": _first_node(run, number, node),
         "time_label": f"time ({unit})" if unit else "time",
-        "rate_label": f"rate per {unit}" if unit else "rate per unit of time",
+        "rate_label": f"rate {per_unit(unit)}",
         "nodes": [
             {"name": name, "states": [str(s) for s in network.states[name]]}
             for name in network.nodes

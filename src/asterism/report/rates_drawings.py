@@ -51,7 +51,8 @@ def state_diagram(states: Sequence[Any], rates: pd.DataFrame) -> Markup:
         'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
         '<path d="M0,0L10,5L0,10z" class="tip"/></marker></defs>',
     ]
-    for row in rates.to_dict("records"):
+    rows: list[Any] = rates.to_dict("records")
+    for row in rows:
         a, b = places[str(row["from"])], places[str(row["to"])]
         parts.append(_arrow(a, b, radius, row, largest))
     for i, (name, (x, y)) in enumerate(places.items()):
@@ -80,7 +81,8 @@ def _arrow(
         0.25 * ends[0][0] + 0.5 * middle[0] + 0.25 * ends[1][0],
         0.25 * ends[0][1] + 0.5 * middle[1] + 0.25 * ends[1][1],
     )
-    title = f"{row['from']} to {row['to']}: {number(row['rate'])} ({number(row['lower'])} to {number(row['upper'])})"
+    limits = f"{number(row['lower'])} to {number(row['upper'])}"
+    title = f"{row['from']} to {row['to']}: {number(row['rate'])} ({limits})"
     return (
         f'<path d="M{ends[0][0]:.1f},{ends[0][1]:.1f}Q{middle[0]:.1f},{middle[1]:.1f} '
         f'{ends[1][0]:.1f},{ends[1][1]:.1f}" class="arrow" stroke-width="{width:.2f}" '
@@ -118,8 +120,8 @@ def hazard_ratios(effects: pd.DataFrame) -> Markup:
         name = f"{row['covariate']} on {row['transitions']}"
         parts.append(f'<text x="{left - 12}" y="{y + 4}" class="name">{escape(name)}</text>')
         parts.append(
-            f'<line x1="{x(row["hazard_ratio_lower"]):.1f}" x2="{x(row["hazard_ratio_upper"]):.1f}" '
-            f'y1="{y}" y2="{y}" class="interval"/>'
+            f'<line x1="{x(row["hazard_ratio_lower"]):.1f}" '
+            f'x2="{x(row["hazard_ratio_upper"]):.1f}" y1="{y}" y2="{y}" class="interval"/>'
             f'<circle cx="{x(row["hazard_ratio"]):.1f}" cy="{y}" r="4.5" class="point"/>'
         )
     return Markup("".join(parts) + "</svg>")

@@ -122,9 +122,8 @@ def _of_kind(tables: dict[str, pd.DataFrame], kind: str) -> list[dict[str, Any]]
 def _records(table: pd.DataFrame | None) -> list[dict[str, Any]]:
     if table is None:
         return []
-    records: list[dict[str, Any]] = table.rename(columns={"from": "before", "to": "after"}).to_dict(
-        "records"
-    )
+    named = table.rename(columns={"from": "before", "to": "after"})
+    records: list[Any] = named.to_dict("records")
     return records
 
 
@@ -147,7 +146,7 @@ def _script_data(run: Run) -> dict[str, Any]:
     if run.posterior is not None:
         found = courses.from_dataset(run.posterior)
         names = [n for n in found.nodes if n in run.network.nodes]
-        shown = []
+        shown: list[dict[str, Any]] = []
         for d, label in enumerate(found.trajectories[:MOST_COURSES]):
             per_node = []
             for n, node in enumerate(names):
@@ -169,7 +168,8 @@ def _measured(run: Run, labels: list[str]) -> dict[str, list[list[Any]]]:
     result: dict[str, list[list[Any]]] = {label: [] for label in labels}
     if run.observations is None:
         return result
-    for row in run.observations.itertuples(index=False):
+    rows: Any = run.observations.itertuples(index=False)
+    for row in rows:
         label = str(row.trajectory)
         if label in result and not (isinstance(row.value, float) and not np.isfinite(row.value)):
             result[label].append([str(row.node), float(row.time), _plain(row.value)])

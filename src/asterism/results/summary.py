@@ -27,6 +27,10 @@ TEMPERED = (
     "{factor:g} times in each probability, a factor measured on simulated networks; the "
     "probabilities are conditional on the rest of the graph being as learned."
 )
+SAMPLED = (
+    "The probabilities average over graphs, rates and paths drawn from their posterior; the table "
+    "of edges says how large their Monte Carlo errors are."
+)
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior; "
     "what the model leaves out it cannot know."

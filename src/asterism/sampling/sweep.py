@@ -5,8 +5,8 @@ probabilities and the parameters of learned emissions. A sweep draws each from i
 given all the others, so the chain has the posterior as its stationary distribution: the only error
 is that of sampling.
 
-1. *Family and rates of node n, given all paths* (``_graphs.py``, ``_families.py``). With jumps M and
-   times T counted along the paths,
+1. *Family and rates of node n, given all paths* (``_graphs.py``, ``_families.py``). With jumps M
+   and times T counted along the paths,
 
        P(family | X) ∝ P(family) · Π_{u, x≠y} β^α Γ(M + α) / (Γ(α) (T + β)^{M + α})
        R^u(x, y) | family, X ~ Gamma(α + M, β + T)

@@ -176,8 +176,8 @@ def _in_time(
         n_done, n_asked = sum(len(part[0]) for part in parts), pieces[-1][1]
         if n_done == 0:
             raise TooLargeError(
-                f"max_seconds={limit.seconds:g} is not enough for a single path; allow more time, "
-                "or ask for a shorter duration."
+                f"{limit.seconds:g} s are not enough for a single path; allow more time (",
+                *(Setting("max_seconds"), "), or ask for a shorter ", Setting("duration"), "."),
             )
         warnings.warn(f"{limit.sentence}: {n_done} of {n_asked} paths were drawn.", stacklevel=3)
     return parts

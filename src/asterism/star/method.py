@@ -21,7 +21,7 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, Sentence, Setting
+from asterism.errors import AsterismError, Sentence, Setting, counted
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -161,8 +161,9 @@ def _verdict(
         unsettled = int(is_unsettled.sum())
         largest = float(solution.outcome.residual[is_unsettled].max())
         return False, Sentence(
-            f"{unsettled} of {n} trajectories had not converged after {max_sweeps} sweeps (largest "
-            f"change in the last one {largest:.1e}): raise ",
+            f"{unsettled} of {n} trajectories had not converged after "
+            f"{counted(max_sweeps, 'sweep')} (largest change in the last one {largest:.1e}): ",
+            "raise ",
             *(Setting("max_sweeps"), "; if that does not help, use ", Setting("method", "exact")),
             " if the network is small: the coupling is too strong for this method.",
         )
@@ -183,9 +184,12 @@ def _verdict(
     assert (status == CONVERGED).all()
     sweeps = int(solution.outcome.n_sweeps.max(initial=0))
     if math.isnan(solution.grid_error):
-        return True, f"Settled in at most {sweeps} sweeps, on the time steps that were asked for."
+        return (
+            True,
+            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
+        )
     return True, (
-        f"Settled in at most {sweeps} sweeps; estimated error of the time steps "
+        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
         f"{solution.grid_error:.1e} (tolerance {tolerance:.0e})."
     )
 

@@ -259,7 +259,7 @@ def _announce(
     if seconds > _WORTH_SAYING:
         log.warning(
             "Rates times duration ask for about %.2g time steps; this may take %.0f minutes. "
-            "max_seconds ends it earlier, with the best so far.",
+            "A time limit ends it earlier, with the best so far.",
             n_steps,
             max(1.0, seconds / 60.0),
         )

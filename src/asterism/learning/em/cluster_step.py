@@ -37,6 +37,10 @@ _MAX_SWEEPS = 200
 _SWEEP_TOLERANCE = 1e-7
 
 
+class NoClusters(TooLargeError):
+    """A family is too large for clusters; sampling is what remains."""
+
+
 class ClusterStep:
     """Forward–backward on clusters that agree on what they share."""
 
@@ -102,7 +106,7 @@ class ClusterStep:
 def chosen_method(graph: CompiledGraph, evidence: Evidence) -> str:
     """What "auto" means here: exact where that is quick, else clusters.
 
-    Raises :class:`TooLargeError` where a family is too large for clusters.
+    Raises :class:`NoClusters` where a family is too large for clusters.
     """
     groups = components(graph, evidence)
     largest = max((math.prod(int(graph.n_states[n]) for n in g) for g in groups), default=1)
@@ -111,8 +115,5 @@ def chosen_method(graph: CompiledGraph, evidence: Evidence) -> str:
     try:
         find_regions(graph, evidence)
     except TooLargeError as problem:
-        raise TooLargeError(
-            f"{problem} Learned rates of the star are not trustworthy, so it is used only if you "
-            "ask for it."
-        ) from None
+        raise NoClusters(str(problem)) from None
     return "clusters"

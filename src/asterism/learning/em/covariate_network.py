@@ -52,9 +52,10 @@ def expand(network: Network, observations: Observations, model: RateModel) -> Ex
         node: [SITUATION, *above] if node in model.nodes else list(above)
         for node, above in network.parents.items()
     }
+    tables: dict[str, Any] = dict(network.rates)
     rates: dict[str, Any] = {
         node: np.broadcast_to(table, (len(z), *np.shape(table))) if node in model.nodes else table
-        for node, table in network.rates.items()
+        for node, table in tables.items()
     }
     larger = Network(
         {**parents, SITUATION: []},

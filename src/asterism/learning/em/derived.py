@@ -61,7 +61,7 @@ class Uncertainty:
                 moved[i] += sign * step
                 ends.append(np.ravel(quantity(coordinates.estimate(moved, best))))
             slope[:, i] = (ends[0] - ends[1]) / (2.0 * step)
-        touched = (np.abs(slope[:, unknown]) > 1e-12).any(axis=1)
+        touched: NDArray[Any] = np.asarray((np.abs(slope[:, unknown]) > 1e-12).any(axis=1))
         return value, slope @ covariance @ slope.T, touched
 
     def interval(

@@ -35,9 +35,9 @@ _MOST_LEVELS = 20
 class Effect:
     """A covariate that multiplies rates by exp(β·value).
 
-    ``transitions``: ``"1>2, 1>4"`` or pairs; all if None. ``node``: the node whose rates it changes,
-    all nodes if None. ``equal``: one β for all of its transitions instead of one each. ``fixed``:
-    a β that is given, not learned. ``start``: where learning starts.
+    ``transitions``: ``"1>2, 1>4"`` or pairs; all if None. ``node``: the node whose rates it
+    changes, all nodes if None. ``equal``: one β for all of its transitions instead of one each.
+    ``fixed``: a β that is given, not learned. ``start``: where learning starts.
     """
 
     covariate: str

@@ -25,6 +25,7 @@ from asterism.inference.door import quiet_infer
 from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
 from asterism.learning.em import quantities
+from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
 from asterism.learning.em.effects import rate_model
@@ -77,18 +78,26 @@ class ParameterLearner(Estimator):
     "learn", "uniform", {node: probabilities}, or "fixed" (that of the Network given).
     ``allowed_transitions``: {node: (S, S) booleans}; rates elsewhere stay zero. ``states``:
     {node: labels} where data and emission do not say. ``exogenous``: nodes whose path is given.
-    ``method``: "auto" (default) is exact inference where that is quick and clusters elsewhere;
+    ``method``: "auto" (default) is exact inference where that is quick, clusters elsewhere, and
+    sampling where a family is too large for them;
     "exact", "clusters", "sample" (draws from the posterior; means and quantiles, no evidence), and
     with a warning and without intervals "star" and "mean_field".
     ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
     ``time_step`` concern methods with a time grid; ``level`` is that of all intervals.
 
-    After ``fit``: ``method_`` (the one used), ``network_``, ``emission_``, ``log_evidence_``,
-    ``log_evidence_given_first_``, ``statistics_``, ``posterior_``, ``prior_``, ``converged_``,
-    ``stop_reason_``, ``n_iter_`` (E-steps), ``history_``, and ``rate_intervals_`` with one row per
-    rate: node, configuration of its parents, from, to, rate, expected_transitions and
-    expected_time; conditional_mean, _lower, _upper (Gamma, given the approximate posterior: too
-    narrow); se, lower, upper (observed information: the honest ones; computed at first use); note.
+    ``covariates``: names, or :class:`Effect` for some transitions only or one common effect; their
+    values come with the observations. ``equal_rates``: {node: "1>2=2>3"}, ``fixed_rates`` and
+    ``start_rates``: {node: {"1>2": rate}}; the node may be left out where there is one.
+
+    After ``fit``: ``method_`` (the one used), ``network_`` (at the covariates' reference),
+    ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
+    ``log_evidence_given_first_``, ``n_parameters_``, ``aic_``, ``bic_``, ``statistics_``,
+    ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_`` (E-steps),
+    ``history_``, ``effects_`` (hazard ratios), ``parameters_``, ``covariance_``, and
+    ``rate_intervals_`` with one row per rate: node, configuration of its parents, from, to, rate,
+    expected_transitions and expected_time; conditional_mean, _lower, _upper (Gamma, given the
+    approximate posterior: too narrow); se, lower, upper (observed information: the honest ones;
+    computed at first use); note.
     """
 
     def __init__(
@@ -176,11 +185,13 @@ class ParameterLearner(Estimator):
         self._sampled: SampledFit | None = None
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
-        with time_limit(self.max_seconds):
-            fit = fit_parameters(template, observations, emission, settings, model)
+        try:
+            with time_limit(self.max_seconds):
+                fit = fit_parameters(template, observations, emission, settings, model)
+        except NoClusters:
+            return self._fit_by_sampling(template, observations, emission, settings)
         best = fit.outcome.best
         self._fit: Fit = fit
-        self.method_ = fit.method
         if not has_trusted_intervals(fit):
             warnings.warn(_about_rates(fit.method), stacklevel=2)
         self._observations = observations
@@ -219,13 +230,16 @@ class ParameterLearner(Estimator):
 
         for name in ("covariates", "equal_rates", "fixed_rates"):
             if getattr(self, name) is not None:
-                raise ModelError(f'{name} cannot be used with method="sample"; use "auto".')
+                raise ModelError(
+                    *(Setting(name), " cannot be used with ", Setting("method", "sample")),
+                    *("; use ", Setting("method", "auto"), "."),
+                )
         found = sample_parameters(template, observations, emission, settings)
         self._sampled = found
         self._observations = observations
         self._posterior = None
         self._information = None
-        self.method_ = self.method
+        self.method_ = "sample"
         self.network_, self.emission_, self.prior_ = found.network, found.emission, found.prior
         self.log_evidence_ = None
         self.converged_ = found.models.converged

@@ -83,7 +83,7 @@ def _emission_values(learned: LearnedNode, emission: Any) -> list[tuple[str, flo
             return result + [
                 (f"scale in {s}", float(v), "log") for s, v in zip(states, emission.scale)
             ]
-        return [*result, ("scale", float(emission.scale or 0.0), "log")]
+        return [*result, ("scale", float(np.ravel(emission.scale or 0.0)[0]), "log")]
     if isinstance(emission, Poisson):
         return [(f"mean in {s}", float(m), "log") for s, m in zip(states, emission.means or ())]
     if isinstance(emission, Categorical):
@@ -123,7 +123,7 @@ def _both(uncertainty: Uncertainty, level: float) -> tuple[pd.DataFrame, pd.Data
         low, high = limits(value[i : i + 1], se[i : i + 1], named.scale, width)
         lower[i], upper[i] = low[0], high[0]
     bounds = {"log": (0.0, np.inf), "logit": (0.0, 1.0), "identity": (-np.inf, np.inf)}
-    for i in np.flatnonzero(unknown):
+    for i in map(int, np.flatnonzero(unknown)):
         se[i], (lower[i], upper[i]) = np.inf, bounds[names[i].scale]
     notes = ["not identified: the evidence is flat in this direction" if u else "" for u in unknown]
     n = len(rates)

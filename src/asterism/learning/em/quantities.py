@@ -70,7 +70,8 @@ def transition_probabilities(
 
     def quantity(estimate: Estimate) -> FloatArray:
         q = generator(fit, estimate, covariates)
-        return np.clip(np.array([expm(q * t) for t in clock]), 0.0, 1.0)
+        powers: FloatArray = np.clip(np.array([expm(q * t) for t in clock]), 0.0, 1.0)
+        return powers
 
     found = uncertainty.interval(quantity, "logit", level, method)
     rows = [(t, a, b) for t in clock for a in labels for b in labels]
@@ -140,11 +141,13 @@ def length_of_stay(
         q = generator(fit, estimate, covariates)
         if not np.isfinite(duration):
             inside = np.linalg.solve(-q[np.ix_(keep, keep)], np.eye(len(keep)))
-            return np.maximum(inside, 0.0)
+            for_ever: FloatArray = np.maximum(inside, 0.0)
+            return for_ever
         size = len(q)
         large = np.zeros((2 * size, 2 * size))
         large[:size, :size], large[:size, size:] = q, np.eye(size)
-        return np.maximum(expm(large * duration)[:size, size:], 0.0)
+        stays: FloatArray = np.maximum(expm(large * duration)[:size, size:], 0.0)
+        return stays
 
     found = uncertainty.interval(quantity, "log", level)
     rows = [(labels[a], labels[b]) for a in keep for b in keep]

@@ -100,9 +100,8 @@ class RateUpdate:
         if self.link.is_plain:
             return values
         free = self.link.base >= 0
-        result: FloatArray = np.bincount(
-            self.link.base[free], weights=values[free], minlength=self.n_base
-        )
+        result = np.zeros(self.n_base)
+        np.add.at(result, self.link.base[free], values[free])
         return result
 
     def baselines(self, rates: FloatArray, effects: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,14 +85,11 @@ def fit_tables(learner: ParameterLearner) -> dict[str, pd.DataFrame]:
     data = learner._observations
     longest = float(np.max(data.end - data.start))
     clock = np.linspace(0.0, longest, N_TIMES)
-    for name, make in (
-        ("transition_probabilities", lambda: learner.transition_probabilities(clock)),
-        ("prevalence", lambda: learner.prevalence(_common_times(learner))),
-    ):
-        try:
-            tables[name] = make()
-        except AsterismError:  # hidden states, several nodes, too many joint states
-            continue
+    # not of hidden states, several nodes or too many joint states
+    with suppress(AsterismError):
+        tables["transition_probabilities"] = learner.transition_probabilities(clock)
+    with suppress(AsterismError):
+        tables["prevalence"] = learner.prevalence(_common_times(learner))
     return tables
 
 

@@ -135,8 +135,10 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     n_flat = len(model.base)
     seen = best.expected.transitions[update.index]
     spent = best.expected.dwell[update.dwell_index]
-    moves = np.bincount(origin, weights=seen, minlength=n_flat)[place]
-    time = np.bincount(origin, weights=spent, minlength=n_flat)[place]
+    by_rate = np.zeros((2, n_flat))
+    for total, each in zip(by_rate, (seen, spent)):
+        np.add.at(total, origin, each)
+    moves, time = by_rate[0, place], by_rate[1, place]
     tail = 0.5 * (1.0 - level)
     prior = fit.prior
     m, t = update.totals(best.expected.transitions, best.expected.dwell, best.estimate.effects)

@@ -145,11 +145,10 @@ def _generators(fit: Fit, network: Network, situation: int) -> list[FloatArray]:
     if situation < 0:
         return [generator(fit, fit.outcome.best.estimate, None)]
     result = []
+    tables: dict[str, Any] = dict(network.rates)
     for c in range(len(network.states[SITUATION])):
         rates = {
-            node: network.rates[node][c]
-            if SITUATION in network.parents[node]
-            else network.rates[node]
+            node: tables[node][c] if SITUATION in network.parents[node] else tables[node]
             for node in fit.network.nodes
         }
         result.append(fit.network.with_rates(rates).joint_generator().toarray())

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError, Sentence, Setting, TooLargeError
+from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.levels import LevelChoice
 from asterism.learning.search.score import GraphSolution, posterior_mean_rates
@@ -338,22 +338,23 @@ def require_tables(
 
 
 def _stop_reason(task: SearchTask, state: SearchState) -> str:
-    if state.complaint.startswith("Stopped after max_seconds"):
+    if state.complaint.startswith("Stopped after the time limit"):
         return state.complaint
+    sweeps = counted(state.n_sweeps, "sweep")
     if not state.settled:
         return Sentence(
-            f"The graph still changed in the last of {state.n_sweeps} sweeps: raise ",
-            *(Setting("max_sweeps"), ", or take the probabilities with a grain of salt."),
+            f"The graph still changed in the last of {sweeps}: raise ",
+            *(Setting("max_sweeps"), ", or treat the probabilities with caution."),
         )
+    stopped = f"The graph stopped changing after {sweeps}"
     if state.unconverged:
         return (
-            f"The graph stopped changing after {state.n_sweeps} sweeps, but {state.unconverged} "
-            "solves of the last sweep hit their iteration limit: strong coupling; a stronger prior "
-            "helps."
+            f"{stopped}, but {state.unconverged} computations of the last sweep did not converge: "
+            "the coupling is strong; a stronger prior helps."
         )
     if state.complaint:
-        return f"The graph stopped changing in {state.n_sweeps} sweeps, but {state.complaint}."
-    return f"The graph stopped changing after {state.n_sweeps} sweeps."
+        return f"{stopped}, but {state.complaint}."
+    return f"{stopped}."
 
 
 def _network(

@@ -139,7 +139,7 @@ def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
     for _ in range(task.settings.max_sweeps):
         before = state.solution.parents
         state.unconverged = 0
-        task.progress.start(n_solves, "settling close calls")
+        task.progress.start(n_solves, "comparing the best sets of parents again")
         for child, rows in close.items():
             if len(rows) > 1 and not current_limit().stops():
                 improve(task, state, child, known, rows, solve)

@@ -65,7 +65,7 @@ class StructureLearner(Estimator):
     required, forbidden
         Edges (parent, child) that must or must not be in the graph.
     edge_log_odds
-        Prior log-odds of an edge: "sparse" (odds of 1/N: about one parent per node), one number,
+        Prior log-odds of an edge: "sparse" (odds of 1/(2N): few parents), one number,
         {(parent, child): number}, or a table with parents as rows. None is the uniform prior.
     edge_prior
         Prior probabilities of single edges, which win over ``edge_log_odds``:

@@ -35,8 +35,11 @@ FloatArray = NDArray[np.float64]
 DEFAULT_MAX_PARENTS = 2
 #: what is equally probable beforehand: every family, or every number of parents
 FAMILY_PRIORS = ("uniform", "by_size")
-#: the word for prior odds of 1/N per edge: about one parent per node beforehand
+#: the word for prior odds of 1/(2N) per edge: about one parent for every two nodes beforehand
 SPARSE = "sparse"
+#: with odds of 1/N, exact scores of ten unconnected nodes still claim almost one edge per data set
+#: (benchmarks/nothing.py), and the log loss on simulated networks is the same
+_SPARSENESS = 2.0
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def structure_prior(
     columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
     dictionary does not name may have two; ``min_parents`` likewise, and they may have none.
     ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
-    as rows and children as columns, or "sparse" for odds of one to the number of nodes.
+    as rows and children as columns, or "sparse" for odds of one to twice the number of nodes.
     ``edge_prior`` gives probabilities of single edges, {(parent, child): probability} or a table
     with these columns, and wins over ``edge_log_odds``. ``family_prior`` is one of
     ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing.
@@ -189,7 +192,9 @@ def structure_prior(
     for child, parents in must.items():
         _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
     if isinstance(edge_log_odds, str) and edge_log_odds == SPARSE:
-        edge_log_odds = 0.0 if family_prior == "by_size" else -math.log(max(2, len(nodes)))
+        edge_log_odds = (
+            0.0 if family_prior == "by_size" else -math.log(_SPARSENESS * max(2, len(nodes)))
+        )
     scalar, pairs = _log_odds(number, edge_log_odds)
     pairs = _with_probabilities(number, scalar, pairs, edge_prior)
     prior = StructurePrior(
@@ -407,7 +412,7 @@ def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
                 Setting("required"),
                 " or ",
                 Setting("forbidden"),
-                " for certain edges, or the word 'sparse' for odds of 1/N.",
+                " for certain edges, or the word 'sparse' for odds of 1/(2N).",
             ),
         )
     return result

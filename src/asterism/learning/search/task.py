@@ -19,6 +19,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.arrays import IntArray
 from asterism.evidence.build import with_joint_by_column
+from asterism.inference.methods import METHODS
 from asterism.learning.levels import LevelChoice, with_levels
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
@@ -325,6 +326,11 @@ def score_graph(
     settings: StructureSettings, graph: Any, data: Observations | Trajectories
 ) -> float:
     """Score of one graph, structure prior included (see ``score.structure_score``)."""
+    if not METHODS[settings.method].has_evidence:
+        raise ModelError(
+            f"method {settings.method!r} has no evidence value, so it cannot score a single graph; "
+            "use another method."
+        )
     wanted = as_parents(graph)
     if isinstance(data, Trajectories):
         from asterism.learning.search.complete import score_complete_graph

@@ -1,0 +1,267 @@
+"""Beside other programs: the same data, the same run, accuracy, seconds and memory in one table.
+
+Complete paths: the graph (pyAgrum) and the rates of a known graph (causal-hub). Half of the nodes
+hidden: what the others cannot read is said. DREAM4: a random forest and lagged correlation. Courses
+without data: scipy's solution of the master equation. Panel data: a plain maximiser of the
+likelihood. Each line runs in a process of its own, twice, and the second run is timed, so nobody
+pays for compiling or importing. A program that is not installed is skipped with a reason.
+Run: python benchmarks/peers.py -o docs/results [--data FOLDER]
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from common import option_parser, peak_gigabytes, timed, write_table
+
+import asterism as am
+from asterism.data.formats.pyagrum import write_pyagrum
+
+PARENTS = {"A": [], "B": ["A"], "C": ["A"], "D": ["B", "C"], "E": ["D"], "F": []}
+Measured = tuple[str, float]
+
+
+def network() -> am.Network:
+    return am.glauber(PARENTS, a=1.0, b=1.0)
+
+
+def paths() -> am.Trajectories:
+    """One long path: pyAgrum found no edge at all in many short ones."""
+    return am.simulate(network(), 1, duration=900.0, seed=1)
+
+
+def f1(found: set[tuple[str, str]]) -> Measured:
+    true = {(p, c) for c, above in PARENTS.items() for p in above}
+    hits = len(found & true)
+    return "F1 of the edges", 2.0 * hits / max(1, len(found) + len(true))
+
+
+# ---- complete paths ---------------------------------------------------------------------------
+
+
+def graph_by_asterism() -> Callable[[], Measured]:
+    seen = paths()
+
+    def work() -> Measured:
+        learner = am.StructureLearner(max_parents=2).fit(seen)
+        return f1({(str(p), str(c)) for p, c in learner.graph_.edges})
+
+    return work
+
+
+def graph_by_pyagrum() -> Callable[[], Measured]:
+    import pyagrum.ctbn as ctbn
+
+    file = Path(tempfile.mkdtemp()) / "paths.csv"
+    write_pyagrum(paths(), file)
+
+    def work() -> Measured:
+        found = ctbn.Learner(str(file)).learnCTBN()
+        return f1({(found.variable(p).name(), found.variable(c).name()) for p, c in found.arcs()})
+
+    return work
+
+
+def rate_error(rates: dict[str, np.ndarray]) -> Measured:
+    """Mean |ln| between learned and true rates."""
+    errors = []
+    for node, true in network().rates.items():
+        off = ~np.eye(true.shape[-1], dtype=bool)
+        errors.append(np.abs(np.log(rates[node][..., off] / np.asarray(true)[..., off])).ravel())
+    return "mean |ln error| of the rates", float(np.concatenate(errors).mean())
+
+
+def rates_by_asterism() -> Callable[[], Measured]:
+    seen = paths()
+
+    def work() -> Measured:
+        fit = am.ParameterLearner(PARENTS, method="exact").fit(seen)
+        return rate_error({n: np.asarray(r) for n, r in fit.network_.rates.items()})
+
+    return work
+
+
+def rates_by_causal_hub() -> Callable[[], Measured]:
+    from causal_hub.datasets import CatTrjs
+    from causal_hub.models import CatCTBN, DiGraph
+
+    seen = paths()
+    names = list(PARENTS)
+    frames = []
+    for d in range(seen.n_trajectories):
+        here = slice(seen.jump_offset[d], seen.jump_offset[d + 1])
+        clock = np.concatenate([[0.0], seen.jump_time[here], seen.end[d : d + 1]])
+        states = seen.state_at(np.tile(clock, (seen.n_trajectories, 1)))[d]
+        frame = pd.DataFrame({n: states[:, i].astype(str) for i, n in enumerate(names)})
+        frames.append(frame.astype("category").assign(time=clock))
+    data = CatTrjs.from_pandas(frames)
+    graph = DiGraph.empty(names)
+    for child, above in PARENTS.items():
+        for parent in above:
+            graph.add_edge(parent, child)
+
+    def work() -> Measured:
+        found = CatCTBN.fit(data, graph).cims()
+        shapes = {n: (2,) * (len(above) + 2) for n, above in PARENTS.items()}
+        return rate_error({n: np.reshape(found[n].parameters(), shapes[n]) for n in names})
+
+    return work
+
+
+# ---- half of the nodes hidden -----------------------------------------------------------------
+
+
+def hidden_by_asterism() -> Callable[[], Measured]:
+    emission = am.Gaussian((-1, 1), 0.4)
+    seen = am.observe(paths(), dict.fromkeys(("A", "B", "D"), emission), n_observations=15, seed=2)
+    states = dict.fromkeys(PARENTS, (-1, 1))
+
+    def work() -> Measured:
+        learner = am.StructureLearner(emission, max_parents=1, states=states, max_seconds=60)
+        learner.fit(seen)
+        return f1({(str(p), str(c)) for p, c in learner.graph_.edges})
+
+    return work
+
+
+def hidden_by_pyagrum() -> Callable[[], Measured]:
+    raise RuntimeError("reads complete paths only")
+
+
+# ---- DREAM4 -----------------------------------------------------------------------------------
+
+
+def dream4(method: str, folder: str) -> Callable[[], Measured]:
+    from asterism.paper.dream4 import rank_edges
+
+    data = Path(folder)
+    gold = pd.read_csv(next((data / "dream4").glob("*size10_1*gold*")))
+    pairs = [tuple(map(str, row)) for row in gold.to_numpy()[:, :2]]
+    if gold.shape[1] > 2:
+        pairs = [pair for pair, sign in zip(pairs, gold.iloc[:, 2]) if float(sign) > 0]
+    case = {"network": "size10_1", "method": method}
+
+    def work() -> Measured:
+        found = rank_edges(case, data)
+        table = pd.DataFrame(found["scores"], index=found["genes"], columns=found["genes"])
+        return "AUROC", float(am.metrics.edge_scores(table, pairs)["auroc"])
+
+    return work
+
+
+# ---- courses without data ---------------------------------------------------------------------
+
+
+def marginals_by_asterism() -> Callable[[], Measured]:
+    empty = am.Observations.from_likelihoods([np.zeros(0)], [{"A": np.zeros((0, 2))}], start=0.0,
+                                             end=2.0, states={"A": (-1, 1)})  # fmt: skip
+    start = network().with_initial({n: [1.0, 0.0] for n in PARENTS})
+
+    def work() -> Measured:
+        found = am.infer(start, empty, am.Likelihood(), method="exact").marginals([2.0])
+        return "P(E = 1) at time 2", float(found.sel(node="E").values.ravel()[1])
+
+    return work
+
+
+def marginals_by_scipy() -> Callable[[], Measured]:
+    from scipy.integrate import solve_ivp
+
+    net = network()
+    generator = net.joint_generator().T.tocsr()
+    states = net.joint_states()
+    begin = np.zeros(len(states))
+    begin[0] = 1.0
+
+    def work() -> Measured:
+        end = solve_ivp(lambda _, p: generator @ p, (0.0, 2.0), begin, rtol=1e-8, atol=1e-10)
+        return "P(E = 1) at time 2", float(end.y[states[:, 4] == 1, -1].sum())
+
+    return work
+
+
+# ---- panel data -------------------------------------------------------------------------------
+
+
+def panel(way: str, folder: str) -> Callable[[], Measured]:
+    from em_vs_scipy import by_em, crude_rates, gaps, minus_two_log, read
+    from scipy.optimize import minimize
+
+    table = read(Path(folder) / "msm_cav.csv")
+    obs = am.Observations.from_frame(table, labels=["disease"])
+    seen = gaps(table)
+
+    def work() -> Measured:
+        if way == "asterism":
+            return "-2 ln P", float(-2.0 * by_em(obs).log_evidence_given_first_)
+        found = minimize(minus_two_log, crude_rates(seen), args=(seen,), method="L-BFGS-B")
+        return "-2 ln P", float(found.fun)
+
+    return work
+
+
+#: task, program, what makes the work; those with a folder read its files
+LINES: list[tuple[str, str, Callable[..., Callable[[], Measured]]]] = [
+    ("graph from complete paths, 6 nodes", "asterism", graph_by_asterism),
+    ("graph from complete paths, 6 nodes", "pyAgrum (CTPC)", graph_by_pyagrum),
+    ("rates from complete paths, graph given", "asterism", rates_by_asterism),
+    ("rates from complete paths, graph given", "causal-hub", rates_by_causal_hub),
+    ("graph, half of the nodes hidden", "asterism", hidden_by_asterism),
+    ("graph, half of the nodes hidden", "pyAgrum (CTPC)", hidden_by_pyagrum),
+    ("courses without data, 6 nodes", "asterism (exact)", marginals_by_asterism),
+    ("courses without data, 6 nodes", "scipy (solve_ivp)", marginals_by_scipy),
+    ("DREAM4, 10 genes", "asterism", lambda folder: dream4("asterism", folder)),
+    ("DREAM4, 10 genes", "forest (scikit-learn)", lambda folder: dream4("forest", folder)),
+    ("DREAM4, 10 genes", "lagged correlation",
+     lambda folder: dream4("lagged_correlation", folder)),
+    ("panel data, 622 patients", "asterism (EM)", lambda folder: panel("asterism", folder)),
+    ("panel data, 622 patients", "scipy (L-BFGS-B)", lambda folder: panel("scipy", folder)),
+]  # fmt: skip
+
+
+def measure(number: int, folder: str) -> dict[str, Any]:
+    """One line of the table, in this process."""
+    task, program, make = LINES[number]
+    try:
+        work = make(folder) if number >= 8 else make()
+        work()
+        (what, value), seconds = timed(work)
+    except Exception as error:
+        why = f"skipped: {type(error).__name__}: {error}"
+        return {"task": task, "program": program, "accuracy": why}
+    return {
+        "task": task, "program": program, "accuracy": what, "value": value, "seconds": seconds,
+        "peak_gigabytes": peak_gigabytes(),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = option_parser(__doc__, "benchmark-peers")
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser.add_argument("--data", type=Path, default=default, help="folder with DREAM4 and panel")
+    parser.add_argument("--line", type=int, help="measure this line only, and print it as JSON")
+    arguments = parser.parse_args()
+    if arguments.line is not None:
+        print("RESULT " + json.dumps(measure(arguments.line, str(arguments.data))))
+        return
+    rows = []
+    for number, (task, program, _) in enumerate(LINES):
+        command = [sys.executable, __file__, "--line", str(number), "--data", str(arguments.data)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        lines = [text for text in done.stdout.splitlines() if text.startswith("RESULT ")]
+        failed = {"task": task, "program": program, "accuracy": "skipped: it crashed"}
+        rows.append(json.loads(lines[-1][7:]) if lines else failed)
+        print(rows[-1], flush=True)
+    write_table(rows, arguments.output / "peers.csv", digits=4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Numeric torture: extreme networks and data through every method, and what must hold anyway.
+
+No NaN, probabilities that sum to one, the same answer in any unit of time and in any order of
+nodes, no news from a measurement that says nothing, and agreement of all methods where nothing
+couples. A refusal in one sentence is an answer too; a NaN, a crash or a silent minute is not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import asterism as am
+from asterism.errors import AsterismError
+from asterism.inference.methods import METHODS
+
+QUICK = ("star", "mean_field", "exact")
+OTHERS = tuple(name for name in METHODS if name not in QUICK)
+N_CASES = 1000 if os.environ.get("ASTERISM_FULL") else 25
+SECONDS = 5.0
+
+outcomes: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def counted() -> Any:
+    yield
+    print(f"\n  torture: {dict(outcomes)}")
+
+
+@st.composite
+def cases(draw: Any, coupled: bool = True) -> tuple[am.Network, am.Observations]:
+    """A random network with extreme rates, and likelihoods of extreme measurements."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    n_nodes = draw(st.integers(1, 4))
+    names = [f"n{i}" for i in range(n_nodes)]
+    sizes = {name: draw(st.integers(2, 4)) for name in names}
+    scale = 10.0 ** draw(st.integers(-9, 9))
+    span = 10.0 ** draw(st.integers(-9, 9))
+    if scale * span > 1e3:  # longer courses cost time, not truth
+        span = 1e3 / scale
+    spread = draw(st.sampled_from([0.0, 1.0, 6.0]))
+    parents: dict[str, list[str]] = {}
+    rates = {}
+    for name in names:
+        others = [other for other in names if other != name]
+        most = min(len(others), 3) if coupled else 0
+        above = list(rng.permutation(others)[: draw(st.integers(0, most))]) if most else []
+        parents[name] = [str(p) for p in above]
+        shape = (*(sizes[p] for p in parents[name]), sizes[name], sizes[name])
+        table = scale * 10.0 ** (spread * rng.uniform(-1, 0, shape))
+        table[rng.random(shape) < 0.1] = 0.0
+        rates[name] = table * (1 - np.eye(sizes[name]))
+    network = am.Network(parents, rates, {n: [str(x) for x in range(sizes[n])] for n in names})
+    lowest = draw(st.sampled_from([1e-1, 1e-12, 1e-300]))
+    times, tables = [], []
+    for _ in range(draw(st.integers(1, 2))):
+        n_times = draw(st.integers(0, 4))
+        clock = np.sort(rng.random(n_times)) * span
+        if n_times > 1 and draw(st.booleans()):
+            clock[1] = clock[0]  # measured twice at one time
+        times.append(clock)
+        tables.append({n: np.maximum(lowest, rng.random((n_times, sizes[n])) ** 8) for n in names})
+    obs = am.Observations.from_likelihoods(
+        times, tables, start=0.0, end=span, states={n: list(network.states[n]) for n in names}
+    )
+    return network, obs
+
+
+def solved(network: am.Network, obs: am.Observations, method: str) -> am.Posterior | None:
+    """The posterior, checked; None where the method refuses with a sentence."""
+    begin = time.monotonic()
+    options: dict[str, Any] = (
+        {"seed": 0, "n_draws": 50, "n_chains": 2} if method == "sample" else {}
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            posterior = am.infer(
+                network, obs, am.Likelihood(), method=method, max_seconds=SECONDS, **options
+            )
+            marginals = posterior.marginals()
+    except AsterismError:
+        outcomes[f"{method} refused"] += 1
+        return None
+    values = marginals.values
+    known = ~np.isnan(values).all(axis=3)  # trajectories of different lengths are padded
+    sums = np.nansum(values, axis=3)
+    assert np.abs(sums[known] - 1.0).max(initial=0.0) < 1e-10
+    assert np.nanmin(values, initial=0.0) >= 0.0
+    if METHODS[method].has_evidence:
+        assert np.isfinite(posterior.log_evidence) or posterior.log_evidence == -np.inf
+    for node in network.nodes:
+        for table in (posterior.statistics.dwell_times, posterior.statistics.transitions):
+            assert np.isfinite(table[node]).all()
+            assert (np.asarray(table[node]) >= 0.0).all()
+    assert posterior.stop_reason
+    if time.monotonic() - begin > 60.0:
+        outcomes[f"{method} over a minute"] += 1
+    outcomes[f"{method} {'settled' if posterior.converged else 'said it did not settle'}"] += 1
+    return posterior
+
+
+def at(posterior: am.Posterior, node: str, share: float, obs: am.Observations) -> np.ndarray:
+    """Probabilities of a node in the first trajectory."""
+    n = len(posterior.network.states[node])
+    time = float(obs.end[0] - obs.start[0]) * share + float(obs.start[0])
+    return posterior.marginals([time]).sel(node=node).values[0, 0, :n]
+
+
+torture = settings(
+    max_examples=N_CASES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+)
+
+
+@torture
+@given(case=cases(), method=st.sampled_from(QUICK))
+def test_no_nan_and_probabilities_that_sum_to_one(case: Any, method: str) -> None:
+    solved(*case, method)
+
+
+@torture
+@given(case=cases(coupled=False))
+def test_methods_agree_where_nothing_couples(case: Any) -> None:
+    network, obs = case
+    found = [p for method in QUICK if (p := solved(network, obs, method)) and p.converged]
+    for other in found[1:]:
+        scale = max(1.0, abs(found[0].log_evidence))
+        assert abs(other.log_evidence - found[0].log_evidence) / scale < 2e-3
+        for node in network.nodes:
+            np.testing.assert_allclose(
+                at(other, node, 0.4, obs), at(found[0], node, 0.4, obs), atol=5e-3
+            )
+
+
+@torture
+@given(case=cases(), power=st.integers(-9, 9), method=st.sampled_from(QUICK))
+def test_the_unit_of_time_does_not_matter(case: Any, power: int, method: str) -> None:
+    network, obs = case
+    unit = 10.0**power
+    scaled = network.with_rates(
+        {n: np.asarray(r) / unit for n, r in network.rates.items() if r is not None}
+    )
+    one, other = solved(network, obs, method), solved(scaled, obs.scale_time(unit), method)
+    if one is None or other is None or not (one.converged and other.converged):
+        return
+    scale = max(1.0, abs(one.log_evidence))
+    assert abs(one.log_evidence - other.log_evidence) / scale < 2e-3
+    node = network.nodes[-1]
+    later = obs.scale_time(unit)
+    np.testing.assert_allclose(at(one, node, 0.5, obs), at(other, node, 0.5, later), atol=5e-3)
+
+
+@torture
+@given(case=cases(), method=st.sampled_from(QUICK))
+def test_a_measurement_that_says_nothing_changes_nothing(case: Any, method: str) -> None:
+    network, obs = case
+    rows = obs.to_frame("long")
+    rows = rows[rows["trajectory"] == obs.trajectories[0]]
+    node = network.nodes[0]
+    states = [f"p_{s}" for s in network.states[node]]
+    middle = float(obs.start[0] + obs.end[0]) / 2
+    silent = {"trajectory": obs.trajectories[0], "time": middle, "node": node}
+    silent |= dict.fromkeys(states, 1.0)
+    limits = {"start": float(obs.start[0]), "end": float(obs.end[0])}
+    if rows.empty:
+        return
+    few = am.Observations.from_frame(rows, kind="long", **limits)
+    more = pd.concat([rows, pd.DataFrame([silent])], ignore_index=True)
+    more = am.Observations.from_frame(more, kind="long", sort=True, **limits)
+    one, other = solved(network, few, method), solved(network, more, method)
+    if one is None or other is None or not (one.converged and other.converged):
+        return
+    scale = max(1.0, abs(one.log_evidence))
+    assert abs(one.log_evidence - other.log_evidence) / scale < 3e-3
+
+
+@torture
+@given(case=cases(), method=st.sampled_from(QUICK))
+def test_the_order_of_nodes_does_not_matter(case: Any, method: str) -> None:
+    network, obs = case
+    names = list(network.nodes)[::-1]
+    turned = am.Network(
+        {n: network.parents[n] for n in names},
+        {n: network.rates[n] for n in names},
+        {n: network.states[n] for n in names},
+    )
+    one, other = solved(network, obs, method), solved(turned, obs, method)
+    if one is None or other is None or not (one.converged and other.converged):
+        return
+    # sweeps in another order may settle elsewhere within the tolerance, or at another fixed point
+    if method == "exact":
+        assert one.log_evidence == pytest.approx(other.log_evidence, rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", OTHERS)
+def test_methods_that_take_longer(method: str) -> None:
+    """Clusters and samples: fewer cases, the same demands."""
+
+    @settings(
+        max_examples=100 if os.environ.get("ASTERISM_FULL") else 10, deadline=None,
+        suppress_health_check=list(HealthCheck), derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+    )  # fmt: skip
+    @given(case=cases())
+    def check(case: Any) -> None:
+        solved(*case, method)
+
+    check()

@@ -1,0 +1,80 @@
+"""Simulation-based calibration (Talts et al. 2018): truths from the prior rank uniformly."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import asterism as am
+from asterism.evidence.build import build_evidence
+from asterism.sampling.model_chains import run_model_chain, start_model_chain
+from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
+
+REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
+SHAPE, RATE = 2.0, 2.0
+NODES = ("a", "b")
+FAMILIES = [np.array([[-1], [1]]), np.array([[-1], [0]])]
+NOISE = am.Gaussian((-1.0, 1.0), 0.8)
+FLIPS = [[-1.0, 1.0], [1.0, -1.0]]
+
+
+def one_truth(seed: int) -> tuple[list[float], list[float], list[float]]:
+    """Ranks in (0, 1) of rates and dwell times, P(edge) of both edges, and whether they exist."""
+    rng = np.random.default_rng(seed)
+    has = rng.random(2) < 0.5
+    parents = {n: ([NODES[1 - i]] if has[i] else []) for i, n in enumerate(NODES)}
+    rates = {}
+    for n in NODES:
+        table = rng.gamma(SHAPE, size=(*[2] * len(parents[n]), 2, 2)) / RATE
+        table[..., [0, 1], [0, 1]] = 0.0
+        rates[n] = table
+    initial = {n: rng.dirichlet(np.ones(2)) for n in NODES}
+    network = am.Network(parents, rates, {n: ["0", "1"] for n in NODES}, initial)
+    paths = am.simulate(network, 4, duration=5.0, seed=seed + 10_000)
+    seen = am.observe(paths, NOISE, 6, seed=seed + 20_000)
+    empty = am.Network({n: [] for n in NODES}, dict.fromkeys(NODES, FLIPS), network.states)
+    setup = model_setup(
+        build_evidence(empty, seen, NOISE),
+        [2, 2],
+        candidates_of([2, 2], FAMILIES, [np.zeros(2), np.zeros(2)]),
+        PriorChoice(SHAPE, RATE, [~np.eye(2, dtype=bool)] * 2, True, empty.compiled.initial),
+        NODES,
+    )
+    chain = start_model_chain(setup, seed, 0, setup.candidates.start[:-1].copy())
+    run_model_chain(setup, chain, 100, 0, False)
+    drawn = run_model_chain(setup, chain, 1500, 15, True)
+    ranks = []
+    for i, n in enumerate(NODES):
+        # the rate out of state 0 while the other node is in 0: the family's first configuration
+        at = setup.layout.table_start[i] + 1
+        true = rates[n][(0, 0, 1) if has[i] else (0, 1)]
+        ranks.append((drawn.rates[:, at] < true).mean())
+    counted = float(len(paths.jump_time))
+    # jumps are whole numbers: ties are broken at random
+    noise = rng.uniform(-0.5, 0.5, size=len(drawn.n_jumps) + 1)
+    ranks.append((drawn.n_jumps + noise[1:] < counted + noise[0]).mean())
+    probability = drawn.edges.mean(axis=0)
+    into = {int(c): float(probability[k]) for k, (_, c) in enumerate(setup.edges)}
+    return ranks, [into[0], into[1]], has.astype(float).tolist()
+
+
+@pytest.mark.slow
+def test_truths_rank_uniformly_and_edges_are_calibrated() -> None:
+    n_truths = 60 if REDUCED else 300
+    found = [one_truth(seed) for seed in range(n_truths)]
+    ranks = np.array([f[0] for f in found])
+    for column in ranks.T:
+        # 100 kept draws: ranks are steps of a hundredth
+        jittered = np.clip(column + np.random.default_rng(0).uniform(-0.005, 0.005, n_truths), 0, 1)
+        assert kstest(jittered, "uniform").pvalue > 1e-3
+    probability = np.array([f[1] for f in found]).ravel()
+    exists = np.array([f[2] for f in found]).ravel()
+    spread = np.sqrt(np.sum(probability * (1.0 - probability)))
+    assert abs(np.sum(exists - probability)) < 4.0 * spread
+    # among the surer half, and among the less sure
+    for half in (probability > 0.5, probability <= 0.5):
+        spread = np.sqrt(np.sum((probability * (1.0 - probability))[half]))
+        assert abs(np.sum((exists - probability)[half])) < 4.0 * spread
