@@ -1,7 +1,7 @@
 """How large report pages are, and how long they take to write; writes page_size.csv.
 
 python benchmarks/page_size.py                 made-up networks
-python benchmarks/page_size.py --run RUN       and the page of a run, such as that of asterism demo
+python benchmarks/page_size.py --run RUN       and of a run, such as that of asterism demo
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 from common import option_parser, write_table
+from tests.example_runs import example_run, large_run
 
 from asterism.report.page import write_report
 from asterism.results.folder import load
 from asterism.results.run import Run
-from tests.example_runs import example_run, large_run
 
 #: what a page may weigh, in bytes
 LIMITS = {"8 nodes": 1_500_000, "500 nodes": 4_000_000}
