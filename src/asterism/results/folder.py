@@ -82,7 +82,7 @@ def save_run(
             write_table(folder / name, table)
             written.add(name)
         if run.posterior is not None:
-            notices += _write_thinned(folder / "posterior.nc", run.posterior)
+            notices += _write_thinned(folder / "posterior.nc", run.posterior, run.network)
             written.add("posterior.nc")
         _write_graphml(folder / "graph.graphml", run)
         for name in FILES:  # of an older run: they must not stay
@@ -213,14 +213,21 @@ def _tables(run: Run) -> dict[str, pd.DataFrame]:
     return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
-def _write_thinned(path: Path, posterior: xarray.Dataset) -> list[str]:
+def _states_of(nodes: Sequence[str], network: Network) -> dict[str, tuple[Any, ...]] | None:
+    """The names of the states; None where a posterior has nodes that the network lacks."""
+    if not set(nodes) <= set(network.nodes):
+        return None
+    return {node: tuple(network.states[node]) for node in nodes}
+
+
+def _write_thinned(path: Path, posterior: xarray.Dataset, network: Network) -> list[str]:
     """The posterior as far as it fits into a file of usual size; what was left out."""
     kept, notices = courses.thinned(courses.from_dataset(posterior), courses.LARGEST)
     for notice in notices:
         log.warning("%s", notice)
     earlier = [str(posterior.attrs["notice"])] if "notice" in posterior.attrs else []
     notices = earlier + notices
-    write_posterior(path, courses.to_dataset(kept, notices))
+    write_posterior(path, courses.to_dataset(kept, notices, _states_of(kept.nodes, network)))
     return notices
 
 
