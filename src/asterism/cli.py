@@ -468,7 +468,7 @@ def warm_up(**options: Any) -> int:
 
     \b
     Example:
-      NUMBA_CACHE_DIR=/opt/asterism-cache asterism warm-up
+      NUMBA_CACHE_DIR=/opt/asterism-cache asterism warm-up --quiet
     """
     from asterism.commands.warm_up import WarmUpOptions, run
 

@@ -245,7 +245,7 @@ def test_trajectories_of_a_single_time_teach_nothing(tmp_path: Path) -> None:
     assert "single time" in checked.output
     refused = invoke("learn", table, "-o", tmp_path / "run")
     assert refused.exit_code == 3
-    assert "Error: Every trajectory has measurements at a single time only" in refused.stderr
+    assert "Error: Every trajectory has rows at a single time only" in refused.stderr
 
 
 def test_two_states_at_one_time_are_pointed_out(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def is_sound(posterior: am.Posterior) -> None:
             assert np.all(np.isfinite(values))
             assert np.all(values >= 0.0)
     if not posterior.converged:
-        assert "settle" in posterior.stop_reason or "time steps" in posterior.stop_reason
+        assert "converged" in posterior.stop_reason or "time steps" in posterior.stop_reason
 
 
 def solved_or_refused(network: Any, evidence: Any, method: str) -> am.Posterior | None:

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 
 import asterism as am
 from asterism.cli import main
 from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions, read_table
+from asterism.commands.outputs import writing_to
 from asterism.commands.running import scored_in
 from asterism.data.table_file import read_header
 from asterism.errors import DataError
+from asterism.learning.search.journal import Journal
 from asterism.report.bundled_data import demo_files
 from tests.command_line import invoke
 
@@ -108,7 +111,7 @@ def test_every_guess_names_the_flag_that_overrules_it(tmp_path: Path) -> None:
     assert result.exit_code in (0, 4), result.output
     for words in (
         "one column per node (--kind)",
-        "column 'hours' is the time (--time)",
+        "column 'hours' is the time, in h (--time, --unit)",
         "column 'replicate' names the trajectory (--trajectory)",
         "the other columns are nodes (--nodes)",
         "2 hidden states, Gaussian with means and scale from the data (--states, --emission): "
@@ -128,7 +131,7 @@ def test_every_guess_names_the_flag_that_overrules_it(tmp_path: Path) -> None:
 
 def test_a_screened_search_is_said(paths_file: Path, tmp_path: Path) -> None:
     result = invoke("learn", paths_file, "-o", tmp_path / "RUN", "--search", "screened")
-    assert "as asked, only those of the best 10 candidates" in result.stderr
+    assert "as asked, only those of the 10 best candidates" in result.stderr
 
 
 def test_nodes_of_complete_paths_can_be_chosen(tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ def test_nodes_of_complete_paths_can_be_chosen(tmp_path: Path) -> None:
 def test_paths_that_never_change_are_left_out_and_said(tmp_path: Path) -> None:
     rows = "0,A,off\n0,S,on\n1,A,on\n2,A,off\n"
     (tmp_path / "p.csv").write_text("time,node,state\n" + rows)
-    table = read_table(TableOptions(tmp_path / "p.csv"))
+    table = read_table(TableOptions(tmp_path / "p.csv", end=3.0))
     assert table.require().nodes == ("A",)
     assert any("one state throughout: 'S'" in line for line in table.decisions)
 
@@ -214,7 +217,7 @@ def test_reproduce_names_its_page_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def made(output: Path, quick: bool, data: Path | None, progress: Any) -> Path:
-        output.mkdir()
+        output.mkdir(exist_ok=True)
         (output / "fig2.html").write_text("page")
         return output / "fig2.html"
 
@@ -267,9 +270,12 @@ def test_flags_reach_the_learner(tmp_path: Path) -> None:
 
 
 def stop(folder: Path, reason: BaseException) -> None:
-    """A search that ends early, its journal begun."""
-    with scored_in(folder, Console()):
-        (folder / "journal.sqlite").touch()
+    """A search that ends early, one score in its journal."""
+    with writing_to(folder, force=False), scored_in(folder, Console()):
+        journal = Journal.open(folder / "journal.sqlite", {"data": "x"}, resume=False)
+        if not isinstance(reason, DataError):
+            journal.add("context", "item", np.array([1.0]))
+        journal.close()
         raise reason
 
 

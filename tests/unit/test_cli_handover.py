@@ -90,7 +90,7 @@ def _in_hours(line: str) -> str:
 def test_a_network_without_a_run_beside_it_is_as_before(run: Path, tmp_path: Path) -> None:
     alone = tmp_path / "network.json"
     alone.write_bytes((run / "RUN" / "network.json").read_bytes())
-    for content in (None, "{not json", "[1, 2]", '{"emissions": [1]}', '{"a": 1}'):
+    for content in (None, '{"emissions": [1]}', '{"a": 1}'):
         if content is not None:
             (tmp_path / "run.json").write_text(content)
         result = invoke(

@@ -50,7 +50,11 @@ def parse_paths(
     """The fields of Trajectories from a table of entered states; raises with every problem."""
     problems = Problems()
     column = (form.trajectory, form.time, form.node, form.state)
-    frame = columns.without_codes(frame.rename(columns=str), form.missing)
+    frame = frame.rename(columns=str)
+    if frame.columns.has_duplicates:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(f"the column name {str(twice)!r} occurs more than once")
+    frame = columns.without_codes(frame, form.missing)
     absent = [c for c in column[1:] if c not in frame.columns]
     if absent:
         raise DataError(
