@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from asterism.model.emission_kinds import EMISSION_KINDS
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: public name -> module that defines it
 _HOMES = {

@@ -153,8 +153,8 @@ def _verdict(
     limit = current_limit()
     if limit.was_felt:
         return False, (
-            f"{limit.sentence}: {int(is_unsettled.sum())} of {n} trajectories had not converged, and "
-            "the time steps were not all refined as far as the tolerance asks. The result is the "
+            f"{limit.sentence}: {int(is_unsettled.sum())} of {n} trajectories had not converged, "
+            "and the time steps were not all refined as far as the tolerance asks. The result is the "
             "best so far: allow more time, or raise the tolerance."
         )
     if is_unsettled.any():

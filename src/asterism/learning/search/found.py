@@ -349,8 +349,8 @@ def _stop_reason(task: SearchTask, state: SearchState) -> str:
     stopped = f"The graph stopped changing after {sweeps}"
     if state.unconverged:
         return (
-            f"{stopped}, but {state.unconverged} computations of the last sweep did not converge: "
-            "the coupling is strong; a stronger prior helps."
+            f"{stopped}, but {_counted(state.unconverged, 'computation')} of the last sweep did not "
+            "converge: the coupling is strong; a stronger prior helps."
         )
     if state.complaint:
         return f"{stopped}, but {state.complaint}."
@@ -401,3 +401,8 @@ def _network(
         )
         initial[name] = solution.initial[start[n] : start[n + 1]]
     return Network(parents, rates, {n: lone.states[n] for n in order}, initial), counted
+
+
+def _counted(number: int, thing: str) -> str:
+    """A number with its thing: 1 sweep, 2 sweeps."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
