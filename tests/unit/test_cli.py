@@ -126,7 +126,7 @@ def test_every_guess_names_the_flag_that_overrules_it(tmp_path: Path) -> None:
         assert words in result.stderr, words
     record = json.loads((tmp_path / "RUN" / "run.json").read_text())
     assert all(line in result.stderr for line in record["decisions"])
-    assert record["command"]["states"] == 2
+    assert record["command"]["states"] == "auto"
 
 
 def test_a_screened_search_is_said(paths_file: Path, tmp_path: Path) -> None:

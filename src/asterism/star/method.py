@@ -154,8 +154,8 @@ def _verdict(
     if limit.was_felt:
         return False, (
             f"{limit.sentence}: {int(is_unsettled.sum())} of {n} trajectories had not converged, "
-            "and the time steps were not all refined as far as the tolerance asks. The result is the "
-            "best so far: allow more time, or raise the tolerance."
+            "and the time steps were not all refined as far as the tolerance asks. The result is "
+            "the best so far: allow more time, or raise the tolerance."
         )
     if is_unsettled.any():
         unsettled = int(is_unsettled.sum())

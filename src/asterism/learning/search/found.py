@@ -349,8 +349,8 @@ def _stop_reason(task: SearchTask, state: SearchState) -> str:
     stopped = f"The graph stopped changing after {sweeps}"
     if state.unconverged:
         return (
-            f"{stopped}, but {_counted(state.unconverged, 'computation')} of the last sweep did not "
-            "converge: the coupling is strong; a stronger prior helps."
+            f"{stopped}, but {_counted(state.unconverged, 'computation')} of the last sweep did "
+            "not converge: the coupling is strong; a stronger prior helps."
         )
     if state.complaint:
         return f"{stopped}, but {state.complaint}."
