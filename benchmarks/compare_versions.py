@@ -68,7 +68,13 @@ FILES = (
 def run(source: Path, out: Path) -> None:
     """Everything, by the version in ``source``."""
     environment = {**os.environ, "PYTHONPATH": str(source.resolve()), "MPLBACKEND": "Agg"}
-    subprocess.run([sys.executable, "-c", PROGRAM, str(out)], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(out)],
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def difference(before: str, after: str) -> float:

@@ -23,6 +23,9 @@ from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 
+#: probabilities closer than this to 0 or 1 are at their limit
+_AT_LIMIT = 1e-6
+
 
 @dataclass(frozen=True)
 class _Named:
@@ -126,6 +129,11 @@ def _both(uncertainty: Uncertainty, level: float) -> tuple[pd.DataFrame, pd.Data
     for i in map(int, np.flatnonzero(unknown)):
         se[i], (lower[i], upper[i]) = np.inf, bounds[names[i].scale]
     notes = ["not identified: the evidence is flat in this direction" if u else "" for u in unknown]
+    for i, named in enumerate(names):
+        # at a limit the evidence has no curvature to read an interval from
+        if named.kind == "emission" and named.scale == "logit" and _is_at_limit(value[i]):
+            se[i], (lower[i], upper[i]) = np.inf, bounds["logit"]
+            notes[i] = "at its limit: the data give no interval"
     n = len(rates)
     se[:n], lower[:n], upper[:n] = rates["se"], rates["lower"], rates["upper"]
     notes[:n] = list(rates["note"])
@@ -174,3 +182,7 @@ def effect_table(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
             "note": rows["note"],
         }
     )
+
+
+def _is_at_limit(probability: float) -> bool:
+    return not _AT_LIMIT < probability < 1.0 - _AT_LIMIT
