@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from asterism.numerics._jit import files_behind, stamp_of
@@ -52,3 +54,26 @@ def test_every_compiled_file_of_the_package_is_found() -> None:
     for path in package.rglob("_[!_]*.py"):
         missing = [p for p in files_behind(path, package) if not p.is_file()]
         assert missing == []
+
+
+WITHOUT_THE_COMPILER = """
+import asterism as am
+
+network = am.random_network(n_nodes=2, n_states=3, max_parents=1, seed=1)
+noise = am.Gaussian((0, 1, 2), 0.3)
+obs = am.observe(am.simulate(network, 1, duration=1.0, seed=2), noise, n_observations=2, seed=3)
+print(*(repr(am.infer(network, obs, noise, method=m).log_evidence) for m in ("star", "exact")))
+"""
+
+
+def test_the_algorithms_run_without_the_compiler() -> None:
+    """For coverage, mutants and whoever wants to step through a loop."""
+    command = [sys.executable, "-c", WITHOUT_THE_COMPILER]
+    answers = [
+        subprocess.run(
+            command, env={**os.environ, **more}, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for more in ({"NUMBA_DISABLE_JIT": "1"}, {})
+    ]
+    for slow, quick in zip(*answers):
+        assert abs(float(slow) - float(quick)) < 1e-9

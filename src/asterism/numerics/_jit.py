@@ -223,6 +223,8 @@ def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int) -> Any:
     callers are compiled without it. ``arguments`` are its types. A caller passes the table of
     addresses that :func:`addresses` gives, and the arguments as one tuple.
     """
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return lambda address, values: dispatcher(*values)
     from numba.core import cgutils, types
     from numba.extending import intrinsic
 
@@ -252,6 +254,7 @@ def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int) -> Any:
 
 _SEPARATE: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 _ADDRESSES: list[Any] = []
+_MOST_SLOTS = 8
 
 
 def addresses() -> Any:
@@ -259,7 +262,8 @@ def addresses() -> Any:
     import numpy as np
 
     if not _ADDRESSES:
-        found = np.zeros(max(_SEPARATE) + 1, dtype=np.int64)
+        # without the compiler nothing has an address, and nothing is called by one
+        found = np.zeros(max(_SEPARATE, default=_MOST_SLOTS) + 1, dtype=np.int64)
         for slot, (dispatcher, arguments) in _SEPARATE.items():
             dispatcher.compile(arguments)
             result = dispatcher.overloads[arguments]
