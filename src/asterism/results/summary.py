@@ -77,11 +77,13 @@ def _added(run: Run) -> list[str]:
     before = sorted({round(float(p), 2) for p in free["prior"]})
     prior = f"{before[0]:.2f}" if len(before) == 1 else f"{before[0]:.2f} to {before[-1]:.2f}"
     least = float(free["bayes_factor"].min())
+    rounded = f"{float(f'{least:.2g}'):,.0f}" if least < 1e6 else "a million"
+    factor = f"{least:.2g}" if least < 10.0 else rounded
     n_free = len(free)
     which = "it" if n_free == 1 else "each of them"
     return [
         f"Before the data an edge had a probability of {prior}; the data made {which} at least "
-        f"{least:.2g} times as likely, in odds, as before."
+        f"{factor} times as likely, in odds, as before."
     ]
 
 
