@@ -2,8 +2,8 @@
 
 All rows of a tile lie in one buffer at distances that the compiler knows: this is what lets it use
 vector instructions without asking whether rows overlap. Three and four states are written out for
-the same reason. With more states, entries that are zero throughout a tile are skipped: jumps
-between neighbouring states cost what they are. ``_matrix_step.py`` says what the products are for.
+the same reason. With more states, entries that are zero throughout a tile are skipped; a chain of
+five states gained nothing measurable by it. ``_matrix_step.py`` says what the products are for.
 """
 
 from __future__ import annotations
