@@ -10,7 +10,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import AsterismError, TooLargeError
-from asterism.numerics.time_limit import TimeLimit, current_limit, time_limit
+from asterism.numerics.resources import TimeLimit, current_limit, time_limit
 from tests.command_line import assert_refused, invoke
 
 EMISSION = am.Gaussian((-1, 1), 0.5)
@@ -24,7 +24,7 @@ class NoTime(TimeLimit):
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asterism.numerics.time_limit.TimeLimit", NoTime)
+    monkeypatch.setattr("asterism.numerics.resources.TimeLimit", NoTime)
 
 
 def data() -> tuple[am.Network, am.Observations]:

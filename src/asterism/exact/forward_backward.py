@@ -38,8 +38,7 @@ from asterism.exact.joint_layout import (
     components,
 )
 from asterism.model.compiled import CompiledGraph
-from asterism.numerics.resources import chunks, map_chunks
-from asterism.numerics.time_limit import current_limit
+from asterism.numerics.resources import chunks, current_limit, map_chunks
 
 _DENSE_MEMORY = 2**28
 _SPARSE_STEPS = 2_000_000

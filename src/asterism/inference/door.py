@@ -12,7 +12,7 @@ from asterism.errors import AsterismError
 from asterism.inference.methods import COMMON_OPTIONS, METHODS
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
-from asterism.numerics.time_limit import time_limit
+from asterism.numerics.resources import time_limit
 
 
 def infer(

@@ -23,8 +23,7 @@ from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.compiled import configuration_terms
 from asterism.model.emissions import Joint, emission_for
 from asterism.model.network import Network
-from asterism.numerics.resources import chunks, map_chunks
-from asterism.numerics.time_limit import TimeLimit, time_limit
+from asterism.numerics.resources import TimeLimit, chunks, map_chunks, time_limit
 from asterism.simulation._gillespie import ForcedMoves, SimulatedNetwork, simulate_range
 
 IntArray = NDArray[np.int64]

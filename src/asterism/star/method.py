@@ -35,8 +35,7 @@ from asterism.inference.posterior import Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
 from asterism.numerics._jit import addresses
-from asterism.numerics.resources import require_memory
-from asterism.numerics.time_limit import current_limit
+from asterism.numerics.resources import current_limit, require_memory
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, SQUARES, STATES
 from asterism.star._readings import MESSAGES, Messages

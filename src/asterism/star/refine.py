@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asterism.errors import TooLargeError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
 from asterism.model.compiled import CompiledNetwork
-from asterism.numerics.time_limit import current_limit
+from asterism.numerics.resources import current_limit
 from asterism.star import _grid_steps as refinement
 from asterism.star._buffers import FIRST, LAST
 from asterism.star._solve import SWEEP_LIMIT

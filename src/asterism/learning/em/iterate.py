@@ -26,7 +26,7 @@ from asterism.evidence.arrays import FloatArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
 from asterism.learning.em.estimate import Coordinates, Estimate
-from asterism.numerics.time_limit import TimeLimit, current_limit
+from asterism.numerics.resources import TimeLimit, current_limit
 
 PLAIN_STEPS = 3
 MEMORY = 40

@@ -55,7 +55,7 @@ from asterism.learning.levels import level_frame, with_levels
 from asterism.model.emissions import Exact
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
-from asterism.numerics.time_limit import time_limit
+from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:
     import xarray

@@ -12,7 +12,7 @@ import numpy as np
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.structure_prior import family_tuple
 from asterism.learning.search.task import SearchState, SearchTask, improve, total_score
-from asterism.numerics.time_limit import current_limit
+from asterism.numerics.resources import current_limit
 
 
 def search_exhaustively(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:

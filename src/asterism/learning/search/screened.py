@@ -47,8 +47,7 @@ from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.search.task import SearchState, SearchTask, improve, in_round, total_score
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics._jit import addresses
-from asterism.numerics.resources import chunks
-from asterism.numerics.time_limit import current_limit
+from asterism.numerics.resources import chunks, current_limit
 
 _NODES_PER_TASK = 16
 _LOCAL_TOLERANCE = 1e-4

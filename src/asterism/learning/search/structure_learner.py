@@ -27,7 +27,7 @@ from asterism.learning.search.structure_prior import SPARSE
 from asterism.learning.tasks import Progress
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
-from asterism.numerics.time_limit import time_limit
+from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:
     import networkx

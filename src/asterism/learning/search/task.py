@@ -33,7 +33,7 @@ from asterism.learning.tasks import Progress, Silent, in_order
 from asterism.model.emissions import Joint
 from asterism.model.names import as_parents
 from asterism.model.priors import GammaPrior
-from asterism.numerics.time_limit import current_limit
+from asterism.numerics.resources import current_limit
 from asterism.star.batch import ImpossibleEvidence
 
 #: how often emissions may be refined before the search is given up as unsettled
