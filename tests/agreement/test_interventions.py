@@ -71,7 +71,7 @@ def test_a_held_node_is_in_its_state_and_tells_its_parent_nothing():
     parents = {"A": [], "B": ["A"]}
     net = am.Network(parents, {"A": RATES["A"][0], "B": RATES["B"]}, network().states)
     always = [("B", 0.0, 3.0, 1)]
-    for method in ("star", "mean_field", "exact"):
+    for method in ("star", "mean_field", "clusters", "exact"):
         post = am.infer(net, seen(always), NOISE, method=method)
         held = post.marginals([0.3, 1.0, 2.9]).sel(node="B", state=1)
         np.testing.assert_allclose(held, 1.0, atol=1e-10)
@@ -105,6 +105,76 @@ def test_children_feel_a_held_parent():
     np.testing.assert_allclose(
         star.statistics.dwell_times["B"], exact.statistics.dwell_times["B"], atol=1e-6
     )
+
+
+def two_clusters() -> am.Network:
+    """Families {A, B, C} and {B, C, D}, which share two nodes."""
+    parents = {"A": [], "B": ["A"], "C": ["A", "B"], "D": ["B", "C"]}
+    rng = np.random.default_rng(2)
+    rates = {
+        n: np.exp(rng.uniform(-1.2, 1.2, size=(2,) * (len(p) + 2))) * (1 - np.eye(2))
+        for n, p in parents.items()
+    }
+    return am.Network(parents, rates, {n: [0, 1] for n in parents})
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        [("B", 0.5, 1.5, 1), ("A", 2.0, 3.0, 0)],
+        [("C", 0.0, 3.0, 0)],
+        [("B", 0.0, 0.7, 0), ("B", 0.7, 1.5, 1), ("C", 1.5, 2.2, 1)],
+    ],
+)
+@pytest.mark.parametrize("cluster_size", [1, 4])
+def test_clusters_take_interventions_as_exact_inference_does(held, cluster_size):
+    net = two_clusters()
+    frame = pd.DataFrame(
+        {
+            "trajectory": 1,
+            "time": TIMES,
+            **VALUES,
+            "C": (0.4, 0.9, 0.2, 0.7, 1.1),
+            "D": (0.9, 0.1, 0.3, 1.2, 0.6),
+        }
+    )
+    table = pd.DataFrame(
+        [(1, *row) for row in held], columns=["trajectory", "node", "start", "end", "state"]
+    )
+    # a jump of C at the moment at which B is set: the rate is that of the state set
+    event = pd.DataFrame({"trajectory": [1], "time": [0.5], "node": ["C"], "to": [1]})
+    is_free = all(not (n == "C" and s <= 0.5 <= e) for n, s, e, _ in held)
+    told = am.Observations.from_frame(frame, events=event if is_free else None)
+    told = told.with_interventions(table)
+    exact = am.infer(net, told, NOISE, method="exact")
+    found = am.infer(net, told, NOISE, method="clusters", cluster_size=cluster_size, tolerance=1e-4)
+    close = 1e-8 if cluster_size == 4 else 2e-3
+    assert found.converged
+    assert (len(found.courses.clusters) == 1) == (cluster_size == 4)
+    assert found.log_evidence == pytest.approx(exact.log_evidence, abs=close)
+    for node in "ABCD":
+        for which in ("dwell_times", "transitions"):
+            np.testing.assert_allclose(
+                getattr(found.statistics, which)[node],
+                getattr(exact.statistics, which)[node],
+                atol=close,
+            )
+    times = [0.1, 0.6, 1.2, 1.9, 2.6, 3.5]
+    np.testing.assert_allclose(found.marginals(times), exact.marginals(times), atol=close)
+    pair = found.joint_marginals(("B", "C"), times)
+    np.testing.assert_allclose(pair, exact.joint_marginals(("B", "C"), times), atol=close)
+
+
+def test_paths_drawn_by_clusters_obey_interventions():
+    net = network()
+    paths = am.infer(net, seen(), NOISE, method="clusters").sample(40, seed=1)
+    frame = paths.to_frame()
+    for node, start, end, state in HELD:
+        mine = frame[frame.node == node]
+        inside = mine[(mine.time > start) & (mine.time < end)]
+        assert len(inside) == 0
+        for _, one in mine.groupby("trajectory"):
+            assert one[one.time <= start].state.iloc[-1] == state
 
 
 def test_what_only_interventions_can_tell_is_told():

@@ -22,47 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.clusters._region_chain import (
-    FIRST_VALUE,
-    KIND,
-    LIKELIHOOD,
-    POINT,
-    backward_pass,
-    column_terms,
-    fill_base,
-    fill_evidence,
-    forward_pass,
-    has_spans,
-    hold,
-    jump_table_index,
-    load_step,
-    parts_of,
-    rescale,
-    row_terms,
-    series_length,
-)
-from asterism.numerics._jit import inner, kernel
+from asterism.clusters._region_chain import backward_pass, fill_base, forward_pass
+from asterism.clusters._region_evidence import fill_evidence, has_spans
+from asterism.numerics._jit import inner
 
 _LEAST_TIME = 1e-14  # share of a step below which a state's rates are not compared
 _LEAST_RATE = 1e-16  # jumps per step below which two rates count as equal
 _LEAST_START = 1e-12
 _LARGEST_FACTOR = 20.0  # of one update, before the power
 _LARGEST_MESSAGE = 1e100
-_LOOSEST = 1e-6  # precision of a series while the messages still move
-_FINEST = 1e-14
-_PATIENCE = 6  # sweeps without progress before damping further
-_MOST_HALVINGS = 5
-_LOST = 100.0  # a disagreement this much above the best so far: start again, damped more
-
-UNSETTLED, SETTLED, FAILED = 0, 1, 2
-STATUS, SWEEPS, HALVINGS, REGION, STEP, FAILURE = 0, 1, 2, 3, 4, 5
-"""Columns of ``integers``: how a trajectory ended, and where it failed."""
-N_INTEGERS = 6
-EVIDENCE, RESIDUAL, FORBIDDEN = 0, 1, 2
-"""Columns of ``numbers``; forbidden: expected jumps at rates of zero."""
-N_NUMBERS = 3
-UPDATE, CONCLUDE, READ = 0, 1, 2
-"""What a sweep does."""
 
 
 class Messages(NamedTuple):
@@ -82,30 +50,6 @@ class Shared(NamedTuple):
     time: np.ndarray
     jumps: np.ndarray
     start: np.ndarray
-
-
-class Reading(NamedTuple):
-    """Where joint probabilities of a cluster are wanted; cluster −1: nowhere."""
-
-    cluster: int
-    step: np.ndarray
-    """Step of each time; the number of steps for the end."""
-    inside: np.ndarray
-    """Time since the beginning of that step."""
-    probability: np.ndarray
-    """(times, states) the answer."""
-
-
-class Found(NamedTuple):
-    """Expected statistics, added up over trajectories."""
-
-    table: np.ndarray
-    """As the network's flat rates: transitions, and times on the diagonal."""
-    initial: np.ndarray
-    points: np.ndarray
-    """Probability of each state at every measurement."""
-    is_zero: np.ndarray
-    """Which entries of the table have a rate of zero, but not under every configuration."""
 
 
 @inner
@@ -280,66 +224,6 @@ def update_messages(regions, link, problem, d, halvings, shared, work, messages)
 
 
 @inner
-def sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers):
-    """Go through the clusters once: update messages, or count and add up F, or read one cluster.
-
-    ``damping``: what to do (UPDATE, CONCLUDE or READ), how often γ was halved, the precision of
-    the series, and whether to go through the clusters in their order. Returns the largest
-    disagreement met; −1 where evidence is impossible (``outcome`` says where).
-    """
-    mode, halvings, precision, is_forward = damping
-    work, own, shared = works
-    integers, numbers, _ = outcome
-    found, reading = answers
-    n_steps = problem.step_start[d + 1] - problem.step_start[d]
-    worst = 0.0
-    total = 0.0
-    numbers[d, FORBIDDEN] = 0.0
-    for place in range(regions.n_clusters):
-        # to and fro: what is known at one end reaches the other within a sweep either way
-        c = place if is_forward else regions.n_clusters - 1 - place
-        if mode == READ and c != reading.cluster:
-            continue
-        if mode == UPDATE and regions.link_start[c] == regions.link_start[c + 1]:
-            continue
-        value = solve_region(regions, c, problem, d, parameters, messages, precision, work)
-        if value == -np.inf:
-            _note_failure(integers, d, c, work)
-            return -1.0
-        total += value
-        if mode == CONCLUDE:
-            numbers[d, FORBIDDEN] += _count(regions, c, problem, d, work, found)
-        elif mode == READ:
-            read(regions, problem, d, work, reading, precision)
-            return 0.0
-        for link in range(regions.link_start[c], regions.link_start[c + 1]):
-            if mode == CONCLUDE and regions.link_side[link] == 1:
-                continue  # every separator once
-            r = regions.n_clusters + regions.link_separator[link]
-            value = solve_region(regions, r, problem, d, parameters, messages, precision, own)
-            if value == -np.inf:
-                _note_failure(integers, d, r, own)
-                return -1.0
-            total -= value
-            if mode == UPDATE:
-                sum_onto(regions, c, link, n_steps, work, shared)
-                change = update_messages(regions, link, problem, d, halvings, shared, own, messages)
-                # a comparison with nan must not pass for agreement
-                worst = change if not change <= worst else worst
-    if mode == CONCLUDE:
-        numbers[d, EVIDENCE] = total
-    return worst
-
-
-@inner
-def _note_failure(integers, d, r, work):
-    integers[d, STATUS] = FAILED
-    integers[d, REGION] = r
-    integers[d, STEP] = work.counts[1]
-    integers[d, FAILURE] = work.counts[2]
-
-
-@inner
 def start_again(messages, first):
     """Set all messages of a trajectory to the first ones."""
     rate, diagonal = first
@@ -350,178 +234,3 @@ def start_again(messages, first):
         for k in range(messages.diagonal.shape[1]):
             messages.diagonal[row, k] = diagonal[row]
         messages.start[row] = 1.0
-
-
-@inner
-def _count(regions, c, problem, d, work, found):
-    """Add a cluster's expected statistics of the nodes it owns; jumps at rates of zero."""
-    forbidden = 0.0
-    first = problem.step_start[d]
-    n_steps = problem.step_start[d + 1] - first
-    n_joint = regions.n_joint[c]
-    per_row = regions.per_row[c]
-    node0 = regions.node_start[c]
-    n_nodes = regions.node_start[c + 1] - node0
-    owned0 = regions.owned_start[c]
-    n_owned = regions.owned_start[c + 1] - owned0
-    n_network = len(regions.block)
-    for j in range(n_owned):
-        slot = regions.owned_slot[owned0 + j]
-        node = regions.node[node0 + slot]
-        column = problem.input_column[node]
-        block = regions.block[node]
-        for x in range(n_joint):
-            digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
-            found.initial[regions.state_start[node] + digit] += work.first_time[x]
-            at = regions.exit_index[regions.exit_start[c] + x * n_owned + j]
-            for k in range(n_steps):
-                shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
-                found.table[at + shift] += work.time[x, k]
-            for e in range(x * per_row, (x + 1) * per_row):
-                if regions.entry_slot[regions.entry_start[c] + e] == slot:
-                    base = regions.base_index[regions.entry_start[c] + e]
-                    for k in range(n_steps):
-                        shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
-                        found.table[base + shift] += work.jumps[e, k]
-                        if found.is_zero[base + shift]:
-                            forbidden += work.jumps[e, k]
-        pair = d * n_network + node
-        for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
-            if problem.event[row, KIND] == LIKELIHOOD:
-                at = problem.event[row, FIRST_VALUE]
-                k = problem.event[row, POINT]
-                norm = 0.0
-                for x in range(n_joint):
-                    norm += work.forward[k, x] * work.backward[k, x]
-                for x in range(n_joint):
-                    digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
-                    found.points[at + digit] += work.forward[k, x] * work.backward[k, x] / norm
-    for row in range(work.counts[0]):
-        _count_recorded(regions, c, problem, d, row, work, found)
-    return forbidden
-
-
-@inner
-def _count_recorded(regions, c, problem, d, row, work, found):
-    """Count a recorded jump of an owned node where it came from."""
-    total = 0.0
-    for x in range(regions.n_joint[c]):
-        total += work.before[row, x]
-    for x in range(regions.n_joint[c]):
-        at = jump_table_index(regions, c, problem, d, work, row, x)
-        if at >= 0 and work.before[row, x] > 0.0:
-            found.table[at] += work.before[row, x] / total
-
-
-@inner
-def read(regions, problem, d, work, reading, precision):
-    """Joint probabilities of a solved cluster at the times wanted."""
-    c = reading.cluster
-    first = problem.step_start[d]
-    n_steps = problem.step_start[d + 1] - first
-    n_joint = regions.n_joint[c]
-    alive = work.vector[3]
-    left = work.vector[1]
-    right = work.vector[4]
-    summed = work.vector[2]
-    is_held = has_spans(regions, c, problem, d)
-    for i in range(len(reading.step)):
-        k = reading.step[i]
-        for x in range(n_joint):
-            left[x] = work.forward[k, x]
-            right[x] = work.backward[k, x]
-            alive[x] = 1.0
-        if k < n_steps and reading.inside[i] > 0.0:
-            if is_held:
-                hold(regions, c, problem, d, k, alive)
-            for x in range(n_joint):
-                right[x] = work.ending[k, x]
-            _, bound = load_step(n_joint, regions.per_row[c], work, k, alive)
-            for side in range(2):
-                length = (
-                    reading.inside[i] if side == 0 else problem.width[first + k] - reading.inside[i]
-                )
-                vector = left if side == 0 else right
-                n_parts = parts_of(bound * length)
-                step = length / n_parts
-                for _ in range(n_parts):
-                    n_terms = series_length(regions, c, n_joint, bound * step, precision, vector)
-                    if side == 0:
-                        row_terms(regions, c, work, step, n_terms, vector, work.v, summed)
-                    else:
-                        column_terms(regions, c, work, step, n_terms, vector, work.u, summed)
-                    for x in range(n_joint):
-                        vector[x] = summed[x]
-                    rescale(n_joint, vector)
-        norm = 0.0
-        for x in range(n_joint):
-            norm += left[x] * right[x]
-        for x in range(n_joint):
-            reading.probability[i, x] = left[x] * right[x] / norm
-
-
-@kernel
-def solve_trajectory(
-    regions, problem, d, parameters, messages, first, settings, works, outcome, answers
-):
-    """The one door to the kernels: iterate trajectory d until it settles, and count; or read.
-
-    ``parameters``: base table and initial probabilities. ``first``: λ and θ to start again from if
-    the iteration leaves the range of numbers. ``settings``: tolerance, largest number of sweeps.
-    ``outcome``: integers, numbers, and the largest disagreement of every sweep. ``answers``: what
-    is expected, and a reading: if it names a cluster, nothing else is done.
-    """
-    tolerance, max_sweeps = settings
-    integers, numbers, history = outcome
-    integers[d, STATUS] = UNSETTLED
-    halvings = integers[d, HALVINGS]
-    mode = UPDATE
-    if answers[1].cluster >= 0:
-        mode = READ
-    elif len(regions.message_state_start) == 1:
-        integers[d, STATUS] = SETTLED
-        mode = CONCLUDE
-    best = np.inf
-    worst = 1.0
-    since = 0
-    n_sweeps = 0
-    is_fresh = False
-    while True:
-        precision = _FINEST
-        if mode == UPDATE:
-            precision = min(max(1e-3 * worst, _FINEST), _LOOSEST)
-        damping = (mode, halvings, precision, n_sweeps % 2 == 0)
-        worst = sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers)
-        if mode != UPDATE:
-            break
-        history[d, n_sweeps] = worst
-        n_sweeps += 1
-        numbers[d, RESIDUAL] = worst
-        is_lost = integers[d, STATUS] == FAILED
-        if is_lost and (is_fresh or halvings == _MOST_HALVINGS):
-            break  # from the first messages everything possible is possible: the evidence is not
-        if is_lost or not worst < _LOST * min(best, 1.0):
-            integers[d, STATUS] = UNSETTLED
-            start_again(messages, first)
-            halvings = min(halvings + 1, _MOST_HALVINGS)
-            best = np.inf
-            worst = 1.0
-            since = 0
-            is_fresh = True
-        else:
-            is_fresh = False
-            since += 1
-            if worst <= tolerance:
-                integers[d, STATUS] = SETTLED
-                mode = CONCLUDE
-            elif worst < 0.8 * best:
-                best = worst
-                since = 0
-            elif since >= _PATIENCE and halvings < _MOST_HALVINGS:
-                halvings += 1
-                best = worst
-                since = 0
-        if n_sweeps >= max_sweeps:
-            mode = CONCLUDE
-    integers[d, SWEEPS] = n_sweeps
-    integers[d, HALVINGS] = halvings

@@ -12,16 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from asterism.clusters import _cluster_messages as _messages
-from asterism.clusters._cluster_messages import Found, Messages, Reading, Shared
-from asterism.clusters._region_chain import (
+from asterism.clusters import _cluster_sweep as _sweep
+from asterism.clusters._cluster_layout import (
+    JUMP,
     LIKELIHOOD,
     MOST_TERMS,
     PARTS_KEPT,
+    SET,
     RegionArrays,
     TrajectoryArrays,
     Work,
 )
+from asterism.clusters._cluster_messages import Messages, Shared
+from asterism.clusters._cluster_sweep import Found, Reading
 from asterism.clusters.cluster_evidence import (
     known_log_evidence,
     scaled_values,
@@ -212,7 +215,7 @@ def _sides_of_owners(regions: Regions) -> dict[tuple[int, int], int]:
 def make_work(arrays: RegionArrays, problem: TrajectoryArrays) -> tuple[Work, Work, Shared]:
     """Room for one thread: of clusters, of separators, and what they share."""
     n_steps = int(np.diff(problem.step_start).max(initial=1))
-    n_recorded = max(1, int(np.count_nonzero(problem.event[:, 1] == 1)))
+    n_recorded = max(1, int(np.count_nonzero(np.isin(problem.event[:, 1], (JUMP, SET)))))
     clusters = range(arrays.n_clusters)
     separators = range(arrays.n_clusters, len(arrays.n_joint))
     own = _room(arrays, separators, n_steps, n_recorded)
@@ -250,6 +253,8 @@ def _room(arrays: RegionArrays, chosen: range, n_steps: int, n_recorded: int) ->
         z=np.zeros((MOST_TERMS, joint)),
         vector=np.zeros((6, joint)),
         local=np.zeros(entries),
+        back=np.zeros(entries),
+        is_free=np.ones(n_steps, dtype=np.bool_),
         counts=np.zeros(4, dtype=np.int64),
         coefficient=coefficient,
     )
@@ -267,9 +272,9 @@ def run_clusters(
     model = batch.model
     n = batch.n_trajectories
     table = model.table(rates)
-    integers = np.zeros((n, _messages.N_INTEGERS), dtype=np.int64)
-    integers[:, _messages.HALVINGS] = batch.halvings
-    numbers = np.zeros((n, _messages.N_NUMBERS))
+    integers = np.zeros((n, _sweep.N_INTEGERS), dtype=np.int64)
+    integers[:, _sweep.HALVINGS] = batch.halvings
+    numbers = np.zeros((n, _sweep.N_NUMBERS))
     has_messages = bool(len(model.arrays.message_state_start) > 1)
     history = np.full((n, max_sweeps if has_messages else 1), np.nan)
     points = np.zeros(len(batch.evidence.points.log_likelihood))
@@ -280,7 +285,7 @@ def run_clusters(
         works = make_work(model.arrays, batch.problem)
         found = Found(np.zeros(len(rates)), np.zeros(len(initial)), points, table.is_zero)
         for d in range(first, last):
-            _messages.solve_trajectory(
+            _sweep.solve_trajectory(
                 model.arrays,
                 batch.problem,
                 d,
@@ -295,14 +300,14 @@ def run_clusters(
         return found
 
     parts = map_chunks(solve_some, chunks(n, _CHUNKS), n_jobs)
-    batch.halvings[:] = integers[:, _messages.HALVINGS]
+    batch.halvings[:] = integers[:, _sweep.HALVINGS]
     outcome = ClusterOutcome(
-        evidence=numbers[:, _messages.EVIDENCE] + batch.known,
-        residual=numbers[:, _messages.RESIDUAL],
-        n_sweeps=integers[:, _messages.SWEEPS],
-        status=integers[:, _messages.STATUS],
-        failure=integers[:, [_messages.REGION, _messages.STEP, _messages.FAILURE]],
-        forbidden=numbers[:, _messages.FORBIDDEN],
+        evidence=numbers[:, _sweep.EVIDENCE] + batch.known,
+        residual=numbers[:, _sweep.RESIDUAL],
+        n_sweeps=integers[:, _sweep.SWEEPS],
+        status=integers[:, _sweep.STATUS],
+        failure=integers[:, [_sweep.REGION, _sweep.STEP, _sweep.FAILURE]],
+        forbidden=numbers[:, _sweep.FORBIDDEN],
         history=history,
     )
     statistics = ClusterStatistics(
@@ -345,8 +350,8 @@ class ClusterReader:
 
     def _read(self, d: int, reading: Reading) -> None:
         model, n = self.batch.model, self.batch.n_trajectories
-        integers = np.zeros((n, _messages.N_INTEGERS), dtype=np.int64)
-        _messages.solve_trajectory(
+        integers = np.zeros((n, _sweep.N_INTEGERS), dtype=np.int64)
+        _sweep.solve_trajectory(
             model.arrays,
             self.batch.problem,
             d,
@@ -355,10 +360,10 @@ class ClusterReader:
             self._first,
             (0.0, 0.0),
             self._works,
-            (integers, np.zeros((n, _messages.N_NUMBERS)), np.zeros((1, 1))),
+            (integers, np.zeros((n, _sweep.N_NUMBERS)), np.zeros((1, 1))),
             (Found(np.zeros(0), np.zeros(0), np.zeros(0), self._table.is_zero), reading),
         )
-        if integers[d, _messages.STATUS] == _messages.FAILED:
+        if integers[d, _sweep.STATUS] == _sweep.FAILED:
             labels = self.batch.evidence.labels
             raise AsterismError(
                 f"Trajectory {labels[d] if labels else d}: its messages left the range of finite "

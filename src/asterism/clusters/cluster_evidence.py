@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from asterism.clusters._region_chain import HOLD, JUMP, LIKELIHOOD, TrajectoryArrays
+from asterism.clusters._cluster_layout import HOLD, JUMP, LIKELIHOOD, SET, TrajectoryArrays
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.errors import DataError
@@ -21,6 +21,7 @@ from asterism.evidence.arrays import (
     IntArray,
     Points,
     has_length,
+    held_and_set,
     known_state,
 )
 from asterism.model.compiled import CompiledGraph, configuration_terms
@@ -31,18 +32,22 @@ def trajectory_arrays(
     graph: CompiledGraph, regions: Regions, evidence: Evidence, places: Breakpoints, grid: Grid
 ) -> TrajectoryArrays:
     """Lay the evidence out on the grid."""
-    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    points, jumps = evidence.points, evidence.jumps
+    spans, is_set = held_and_set(evidence)
     exogenous: IntArray = np.array(sorted(evidence.exogenous), dtype=np.int64)
     at = grid.point_of_breakpoint
     likelihood, log_scale = scaled_values(graph, points)
     own_point = np.flatnonzero(~np.isin(points.node, exogenous))
-    own_span = np.flatnonzero(~np.isin(spans.node, exogenous) & has_length(evidence))
+    matters = is_set.copy()
+    matters[~is_set] = has_length(evidence) & ~np.isin(evidence.spans.node, exogenous)
+    own_span = np.flatnonzero(matters)
     n_jumps, n_points, n_holds = len(jumps.node), len(own_point), len(own_span)
     event = np.full((n_jumps + n_points + n_holds, 4), -1, dtype=np.int64)
     event[:, 0] = np.concatenate(
         [at[places.of_jumps], at[places.of_points[own_point]], at[places.of_span_starts[own_span]]]
     )
-    event[:, 1] = np.repeat([JUMP, LIKELIHOOD, HOLD], [n_jumps, n_points, n_holds])
+    event[: n_jumps + n_points, 1] = np.repeat([JUMP, LIKELIHOOD], [n_jumps, n_points])
+    event[n_jumps + n_points :, 1] = np.where(is_set[own_span], SET, HOLD)
     event[:, 2] = np.concatenate([jumps.to_state, points.offset[own_point], spans.state[own_span]])
     event[:n_jumps, 3] = jumps.from_state
     event_log = np.zeros(len(event))
@@ -52,11 +57,11 @@ def trajectory_arrays(
     )
     node = np.concatenate([jumps.node, points.node[own_point], spans.node[own_span]])
     pair = trajectory * graph.n_nodes + node
-    order = np.lexsort((event[:, 1] != JUMP, event[:, 0], pair))
+    order = np.lexsort((~np.isin(event[:, 1], (JUMP, SET)), event[:, 0], pair))
     n_pairs = evidence.n_trajectories * graph.n_nodes
     span = np.column_stack(
         [at[places.of_span_starts[own_span]], at[places.of_span_ends[own_span]],
-         spans.state[own_span]]
+         spans.state[own_span], is_set[own_span]]
     ).astype(np.int64)  # fmt: skip
     span_pair = spans.trajectory[own_span] * graph.n_nodes + spans.node[own_span]
     by_pair = np.argsort(span_pair, kind="stable")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
-from asterism.clusters._region_chain import JUMP
+from asterism.clusters._cluster_layout import JUMP, SET
 from asterism.clusters.batch_of_clusters import ClusterBatch, ClusterReader
 from asterism.clusters.region_arrays import region_shape
 from asterism.errors import Sentence, Setting
@@ -179,7 +179,7 @@ def _jump_as_recorded(
     time: float,
     pieces: list[tuple[IntArray, FloatArray, IntArray, IntArray]],
 ) -> None:
-    """Carry out the jumps recorded at grid point k."""
+    """Carry out the jumps recorded at grid point k, and interventions that begin there."""
     n_nodes = batch.model.graph.n_nodes
     first, last = batch.problem.event_start[[d * n_nodes, (d + 1) * n_nodes]]
     events = batch.problem.event[first:last]
@@ -188,10 +188,10 @@ def _jump_as_recorded(
         np.arange(first, last),
         side="right",
     ) - 1  # fmt: skip
-    for row in np.flatnonzero((events[:, 1] == JUMP) & (events[:, 0] == k)):
+    for row in np.flatnonzero(np.isin(events[:, 1], (JUMP, SET)) & (events[:, 0] == k)):
         to, n = int(events[row, 2]), int(node[row])
+        draws = np.flatnonzero(state[:, n] != to)
         state[:, n] = to
-        draws = np.arange(len(state))
         pieces.append(
             (draws, np.full(len(draws), time), np.full(len(draws), n), np.full(len(draws), to))
         )

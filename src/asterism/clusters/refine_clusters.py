@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.clusters import _cluster_messages as _messages
-from asterism.clusters._region_chain import TOO_STIFF
+from asterism.clusters import _cluster_sweep as _sweep
+from asterism.clusters._cluster_layout import TOO_STIFF
 from asterism.clusters.batch_of_clusters import (
     ClusterBatch,
     ClusterModel,
@@ -240,7 +240,7 @@ def _relative_change(before: FloatArray, after: FloatArray) -> float:
 
 def require_possible_clusters(batch: ClusterBatch, outcome: ClusterOutcome) -> None:
     """Raise, naming the place, where the evidence has no probability."""
-    failed = np.flatnonzero(outcome.status == _messages.FAILED)
+    failed = np.flatnonzero(outcome.status == _sweep.FAILED)
     labels = batch.evidence.labels
     if len(failed):
         d = int(failed[0])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.clusters._region_chain import RegionArrays
+from asterism.clusters._cluster_layout import RegionArrays
 from asterism.clusters.regions import Regions
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.model.compiled import CompiledGraph, configuration_terms

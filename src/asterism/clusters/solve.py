@@ -15,8 +15,8 @@ nodes are linked by a separator s, and both must see the same process there, at 
 
 every node counted once. F is no bound. One cluster that holds all nodes is exact inference; else a
 separator's process is only nearly Markov, which is the whole approximation. ``regions.py`` chooses
-the clusters, ``_region_chain.py`` is forward–backward, ``_cluster_messages.py`` the updates, and
-``refine_clusters.py`` the time steps.
+the clusters, ``_region_chain.py`` is forward–backward, ``_cluster_messages.py`` the updates,
+``_cluster_sweep.py`` the iteration and ``refine_clusters.py`` the time steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from functools import partial
 
 import numpy as np
 
-from asterism.clusters import _cluster_messages as _messages
+from asterism.clusters import _cluster_sweep as _sweep
 from asterism.clusters.batch_of_clusters import ClusterModel
 from asterism.clusters.cluster_posterior import ClusterCourses
 from asterism.clusters.refine_clusters import (
@@ -38,7 +38,7 @@ from asterism.clusters.refine_clusters import (
 from asterism.clusters.regions import STATE_LIMIT, find_regions
 from asterism.data.statistics import Statistics
 from asterism.errors import AsterismError, Sentence, Setting, counted
-from asterism.evidence.arrays import Evidence, FloatArray, refuse_interventions
+from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
@@ -67,7 +67,6 @@ def solve(
         raise AsterismError(Setting("time_step"), f" is {time_step}; it must be positive.")
     if max_sweeps < 1:
         raise AsterismError(Setting("max_sweeps"), f" is {max_sweeps}; it must be at least 1.")
-    refuse_interventions(evidence, "Clusters")
     compiled = network.compiled
     parameters = ClusterParameters(compiled.rates, compiled.initial, compiled.relaxation_rate)
     precision = Precision(tolerance, time_step, max_sweeps, n_jobs)
@@ -109,7 +108,7 @@ def solve(
 def _verdict(solution: ClusterSolution, precision: Precision) -> tuple[bool, str]:
     """Whether everything settled, and a sentence that says why it stopped and what would help."""
     outcome = solution.outcome
-    is_unsettled = outcome.status != _messages.SETTLED
+    is_unsettled = outcome.status != _sweep.SETTLED
     if is_unsettled.any():
         largest = float(outcome.residual[is_unsettled].max())
         return False, Sentence(

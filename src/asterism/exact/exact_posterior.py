@@ -104,7 +104,6 @@ class ExactCourses:
         self, trajectory: int, nodes: Sequence[int], times: FloatArray
     ) -> FloatArray:
         """(times, S_1, S_2, …): from one cluster per group of coupled nodes, which is exact."""
-        refuse_interventions(self._evidence, "Joint probabilities")
         compiled = self._network.compiled
         own = subset(self._evidence, np.array([trajectory]))
         groups = components(compiled.graph, own)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from asterism.clusters._cluster_messages import SETTLED
+from asterism.clusters._cluster_sweep import SETTLED
 from asterism.clusters.batch_of_clusters import (
     ClusterBatch,
     ClusterModel,

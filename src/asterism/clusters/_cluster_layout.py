@@ -1,0 +1,142 @@
+"""The arrays that the compiled loops of the clusters read and write, and what their codes mean."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+MOST_TERMS = 40
+"""Room for terms of a series; ``terms_for`` stays below."""
+PARTS_KEPT = 64
+
+LIKELIHOOD, JUMP, HOLD, SET = 0, 1, 2, 3
+"""Kinds of events."""
+POINT, KIND, FIRST_VALUE, SECOND_VALUE = 0, 1, 2, 3
+"""Columns of an event: grid point, kind; offset of its values, or state entered (and left)."""
+FIRST_STEP, STEP_AFTER, HELD_STATE, IS_SET = 0, 1, 2, 3
+"""Columns of a span on which a node is held; set: by an intervention."""
+BY_HAND = -2
+"""Left state of a recorded jump that is an intervention: every state maps to the one entered."""
+POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1
+"""How a pass ended."""
+
+
+class RegionArrays(NamedTuple):
+    """All regions, clusters first; ragged things flat with offsets."""
+
+    n_clusters: int
+    n_joint: np.ndarray
+    per_row: np.ndarray
+    """Jumps that leave a joint state: Σ (S − 1) over the region's nodes."""
+    node_start: np.ndarray
+    node: np.ndarray
+    stride: np.ndarray
+    digit_start: np.ndarray
+    digit: np.ndarray
+    """(J, nodes) state of each node in each joint state."""
+    entry_start: np.ndarray
+    column: np.ndarray
+    """(J, per_row) joint state after the jump."""
+    reverse: np.ndarray
+    """(J, per_row) entry of the jump back."""
+    entry_slot: np.ndarray
+    """(J, per_row) which of the region's nodes jumps."""
+    base_index: np.ndarray
+    """(J, per_row) where the factor of the jump stands: a rate, or 1 (0 if impossible)."""
+    owned_start: np.ndarray
+    owned_slot: np.ndarray
+    """The nodes whose rates the region owns, by their place in it."""
+    exit_start: np.ndarray
+    exit_index: np.ndarray
+    """(J, owned) where the exit rate of an owned node stands."""
+    block: np.ndarray
+    """(nodes of the network,) S², the distance of neighbouring configurations in the table."""
+    state_start: np.ndarray
+    """(nodes of the network + 1,) where each node's initial probabilities stand."""
+    link_start: np.ndarray
+    """(clusters + 1,) the links of a cluster to its separators."""
+    link_separator: np.ndarray
+    link_side: np.ndarray
+    link_state_start: np.ndarray
+    link_state: np.ndarray
+    """Per joint state of the cluster, that of the separator."""
+    link_entry_start: np.ndarray
+    link_entry: np.ndarray
+    """Per entry of the cluster, that of the separator, or −1."""
+    message_state_start: np.ndarray
+    """(separators + 1,) Σ joint states of the separators before."""
+    message_entry_start: np.ndarray
+
+
+class TrajectoryArrays(NamedTuple):
+    """Steps and evidence of all trajectories."""
+
+    step_start: np.ndarray
+    width: np.ndarray
+    event_start: np.ndarray
+    """(D·N + 1,) events by trajectory and node, in the order of time, jumps first."""
+    event: np.ndarray
+    event_log: np.ndarray
+    """Logarithm taken out of an event's likelihoods."""
+    value: np.ndarray
+    """Likelihoods, each event's scaled to a largest value of 1."""
+    span_start: np.ndarray
+    """(D·N + 1,) spans on which a node is held, by trajectory and node."""
+    span: np.ndarray
+    """First step, step after the last, state, and whether the experimenter held the node."""
+    joint_start: np.ndarray
+    joint: np.ndarray
+    """Joint measurements by trajectory: grid point, cluster, start of the index, of the table."""
+    joint_index: np.ndarray
+    joint_log: np.ndarray
+    input_column: np.ndarray
+    """(N,) column of ``input_shift``, or −1."""
+    input_shift: np.ndarray
+    """(steps, columns) what exogenous parents add to a node's configuration number."""
+
+
+class Work(NamedTuple):
+    """Room for the passes of one region; (entries or states, steps) unless said otherwise."""
+
+    rate: np.ndarray
+    diagonal: np.ndarray
+    time: np.ndarray
+    jumps: np.ndarray
+    forward: np.ndarray
+    """(steps + 1, states) forward vector just after each grid point's evidence."""
+    backward: np.ndarray
+    """(steps + 1, states) backward vector just after each grid point's evidence."""
+    ending: np.ndarray
+    """(steps, states) backward vector at the end of each step, evidence there included."""
+    endings: np.ndarray
+    """(PARTS_KEPT, states) the same at the ends of the parts of one step."""
+    likelihood: np.ndarray
+    """(steps + 1, states)"""
+    has: np.ndarray
+    """(steps + 1,) 1: a likelihood, 2: a recorded jump, 3: both."""
+    recorded: np.ndarray
+    """(…, 4) recorded jumps and interventions: grid point, node of the region, state entered, state
+    left (−1: not known, ``BY_HAND``: an intervention)."""
+    before: np.ndarray
+    """(…, states) probability of each state just before each recorded jump, up to a factor."""
+    start: np.ndarray
+    """(states,) forward vector before the evidence at the start."""
+    first_time: np.ndarray
+    """(states,) probability of each state at the start."""
+    u: np.ndarray
+    """(terms, states)"""
+    v: np.ndarray
+    z: np.ndarray
+    vector: np.ndarray
+    """(6, states)"""
+    local: np.ndarray
+    """(entries,) this step's rates."""
+    back: np.ndarray
+    """(entries,) those of the jumps back."""
+    is_free: np.ndarray
+    """(steps,) whether a node is not held by the experimenter."""
+    counts: np.ndarray
+    """(4,) number of recorded jumps; where a pass failed: step, kind."""
+    coefficient: np.ndarray
+    """(terms, terms) i! j! / (i+j+1)!."""

@@ -1,0 +1,268 @@
+"""One time step of a region's chain (a cluster's or a separator's): exp(A h) on vectors, compiled.
+
+On step k the region's chain has the generator A: few off-diagonal entries per row, since one node
+moves at a time, and a diagonal that need not balance them. With σ such that B = (A + σI) h ≥ 0,
+
+    exp(A h) = e^{−σh} Σ B^i / i!,      v_i = f B^i / i!,      u_j = B^j ρ / j!,
+    T(x)     = h e^{−σh} Σ_ij i! j! / (i+j+1)! v_i(x) u_j(x)        time in x,
+    M(x→y)   = A(x,y) h e^{−σh} Σ_ij i! j! / (i+j+1)! v_i(x) u_j(y)  jumps from x to y,
+
+both divided by f exp(A h) ρ. All terms are positive; matrices are never formed. Steps on which B is
+large are cut into parts. One or two nodes of two states, the most frequent regions, have loops of
+their own, written out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asterism.clusters._cluster_layout import MOST_TERMS
+from asterism.numerics._jit import inner
+
+_LARGEST_MASS = 1.5  # of one part of a step
+
+
+@inner
+def terms_for(mass, precision):
+    """Terms of Σ massⁱ/i! after which the rest is below ``precision``."""
+    n = 1
+    tail = mass
+    while tail > precision and n < MOST_TERMS - 8:
+        n += 1
+        tail *= mass / n
+    return n + 1
+
+
+@inner
+def load_step(n_joint, per_row, work, k, alive):
+    """Copy step k's rates to contiguous room; σ, and the largest row sum of A + σI.
+
+    ``alive``: zero for states that cannot be; their diagonal does not matter.
+    """
+    lowest = np.inf
+    for x in range(n_joint):
+        if alive[x] > 0.0:
+            lowest = min(lowest, work.diagonal[x, k])
+    sigma = -lowest
+    bound = 0.0
+    diagonal = work.vector[0]
+    for x in range(n_joint):
+        diagonal[x] = max(work.diagonal[x, k] + sigma, 0.0) if alive[x] > 0.0 else 0.0
+        total = diagonal[x]
+        for e in range(x * per_row, (x + 1) * per_row):
+            work.local[e] = work.rate[e, k]
+            total += work.local[e]
+        bound = max(bound, total)
+    return sigma, bound
+
+
+@inner
+def rescale(n_joint, vector):
+    """Divide by the largest entry and return it; zero where the vector vanishes."""
+    top = 0.0
+    for x in range(n_joint):
+        top = max(top, vector[x])
+    if top > 0.0 and top < np.inf:
+        for x in range(n_joint):
+            vector[x] /= top
+        return top
+    return 0.0
+
+
+@inner
+def parts_of(mass):
+    return max(1, math.ceil(mass / _LARGEST_MASS))
+
+
+@inner
+def series_length(regions, r, n_joint, mass, precision, vector):
+    """Terms for one part; more where states are empty that several jumps can reach."""
+    n_terms = terms_for(mass, precision)
+    for x in range(n_joint):
+        if vector[x] == 0.0:
+            reach = regions.node_start[r + 1] - regions.node_start[r]
+            return min(n_terms + reach, MOST_TERMS)
+    return n_terms
+
+
+@inner
+def load_transposed(regions, r, work):
+    """The loaded rates again, of the jumps back: for row vectors."""
+    begin = regions.entry_start[r]
+    for e in range(regions.n_joint[r] * regions.per_row[r]):
+        work.back[e] = work.local[regions.reverse[begin + e]]
+
+
+@inner
+def add_terms(regions, r, work, rates, step, n_terms, start, terms, total):
+    """terms[j] = B^j start / j! for j < n_terms; their sum in ``total``.
+
+    ``rates``: those of the jumps for a column vector, ``work.back`` for start B^j / j!.
+    """
+    n_joint = regions.n_joint[r]
+    per_row = regions.per_row[r]
+    begin = regions.entry_start[r]
+    diagonal = work.vector[0]
+    for x in range(n_joint):
+        terms[0, x] = start[x]
+        total[x] = start[x]
+    if n_joint == 4 and per_row == 2:
+        _terms_of_a_pair(diagonal, rates, step, n_terms, terms, total)
+        return
+    if n_joint == 2:
+        _terms_of_two_states(diagonal, rates, step, n_terms, terms, total)
+        return
+    for j in range(1, n_terms):
+        factor = step / j
+        for x in range(n_joint):
+            value = diagonal[x] * terms[j - 1, x]
+            for e in range(x * per_row, (x + 1) * per_row):
+                value += rates[e] * terms[j - 1, regions.column[begin + e]]
+            value *= factor
+            terms[j, x] = value
+            total[x] += value
+
+
+@inner
+def advance(regions, r, work, rates, step, mass, precision, vector):
+    """Carry a vector over one part of a step, in place, up to a factor."""
+    n_joint = regions.n_joint[r]
+    summed = work.vector[2]
+    n_terms = series_length(regions, r, n_joint, mass, precision, vector)
+    add_terms(regions, r, work, rates, step, n_terms, vector, work.u, summed)
+    for x in range(n_joint):
+        vector[x] = summed[x]
+    rescale(n_joint, vector)
+
+
+@inner
+def _terms_of_two_states(b, a, step, n_terms, terms, total):
+    b0, b1 = b[0] * step, b[1] * step
+    a01, a10 = a[0] * step, a[1] * step
+    t0, t1 = terms[0, 0], terms[0, 1]
+    s0, s1 = t0, t1
+    for j in range(1, n_terms):
+        over = 1.0 / j
+        t0, t1 = (b0 * t0 + a01 * t1) * over, (b1 * t1 + a10 * t0) * over
+        terms[j, 0], terms[j, 1] = t0, t1
+        s0 += t0
+        s1 += t1
+    total[0], total[1] = s0, s1
+
+
+@inner
+def _terms_of_a_pair(b, a, step, n_terms, terms, total):
+    """Two nodes of two states: states 00, 01, 10, 11, per row the jump of the first, the second."""
+    b0, b1, b2, b3 = b[0] * step, b[1] * step, b[2] * step, b[3] * step
+    a02, a01, a13, a10 = a[0] * step, a[1] * step, a[2] * step, a[3] * step
+    a20, a23, a31, a32 = a[4] * step, a[5] * step, a[6] * step, a[7] * step
+    t0, t1, t2, t3 = terms[0, 0], terms[0, 1], terms[0, 2], terms[0, 3]
+    s0, s1, s2, s3 = t0, t1, t2, t3
+    for j in range(1, n_terms):
+        over = 1.0 / j
+        n0 = (b0 * t0 + a01 * t1 + a02 * t2) * over
+        n1 = (b1 * t1 + a10 * t0 + a13 * t3) * over
+        n2 = (b2 * t2 + a20 * t0 + a23 * t3) * over
+        n3 = (b3 * t3 + a31 * t1 + a32 * t2) * over
+        t0, t1, t2, t3 = n0, n1, n2, n3
+        terms[j, 0], terms[j, 1], terms[j, 2], terms[j, 3] = t0, t1, t2, t3
+        s0 += t0
+        s1 += t1
+        s2 += t2
+        s3 += t3
+    total[0], total[1], total[2], total[3] = s0, s1, s2, s3
+
+
+@inner
+def integrate(regions, r, n_joint, per_row, n_terms, factor, k, work):
+    """Add ∫ f(x) ρ(y) dt of one part to the times and jumps of step k."""
+    u, v, z = work.u, work.v, work.z
+    begin = regions.entry_start[r]
+    if n_joint == 2:
+        _integrate_two_states(n_terms, factor, k, work)
+        return
+    if n_joint == 4 and per_row == 2:
+        _integrate_a_pair(n_terms, factor, k, work)
+        return
+    for i in range(n_terms):
+        for x in range(n_joint):
+            z[i, x] = work.coefficient[i, 0] * u[0, x]
+        for j in range(1, n_terms - i):
+            c = work.coefficient[i, j]
+            for x in range(n_joint):
+                z[i, x] += c * u[j, x]
+    for x in range(n_joint):
+        value = 0.0
+        for i in range(n_terms):
+            value += v[i, x] * z[i, x]
+        work.time[x, k] += value * factor
+        for e in range(x * per_row, (x + 1) * per_row):
+            if work.local[e] > 0.0:
+                y = regions.column[begin + e]
+                value = 0.0
+                for i in range(n_terms):
+                    value += v[i, x] * z[i, y]
+                work.jumps[e, k] += value * factor * work.local[e]
+
+
+@inner
+def _integrate_two_states(n_terms, factor, k, work):
+    u, v = work.u, work.v
+    t0 = t1 = m01 = m10 = 0.0
+    for i in range(n_terms):
+        z0 = z1 = 0.0
+        for j in range(n_terms - i):
+            c = work.coefficient[i, j]
+            z0 += c * u[j, 0]
+            z1 += c * u[j, 1]
+        v0, v1 = v[i, 0], v[i, 1]
+        t0 += v0 * z0
+        t1 += v1 * z1
+        m01 += v0 * z1
+        m10 += v1 * z0
+    work.time[0, k] += t0 * factor
+    work.time[1, k] += t1 * factor
+    work.jumps[0, k] += m01 * factor * work.local[0]
+    work.jumps[1, k] += m10 * factor * work.local[1]
+
+
+@inner
+def _integrate_a_pair(n_terms, factor, k, work):
+    u, v, a = work.u, work.v, work.local
+    t0 = t1 = t2 = t3 = 0.0
+    m02 = m01 = m13 = m10 = m20 = m23 = m31 = m32 = 0.0
+    for i in range(n_terms):
+        z0 = z1 = z2 = z3 = 0.0
+        for j in range(n_terms - i):
+            c = work.coefficient[i, j]
+            z0 += c * u[j, 0]
+            z1 += c * u[j, 1]
+            z2 += c * u[j, 2]
+            z3 += c * u[j, 3]
+        v0, v1, v2, v3 = v[i, 0], v[i, 1], v[i, 2], v[i, 3]
+        t0 += v0 * z0
+        t1 += v1 * z1
+        t2 += v2 * z2
+        t3 += v3 * z3
+        m02 += v0 * z2
+        m01 += v0 * z1
+        m13 += v1 * z3
+        m10 += v1 * z0
+        m20 += v2 * z0
+        m23 += v2 * z3
+        m31 += v3 * z1
+        m32 += v3 * z2
+    work.time[0, k] += t0 * factor
+    work.time[1, k] += t1 * factor
+    work.time[2, k] += t2 * factor
+    work.time[3, k] += t3 * factor
+    work.jumps[0, k] += m02 * factor * a[0]
+    work.jumps[1, k] += m01 * factor * a[1]
+    work.jumps[2, k] += m13 * factor * a[2]
+    work.jumps[3, k] += m10 * factor * a[3]
+    work.jumps[4, k] += m20 * factor * a[4]
+    work.jumps[5, k] += m23 * factor * a[5]
+    work.jumps[6, k] += m31 * factor * a[6]
+    work.jumps[7, k] += m32 * factor * a[7]
