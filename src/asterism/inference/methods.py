@@ -73,6 +73,8 @@ _ENTRIES = (
         options=("cluster_size", "state_limit"),
         is_comparable=True,
         has_intervals=True,
+        scores_graphs=True,
+        graph_learner="asterism.learning.search.cluster_scores",
     ),
     Method(
         "exact",

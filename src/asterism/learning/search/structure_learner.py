@@ -50,7 +50,8 @@ class StructureLearner(Estimator):
         Gamma prior of the rates. Its rate "auto" takes the time scale from the data, so that
         minutes and hours give the same graph; ``GammaPrior(5, 10)`` is the paper's.
     method
-        "star" or "mean_field".
+        "star" or "mean_field"; "clusters" searches with the star and settles close calls, and
+        pairs of nodes that lead each other, by clusters; "sample" draws graphs.
     search
         "exhaustive" scores every family; "screened" only families of the ``n_candidates`` parents
         that score best alone. "auto" is exhaustive up to 150 families in all; up to 3,000 it scores

@@ -340,6 +340,10 @@ def score_graph(
     settings, _ = settings_with_levels(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
     task = prepare(settings, data, Silent(), nodes)
+    if settings.method == "clusters":
+        from asterism.learning.search.cluster_scores import cluster_scorer
+
+        task.scorer = cluster_scorer(task)
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
     solution = task.scorer.solve(parents)

@@ -1,0 +1,283 @@
+"""Graphs scored by clusters: close calls of a search settled without the star's error.
+
+The star lets two nodes that lead each other explain the same coincidences twice, so it overrates
+such pairs. Clusters keep a family together and do not. They cost more, so the search itself is the
+star's, and clusters settle what it leaves open: they score again, with the whole graph solved for
+each, every family that comes close to a node's best, and the best that drop one edge of a pair.
+Families far behind keep the star's distance.
+
+The score is the same as the star's, F − E + Gamma terms at self-consistent posterior rates
+(``score.py``), with F, M and T from clusters. Messages and rates move together: one sweep, then new
+rates. A graph starts from the messages of the one before wherever both have the same clusters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from asterism.clusters._cluster_sweep import FAILED
+from asterism.clusters.batch_of_clusters import (
+    ClusterBatch,
+    ClusterModel,
+    make_cluster_batch,
+    run_clusters,
+    start_messages,
+)
+from asterism.clusters.refine_clusters import require_possible_clusters
+from asterism.clusters.regions import Regions, find_regions
+from asterism.data.observations import Observations
+from asterism.errors import AsterismError
+from asterism.evidence.arrays import IntArray
+from asterism.learning.search import _marginal as marginal
+from asterism.learning.search.coupled import Extrapolation
+from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
+from asterism.learning.search.score import GraphSolution, Parents, Scorer
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.structure_prior import family_rows, family_tuple
+from asterism.learning.search.task import (
+    SearchState,
+    SearchTask,
+    improve,
+    search_observations,
+    total_score,
+)
+from asterism.learning.tasks import Progress
+from asterism.model.compiled import compile_graph, diagonal_index
+from asterism.numerics.time_limit import current_limit
+from asterism.star.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
+
+_STEP = 0.5  # relaxation times
+_CLOSE = 8.0  # nats within which the star's score does not decide
+_MOST_FAMILIES = 8  # of one node
+_WITHOUT_PARTNER = 4  # best families that drop one edge of a pair
+_NODE_SOLVES = 6_000  # families times nodes up to which clusters settle them
+_SWEEPS = 2  # of messages between two updates of the rates
+_SCORE_TOLERANCE = 1e-3  # nats, of a whole graph
+_SETTLED = 1e-4  # disagreement of clusters, in expected jumps of a trajectory
+_MAX_ITERATIONS = 150
+
+
+@dataclass(frozen=True)
+class ClusterGraphSolution(GraphSolution):
+    """A graph solved by clusters; ``moments`` is empty."""
+
+    batch: ClusterBatch | None = None
+
+
+@dataclass(frozen=True)
+class ClusterScorer(Scorer):
+    """Scores graphs as :class:`Scorer` does, with clusters in the place of the star."""
+
+    places: Breakpoints | None = None
+    cluster_grid: Grid | None = None
+
+    def solve(
+        self,
+        parents: Parents,
+        warm: GraphSolution | None = None,
+        n_jobs: int | None = None,
+        precise: bool = False,
+    ) -> ClusterGraphSolution:
+        """Solve a graph, starting from the solution of a similar one if given."""
+        graph = compile_graph(list(self.n_states), [list(p) for p in parents])
+        problem = self.problem_of(parents)
+        rates, allowed = self._start_rates(parents, graph, warm)
+        initial = (self.initial if warm is None else warm.initial).copy()
+        assert self.places is not None
+        assert self.cluster_grid is not None
+        model = ClusterModel.of(graph, find_regions(graph, self.evidence))
+        batch = make_cluster_batch(model, self.evidence, self.places, self.cluster_grid)
+        start_messages(batch, rates)
+        if isinstance(warm, ClusterGraphSolution) and warm.batch is not None:
+            _take_over_messages(warm.batch, batch)
+        extrapolation = Extrapolation(problem, rates)
+        summary = np.zeros(marginal.N_SUMMARY)
+        diagonal = diagonal_index(graph)
+        score, n_quiet, evidence, converged = np.inf, 0, 0.0, False
+        table = np.zeros(len(rates))
+        iteration = 0
+        while iteration < _MAX_ITERATIONS and not converged:
+            iteration += 1
+            outcome, found = run_clusters(batch, rates, initial, _SETTLED, _SWEEPS, n_jobs or 1)
+            if (outcome.status == FAILED).any():
+                require_possible_clusters(batch, outcome)
+            table = found.table
+            marginal.update_all_rates(
+                problem,
+                rates,
+                rates,
+                initial,
+                False,
+                allowed,
+                self.shape,
+                self.rate,
+                self.digamma,
+                self.learn_initial,
+                found.initial,
+                self.evidence.n_trajectories,
+                table[diagonal],
+                table,
+                summary,
+            )
+            evidence = float(outcome.evidence.sum())
+            if not np.isfinite(evidence):
+                raise AsterismError(
+                    "The iteration left the range of finite numbers; the likelihoods are too "
+                    "extreme. Check the emission's scale and the prior's rate."
+                )
+            before = score
+            score = evidence - summary[marginal.ENERGY] + summary[marginal.GAMMA_TERMS]
+            n_quiet = n_quiet + 1 if abs(score - before) <= _SCORE_TOLERANCE else 0
+            # extrapolation moves every third iteration only: three in a row must be quiet
+            converged = n_quiet >= 3 and float(outcome.residual.max()) <= 100.0 * _SETTLED
+            if not converged and not self.digamma:
+                extrapolation.improve(rates, rates)
+        return ClusterGraphSolution(
+            parents=parents,
+            score=float(score),
+            log_evidence=evidence,
+            rates=rates,
+            moments=np.zeros(0),
+            marginals=np.zeros(0),
+            dwell=table[diagonal],
+            transitions=table,
+            initial=initial,
+            n_iterations=iteration,
+            converged=converged,
+            batch=batch,
+        )
+
+
+def _take_over_messages(old: ClusterBatch, new: ClusterBatch) -> None:
+    """Start separators that both have from the messages of the old ones."""
+    place = {key: s for s, key in enumerate(_separator_keys(old.model.regions))}
+    for s, key in enumerate(_separator_keys(new.model.regions)):
+        if key not in place:
+            continue
+        for field in ("entry", "state"):
+            starts = [getattr(b.model.arrays, f"message_{field}_start") for b in (old, new)]
+            was, now = (
+                slice(2 * int(start[i]), 2 * int(start[i + 1]))
+                for start, i in zip(starts, (place[key], s))
+            )
+            for mine, theirs in zip(new.messages, old.messages):
+                if field == "entry":
+                    mine.rate[now] = theirs.rate[was]
+                else:
+                    mine.diagonal[now] = theirs.diagonal[was]
+                    mine.start[now] = theirs.start[was]
+    new.halvings[:] = old.halvings
+
+
+def _separator_keys(regions: Regions) -> list[tuple[tuple[int, ...], ...]]:
+    return [(s.nodes, *(regions.clusters[c] for c in s.clusters)) for s in regions.separators]
+
+
+def cluster_scorer(task: SearchTask) -> ClusterScorer:
+    """The same data, prior and nodes as a search's scorer."""
+    scorer, settings = task.scorer, task.settings
+    places = find_breakpoints(scorer.evidence)
+    n = scorer.evidence.n_trajectories
+    if settings.time_step is not None:
+        grid = build_even_grid(places, n, settings.time_step)
+    else:
+        step = _STEP * float(np.sqrt(settings.tolerance / 1e-3))
+        grid = build_grid(places, n, task.lone.relaxation_rate, step)
+    own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
+    return ClusterScorer(**own, places=places, cluster_grid=grid)
+
+
+def learn_from_observations(
+    settings: StructureSettings, observations: Observations, progress: Progress
+) -> SearchResult:
+    """Search with the star, then settle close calls by clusters."""
+    task, state = search_observations(replace(settings, method="star"), observations, progress)
+    by_clusters = replace(task, scorer=cluster_scorer(task), journal=None)
+    settle_by_clusters(by_clusters, state)
+    return in_the_users_order(by_clusters, state, list(observations.nodes))
+
+
+def settle_by_clusters(task: SearchTask, state: SearchState) -> None:
+    """Score close families of every node again, until the graph stops changing."""
+    if current_limit().stops():
+        return
+    stars = dict(state.tables)
+    state.solution = task.scorer.solve(state.solution.parents)
+    close, n_left = _close_families(task, state)
+    if n_left:
+        state.complaint = state.complaint or (
+            f"{n_left} close calls were left to the star, which may overrate pairs of nodes that "
+            "lead each other: the network is too large for more by clusters"
+        )
+    known: dict[Parents, float] = {state.solution.parents: state.solution.score}
+    n_solves = sum(len(rows) for rows in close.values())
+    state.settled = True
+    for _ in range(task.settings.max_sweeps):
+        before = state.solution.parents
+        state.unconverged = 0
+        task.progress.start(n_solves, "comparing the best sets of parents by clusters")
+        for child, rows in close.items():
+            if not current_limit().stops():
+                improve(task, state, child, known, rows, task.scorer.solve)
+                state.tables[child] = _merged(stars[child], state.tables[child])
+        task.progress.finish()
+        state.n_sweeps += 1
+        changed = sum(a != b for a, b in zip(before, state.solution.parents))
+        state.history.append(
+            {
+                "sweep": state.n_sweeps,
+                "score": total_score(task, state.solution),
+                "changed_families": changed,
+                "scored_families": n_solves,
+            }
+        )
+        state.settled = changed == 0 and not current_limit().was_felt
+        if state.settled or current_limit().was_felt:
+            break
+
+
+def _close_families(task: SearchTask, state: SearchState) -> tuple[dict[int, IntArray], int]:
+    """Per node the families that clusters compare, and for how many nodes there is no room."""
+    graph = state.solution.parents
+    wanted: list[tuple[float, int, IntArray]] = []
+    for child, table in state.tables.items():
+        order = table.ranking(task.nodes)
+        best = table.scores[order[0]]
+        near = [i for i in order if table.scores[i] >= best - _CLOSE][:_MOST_FAMILIES]
+        rows = [family_tuple(table.parents[i]) for i in near]
+        paired = [p for p in graph[child] if child in graph[p]]
+        every = [family_tuple(table.parents[i]) for i in order]
+        extra = [f for f in every if f == graph[child]]
+        for p in paired:
+            extra += [f for f in every if p not in f][:_WITHOUT_PARTNER]
+        rows += [f for f in dict.fromkeys(extra) if f not in rows]
+        if len(rows) > 1:
+            margin = float(best - table.scores[order[1]])
+            wanted.append((-np.inf if paired else margin, child, family_rows(rows)))
+    wanted.sort(key=lambda item: item[:2])
+    found: dict[int, IntArray] = {}
+    room = _NODE_SOLVES / max(1, len(task.nodes))
+    for _, child, padded in wanted:
+        room -= len(padded)
+        if room < 0 and found:
+            break
+        found[child] = padded
+    return dict(sorted(found.items())), len(wanted) - len(found)
+
+
+def _merged(star: FamilyTable, clusters: FamilyTable) -> FamilyTable:
+    """Clusters' scores where there are any; other families keep the star's distance.
+
+    That is the distance to the family next above them that clusters scored.
+    """
+    rows = [family_tuple(row) for row in star.parents]
+    new = {family_tuple(row): s for row, s in zip(clusters.parents, clusters.scores)}
+    scores = star.scores.copy()
+    offset = 0.0
+    for i in np.argsort(-star.scores, kind="stable"):
+        if rows[i] in new:
+            offset = float(new[rows[i]] - star.scores[i])
+        scores[i] = star.scores[i] + offset
+    return FamilyTable(star.parents, scores)
