@@ -67,6 +67,8 @@ def test_fig3_reproduces_known_values(tmp_path: Path, monkeypatch: pytest.Monkey
     assert tree["mean_field_evidence_error"] == pytest.approx(-2.7253, abs=1e-3)
     assert ring["star_evidence_error"] == pytest.approx(0.4460, abs=1e-3)
     assert table.loc[("tree", 0.0), "star_transition_mse"] < 1e-8
+    assert table["clusters_evidence_error"].abs().max() < 0.01
+    assert (table["clusters_transition_mse"] <= 1e-3 * table["star_transition_mse"] + 1e-8).all()
 
 
 def test_fig3_counts_who_is_closer() -> None:

@@ -16,7 +16,7 @@ from asterism.commands.flags import in_flags
 from asterism.commands.guess_columns import listed
 from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
 from asterism.commands.options import seconds
-from asterism.commands.outputs import effective, print_json, writing_to
+from asterism.commands.outputs import effective, print_json, say_accuracy, writing_to
 from asterism.commands.warm_up import say_if_compiling
 from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
@@ -81,6 +81,7 @@ def run(options: InferOptions) -> int:
                 max_seconds=seconds(options.minutes),
             )
         stop_reason = in_flags(posterior.stop_reason)
+        checked = say_accuracy(posterior, console)
         has_evidence = METHODS[options.method].has_evidence
         log_evidence = posterior.log_evidence if has_evidence else None
         observed = measured_table(data) if isinstance(data, Observations) else None
@@ -92,6 +93,7 @@ def run(options: InferOptions) -> int:
             "settings": {"method": options.method, "tolerance": options.tolerance},
             "command": effective("infer", options),
             "decisions": decisions,
+            "accuracy": checked,
             "complete": True,
             "time_unit": data.time_unit if isinstance(data, Observations) else "",
             "data": str(options.table.data),
@@ -127,6 +129,7 @@ def run(options: InferOptions) -> int:
                 else None,
                 "converged": posterior.converged,
                 "stop_reason": stop_reason,
+                "accuracy": checked,
                 "decisions": decisions,
             }
         )

@@ -28,6 +28,7 @@ from asterism.commands.outputs import (
     effective,
     print_json,
     read_truth,
+    say_accuracy,
     writing_to,
 )
 from asterism.commands.panel_emissions import without_coded
@@ -100,6 +101,7 @@ class Learned:
     folder: Path
     converged: bool
     summary: dict[str, Any]
+    posterior: Posterior | None = None
     interrupted: bool = False
     """Ctrl-C stopped it early, and what was drawn until then is kept."""
 
@@ -111,6 +113,7 @@ def run(options: LearnOptions) -> int:
         learned = learn(options, console)
         for line in findings(learned):
             console.say(line)
+        learned.summary["accuracy"] = say_accuracy(learned.posterior, console)
         if learned.interrupted:
             console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
         elif not learned.converged:
@@ -179,7 +182,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         }
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
-        result = _make_run(options, learner, data, truth, record, console)
+        result, posterior = _make_run(options, learner, data, truth, record, console)
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
@@ -191,6 +194,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         options.output,
         bool(learner.converged_),
         _summary(options, result, decisions),
+        posterior,
         learner.interrupted_,
     )
 
@@ -323,18 +327,18 @@ def _make_run(
     truth: list[tuple[str, str]] | None,
     record: dict[str, Any],
     console: Console,
-) -> Run:
+) -> tuple[Run, Posterior | None]:
     from asterism.results.courses import gather
     from asterism.results.measured import measured_table
     from asterism.results.run import Run
 
-    posterior = observed = None
+    found = posterior = observed = None
     if isinstance(data, Observations):
         with console.busy("State probabilities over time"):
             found = _paths(options, learner, data)
             posterior = gather(found)
         observed = measured_table(data)
-    return Run.from_learner(
+    run = Run.from_learner(
         learner,
         posterior=posterior,
         observations=observed,
@@ -351,6 +355,7 @@ def _make_run(
             "data_hash": file_hash(options.table.data),
         },
     )
+    return run, found
 
 
 def _paths(options: LearnOptions, learner: StructureLearner, data: Observations) -> Posterior:

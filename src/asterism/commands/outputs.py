@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -19,6 +19,10 @@ from asterism.commands.exits import Refused
 from asterism.data.files import TEMPORARY
 from asterism.errors import AsterismError, DataError
 from asterism.results.lock import LOCK, FolderInUse, only_writer
+
+if TYPE_CHECKING:
+    from asterism.commands.console import Console
+    from asterism.inference.posterior import Posterior
 
 JOURNAL = "journal.sqlite"
 #: where chains of sampling stand; they can always go on
@@ -171,3 +175,19 @@ def read_edges(path: Path) -> list[tuple[str, str]]:
     except AsterismError as error:
         raise DataError(f"{str(path)!r}: {error}") from None
     return [(str(parent), str(child)) for parent, child in pairs]
+
+
+def say_accuracy(posterior: Posterior | None, console: Console) -> str | None:
+    """Compare a few trajectories with a better method where that is quick, and say the result."""
+    from asterism.commands.flags import in_flags
+    from asterism.inference.accuracy import quick_sentence
+
+    if posterior is None or not any(posterior.network.parents.values()):
+        return None
+    with console.busy("Comparing with a better method"):
+        found = quick_sentence(posterior)
+    if found is None:
+        return None
+    sentence = in_flags(found[0])
+    (console.warn if found[1] else console.say)(sentence)
+    return sentence

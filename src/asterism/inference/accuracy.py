@@ -7,6 +7,7 @@ indication of the error, not a guarantee; two approximations can share a mistake
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
 
@@ -14,9 +15,11 @@ import numpy as np
 
 from asterism.clusters.regions import find_regions
 from asterism.clusters.solve import solve as solve_by_clusters
-from asterism.errors import AsterismError, TooLargeError
+from asterism.errors import AsterismError, Sentence, Setting, TooLargeError, counted
+from asterism.evidence.arrays import subset
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.exact.joint_layout import components
+from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
 
 #: joint states up to which exact inference is the better method
@@ -25,6 +28,10 @@ _LARGER = 2  # nodes that larger clusters may have more
 _N_TIMES = 21
 #: share of the transitions from which the star is called off
 WARN_TRANSITIONS = 0.05
+# a check in passing looks at so many trajectories, joint states, and nodes times measurements
+_SOME_TRAJECTORIES = 5
+_QUICK_STATES = 256
+_QUICK_VALUES = 5_000
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,11 @@ class Accuracy:
         return text
 
 
-def measure(posterior: Posterior) -> Accuracy:
-    """Compare a posterior with a better one."""
+def measure(posterior: Posterior, exact_states: int = _EXACT_STATES) -> Accuracy:
+    """Compare a posterior with a better one: exact up to so many joint states, else clusters."""
     if posterior.method == "exact":
         return Accuracy("exact", "exact", 0.0, 0.0, 0.0, 0.0, False)
-    better, name = _better(posterior)
+    better, name = _better(posterior, exact_states)
     evidence = posterior.evidence
     moved = {"transitions": 0.0, "dwell_times": 0.0}
     total = dict.fromkeys(moved, 0.0)
@@ -88,13 +95,58 @@ def measure(posterior: Posterior) -> Accuracy:
     )
 
 
-def _better(posterior: Posterior) -> tuple[Posterior, str]:
+def quick_sentence(posterior: Posterior) -> tuple[str, bool] | None:
+    """One sentence on how far an answer is off, and whether that is a warning; None: not checked.
+
+    Compares a few trajectories only, and only where that is quick: exact inference up to 256
+    joint states, clusters up to 5,000 measurements. Where no node has parents there is no error.
+    """
+    method, evidence = posterior.method, posterior.evidence
+    graph = posterior.network.compiled.graph
+    groups = components(graph, evidence)
+    if not METHODS[method].has_evidence or all(len(group) == 1 for group in groups):
+        return None
+    largest = max(math.prod(int(graph.n_states[n]) for n in g) for g in groups)
+    n = min(_SOME_TRAJECTORIES, evidence.n_trajectories)
+    chosen = np.unique(np.linspace(0, evidence.n_trajectories - 1, n).round().astype(np.int64))
+    some = subset(evidence, chosen)
+    if method == "exact" or (largest > _QUICK_STATES and len(some.points.node) > _QUICK_VALUES):
+        return None
+    solve = importlib.import_module(METHODS[method].module).solve
+    own = solve(posterior.network, some, **dict(METHODS[method].fixed))
+    try:
+        found = measure(own, _QUICK_STATES)
+    except AsterismError:
+        return None
+    which = (
+        counted(n, "trajectory")
+        if n == evidence.n_trajectories
+        else (f"{n} of {evidence.n_trajectories:,} trajectories")
+    )
+    sentence = (
+        f"Checked on {which} against {found.compared_with}: expected transitions are off by "
+        f"{_percent(found.transitions)}, probabilities by at most {max(found.marginals, 1e-3):.2g}."
+    )
+    if found.is_off and method in ("star", "mean_field"):
+        sentence = Sentence(
+            f"{sentence} That is more than {WARN_TRANSITIONS:.0%}: where rates, transitions or "
+            "the evidence matter, use ",
+            *(Setting("method", "clusters"), "."),
+        )
+    return sentence, found.is_off
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.001 else "less than 0.1%"
+
+
+def _better(posterior: Posterior, exact_states: int) -> tuple[Posterior, str]:
     """The posterior of the same evidence by a better method, and what that is."""
     network, evidence = posterior.network, posterior.evidence
     graph = network.compiled.graph
     groups = components(graph, evidence)
     largest = max((math.prod(int(graph.n_states[n]) for n in g) for g in groups), default=1)
-    if largest <= _EXACT_STATES:
+    if largest <= exact_states:
         return solve_exactly(network, evidence), "exact inference"
     try:
         if posterior.method != "clusters":

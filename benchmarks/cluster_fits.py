@@ -1,0 +1,149 @@
+"""Fits of rates by clusters: where exact ones stop paying, and how often intervals cover.
+
+Part "limit": chains of binary nodes with feedback, 2 to 10 of them (4 to 1,024 joint states), 20
+trajectories of 15 noisy values, rates 0.25 to 4. Seconds of a fit with intervals, exactly and by
+clusters, and how far estimates and standard errors are apart. Part "coverage": a tree of 20 nodes,
+100 trajectories of 15 noisy values: how often the 95 % intervals hold the true rates. Every row is
+written when it is known. python benchmarks/cluster_fits.py -o docs/results [--parts limit coverage]
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from common import option_parser, write_table
+from sklearn.exceptions import ConvergenceWarning
+
+import asterism as am
+
+NOISE = am.Gaussian((-1.0, 1.0), 0.5)
+
+
+def drawn_network(parents: dict[str, list[str]], seed: int) -> am.Network:
+    """Binary nodes, rates log-uniform between 0.25 and 4."""
+    rng = np.random.default_rng(seed)
+    rates = {}
+    for node, above in parents.items():
+        table = np.exp(rng.uniform(np.log(0.25), np.log(4.0), size=(2,) * (len(above) + 2)))
+        rates[node] = table * (1.0 - np.eye(2))
+    return am.Network(parents, rates, {n: [-1, 1] for n in parents})
+
+
+def chain(n_nodes: int) -> dict[str, list[str]]:
+    """Every node follows the one before; the last also leads the first."""
+    names = [f"n{i}" for i in range(n_nodes)]
+    return {name: [names[i - 1]] for i, name in enumerate(names)}
+
+
+def binary_tree(n_nodes: int) -> dict[str, list[str]]:
+    return {f"n{i}": [f"n{(i - 1) // 2}"] if i else [] for i in range(n_nodes)}
+
+
+def fitted(
+    network: am.Network, obs: am.Observations, method: str
+) -> tuple[am.ParameterLearner, Any, float, float]:
+    """The fit, its table of rates, and processor seconds without and with intervals."""
+    learner = am.ParameterLearner(network, NOISE, method=method, n_jobs=1)
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        learner.fit(obs)
+    middle = time.process_time()
+    table = learner.rate_intervals_
+    return learner, table, middle - begin, time.process_time() - begin
+
+
+def limit(sizes: list[int], most_exact: int) -> list[dict[str, Any]]:
+    rows = []
+    warm = am.observe(
+        am.simulate(drawn_network(chain(4), 0), 2, duration=2.0, seed=0), NOISE, 3, seed=0
+    )
+    for method in ("exact", "clusters"):
+        fitted(drawn_network(chain(4), 0), warm, method)  # compiles
+    for n_nodes in sizes:
+        network = drawn_network(chain(n_nodes), n_nodes)
+        paths = am.simulate(network, 20, duration=8.0, seed=n_nodes)
+        obs = am.observe(paths, NOISE, n_observations=15, seed=n_nodes + 1)
+        row: dict[str, Any] = {"nodes": n_nodes, "joint_states": 2**n_nodes, "trajectories": 20}
+        tables = {}
+        for method in ("clusters", "exact"):
+            if method == "exact" and n_nodes > most_exact:
+                continue
+            learner, tables[method], alone, both = fitted(network, obs, method)
+            row |= {
+                f"seconds_{method}": alone,
+                f"seconds_with_intervals_{method}": both,
+                f"converged_{method}": bool(learner.converged_),
+            }
+        if len(tables) == 2:
+            mine, its = tables["clusters"], tables["exact"]
+            inside = ~its.note.str.startswith("at zero").to_numpy() & (its.rate > 0).to_numpy()
+            inside &= np.isfinite(its.se.to_numpy()) & np.isfinite(mine.se.to_numpy())
+            se = (mine.se / its.se).to_numpy()[inside]
+            row |= {
+                "largest_gap_in_se": float(((mine.rate - its.rate).abs() / its.se)[inside].max()),
+                "median_se_ratio": float(np.median(se)),
+                "lowest_se_ratio": float(se.min()),
+                "highest_se_ratio": float(se.max()),
+            }
+        rows.append(row)
+        print(row, flush=True)
+    return rows
+
+
+def coverage(seeds: list[int]) -> list[dict[str, Any]]:
+    rows = []
+    for seed in seeds:
+        network = drawn_network(binary_tree(20), seed)
+        paths = am.simulate(network, 100, duration=8.0, seed=100 + seed)
+        obs = am.observe(paths, NOISE, n_observations=15, seed=200 + seed)
+        learner, table, _, seconds = fitted(network, obs, "clusters")
+        truth = []
+        for line in table.to_dict("records"):
+            above = [item.split("=")[1] for item in line["configuration"].split(", ") if item]
+            where = tuple([-1, 1].index(int(a)) for a in above)
+            places = [[-1, 1].index(int(line[k])) for k in ("from", "to")]
+            truth.append(float(network.rates[line["node"]][(*where, *places)]))
+        true = np.array(truth)
+        lower, upper = table.lower.to_numpy(), table.upper.to_numpy()
+        is_known = np.isfinite(lower) & np.isfinite(upper)
+        covered = (lower <= true) & (true <= upper)
+        rows.append(
+            {
+                "seed": seed,
+                "rates": len(true),
+                "with_interval": int(is_known.sum()),
+                "covered": int(covered[is_known].sum()),
+                "share": float(covered[is_known].mean()),
+                "median_factor": float(np.exp(np.median(np.abs(np.log(table.rate / true))))),
+                "converged": bool(learner.converged_),
+                "iterations": int(learner.n_iter_),
+                "seconds": seconds,
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = option_parser(__doc__, "benchmark-cluster-fits")
+    parser.add_argument("--parts", nargs="+", default=["limit", "coverage"])
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(range(2, 11)))
+    parser.add_argument("--most-exact", type=int, default=8)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
+    options = parser.parse_args()
+    if "limit" in options.parts:
+        path = options.output / "cluster_limit.csv"
+        write_table(limit(options.sizes, options.most_exact), path, digits=4)
+    if "coverage" in options.parts:
+        rows: list[dict[str, Any]] = []
+        for seed in options.seeds:
+            rows += coverage([seed])
+            write_table(rows, options.output / "cluster_coverage.csv", digits=4)
+
+
+if __name__ == "__main__":
+    main()
