@@ -2,8 +2,8 @@
 
 Spins on a tree and a ring of 8 (a = 8, T = 1, ends seen without noise), random networks of 5 to 8
 nodes (rates 0.25 to 4, 1 or 2 parents, 5 trajectories of 10 values with σ = 0.5), and trees with
-feedback of 250 nodes and more. Writes clusters_spins.csv, clusters_random.csv, clusters_cost.csv:
-python benchmarks/clusters.py -o docs/results [--networks 40] [--parts spins random cost]
+feedback of 250 nodes and more. Writes clusters_spins.csv, clusters_random.csv, clusters_cost.csv,
+clusters_large.csv: python benchmarks/clusters.py -o docs/results [--networks 40] [--parts spins]
 """
 
 from __future__ import annotations
@@ -106,9 +106,10 @@ KINDS = {
 }
 
 
-def random_networks(n_networks: int) -> list[dict[str, Any]]:
+def random_networks(n_networks: int, kinds: list[str]) -> list[dict[str, Any]]:
     rows = []
-    for kind, (n_states, most_parents, slowest, fastest) in KINDS.items():
+    for kind in kinds:
+        n_states, most_parents, slowest, fastest = KINDS[kind]
         count = n_networks // 2 if kind.endswith("states") else n_networks // 4
         found: dict[str, list[dict[str, float]]] = {m: [] for m in METHODS}
         for seed in range(count):
@@ -135,15 +136,26 @@ def random_networks(n_networks: int) -> list[dict[str, Any]]:
     return rows
 
 
-def cost(sizes: list[int], n_trajectories: int) -> list[dict[str, Any]]:
-    """Processor time per node, step and sweep on a tree with feedback, both methods in turn."""
+def large_tree(n_nodes: int, n_trajectories: int) -> tuple[am.Network, Evidence]:
+    """A tree whose last leaf leads the root, ten noisy values of every node and trajectory."""
     emission = am.Gaussian((-1.0, 1.0), 0.2)
-    rows = []
-    for n_nodes in sizes:
-        network = am.glauber(f"tree:{n_nodes}", a=1.0, b=0.6)
-        paths = am.simulate(network, n_trajectories, duration=10.0, seed=1)
-        obs = am.observe(paths, emission, n_observations=10, seed=2)
-        evidence = build_evidence(network, obs, emission)
+    network = am.glauber(f"tree:{n_nodes}", a=1.0, b=0.6)
+    paths = am.simulate(network, n_trajectories, duration=10.0, seed=1)
+    obs = am.observe(paths, emission, n_observations=10, seed=2)
+    return network, build_evidence(network, obs, emission)
+
+
+def cost(sizes: list[int], numbers: list[int]) -> list[dict[str, Any]]:
+    """Processor time per node, step and sweep on a tree with feedback, both methods in turn.
+
+    Slopes compare with the first row: ln(seconds per sweep) over ln(nodes times trajectories).
+    """
+    rows: list[dict[str, Any]] = []
+    by_clusters(*large_tree(20, 1), time_step=0.25)  # compiles
+    by_star(*large_tree(20, 1), time_step=0.25)
+    plan = [(sizes[0], n) for n in numbers] + [(size, numbers[0]) for size in sizes[1:]]
+    for n_nodes, n_trajectories in plan:
+        network, evidence = large_tree(n_nodes, n_trajectories)
         best: dict[str, float] = {}
         sweeps: dict[str, int] = {}
         for _ in range(2):
@@ -158,6 +170,12 @@ def cost(sizes: list[int], n_trajectories: int) -> list[dict[str, Any]]:
                 sweeps[method] = found.n_sweeps
         n_steps = 40 * n_trajectories + 10 * n_trajectories
         ns = {m: 1e9 * best[m] / (n_nodes * n_steps * sweeps[m]) for m in best}
+        slope = np.nan
+        if rows:
+            first = rows[0]
+            work = np.log(n_nodes * n_trajectories / (first["nodes"] * first["trajectories"]))
+            before = first["seconds_clusters"] / first["sweeps_clusters"]
+            slope = float(np.log(best["clusters"] / sweeps["clusters"] / before) / work)
         rows.append(
             {
                 "nodes": n_nodes,
@@ -166,6 +184,7 @@ def cost(sizes: list[int], n_trajectories: int) -> list[dict[str, Any]]:
                 **{f"sweeps_{m}": sweeps[m] for m in best},
                 **{f"ns_per_node_step_sweep_{m}": ns[m] for m in best},
                 "ratio": ns["clusters"] / ns["star"],
+                "slope_clusters": slope,
                 "converged": found.converged,
                 "peak_memory_gb": peak_gigabytes(),
             }
@@ -174,21 +193,42 @@ def cost(sizes: list[int], n_trajectories: int) -> list[dict[str, Any]]:
     return rows
 
 
+def large(n_nodes: int, n_trajectories: int) -> list[dict[str, Any]]:
+    """One run of very many nodes: does it settle, how long does it take, how much memory."""
+    network, evidence = large_tree(n_nodes, n_trajectories)
+    begin = time.process_time()
+    found = by_clusters(network, evidence, time_step=1.0, tolerance=1e-2, n_jobs=2)
+    row = {
+        "nodes": n_nodes,
+        "trajectories": n_trajectories,
+        "time_step": 1.0,
+        "processor_seconds": time.process_time() - begin,
+        "sweeps": found.n_sweeps,
+        "converged": bool(found.converged),
+        "peak_memory_gb": peak_gigabytes(),
+    }
+    print(row, flush=True)
+    return [row]
+
+
 def main() -> None:
     parser = option_parser(__doc__, "benchmark-clusters")
     parser.add_argument("--networks", type=int, default=40)
     parser.add_argument("--sizes", type=int, nargs="+", default=[250, 1000])
-    parser.add_argument("--trajectories", type=int, default=4)
-    parser.add_argument("--parts", nargs="+", default=["spins", "random", "cost"])
+    parser.add_argument("--trajectories", type=int, nargs="+", default=[2, 8])
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--parts", nargs="+", default=["spins", "random", "cost", "large"])
     options = parser.parse_args()
     if "spins" in options.parts:
         write_table(spins(), options.output / "clusters_spins.csv", digits=4)
     if "random" in options.parts:
-        rows = random_networks(options.networks)
+        rows = random_networks(options.networks, options.kinds)
         write_table(rows, options.output / "clusters_random.csv", digits=4)
     if "cost" in options.parts:
         rows = cost(options.sizes, options.trajectories)
         write_table(rows, options.output / "clusters_cost.csv", digits=4)
+    if "large" in options.parts:
+        write_table(large(10_000, 20), options.output / "clusters_large.csv", digits=4)
 
 
 if __name__ == "__main__":
