@@ -45,7 +45,7 @@ from asterism.learning.search.task import (
 )
 from asterism.learning.tasks import Progress
 from asterism.model.compiled import compile_graph, diagonal_index
-from asterism.numerics.time_limit import current_limit
+from asterism.numerics.resources import current_limit
 from asterism.star.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
 
 _STEP = 0.5  # relaxation times
