@@ -29,6 +29,7 @@ from asterism.errors import AsterismError, DataError
 from asterism.results.folder import load, save_run
 from tests.command_line import assert_refused, invoke
 from tests.example_runs import example_run
+from tests.faults import harness
 
 NETWORK = am.glauber("chain:2").to_dict()
 
@@ -117,7 +118,10 @@ def mat_file() -> bytes:
     return buffer.getvalue()
 
 
-def test_damaged_matlab_files(tmp_path: Path, capsys) -> None:
+@pytest.mark.parametrize(
+    "n_files", [2, pytest.param(4 if harness.REDUCED else 100, marks=pytest.mark.slow)]
+)
+def test_damaged_matlab_files(n_files: int, tmp_path: Path) -> None:
     """Cut and flipped; the parser runs in another process, so a crash of it is a sentence."""
     whole = mat_file()
     path = tmp_path / "data.mat"
@@ -125,7 +129,7 @@ def test_damaged_matlab_files(tmp_path: Path, capsys) -> None:
     assert read_mat(path).n_trajectories == 2
     rng = random.Random(0)
     outcomes: Counter[str] = Counter()
-    for k in range(100 if os.environ.get("ASTERISM_FULL") else 4):
+    for k in range(n_files):
         damaged = bytearray(whole)
         if k % 2:
             damaged = damaged[: rng.randrange(len(damaged))]
@@ -139,8 +143,8 @@ def test_damaged_matlab_files(tmp_path: Path, capsys) -> None:
             outcomes["crashed, said" if "crash" in str(error) else "refused"] += 1
         else:
             outcomes["read"] += 1  # a MATLAB file has no checksum
-    with capsys.disabled():
-        print(f"\n  damaged .mat files: {dict(outcomes)}")
+    for outcome, n in outcomes.items():
+        harness.count("damaged .mat files", outcome, n)
 
 
 def test_a_crash_of_the_parser_is_a_sentence(tmp_path: Path, monkeypatch) -> None:

@@ -22,6 +22,7 @@ from asterism.results.lock import LOCK, FolderInUse, only_writer
 from asterism.results.manifest import FILES
 from tests.command_line import assert_refused, invoke
 from tests.example_runs import example_run
+from tests.faults import harness
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +43,11 @@ def corrupted(path: Path, how: str, at: float, rng: random.Random) -> None:
     path.write_bytes(bytes(content))
 
 
-def test_no_corruption_goes_unnoticed(saved: Path, tmp_path: Path, capsys) -> None:
-    """Every file, cut, flipped and blanked at many places: 264 cases, reduced to 66 by default."""
-    places = 8 if os.environ.get("ASTERISM_FULL") else 2
+@pytest.mark.parametrize(
+    "places", [1, pytest.param(2 if harness.REDUCED else 9, marks=pytest.mark.slow)]
+)
+def test_no_corruption_goes_unnoticed(places: int, saved: Path, tmp_path: Path) -> None:
+    """Every file, cut, flipped and blanked at many places."""
     rng = random.Random(0)
     outcomes: Counter[str] = Counter()
     original = load(saved)
@@ -66,8 +69,8 @@ def test_no_corruption_goes_unnoticed(saved: Path, tmp_path: Path, capsys) -> No
                     assert same or (name == "run.json" and record == original.run), (name, how, k)
                     outcomes["nothing changed"] += 1
                 shutil.rmtree(folder)
-    with capsys.disabled():
-        print(f"\n  {sum(outcomes.values())} corrupted files: {dict(outcomes)}")
+    for outcome, n in outcomes.items():
+        harness.count("corrupted files of a run", outcome, n)
     assert set(outcomes) <= {"named", "nothing changed"}
     assert outcomes["named"] >= 0.9 * sum(outcomes.values())
 
@@ -131,6 +134,7 @@ def test_a_renewed_page_belongs_to_the_run(saved: Path, tmp_path: Path) -> None:
 WRITER = """
 import sys
 from tests.example_runs import example_run
+from tests.faults import harness
 from asterism.results.folder import save_run
 seed = int(sys.argv[2])
 try:
@@ -144,29 +148,6 @@ def start_writer(folder: Path, seed: int) -> subprocess.Popen[str]:
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-c", textwrap.dedent(WRITER), str(folder), str(seed)]
     return subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.slow
-def test_two_writers_never_mix_a_folder(tmp_path: Path, capsys) -> None:
-    pairs = 4 if os.environ.get("ASTERISM_REDUCED") else 20
-    refused = 0
-    for pair in range(pairs):
-        folder = tmp_path / f"run {pair}"
-        writers = [start_writer(folder, seed) for seed in (0, 1)]
-        said = [writer.communicate()[1] for writer in writers]
-        assert any(writer.returncode == 0 for writer in writers), said
-        for writer, text in zip(writers, said):
-            if writer.returncode:
-                assert "is being written by process" in text
-                refused += 1
-        found = load(folder)  # every file fits run.json
-        whole = [example_run(seed=seed, n_trajectories=2, n_times=20) for seed in (0, 1)]
-        assert any(
-            found.network == run.network and found.edge_table.equals(run.edge_table)
-            for run in whole
-        )
-    with capsys.disabled():
-        print(f"\n  {pairs} pairs of writers: no folder mixed, {refused} refused")
 
 
 def test_the_second_writer_is_refused_at_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.outputs import print_json, require_folder
+from asterism.commands.outputs import print_json, writing_to
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CompareOptions:
 
 def run(options: CompareOptions) -> int:
     """Write compare.html and edges.csv."""
-    from asterism.data.files import write_atomically
+    from asterism.data.files import write_table
     from asterism.report.compare_page import comparison_sentences, write_comparison
     from asterism.results.comparison import compare
     from asterism.results.folder import load
@@ -40,17 +40,17 @@ def run(options: CompareOptions) -> int:
         raise Refused(f"--names gives {len(names)} names for {len(options.runs)} runs.")
     if len(set(names)) < len(names):
         raise Refused("--names must give every run a name of its own.")
-    require_folder(options.output, options.force)
     console = Console(options.quiet)
-    with console.listening(), console.busy("Comparing"):
+    with (
+        console.listening(),
+        console.busy("Comparing"),
+        writing_to(options.output, options.force),
+    ):
         comparison = compare(
             [load(folder, verify=not options.unverified) for folder in options.runs], names
         )
-        options.output.mkdir(parents=True, exist_ok=True)
         table, page = options.output / "edges.csv", options.output / "compare.html"
-        write_atomically(
-            table, lambda path: comparison.edges.to_csv(path, index=False, lineterminator="\n")
-        )
+        write_table(table, comparison.edges)
         title = options.title or f"{' and '.join(names)} compared"
         write_comparison(comparison, page, title)
     sentences = comparison_sentences(comparison)

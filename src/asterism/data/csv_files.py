@@ -7,7 +7,9 @@ hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them up by 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +76,66 @@ def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
         raise DataError(
             f"{str(side)!r} has version {meta['version']}; this program reads version 1: upgrade it"
         )
+    if isinstance(meta.get("trajectories"), list):  # a sampled path is named (trajectory, draw)
+        names = meta["trajectories"]
+        meta["trajectories"] = [tuple(x) if isinstance(x, list) else x for x in names]
+    for name, (is_right, what) in _FIELDS.items():
+        if (name in meta or (name, expected) in _NEEDED) and not is_right(meta.get(name)):
+            raise DataError(
+                f"The side file {str(side)!r} is damaged: {name!r} must be {what}; restore it, or "
+                "move it away."
+            )
+    n = len(meta["trajectories"])
+    if any(len(meta[name]) != n for name in ("start", "end") if name in meta):
+        raise DataError(
+            f"The side file {str(side)!r} is damaged: it names {n} trajectories, but not as many "
+            "starts and ends; restore it, or move it away."
+        )
     return meta
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_name(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(isinstance(part, str | int | float) for part in value)
+    return isinstance(value, str | int | float)
+
+
+def _are_different(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, list) and all(map(is_right, v)) and len(set(v)) == len(v)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < math.inf for x in value
+    )
+
+
+#: what each field of a side file must be, and in words
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "kind": (lambda v: v in ("wide", "long"), "'wide' or 'long'"),
+    "exact": (lambda v: v is None or _is_text(v), "the name of a column, or null"),
+    "nodes": (_are_different(_is_text), "a list of different names"),
+    "labels": (_are_different(_is_text), "a list of different names"),
+    "trajectories": (_are_different(_is_name), "a list of different names"),
+    "start": (_are_numbers, "a list of numbers"),
+    "end": (_are_numbers, "a list of numbers"),
+    "ties": (lambda v: v in ("error", "order"), "'error' or 'order'"),
+    "time_unit": (lambda v: v is None or _is_text(v), "the name of a unit"),
+    "states": (
+        lambda v: isinstance(v, dict) and all(map(_are_different(_is_name), v.values())),
+        "lists of different names",
+    ),
+}
+_PATHS = "asterism-trajectories"
+_NEEDED = {
+    *((name, FORMAT) for name in ("kind", "exact", "nodes", "labels", "trajectories", "start")),
+    *(("end", FORMAT), ("end", _PATHS), ("nodes", _PATHS), ("states", _PATHS)),
+    ("trajectories", _PATHS),
+}
 
 
 def write_observations(observations: Observations, path: str | Path, kind: str = "wide") -> None:
@@ -104,6 +165,8 @@ def write_observations(observations: Observations, path: str | Path, kind: str =
             tables[side] = table
         else:
             side.unlink(missing_ok=True)  # or an old table would be read back
+    # a side file of an older table must not outlive it, whenever we are stopped
+    side_file(path, "meta.json").unlink(missing_ok=True)
     for target, table in tables.items():
         write_table(target, table)
     write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
@@ -138,7 +201,7 @@ def _gather(
             "start": dict(zip(names, meta["start"])),
             "end": dict(zip(names, meta["end"])),
             "kind": meta["kind"],
-            "exact": meta["exact"],
+            "exact": meta.get("exact"),
             "nodes": meta["nodes"] or None,
             "labels": tuple(meta["labels"]),
             "ties": meta.get("ties", "error"),

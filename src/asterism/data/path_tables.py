@@ -313,6 +313,7 @@ def save_paths(paths: Trajectories, path: str | Path) -> None:
         "trajectories": [plain(x) for x in paths.labels],
         "end": paths.end.tolist(),
     }
+    side_file(path, "meta.json").unlink(missing_ok=True)  # never an old one beside a new table
     write_table(path, paths_frame(paths))
     write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
 
@@ -323,6 +324,11 @@ def load_paths(path: str | Path) -> dict[str, Any]:
     meta = read_meta(path, FORMAT)
     if meta is None:
         return parse_paths(frame, None, None, PathFormat())
+    if set(meta["states"]) != set(meta["nodes"]):
+        raise DataError(
+            f"The side file of {str(path)!r} is damaged: its states are not those of its nodes; "
+            "restore it, or move it away."
+        )
     states = {n: tuple(meta["states"][n]) for n in meta["nodes"]}
     end = dict(zip(meta["trajectories"], meta["end"]))
     fields = parse_paths(frame, states, end, PathFormat())

@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,13 +21,17 @@ from typing import IO, Any
 import pandas as pd
 
 from asterism.data.formula_cells import unescape_cell
-from asterism.errors import DataError, Setting, TooLargeError
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 
 #: a header, and so a line without any end, may be this long
 LONGEST_HEADER = 4_000_000
 
 #: cells are read as text first, which takes about this many bytes for one byte of the file
 BYTES_PER_BYTE = 15
+
+#: rows that Excel allows, and the bytes that a cell of a sheet takes here
+LONGEST_SHEET = 1_048_576
+BYTES_PER_CELL = 150
 
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
 _NO_NAME = re.compile(r"(Unnamed: ?\d+)?")
@@ -144,6 +149,10 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             yield file
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{str(path)!r} cannot be decompressed: {error}.") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise DataError(f"{str(path)!r} cannot be decompressed: {error}.") from None  # bz2
 
 
 def _content(path: Path) -> bytes:
@@ -191,7 +200,10 @@ def _rows(path: Path, sheet: str | None) -> tuple[list[list[str]], str]:
         return [], ","
     separator = max(",;\t", key=header.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    return [row for row in rows if row], separator
+    try:
+        return [row for row in rows if row], separator
+    except csv.Error as error:
+        raise DataError(f"{str(path)!r}, line {rows.line_num}: {error}.") from None
 
 
 def _without_index(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
@@ -218,22 +230,43 @@ def _workbook(path: Path) -> Iterator[Any]:
             f"{str(path)!r} is a workbook; reading it needs openpyxl: "
             "pip install 'asterism[excel]', or save the sheet as CSV UTF-8."
         ) from None
+    unreadable = DataError(
+        f"{str(path)!r} is a zip archive, but not a workbook of Excel that can be read; "
+        "save the table as CSV UTF-8."
+    )
     with path.open("rb") as file:
         try:
+            _require_unpacked_size(path, file)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        except (AsterismError, MemoryError):
+            raise
         except Exception:  # whatever a broken archive makes it raise
-            raise DataError(
-                f"{str(path)!r} is a zip archive, but not a workbook of Excel that can be read; "
-                "save the table as CSV UTF-8."
-            ) from None
+            raise unreadable from None
         try:
             yield book
+        except (AsterismError, MemoryError):
+            raise
+        except Exception:  # sheets are read, and may turn out to be broken, only now
+            raise unreadable from None
         finally:
             book.close()
 
 
+def _require_unpacked_size(path: Path, file: IO[bytes]) -> None:
+    """Refuse a small archive that unpacks into more than there is room for."""
+    from asterism.numerics.resources import available_bytes
+
+    with zipfile.ZipFile(file) as archive:
+        size = sum(part.file_size for part in archive.infolist())  # no more than this is unpacked
+    file.seek(0)
+    if size * BYTES_PER_BYTE > 0.8 * available_bytes():
+        raise _too_large(path, size, size * BYTES_PER_BYTE, available_bytes())
+
+
 def _sheet_rows(path: Path, sheet: str | None, limit: int | None = None) -> Iterator[list[str]]:
     """The rows of a sheet as text; without a name, of the first sheet that holds anything."""
+    from asterism.numerics.resources import available_bytes
+
     with _workbook(path) as book:
         if sheet is not None and sheet not in book.sheetnames:
             raise DataError(
@@ -241,12 +274,22 @@ def _sheet_rows(path: Path, sheet: str | None, limit: int | None = None) -> Iter
                 *(", ".join(map(repr, book.sheetnames)), " with "),
                 *(Setting("sheet"), "."),
             )
+        most = 0.8 * available_bytes() / BYTES_PER_CELL
         for name in [sheet] if sheet is not None else book.sheetnames:
             given = 0
             page = book[name]
             if not hasattr(page, "iter_rows"):  # a chart
                 continue
-            for row in page.iter_rows(values_only=True):
+            page.reset_dimensions()  # what the sheet says of its size need not be true
+            n_cells = 0
+            for number, row in enumerate(page.iter_rows(values_only=True)):
+                n_cells += len(row)
+                if number >= LONGEST_SHEET or n_cells > most:
+                    raise TooLargeError(
+                        f"The sheet {name!r} of {str(path)!r} is too large: it has cells as far as "
+                        f"row {number + 1:,}, column {len(row):,}. Delete what lies far from the "
+                        "table, or save it as CSV UTF-8."
+                    )
                 cells = [_as_text(value) for value in row]
                 if any(cells):
                     given += 1

@@ -79,10 +79,13 @@ class SavedRows:
         plain = json.loads(json.dumps(record, default=_plain, allow_nan=False))
         signed = {**plain, "checksum": _checksum(plain)}
         line = json.dumps(signed, allow_nan=False, sort_keys=True) + "\n"
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:  # a full disk does not say which file it was
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
         kept: Case = json.loads(line)["result"]
         self._known[_name(case, asterism.__version__)] = kept
         return kept

@@ -117,7 +117,9 @@ def take(path: Path, what: Path) -> int:
     """An open handle of the lock file of ``what``, locked and with our name in it."""
     for _ in range(100):
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            # never through a link: the folder may be somebody else's, and its link may point
+            # at a file of ours
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         except FileNotFoundError:  # its owner has just removed the folder
             path.parent.mkdir(parents=True, exist_ok=True)
             continue

@@ -7,9 +7,8 @@ same seed stops at the same place on every machine. An interruption keeps what w
 from __future__ import annotations
 
 import hashlib
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import AsterismError
+from asterism.data.files import write_atomically
+from asterism.errors import Advice, AsterismError
 from asterism.sampling._graphs import Averages, DrawnModels
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.model_chains import (
@@ -259,23 +259,55 @@ def _write_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Sam
         arrays.update({f"{c}/{k}": v for k, v in chain_arrays(chain).items()})
     for name in DrawnModels._fields:
         arrays[f"draws/{name}"] = found.series(name)
-    temporary = path.with_name(path.name + ".part.npz")
-    np.savez(temporary, **arrays)
-    os.replace(temporary, path)
+    arrays["checksum"] = np.array(_checksum(arrays))
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:  # given a name, numpy may add an ending to it
+            np.savez(file, **arrays)
+
+    write_atomically(path, write)
+
+
+def _checksum(arrays: Mapping[str, Any]) -> str:
+    """Over the names, kinds, shapes and contents of all arrays."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        value = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {value.dtype.str} {value.shape} ".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()
+
+
+def _checkpoint_arrays(path: Path) -> dict[str, Any]:
+    """What a checkpoint holds; nothing in it is executed, and what is damaged is refused."""
+    damaged = AsterismError(
+        f"The checkpoint {str(path)!r} is damaged and cannot be resumed from; remove it, or ",
+        Advice("start without resume.", "start again with --force."),
+    )
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+    except MemoryError:
+        raise
+    except Exception:  # whatever a broken archive makes numpy raise
+        raise damaged from None
+    checksum = arrays.pop("checksum", None)
+    if checksum is None or "key" not in arrays or str(checksum) != _checksum(arrays):
+        raise damaged
+    return arrays
 
 
 def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: SampledModels) -> None:
-    with np.load(path, allow_pickle=False) as held:
-        if str(held["key"]) != key:
-            raise AsterismError(
-                f"{path.name} belongs to a run with other data or settings: start without resume."
-            )
-        for c, chain in enumerate(chains):
-            prefix = f"{c}/"
-            restore_chain(
-                chain, {k[len(prefix) :]: held[k] for k in held.files if k.startswith(prefix)}
-            )
-            found.blocks[c].append(
-                DrawnModels(*(held[f"draws/{name}"][c] for name in DrawnModels._fields))
-            )
-        found.n_burned = int(held["n_burned"])
+    held = _checkpoint_arrays(path)
+    if str(held["key"]) != key:
+        raise AsterismError(
+            f"{path.name} belongs to a run with other data or settings: ",
+            Advice("start without resume.", "start again with --force."),
+        )
+    for c, chain in enumerate(chains):
+        prefix = f"{c}/"
+        restore_chain(chain, {k[len(prefix) :]: held[k] for k in held if k.startswith(prefix)})
+        found.blocks[c].append(
+            DrawnModels(*(held[f"draws/{name}"][c] for name in DrawnModels._fields))
+        )
+    found.n_burned = int(held["n_burned"])
