@@ -3,12 +3,13 @@
 A message says what is wrong, where, what would be right, and what to do. What to do has two forms:
 a caller of Python changes ``max_sweeps=``, somebody at a prompt types ``--max-sweeps``. So a
 message is a :class:`Sentence`, which remembers which of its words name a :class:`Setting`; the
-library says it in Python's words, and the command line in its own (``commands/flags.py``).
+library says it in Python's words, and the command line in its own (``commands/exits.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 
@@ -42,6 +43,24 @@ class Advice(NamedTuple):
 Named = Setting | Advice
 #: how one front of the program calls a setting
 Front = Callable[[Named], str]
+
+#: the fronts that speak now, the innermost last; one process has one, whatever its threads
+_fronts: list[Front] = []
+
+
+@contextmanager
+def speaking(front: Front) -> Iterator[None]:
+    """While it lasts, messages are said in the words of this front."""
+    _fronts.append(front)
+    try:
+        yield
+    finally:
+        _fronts.remove(front)
+
+
+def current_front() -> Front:
+    """The front that speaks; a caller of Python where there is no other."""
+    return _fronts[-1] if _fronts else lambda named: named.in_python()
 
 
 class Sentence(str):

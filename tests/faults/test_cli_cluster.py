@@ -67,7 +67,7 @@ def test_a_cluster_gives_the_same_edges(data: Path, scheduler: str, tmp_path: Pa
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asterism.commands.running.PATIENCE", 0.5)
+    monkeypatch.setattr("asterism.commands.outputs.PATIENCE", 0.5)
 
 
 def assert_unusable(address: str, data: Path, folder: Path, why: str) -> None:

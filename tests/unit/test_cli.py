@@ -17,8 +17,7 @@ import asterism as am
 from asterism.cli import main
 from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions, read_table
-from asterism.commands.outputs import writing_to
-from asterism.commands.running import scored_in
+from asterism.commands.outputs import scored_in, writing_to
 from asterism.data.table_file import read_header
 from asterism.errors import DataError
 from asterism.learning.search.journal import Journal
@@ -258,7 +257,8 @@ def test_an_existing_target_is_refused_without_naming_a_flag_that_is_not_there(
 
 
 def test_flags_reach_the_learner(tmp_path: Path) -> None:
-    from asterism.commands.learn import LearnOptions, make_learner
+    from asterism.commands.choices import LearnOptions
+    from asterism.commands.learn import make_learner
 
     options = LearnOptions(
         TableOptions(Path("x.csv")), output=tmp_path / "RUN", resume=True, candidates=4, jobs=2

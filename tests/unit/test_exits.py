@@ -6,7 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from asterism.commands.exits import BAD_DATA, CommandGroup
+from asterism.cli import CommandGroup
+from asterism.commands.exits import BAD_DATA
 from asterism.errors import AsterismError, DataError, Sentence, Setting
 from asterism.star.batch import ImpossibleEvidence
 

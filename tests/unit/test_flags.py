@@ -12,7 +12,7 @@ import pytest
 
 import asterism
 from asterism.cli import main
-from asterism.commands.flags import front_of, in_flags
+from asterism.commands.exits import front_of, in_flags
 from asterism.errors import Advice, DataError, Sentence, Setting, joined
 
 SOURCES = Path(asterism.__file__).parent

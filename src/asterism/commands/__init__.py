@@ -1,7 +1,8 @@
 """What each command of ``asterism`` does, one module per command; ``cli.py`` only reads arguments.
 
-A command is a function from its options to an exit code. What all of them share: ``exits`` (errors
-and exit codes), ``console`` (what is said while they run), ``options``, ``values`` and
-``config_file`` (flags, what they may be, and the file in their place), ``tables`` and ``emissions``
-(what is guessed about a file, and said).
+A command is a function from its options to an exit code. What they share: ``exits`` (errors, exit
+codes, and the library's sentences in flags), ``console`` (what is said while they run), ``options``
+and ``flags`` (flags, and what they may be), ``input_table`` (which table, and what is guessed about
+it), ``outputs`` (where results go), ``choices`` and ``learnable`` (what is decided, and whether it
+can be learned from), ``panel`` (states and transitions).
 """

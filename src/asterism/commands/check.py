@@ -10,10 +10,9 @@ from typing import Any
 import click
 
 from asterism.commands import exits
-from asterism.commands.data_summary import in_words, summarise
-from asterism.commands.flags import in_flags
+from asterism.commands.exits import in_flags
 from asterism.commands.input_table import Table, TableOptions, read_table
-from asterism.commands.learnable import Learnable, make_learnable
+from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
 from asterism.data.problems import Problem, listed
 from asterism.errors import AsterismError
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from asterism.commands.flags import current_front, in_flags
+from asterism.commands.exits import in_flags
 from asterism.learning.tasks import Progress, ProgressMeter, Stage
 
 #: seconds between two lines about the same stage where there is no terminal
@@ -30,7 +30,6 @@ class Console:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self._live: Any = None
-        self._front = current_front()  # warnings may come from other threads
 
     @property
     def on_terminal(self) -> bool:
@@ -44,7 +43,7 @@ class Console:
             self._print(text)
 
     def warn(self, text: str) -> None:
-        words = in_flags(text, self._front).split()
+        words = in_flags(text).split()
         self._print(f"Warning: {' '.join(words)}")
 
     def _print(self, text: str) -> None:

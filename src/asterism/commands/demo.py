@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from asterism.commands import exits
+from asterism.commands.choices import LearnOptions
 from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions
-from asterism.commands.learn import Learned, LearnOptions, findings, learn
+from asterism.commands.learn import Learned, findings, learn
 from asterism.commands.outputs import print_json
 from asterism.results.summary import probability_text
 

@@ -1,22 +1,31 @@
-"""Exit codes, and the one place where errors become them.
+"""How the command line tells what went wrong: exit codes, and the library's sentences in flags.
 
 A user never meets a traceback: what is wrong with the input is said in one paragraph on stderr.
-An error of the program itself is told apart by exit code 1; ASTERISM_DEBUG=1 shows its traceback.
+An error of the program itself has exit code 1; ASTERISM_DEBUG=1 shows its traceback.
+
+The library's messages name settings (``errors.Setting``). Here each becomes the flag of the command
+that is running; if only another command has it, that command is named too.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import click
 
-from asterism.commands.flags import front_of, in_flags
-from asterism.errors import AsterismError
+from asterism.errors import (
+    Advice,
+    AsterismError,
+    Front,
+    Named,
+    Setting,
+    current_front,
+    told,
+)
 
 OK = 0
 BUG = 1
@@ -30,37 +39,6 @@ class Refused(click.ClickException):
     """The request itself cannot be carried out: a usage error that needs no usage line."""
 
     exit_code = USAGE
-
-
-class CommandGroup(click.Group):
-    """A click group whose commands return exit codes and whose errors follow the table above."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a user meets them, not that of the alphabet."""
-        return list(self.commands)
-
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
-        run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
-        if not standalone_mode:
-            return run()
-        sys.exit(exit_code(run))
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """As click does, but what the library says is said in flags."""
-        try:
-            return super().invoke(ctx)
-        except AsterismError as error:
-            # in place: not every error can be made anew from a sentence
-            front = front_of(self.commands, ctx.invoked_subcommand)
-            error.args = (in_flags(error.sentence, front),)
-            raise
 
 
 def exit_code(command: Callable[[], Any]) -> int:
@@ -132,3 +110,62 @@ def _forget_stdout() -> None:
     """Nothing more is to go there; Python would try again when it ends."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# ---- the library's sentences in flags -------------------------------------------------------
+
+
+#: settings whose flag has another name
+OTHER_NAMES = {
+    "random_state": "seed",
+    "max_seconds": "minutes",
+    "allowed_transitions": "allowed",
+}
+
+
+def in_flags(text: str, front: Front | None = None) -> str:
+    """A sentence of the library in the words of a command, or of the one that is running."""
+    return told(text, front or current_front())
+
+
+def front_of(commands: Mapping[str, click.Command], running: str | None) -> Front:
+    """The words of the command called ``running``."""
+
+    def say(named: Named) -> str:
+        if isinstance(named, Advice):
+            return named.command
+        ours = commands.get(running or "")
+        others = [(name, one) for name, one in commands.items() if one is not ours]
+        others.sort(key=lambda entry: entry[0] != "infer")  # which reads what the others write
+        for name, command in [*([(None, ours)] if ours is not None else []), *others]:
+            flag = _flag(command, named)
+            if flag is not None:
+                return flag if name is None else f"asterism {name} {flag}"
+        return f"{named.in_python()} (in Python)"
+
+    return say
+
+
+def _flag(command: click.Command, setting: Setting) -> str | None:
+    """The flag of a command, with the value if there is one; None if the command has none."""
+    wanted = set(_spellings(setting.name))
+    for parameter in command.params:
+        if not isinstance(parameter, click.Option) or not wanted & set(parameter.opts):
+            continue
+        flag = max(parameter.opts, key=len)
+        if setting.value in (None, ...) or (parameter.is_flag and setting.value is True):
+            return flag
+        kind = parameter.type
+        if isinstance(kind, click.Choice) and str(setting.value) not in kind.choices:
+            return None
+        return f"{flag} {setting.value}"
+    return None
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """``n_jobs`` may be --n-jobs or --jobs."""
+    if name in OTHER_NAMES:
+        yield f"--{OTHER_NAMES[name]}"
+    yield f"--{name.replace('_', '-')}"
+    if name.startswith("n_"):
+        yield f"--{name[2:].replace('_', '-')}"

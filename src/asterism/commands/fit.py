@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
 from asterism.commands.console import Console
-from asterism.commands.exits import Refused
-from asterism.commands.flags import in_flags
-from asterism.commands.guess_columns import guess_columns, listed
-from asterism.commands.input_table import TableOptions, file_hash, read_table
+from asterism.commands.exits import Refused, in_flags
+from asterism.commands.input_table import TableOptions, file_hash, guess_columns, listed, read_table
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
+from asterism.commands.panel import (
+    PanelOptions,
+    allowed_transitions,
+    hints,
+    node_of,
+    read_values,
+)
 from asterism.commands.panel_emissions import panel_emissions
-from asterism.commands.panel_flags import PanelOptions, allowed_transitions, node_of, read_values
-from asterism.commands.panel_hints import hints
 from asterism.data.clock import per_unit, read_clock
 from asterism.data.columns import cells
 from asterism.data.observations import Observations

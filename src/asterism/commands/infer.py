@@ -10,14 +10,18 @@ from typing import Any
 
 from asterism.commands import exits
 from asterism.commands.as_learned import as_learned
-from asterism.commands.choose_emission import choose_emissions
+from asterism.commands.choices import choose_emissions
 from asterism.commands.console import Console
-from asterism.commands.flags import in_flags
-from asterism.commands.guess_columns import listed
-from asterism.commands.input_table import TableOptions, file_hash, only_nodes, read_table
+from asterism.commands.exits import in_flags
+from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
 from asterism.commands.options import seconds
-from asterism.commands.outputs import effective, print_json, say_accuracy, writing_to
-from asterism.commands.warm_up import say_if_compiling
+from asterism.commands.outputs import (
+    effective,
+    print_json,
+    say_accuracy,
+    say_if_compiling,
+    writing_to,
+)
 from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories

@@ -8,34 +8,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
 from asterism.commands.budget import sampled_within
 from asterism.commands.chance import chance_of
+from asterism.commands.choices import LearnOptions, choose_search, model_decisions, time_scale
 from asterism.commands.console import Console
-from asterism.commands.data_summary import in_words, summarise
-from asterism.commands.exits import Refused
-from asterism.commands.flags import in_flags
-from asterism.commands.input_table import TableOptions, file_hash, read_table
-from asterism.commands.learnable import make_learnable
-from asterism.commands.model_choice import choose_search, model_decisions, time_scale
+from asterism.commands.exits import Refused, in_flags
+from asterism.commands.input_table import file_hash, read_table
+from asterism.commands.learnable import in_words, make_learnable, summarise
 from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     JOURNAL,
     effective,
+    on_cluster,
     print_json,
     read_truth,
     say_accuracy,
+    say_if_compiling,
+    scored_in,
     writing_to,
 )
+from asterism.commands.panel import allowed_transitions, hints
 from asterism.commands.panel_emissions import without_coded
-from asterism.commands.panel_flags import PanelOptions, allowed_transitions
-from asterism.commands.panel_hints import hints
-from asterism.commands.running import on_cluster, scored_in
-from asterism.commands.warm_up import say_if_compiling
 from asterism.data.observations import Observations
 from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
@@ -47,50 +45,6 @@ if TYPE_CHECKING:
     from asterism.inference.posterior import Posterior
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
-
-
-@dataclass(frozen=True)
-class LearnOptions:
-    """The settings of ``asterism learn``; names are those of the flags."""
-
-    table: TableOptions
-    output: Path = Path("RUN")
-    max_parents: int = 2
-    min_parents: int = 0
-    family_prior: str = "sparse"
-    edge_prior: Path | None = None
-    interventions: Path | None = None
-    graph: str = "probable"
-    threshold: float = 0.5
-    null: int | None = None
-    minutes: float | None = None
-    refine_emissions: bool = False
-    emission: Sequence[str] = ()
-    states: int | str = "auto"
-    prior: tuple[float, float | str] = (1.0, "auto")
-    method: str = "star"
-    sample: float | None = None
-    search: str = "auto"
-    candidates: int = 10
-    initial: str = "learn"
-    exogenous: Sequence[str] = ()
-    required: Sequence[tuple[str, str]] = ()
-    forbidden: Sequence[tuple[str, str]] = ()
-    n_init: int = 1
-    tolerance: float = 1e-3
-    time_step: float | None = None
-    max_sweeps: int = 20
-    jobs: int = -1
-    scheduler: str | None = None
-    seed: int = 0
-    truth: Path | None = None
-    resume: bool = False
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
-    title: str | None = None
-    config: Path | None = None
-    panel: PanelOptions = field(default_factory=PanelOptions)
 
 
 @dataclass(frozen=True)

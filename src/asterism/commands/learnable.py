@@ -1,28 +1,219 @@
-"""Whether ``learn`` can use a table: asked by ``learn`` itself, and by ``check`` beforehand.
+"""Whether a table can be learned from, and what a scientist wants to know about it before.
 
-Both commands come through here, so that ``check`` refuses whatever ``learn`` would.
+``learn`` and ``check`` both come through here, so that ``check`` refuses whatever ``learn`` would.
+The summary gives sizes, gaps and missing shares; how often states seem to change between two
+measurements; and whether that is enough for the number of parents asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from asterism.commands.choose_emission import choose_emissions
+from asterism.commands.choices import choose_emissions
 from asterism.commands.exits import Refused
-from asterism.commands.guess_columns import listed
-from asterism.commands.input_table import Table, only_nodes
+from asterism.commands.input_table import Table, listed, only_nodes
+from asterism.commands.panel import PanelOptions, read_values
 from asterism.commands.panel_emissions import panel_emissions
-from asterism.commands.panel_flags import PanelOptions, read_values
 from asterism.data.columns import label_codes
+from asterism.data.frames import wide_keys
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, counted
 from asterism.model.emissions import Exact
+
+#: measurements of a node that one rate of its largest family should have
+POINTS_PER_RATE = 5
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How often one node seems to change between two successive measurements."""
+
+    n_gaps: int
+    n_changes: int
+    n_states: int
+
+    @property
+    def per_gap(self) -> float:
+        """Expected transitions in one gap, hidden ones included; infinite if it looks random.
+
+        Of a chain that leaves every state at rate r for one of the others alike, the share of gaps
+        g with different ends is (S−1)/S · (1 − exp(−S/(S−1) · r g)).
+        """
+        most = (self.n_states - 1) / self.n_states
+        share = self.n_changes / self.n_gaps
+        return math.inf if share >= most else -most * math.log(1.0 - share / most)
+
+
+def summarise(
+    data: Observations | Trajectories, max_parents: int, exogenous: Collection[str] = ()
+) -> dict[str, Any]:
+    """Plain numbers and sentences, ready for JSON; nothing is learned about ``exogenous`` nodes."""
+    if isinstance(data, Trajectories):
+        return _of_paths(data)
+    table = data.describe()
+    gaps = _gaps(data)
+    nodes = []
+    for node, row in table.iterrows():
+        nodes.append(
+            {
+                "node": str(node),
+                "points": int(row["points"]),
+                "missing": float(row["missing"]),
+                "values": str(row["values"]),
+            }
+        )
+    return {
+        "nodes": nodes,
+        "n_nodes": len(nodes),
+        "n_trajectories": data.n_trajectories,
+        "n_measurements": data.n_measurements,
+        "n_events": len(data.events),
+        "n_times": len(wide_keys(data)),
+        "first_time": float(data.start.min()) if data.n_trajectories else None,
+        "last_time": float(data.end.max()) if data.n_trajectories else None,
+        "typical_gap": float(np.median(gaps)) if len(gaps) else None,
+        "time_unit": data.time_unit,
+        "warnings": _warnings(data, max_parents, exogenous),
+    }
+
+
+def in_words(summary: dict[str, Any]) -> list[str]:
+    """How much there is, and over what time."""
+    amount = (
+        counted(summary["n_jumps"], "jump")
+        if "n_jumps" in summary
+        else f"{counted(summary['n_measurements'], 'measurement')} at "
+        f"{counted(summary['n_times'], 'time')}"
+    )
+    lines = [
+        f"{counted(summary['n_nodes'], 'node')}, "
+        f"{counted(summary['n_trajectories'], 'trajectory')}, {amount}."
+    ]
+    if summary["first_time"] is not None:
+        unit = f" {summary['time_unit']}" if summary.get("time_unit") else ""
+        first, last = (f"{summary[name] + 0.0:g}" for name in ("first_time", "last_time"))
+        gap = summary.get("typical_gap")
+        typical = "" if gap is None else f"; typical gap {gap:g}{unit}"
+        lines.append(f"Time {first} to {last}{unit} (--start, --end){typical}.")
+    return lines
+
+
+def _of_paths(paths: Trajectories) -> dict[str, Any]:
+    jumps = np.bincount(paths.jump_node, minlength=len(paths.nodes))
+    return {
+        "nodes": [
+            {"node": node, "jumps": int(jumps[i]), "states": len(paths.states[node])}
+            for i, node in enumerate(paths.nodes)
+        ],
+        "n_nodes": len(paths.nodes),
+        "n_trajectories": paths.n_trajectories,
+        "n_jumps": paths.n_jumps,
+        "first_time": float(paths.start.min()) if paths.n_trajectories else None,
+        "last_time": float(paths.end.max()) if paths.n_trajectories else None,
+        "warnings": [
+            f"Node {node!r} never changes its state."
+            for i, node in enumerate(paths.nodes)
+            if jumps[i] == 0
+        ],
+    }
+
+
+def _gaps(data: Observations) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Times between successive measurements of one trajectory, of any node."""
+    keys = sorted(wide_keys(data))
+    if len(keys) < 2:
+        return np.empty(0)
+    number, time = (np.array(column, dtype=np.float64) for column in zip(*keys))
+    gap = np.diff(time)
+    return np.asarray(gap[(np.diff(number) == 0) & (gap > 0)])
+
+
+def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) -> list[str]:
+    found = []
+    fast, thin = [], []
+    max_parents = min(max_parents, max(len(data.measurements) - 1, 0))
+    for node, record in data.measurements.items():
+        changes = changes_of(record)
+        if changes is None or node in exogenous:
+            continue
+        if changes.per_gap > 1.0:
+            fast.append(node)
+        n_rates = changes.n_states ** (max_parents + 1) * (changes.n_states - 1)
+        if len(record) < POINTS_PER_RATE * n_rates:
+            thin.append((node, len(record), n_rates))
+    if fast:
+        found.append(
+            f"The values of {_few(fast)} look almost random from one time to the next: either "
+            "much happens between two measurements, or the noise is large. Edges into these nodes "
+            "will be uncertain."
+        )
+    if thin:
+        node, points, n_rates = min(thin, key=lambda row: row[1] / row[2])
+        which = (
+            f"{len(thin)} of {len(data.measurements)} nodes have"
+            if len(thin) > 1
+            else "One node has"
+        )
+        smaller = ", or a smaller --max-parents" if max_parents else ""
+        found.append(
+            f"{which} few measurements for {counted(max_parents, 'parent')}: {node!r} has "
+            f"{points}, and with that many parents {n_rates} rates to learn (at least "
+            f"{POINTS_PER_RATE} measurements for each are a good rule). More replicates "
+            f"help{smaller}."
+        )
+    if data.n_measurements and len(data.nodes) < 2:
+        found.append("There is only one node, so there are no edges to learn.")
+    return found
+
+
+def changes_of(record: NodeMeasurements) -> Changes | None:
+    """Changes between successive measurements; numbers are split at the middle of their range.
+
+    None where there are no two measurements to compare, or values without any variation.
+    """
+    if len(record) < 2:
+        return None
+    if record.likelihood is not None:
+        state, n_states = record.likelihood.argmax(axis=1), record.likelihood.shape[1]
+    elif record.holds_labels:
+        state = label_codes(record.value)
+        n_states = len(np.unique(state))
+    else:
+        state = (record.value > _split(record.value)).astype(np.int64)
+        n_states = len(np.unique(state))
+    order = np.lexsort((record.time, record.trajectory))
+    same = np.diff(record.trajectory[order]) == 0
+    n_gaps = int(same.sum())
+    if n_gaps == 0 or n_states < 2:
+        return None
+    return Changes(n_gaps, int((np.diff(state[order]) != 0)[same].sum()), n_states)
+
+
+def _split(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """The middle between two clusters."""
+    from asterism.errors import DataError
+    from asterism.model.emissions import cluster_means
+
+    try:
+        return float(cluster_means("the values", values, 2).mean())
+    except DataError:
+        return float(values[0])
+
+
+def _few(names: list[str], shown: int = 6) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(map(repr, names[:shown])) + more
+
+
+# ---- whether a table can be learned from ---------------------------------------------------
+
 
 #: said where a table is well-formed and yet holds nothing
 NOTHING = "No column of the table holds anything to learn from."

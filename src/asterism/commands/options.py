@@ -8,7 +8,7 @@ win. Only click is imported here, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from asterism.commands.exits import Refused
+from asterism.model.emission_kinds import EMISSION_KINDS
 
 Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
@@ -141,6 +142,86 @@ def read_config(context: click.Context, _: click.Parameter, path: Path | None) -
             values[key] = [values[key]]
     context.default_map = {**(context.default_map or {}), **values}
     return path
+
+
+# --- emissions in words -----------------------------------------------------------------------
+
+KINDS = tuple(kind for kind in EMISSION_KINDS if kind != "silent")
+
+#: chance that a reported label is wrong, where learning of a confusion matrix starts
+ERROR_RATE = 0.1
+
+
+def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any:
+    """An emission from words: ``gaussian``, ``gaussian:-1,1:0.2``, ``categorical:0.05``, …"""
+    from asterism.model.emissions import (
+        Categorical,
+        Exact,
+        Gaussian,
+        Likelihood,
+        Poisson,
+        Threshold,
+    )
+
+    kind, *parameters = [part.strip() for part in text.strip().split(":")]
+    kind = kind.lower()
+    learn = "learn" in parameters
+    parameters = [p for p in parameters if p != "learn"]
+    if kind not in KINDS:
+        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(KINDS)}.")
+    most = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2}.get(kind, 0)
+    if len(parameters) > most:
+        raise Refused(f"--emission {text!r} has more than {most} parameters.")
+    values = [_numbers(p, text) for p in parameters]
+    match kind:
+        case "gaussian":
+            if not values:
+                return Gaussian(learn=True)
+            scale: Any = values[1] if len(values) > 1 else None
+            scale = scale[0] if scale is not None and len(scale) == 1 else scale
+            return Gaussian(values[0], scale, learn=learn or scale is None)
+        case "poisson":
+            return Poisson(values[0], learn=learn) if values else Poisson(learn=True)
+        case "categorical":
+            size = max(n_labels or n_states, 2)
+            wrong = values[0][0] if values else ERROR_RATE
+            if not 0.0 <= wrong < 1.0:
+                raise Refused(f"--emission {text!r}: the chance of an error must lie in [0, 1).")
+            confusion = [
+                [1.0 - wrong if x == y else wrong / (size - 1) for y in range(size)]
+                for x in range(size)
+            ]
+            return Categorical(confusion, learn=learn or not values)
+        case "threshold":
+            mean, spread = [*(v[0] for v in values), None, None][:2]
+            return Threshold(mean, spread)
+        case "exact":
+            return Exact()
+    return Likelihood()
+
+
+def as_flag(emission: Any) -> str | None:
+    """What to write behind ``--emission NODE=`` to get this emission; None if nothing does."""
+    from asterism.model.emissions import Gaussian, Poisson
+
+    match emission:
+        case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
+            scales = scale if isinstance(scale, Sequence) else (scale,)
+            return f"gaussian:{_listed_numbers(means)}:{_listed_numbers(scales)}"
+        case Poisson(means=means) if means is not None:
+            return f"poisson:{_listed_numbers(means)}"
+    return None
+
+
+def _listed_numbers(values: Any) -> str:
+    return ",".join(f"{float(v):.6g}" for v in values)
+
+
+def _numbers(text: str, whole: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise Refused(f"--emission {whole!r}: {text!r} is not a list of numbers.") from None
 
 
 # --- shapes -----------------------------------------------------------------------------------
@@ -333,7 +414,9 @@ TABLE_FLAGS = (
 )
 
 
-def split(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings of the table, and the others."""
-    table = {name: options[name] for name in TABLE_FLAGS}
-    return table, {name: value for name, value in options.items() if name not in table}
+def split(
+    options: dict[str, Any], names: Sequence[str] = TABLE_FLAGS
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings called ``names``, and the others."""
+    own = {name: options[name] for name in names}
+    return own, {name: value for name, value in options.items() if name not in own}

@@ -1,4 +1,7 @@
-"""Where results go: refused before anything is computed if they could not be written."""
+"""Around a command: where its results go, the journal of its search, the cluster it runs on.
+
+A folder or file that could not be written is refused before anything is computed.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from asterism.commands.exits import Refused
+from asterism.commands.console import Console
+from asterism.commands.exits import Refused, in_flags
 from asterism.data.files import TEMPORARY
 from asterism.errors import AsterismError, DataError
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 if TYPE_CHECKING:
-    from asterism.commands.console import Console
     from asterism.inference.posterior import Posterior
 
 JOURNAL = "journal.sqlite"
@@ -179,7 +182,6 @@ def read_edges(path: Path) -> list[tuple[str, str]]:
 
 def say_accuracy(posterior: Posterior | None, console: Console) -> str | None:
     """Compare a few trajectories with a better method where that is quick, and say the result."""
-    from asterism.commands.flags import in_flags
     from asterism.inference.accuracy import quick_sentence
 
     if posterior is None or not any(posterior.network.parents.values()):
@@ -191,3 +193,83 @@ def say_accuracy(posterior: Posterior | None, console: Console) -> str | None:
     sentence = in_flags(found[0])
     (console.warn if found[1] else console.say)(sentence)
     return sentence
+
+
+# ---- around a search while it runs: its journal, the compiler, the cluster -------------------
+
+
+#: seconds to wait for a scheduler, and for its first worker
+PATIENCE = 20
+
+
+@contextmanager
+def scored_in(folder: Path, console: Console) -> Iterator[None]:
+    """The folder in which the search keeps its journal.
+
+    Whatever ends a search early (Ctrl-C, a full disk, too little memory, a lost cluster), the
+    scores in the journal stay, and it is said how to go on. A journal without scores goes again.
+    """
+    from asterism.learning.search.journal import n_scores
+
+    journal = folder / JOURNAL
+    existed = journal.exists()
+    try:
+        yield
+    except BaseException as error:
+        # of a lost cluster or a disk that fails we cannot ask what it holds
+        kept = journal.exists() and (isinstance(error, OSError) or n_scores(journal) > 0)
+        if not kept and not existed:
+            for path in folder.glob(f"{JOURNAL}*"):
+                path.unlink(missing_ok=True)
+        if kept and not isinstance(error, ConnectionError):  # which says so itself
+            what = "Interrupted. " if isinstance(error, KeyboardInterrupt) else ""
+            console.warn(
+                f"{what}What was scored is kept in {str(journal)!r}: the same command with "
+                "--resume goes on from there."
+            )
+        elif isinstance(error, KeyboardInterrupt):
+            console.warn("Interrupted; nothing was written.")
+        raise
+
+
+@contextmanager
+def on_cluster(address: str | None, screened: bool, console: Console) -> Iterator[None]:
+    """Families are scored by the workers of a dask scheduler, if there is one."""
+    if address is None:
+        yield
+        return
+    try:
+        import joblib
+        from distributed import Client
+    except ImportError:
+        raise Refused("--scheduler needs dask: pip install 'asterism[dask]'.") from None
+    try:
+        # not everybody's: what else dask is asked for must not depend on this cluster
+        client = Client(address, timeout=PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise Refused(f"No scheduler answers at {address!r}: {error}") from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise Refused(f"The scheduler at {address!r} has no workers; start some.") from None
+        n = len(client.scheduler_info()["workers"])
+        console.say(f"Cluster: {n} worker{'' if n == 1 else 's'} at {address}.")
+        if not screened:
+            console.warn(
+                "Only a screened search is shared among workers, and this one is not: it runs on "
+                "this machine (--search screened would run on the cluster)."
+            )
+        with joblib.parallel_config(backend="dask", client=client):
+            yield
+
+
+def say_if_compiling(console: Console) -> None:
+    """Before a command that would otherwise be silent for a while."""
+    from asterism.learning.compile_ahead import must_compile
+
+    if must_compile():
+        console.say(
+            "First run on this machine: compiling takes up to a minute, once "
+            "(asterism warm-up does it beforehand)."
+        )

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from asterism.commands.choose_emission import Choice, choose_emissions
-from asterism.commands.guess_columns import listed
-from asterism.commands.panel_hints import by_number
+from asterism.commands.choices import Choice, choose_emissions
+from asterism.commands.input_table import listed
+from asterism.commands.panel import by_number
 from asterism.data.columns import plain
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from asterism.commands import exits
-from asterism.commands.choose_emission import parse_emission
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
-from asterism.commands.options import seconds
+from asterism.commands.options import parse_emission, seconds
 from asterism.commands.outputs import print_json, require_file
 from asterism.errors import ModelError
 from asterism.model.emissions import Gaussian

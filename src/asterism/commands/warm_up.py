@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.outputs import print_json
-from asterism.learning.compile_ahead import must_compile, warm_up
+from asterism.learning.compile_ahead import warm_up
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,3 @@ def run(options: WarmUpOptions) -> int:
     if options.as_json:
         print_json({"command": "warm-up", "seconds": seconds, "folder": str(folder)})
     return exits.OK
-
-
-def say_if_compiling(console: Console) -> None:
-    """Before a command that would otherwise be silent for a while."""
-    if must_compile():
-        console.say(
-            "First run on this machine: compiling takes up to a minute, once "
-            "(asterism warm-up does it beforehand)."
-        )

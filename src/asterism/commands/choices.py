@@ -1,25 +1,29 @@
-"""Chooses an emission for every measured node: as the user asked, or from the values themselves.
+"""What ``learn`` is asked to do, and what it decides where the flags leave something open.
 
-Text is a state; a few whole numbers are states; other numbers are a noisy level of a hidden state,
-whose Gaussian is learned. Every choice is said in words.
+The emission of every measured node: text is a state; a few whole numbers are states; other numbers
+are a noisy level of a hidden state, whose Gaussian is learned. The search, by the number of sets of
+parents. Every choice is said in a sentence that names its flag.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asterism.commands.exits import Refused
-from asterism.commands.guess_columns import listed
+from asterism.commands.input_table import TableOptions, listed
+from asterism.commands.options import as_flag, parse_emission
+from asterism.commands.panel import PanelOptions
 from asterism.data.columns import canonical, encode
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.learning.levels import choose_levels
-from asterism.model.emission_kinds import EMISSION_KINDS
 from asterism.model.emissions import (
     Categorical,
     Exact,
@@ -28,8 +32,10 @@ from asterism.model.emissions import (
     Poisson,
     Threshold,
 )
+from asterism.model.priors import GammaPrior
 
-KINDS = tuple(kind for kind in EMISSION_KINDS if kind != "silent")
+if TYPE_CHECKING:
+    from asterism.learning.search.structure_prior import StructurePrior
 
 #: a column of whole numbers with no more different ones than this holds states
 MOST_NUMBERED_STATES = 5
@@ -40,8 +46,49 @@ MOST_TEXT_STATES = 20
 #: values beyond this, or differences below its inverse, are beyond floating point once squared
 LARGEST = 1e100
 
-#: chance that a reported label is wrong, where learning of a confusion matrix starts
-ERROR_RATE = 0.1
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """The settings of ``asterism learn``; names are those of the flags."""
+
+    table: TableOptions
+    output: Path = Path("RUN")
+    max_parents: int = 2
+    min_parents: int = 0
+    family_prior: str = "sparse"
+    edge_prior: Path | None = None
+    interventions: Path | None = None
+    graph: str = "probable"
+    threshold: float = 0.5
+    null: int | None = None
+    minutes: float | None = None
+    refine_emissions: bool = False
+    emission: Sequence[str] = ()
+    states: int | str = "auto"
+    prior: tuple[float, float | str] = (1.0, "auto")
+    method: str = "star"
+    sample: float | None = None
+    search: str = "auto"
+    candidates: int = 10
+    initial: str = "learn"
+    exogenous: Sequence[str] = ()
+    required: Sequence[tuple[str, str]] = ()
+    forbidden: Sequence[tuple[str, str]] = ()
+    n_init: int = 1
+    tolerance: float = 1e-3
+    time_step: float | None = None
+    max_sweeps: int = 20
+    jobs: int = -1
+    scheduler: str | None = None
+    seed: int = 0
+    truth: Path | None = None
+    resume: bool = False
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+    title: str | None = None
+    config: Path | None = None
+    panel: PanelOptions = field(default_factory=PanelOptions)
 
 
 @dataclass(frozen=True)
@@ -119,58 +166,6 @@ def hidden_names(n_states: int) -> list[str]:
     """Names for levels that only the measurements' size tells apart."""
     few = {2: ["low", "high"], 3: ["low", "mid", "high"]}
     return few.get(n_states) or [f"level {i + 1}" for i in range(n_states)]
-
-
-def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any:
-    """An emission from words: ``gaussian``, ``gaussian:-1,1:0.2``, ``categorical:0.05``, …"""
-    kind, *parameters = [part.strip() for part in text.strip().split(":")]
-    kind = kind.lower()
-    learn = "learn" in parameters
-    parameters = [p for p in parameters if p != "learn"]
-    if kind not in KINDS:
-        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(KINDS)}.")
-    most = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2}.get(kind, 0)
-    if len(parameters) > most:
-        raise Refused(f"--emission {text!r} has more than {most} parameters.")
-    values = [_numbers(p, text) for p in parameters]
-    match kind:
-        case "gaussian":
-            if not values:
-                return Gaussian(learn=True)
-            scale: Any = values[1] if len(values) > 1 else None
-            scale = scale[0] if scale is not None and len(scale) == 1 else scale
-            return Gaussian(values[0], scale, learn=learn or scale is None)
-        case "poisson":
-            return Poisson(values[0], learn=learn) if values else Poisson(learn=True)
-        case "categorical":
-            size = max(n_labels or n_states, 2)
-            wrong = values[0][0] if values else ERROR_RATE
-            if not 0.0 <= wrong < 1.0:
-                raise Refused(f"--emission {text!r}: the chance of an error must lie in [0, 1).")
-            confusion = np.full((size, size), wrong / (size - 1))
-            np.fill_diagonal(confusion, 1.0 - wrong)
-            return Categorical(confusion.tolist(), learn=learn or not values)
-        case "threshold":
-            mean, spread = [*(v[0] for v in values), None, None][:2]
-            return Threshold(mean, spread)
-        case "exact":
-            return Exact()
-    return Likelihood()
-
-
-def as_flag(emission: Any) -> str | None:
-    """What to write behind ``--emission NODE=`` to get this emission; None if nothing does."""
-    match emission:
-        case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
-            scales = scale if isinstance(scale, Sequence) else (scale,)
-            return f"gaussian:{_listed_numbers(means)}:{_listed_numbers(scales)}"
-        case Poisson(means=means) if means is not None:
-            return f"poisson:{_listed_numbers(means)}"
-    return None
-
-
-def _listed_numbers(values: Any) -> str:
-    return ",".join(f"{float(v):.6g}" for v in values)
 
 
 def _asked(
@@ -257,8 +252,123 @@ def _in_words(emission: Any, size: int, flags: str) -> str:
     )
 
 
-def _numbers(text: str, whole: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise Refused(f"--emission {whole!r}: {text!r} is not a list of numbers.") from None
+# ---- the search and the model --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """Which search suits the number of sets of parents, unless one was asked for."""
+
+    n_families: int
+    screened: bool
+    keeps_all: bool
+
+
+def choose_search(options: LearnOptions, data: Observations | Trajectories) -> SearchChoice:
+    """As the learner will choose; also checks what was asked about edges."""
+    from asterism.learning.search import complete
+    from asterism.learning.search import task as search
+
+    n_families = _count_families(options, data)
+    if isinstance(data, Trajectories):
+        many = options.search == "auto" and n_families > complete.EXHAUSTIVE_LIMIT
+        screened = options.search == "screened" or many
+        return SearchChoice(n_families, screened, not screened)
+    has_links = len(data.events) > 0
+    return SearchChoice(n_families, *search.choose_search(options.search, n_families, has_links))
+
+
+def model_decisions(
+    options: LearnOptions, data: Observations | Trajectories, chosen: SearchChoice
+) -> list[str]:
+    """How many parents, which search, which prior."""
+    most = min(options.max_parents, len(data.nodes) - 1)
+    n_families = chosen.n_families
+    total = f"{n_families:,} sets of parents"
+    if chosen.keeps_all:
+        how = " while the rest of the network stays fixed" if chosen.screened else ""
+        flag = " (--search)" if options.search == "auto" else ""
+        search = f"all {total} are scored{how}{flag}"
+    else:
+        why = "as asked, " if options.search == "screened" else "that is too many, so "
+        search = (
+            f"there are {total}; {why}only those of the {options.candidates} best candidates of "
+            "each node are scored (--candidates, --search exhaustive)"
+        )
+    parent = "parent" if most == 1 else "parents"
+    limits, flags = f"At most {most} {parent}", "--max-parents"
+    if options.min_parents:
+        limits, flags = f"{options.min_parents} to {most} {parent}", "--min-parents, --max-parents"
+    lines = [
+        f"{limits} of a node ({flags}); {search}."
+        if most > 0
+        else "No node may have a parent (--max-parents)."
+    ]
+    lines.append(_about_edges(options, data))
+    if options.exogenous:
+        listed = ", ".join(map(repr, options.exogenous))
+        lines.append(
+            f"Set from outside (--exogenous), each value holds until the next row: {listed}."
+        )
+    shape, rate = options.prior
+    if rate == "auto":
+        lines.append(
+            f"Gamma prior of the rates: shape {shape:g}, its rate from the time scale of the data "
+            "(--prior SHAPE,RATE)."
+        )
+    else:
+        lines.append(f"Gamma prior of the rates, as asked: shape {shape:g}, rate {rate:g}.")
+    return lines
+
+
+def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> str:
+    """How probable an edge is beforehand."""
+    if options.family_prior == "by_size":
+        text = "Every number of parents is equally probable beforehand"
+    elif options.family_prior == "uniform":
+        text = "Every set of parents is equally probable beforehand"
+    else:
+        text = "Few edges are expected"
+    edges = _prior_of(options, data)
+    children = edges.children
+    if children:
+        chance = edges.edge_probabilities(children[0])
+        typical = float(max(chance)) if len(chance) else 0.0
+        text += f": an edge has a probability of {typical:.2g} before the data"
+    more = "; --edge-prior gives others" if options.edge_prior is not None else ""
+    return f"{text} (--family-prior{more})."
+
+
+def time_scale(prior: GammaPrior, asked: tuple[float, float | str], unit: str = "") -> str:
+    """What the automatic rate came to, once it is known."""
+    rate = prior.rate_value
+    stay = f"{rate / prior.shape:.3g} {unit or 'units of time'}"
+    expected = f"a node stays in a state for about {stay}"
+    if asked[1] == "auto":
+        return (
+            f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "
+            f"--prior {prior.shape:g},{rate:.4g} fixes it)."
+        )
+    return f"Time scale of the prior: {expected}."
+
+
+def _count_families(options: LearnOptions, data: Observations | Trajectories) -> int:
+    """How many sets of parents there are."""
+    prior = _prior_of(options, data)
+    return sum(prior.n_families(child) for child in prior.children)
+
+
+def _prior_of(options: LearnOptions, data: Observations | Trajectories) -> StructurePrior:
+    """What the flags say about the graph."""
+    from asterism.learning.search.structure_prior import structure_prior
+
+    return structure_prior(
+        tuple(data.nodes),
+        options.max_parents,
+        options.exogenous,
+        options.required,
+        options.forbidden,
+        "sparse" if options.family_prior == "sparse" else None,
+        options.min_parents,
+        "by_size" if options.family_prior == "by_size" else "uniform",
+    )
