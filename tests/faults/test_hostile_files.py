@@ -23,8 +23,8 @@ import asterism as am
 from asterism.data.files import write_table
 from asterism.data.formats.graphml import read_graphml
 from asterism.data.formats.mat import read_mat
-from asterism.data.formula_cells import escape_cell, unescape_cell
 from asterism.data.json_files import parse_json
+from asterism.data.table_file import escape_cell, unescape_cell
 from asterism.errors import AsterismError, DataError
 from asterism.results.folder import load, save_run
 from tests.command_line import assert_refused, invoke

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.csv_files import check_csv
-from asterism.data.problems import DataWarning
+from asterism.data.columns import DataWarning
 from asterism.data.table_file import read_text_table
 from asterism.errors import DataError
 
@@ -253,7 +252,7 @@ def test_all_missing_column_is_kept_with_a_warning():
 
 def test_check_csv_returns_everything(tmp_path: Path):
     (tmp_path / "x.csv").write_text("trajectory,time,A\na,0,1\na,x,2\na,2,3\na,1,inf\n")
-    obs, problems = check_csv(tmp_path / "x.csv")
+    obs, problems = am.Observations.check_csv(tmp_path / "x.csv")
     assert obs is None
     assert [(p.row, p.column) for p in problems] == [(3, "time"), (5, "time"), (5, "A")]
 

@@ -13,7 +13,7 @@ from asterism.commands import exits
 from asterism.commands.exits import in_flags
 from asterism.commands.input_table import Table, TableOptions, read_table
 from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
-from asterism.data.problems import Problem, listed
+from asterism.data.columns import TableProblem, listed
 from asterism.errors import AsterismError
 
 #: nodes that are listed one by one on a screen; JSON holds all
@@ -50,7 +50,7 @@ def run(options: CheckOptions) -> int:
             "data": str(options.table.data),
             "ok": n_errors == 0,
             "problems": [_as_dict(p) for p in table.problems if p.severity != "note"]
-            + [_as_dict(Problem(text)) for text in found.errors],
+            + [_as_dict(TableProblem(text)) for text in found.errors],
             "decisions": decisions,
             **summary,
         }
@@ -77,7 +77,7 @@ def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:
         return Learnable(None, errors=[in_flags(error.sentence)])
 
 
-def _as_dict(problem: Problem) -> dict[str, Any]:
+def _as_dict(problem: TableProblem) -> dict[str, Any]:
     return {
         "message": in_flags(problem.sentence),
         "remedy": in_flags(problem.remedy),

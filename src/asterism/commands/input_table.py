@@ -18,9 +18,9 @@ import numpy as np
 
 from asterism.commands.exits import in_flags
 from asterism.data.clock import UNITS
-from asterism.data.csv_files import check_csv, read_meta
+from asterism.data.columns import TableError, TableProblem, as_error
 from asterism.data.observations import Observations
-from asterism.data.problems import Problem, TableError, as_error
+from asterism.data.json_files import read_meta
 from asterism.data.table_file import read_header, read_text_table, require_size, sheet_names
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -55,10 +55,10 @@ class Table:
     """None where the table has errors."""
     columns: Columns
     decisions: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[TableProblem, ...]
 
     @property
-    def errors(self) -> list[Problem]:
+    def errors(self) -> list[TableProblem]:
         """What keeps the table from being used."""
         return [p for p in self.problems if p.severity == "error"]
 
@@ -148,7 +148,7 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
         if columns.kind == "wide":
             settings["nodes"] = list(options.nodes)
         decisions = (f"Nodes: {listed(options.nodes)}, as asked.",)
-    observations, problems = check_csv(options.data, **settings)
+    observations, problems = Observations.check_csv(options.data, **settings)
     if observations is not None and options.nodes:
         _require_nodes(options.nodes, list(observations.measurements))
         observations = only_nodes(observations, options.nodes)

@@ -34,8 +34,8 @@ from asterism.commands.outputs import (
 )
 from asterism.commands.panel import allowed_transitions, hints
 from asterism.commands.panel_emissions import without_coded
+from asterism.data.columns import listed
 from asterism.data.observations import Observations
-from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 from asterism.inference.methods import METHODS

@@ -20,8 +20,7 @@ from asterism.commands.input_table import Table, listed, only_nodes
 from asterism.commands.panel import PanelOptions, read_values
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.data.columns import label_codes
-from asterism.data.frames import wide_keys
-from asterism.data.measurements import NodeMeasurements
+from asterism.data.measurements import NodeMeasurements, wide_keys
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, counted

@@ -8,61 +8,73 @@ its children, so the cost does not grow with the number of nodes that stay put.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from asterism.numerics._jit import kernel
 
 
+class JumpArrays(NamedTuple):
+    """The paths of all trajectories, flat; see ``Trajectories``."""
+
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    initial: NDArray[np.int64]
+    jump_offset: NDArray[np.int64]
+    jump_time: NDArray[np.float64]
+    jump_node: NDArray[np.int64]
+    jump_state: NDArray[np.int64]
+
+
+class CountedGraph(NamedTuple):
+    """Where each family's counts lie; see ``PathGraph``."""
+
+    n_states: NDArray[np.int64]
+    parent_start: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    child_start: NDArray[np.int64]
+    children: NDArray[np.int64]
+    child_edge: NDArray[np.int64]
+    step_start: NDArray[np.int64]
+    step: NDArray[np.int64]
+    table_start: NDArray[np.int64]
+    dwell_start: NDArray[np.int64]
+
+
 @kernel
-def path_statistics(
-    start,
-    end,
-    initial,
-    jump_offset,
-    jump_time,
-    jump_node,
-    jump_state,
-    n_states,
-    parent_start,
-    parents,
-    child_start,
-    children,
-    child_edge,
-    step_start,
-    step,
-    table_start,
-    dwell_start,
-    state,
-    configuration,
-    since,
-    dwell,
-    transitions,
-):
+def path_statistics(paths, graph, state, configuration, since, dwell, transitions):
     """Add dwell times and transition counts of all trajectories to ``dwell``, ``transitions``.
 
     ``state``, ``configuration`` and ``since`` are work arrays with one entry per node.
     """
+    n_states, table_start, dwell_start = graph.n_states, graph.table_start, graph.dwell_start
+    step, step_start = graph.step, graph.step_start
     n_nodes = len(n_states)
-    for d in range(len(start)):
+    for d in range(len(paths.start)):
         for n in range(n_nodes):
-            state[n] = initial[d, n]
-            since[n] = start[d]
+            state[n] = paths.initial[d, n]
+            since[n] = paths.start[d]
         for n in range(n_nodes):
             configuration[n] = 0
-            for e in range(parent_start[n], parent_start[n + 1]):
-                configuration[n] += step[step_start[e] + state[parents[e]]]
-        for k in range(jump_offset[d], jump_offset[d + 1]):
-            n, new, t = jump_node[k], jump_state[k], jump_time[k]
+            for e in range(graph.parent_start[n], graph.parent_start[n + 1]):
+                configuration[n] += step[step_start[e] + state[graph.parents[e]]]
+        for k in range(paths.jump_offset[d], paths.jump_offset[d + 1]):
+            n, new, t = paths.jump_node[k], paths.jump_state[k], paths.jump_time[k]
             old, size = state[n], n_states[n]
             dwell[dwell_start[n] + configuration[n] * size + old] += t - since[n]
             transitions[table_start[n] + (configuration[n] * size + old) * size + new] += 1.0
             since[n] = t
             state[n] = new
-            for i in range(child_start[n], child_start[n + 1]):
-                c, e = children[i], child_edge[i]
+            for i in range(graph.child_start[n], graph.child_start[n + 1]):
+                c, e = graph.children[i], graph.child_edge[i]
                 dwell[dwell_start[c] + configuration[c] * n_states[c] + state[c]] += t - since[c]
                 since[c] = t
                 configuration[c] += step[step_start[e] + new] - step[step_start[e] + old]
         for n in range(n_nodes):
-            dwell[dwell_start[n] + configuration[n] * n_states[n] + state[n]] += end[d] - since[n]
+            stay = paths.end[d] - since[n]
+            dwell[dwell_start[n] + configuration[n] * n_states[n] + state[n]] += stay
 
 
 @kernel

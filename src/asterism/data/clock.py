@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import is_missing, missing, numbers
-from asterism.data.problems import Problems
+from asterism.data.columns import Problems, is_missing, missing, numbers
 from asterism.errors import DataError, Sentence, Setting
 
 FloatArray = NDArray[np.float64]
@@ -57,7 +56,7 @@ _OTHER_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{4})/(\d{1,2})/(\d{1
 _ANY_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b")
 
 
-class Clock(NamedTuple):
+class ReadTimes(NamedTuple):
     """The times of a column."""
 
     time: FloatArray
@@ -95,7 +94,7 @@ def unit_of_column(name: str) -> str:
     return UNITS.get(last, "")
 
 
-def read_clock(cells: NDArray[Any], column: str, wanted: str | None = None) -> Clock:
+def read_clock(cells: NDArray[Any], column: str, wanted: str | None = None) -> ReadTimes:
     """The cells of a time column as numbers in one unit."""
     parsed, is_text = numbers(cells)
     named = unit_of_column(column)
@@ -107,13 +106,13 @@ def read_clock(cells: NDArray[Any], column: str, wanted: str | None = None) -> C
                 f"Column {column!r}: times in {named} are converted to {target} (",
                 *(Setting("unit"), ")."),
             )
-            return Clock(parsed * (SECONDS[named] / SECONDS[target]), unit, note)
-        return Clock(parsed, unit, None)
+            return ReadTimes(parsed * (SECONDS[named] / SECONDS[target]), unit, note)
+        return ReadTimes(parsed, unit, None)
     durations = _durations(cells, parsed, is_text, column, named, target)
     if durations is not None:
         return durations
     dates = _dates(cells, parsed, is_text, column, target)
-    return dates if dates is not None else Clock(parsed, target or named, None)
+    return dates if dates is not None else ReadTimes(parsed, target or named, None)
 
 
 def is_date(value: Any) -> bool:
@@ -132,13 +131,13 @@ def times(
     trajectory: NDArray[Any] | None = None,
     table: str = "measurements",
     unit: str | None = None,
-) -> Clock:
+) -> ReadTimes:
     """A column in which every cell must be a time; what is none is noted.
 
     Only times of measurements may be other than numbers: those of events count from the same zero.
     """
     parsed, is_text = numbers(cells)
-    clock = Clock(parsed, "", None)
+    clock = ReadTimes(parsed, "", None)
     if table == "measurements":
         try:
             clock = read_clock(cells, column, unit)
@@ -183,7 +182,7 @@ def _durations(
     column: str,
     named: str,
     target: str | None,
-) -> Clock | None:
+) -> ReadTimes | None:
     """Cells such as "2h" and "Day 3"; None unless most are like that."""
     found = {int(i): _duration(cells[i]) for i in np.flatnonzero(is_text)}
     read = {i: one for i, one in found.items() if one is not None}
@@ -205,7 +204,7 @@ def _durations(
         f"Column {column!r} holds times such as {example!r}, which is read as {shown}{meaning} (",
         *(Setting("unit"), ")."),
     )
-    return Clock(time, common, note)
+    return ReadTimes(time, common, note)
 
 
 def _in(target: str, number: float, unit: str) -> float:
@@ -245,7 +244,7 @@ def _dates(
     is_text: NDArray[np.bool_],
     column: str,
     target: str | None,
-) -> Clock | None:
+) -> ReadTimes | None:
     """Dates as time since the first of them; None unless most cells are dates."""
     seconds = np.array([_seconds(v) if t else math.nan for v, t in zip(cells, is_text)])
     known = np.isfinite(seconds)
@@ -260,7 +259,7 @@ def _dates(
         f"Column {column!r} holds dates: time is counted in {unit} from {origin} (",
         *(Setting("unit"), ")."),
     )
-    return Clock((seconds - first) / SECONDS[unit], unit, note)
+    return ReadTimes((seconds - first) / SECONDS[unit], unit, note)
 
 
 def _seconds(value: Any) -> float:

@@ -1,24 +1,22 @@
-"""Owns the reading of single columns: numbers, labels, times, flags, trajectory names.
+"""Reads single columns (numbers, labels, flags, trajectory names), and collects what is wrong.
 
-Columns arrive as pandas read them or as plain text; each reader says which cells are wrong.
-
-Owns the question whether two labels mean the same.
-
-A state called 1 in a network may come back from a spreadsheet as 1.0, "1" or "1.0". Labels are
-compared as they are first, and by their canonical text second; nothing else is guessed.
+Columns arrive as pandas read them or as plain text; each reader says which cells are wrong. A state
+called 1 in a network may come back from a spreadsheet as 1.0, "1" or "1.0": labels are compared as
+they are first, and by their canonical text second; nothing else is guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.problems import Problems
-from asterism.errors import Sentence, Setting
+from asterism.errors import DataError, Sentence, Setting, composed, joined
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -43,6 +41,7 @@ def cells(series: pd.Series[Any]) -> NDArray[Any]:
 
 
 def missing(array: NDArray[Any]) -> BoolArray:
+    """Which cells are empty, or a code for "not measured"."""
     if array.dtype.kind == "f":
         return np.asarray(np.isnan(array), dtype=np.bool_)
     return np.fromiter((is_missing(v) for v in array), dtype=np.bool_, count=len(array))
@@ -251,3 +250,165 @@ def label_codes(labels: NDArray[Any]) -> IntArray:
     by_text: dict[str, int] = {}
     numbers = [by_text.setdefault(canonical(u), len(by_text)) for u in uniques]
     return np.array([*numbers, -1], dtype=np.int64)[codes]
+
+
+def without_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """A table without some of its columns, all of which it must have."""
+    frame = frame.rename(columns=str)
+    for name in names:
+        if name not in frame.columns:
+            raise DataError(
+                f"there is no column {name!r}; the columns are {list(map(str, frame.columns))}"
+            )
+    return frame.drop(columns=[str(name) for name in names])
+
+
+# ---- problems of a table: collected, then told ------------------------------------------------
+
+
+#: The first data row of a file with a header line is its line 2.
+FIRST_ROW = 2
+
+#: problems of one kind that are told one by one
+SHOWN = 5
+
+
+class DataWarning(UserWarning):
+    """Something in the measurements is legal but probably not meant."""
+
+
+@dataclass(frozen=True)
+class TableProblem:
+    """One thing that is wrong with a table, where, and what to do."""
+
+    message: str
+    trajectory: object = None
+    row: int | None = None
+    """Line of the file (the header is line 1), or of the frame counted the same way."""
+    column: str | None = None
+    value: object = None
+    table: str = "measurements"
+    severity: str = "error"
+    """"error", "warning" for what is legal but probably not meant, "note" for how it was read."""
+    remedy: str = ""
+    kind: str = ""
+    """Problems of one kind differ only in where they are and in the offending value."""
+    cause: str = ""
+    """What all problems of this kind probably have in common."""
+
+    @property
+    def where(self) -> str:
+        """The table (if not that of the measurements), row, trajectory and column."""
+        place = []
+        if self.table != "measurements":
+            place.append(f"table of {self.table}")
+        if self.row is not None:
+            place.append(f"row {self.row}")
+        if self.trajectory is not None:
+            place.append(f"trajectory {self.trajectory!r}")
+        if self.column is not None:
+            place.append(f"column {self.column!r}")
+        return ", ".join(place)
+
+    @property
+    def sentence(self) -> Sentence:
+        """Where, what, and what to do, for any front."""
+        return composed(self.message, self.where, remedy=self.remedy)
+
+    def __str__(self) -> str:
+        return str(self.sentence)
+
+
+@dataclass
+class Problems:
+    """A growing list of problems."""
+
+    found: list[TableProblem] = field(default_factory=list)
+
+    def add(self, message: str, **where: Any) -> None:
+        """Note one problem; ``where`` are the fields of :class:`TableProblem`."""
+        self.found.append(TableProblem(message, **{"kind": message, **where}))
+
+    def add_rows(
+        self,
+        bad: NDArray[np.bool_],
+        message: str,
+        *,
+        rows: NDArray[np.int64],
+        trajectory: NDArray[Any] | None = None,
+        value: NDArray[Any] | None = None,
+        **where: Any,
+    ) -> None:
+        """One problem per marked row; ``{value}`` in the message is the offending cell."""
+        for i in np.flatnonzero(bad):
+            cell = None if value is None else value[i]
+            self.add(
+                message.format(value=_show(cell)),
+                trajectory=None if trajectory is None else trajectory[i],
+                row=int(rows[i]),
+                value=cell,
+                kind=f"{message} {where.get('column', '')}",
+                **where,
+            )
+
+    @property
+    def errors(self) -> list[TableProblem]:
+        """What keeps the table from being used."""
+        return [p for p in self.found if p.severity == "error"]
+
+    @property
+    def warnings(self) -> list[TableProblem]:
+        """What is probably not meant."""
+        return [p for p in self.found if p.severity == "warning"]
+
+    def raise_errors(self) -> None:
+        """Raise if anything is wrong."""
+        if self.errors:
+            raise as_error(self.errors)
+
+    def warn(self) -> None:
+        """Give Python's warning for everything that is probably not meant."""
+        for sentence in listed(self.warnings):
+            warnings.warn(sentence, DataWarning, stacklevel=4)
+
+
+def listed(problems: Iterable[TableProblem], shown: int = SHOWN) -> list[Sentence]:
+    """Each problem in a sentence; of each kind the first few, a count, and the common cause."""
+    kinds: dict[str, list[TableProblem]] = {}
+    for problem in problems:
+        kinds.setdefault(f"{problem.table} {problem.kind or problem.message}", []).append(problem)
+    lines: list[Sentence] = []
+    for alike in kinds.values():
+        lines += [problem.sentence for problem in alike[:shown]]
+        more = len(alike) - shown
+        cause = alike[0].cause if len(alike) > 1 else ""
+        if more > 0:
+            last = f" (the last in row {alike[-1].row})" if alike[-1].row is not None else ""
+            lines.append(Sentence(f"… and {more:,} more like this{last}"))
+        if cause:
+            if more > 0:
+                lines[-1] = Sentence(lines[-1], ": ", cause)
+            else:
+                lines.append(Sentence(cause))
+    return lines
+
+
+class TableError(DataError):
+    """A table has problems, which ``problems`` lists."""
+
+    problems: tuple[TableProblem, ...] = ()
+
+
+def as_error(problems: list[TableProblem]) -> TableError:
+    """One error that tells all problems."""
+    lines = listed(problems)
+    count = f"the table has {len(problems):,} problem{'' if len(problems) == 1 else 's'}:\n  "
+    error = TableError(lines[0]) if len(lines) == 1 else TableError(count, joined("\n  ", lines))
+    error.problems = tuple(problems)
+    return error
+
+
+def _show(cell: object) -> str:
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    return repr(cell)

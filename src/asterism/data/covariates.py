@@ -15,9 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.columns import canonical, plain
+from asterism.data.columns import FIRST_ROW, canonical, plain
 from asterism.data.measurements import FloatArray, IntArray, last_before, objects
-from asterism.data.problems import FIRST_ROW
 from asterism.errors import DataError
 
 

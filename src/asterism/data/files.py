@@ -2,7 +2,7 @@
 
 A process that is killed while it writes leaves a temporary file behind; whoever writes next to it
 removes it. Whatever goes wrong names the file that could not be written. Tables are written so that
-a spreadsheet does not run what is in their cells (:mod:`asterism.data.formula_cells`).
+a spreadsheet does not run what is in their cells (:mod:`asterism.data.table_file`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_table(path: str | Path, table: pd.DataFrame) -> None:
     """A table as CSV, atomically, safe to open in a spreadsheet."""
-    from asterism.data.formula_cells import escaped
+    from asterism.data.table_file import escaped
 
     write_text(path, escaped(table).to_csv(index=False, lineterminator="\n"))
 

@@ -12,28 +12,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import columns
-from asterism.data.known_paths import TimeLimit, check_inside, time_limits
+from asterism.data.columns import Problems
+from asterism.data.known_paths import TimeBound, check_inside, time_limits
 from asterism.data.measurements import (
+    LIKELIHOOD_PREFIX,
     NodeMeasurements,
     Parts,
     no_events,
     no_intervals,
     objects,
 )
-from asterism.data.problems import Problems
 from asterism.errors import DataError
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-LIKELIHOOD_PREFIX = "p_"
-
 
 def read_likelihoods(
     times: Sequence[ArrayLike],
     likelihoods: Sequence[Mapping[str, ArrayLike]],
-    limits_given: tuple[TimeLimit, TimeLimit],
+    limits_given: tuple[TimeBound, TimeBound],
     trajectories: Sequence[object] | None,
     states: Mapping[str, Sequence[object]] | None,
 ) -> Parts:

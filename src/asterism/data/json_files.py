@@ -7,6 +7,8 @@ than any of our files, and numbers too long to be meant.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +89,91 @@ def _require_shallow(content: Any) -> None:
         if not level:
             return
     raise RecursionError
+
+
+# ---- side files: what a table cannot hold ------------------------------------------------------
+
+
+def side_file(path: str | Path, ending: str) -> Path:
+    """``data.csv`` or ``data.csv.gz`` -> ``data.<ending>`` in the same folder."""
+    path = Path(path)
+    name = path.name
+    if path.suffix.lower() in (".gz", ".bz2", ".xz"):
+        name = path.stem
+    stem = name[: -len(Path(name).suffix)] if Path(name).suffix else name
+    return path.with_name(f"{stem}.{ending}")
+
+
+def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
+    """The side file of a table, or None; a file written by a newer version is refused."""
+    side = side_file(path, "meta.json")
+    if not side.exists():
+        return None
+    meta = read_json(side, "side file")
+    if not isinstance(meta, dict) or meta.get("format") != expected:
+        raise DataError(f"{str(side)!r} is not a side file of format {expected!r}; move it away")
+    version = meta.get("version", 0)
+    if not isinstance(version, int) or version > 1:
+        raise DataError(
+            f"{str(side)!r} has version {meta['version']}; this program reads version 1: upgrade it"
+        )
+    if isinstance(meta.get("trajectories"), list):  # a sampled path is named (trajectory, draw)
+        names = meta["trajectories"]
+        meta["trajectories"] = [tuple(x) if isinstance(x, list) else x for x in names]
+    for name, (is_right, what) in _FIELDS.items():
+        if (name in meta or (name, expected) in _NEEDED) and not is_right(meta.get(name)):
+            raise DataError(
+                f"The side file {str(side)!r} is damaged: {name!r} must be {what}; restore it, or "
+                "move it away."
+            )
+    n = len(meta["trajectories"])
+    if any(len(meta[name]) != n for name in ("start", "end") if name in meta):
+        raise DataError(
+            f"The side file {str(side)!r} is damaged: it names {n} trajectories, but not as many "
+            "starts and ends; restore it, or move it away."
+        )
+    return meta
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_name(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(isinstance(part, str | int | float) for part in value)
+    return isinstance(value, str | int | float)
+
+
+def _are_different(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, list) and all(map(is_right, v)) and len(set(v)) == len(v)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < math.inf for x in value
+    )
+
+
+#: what each field of a side file must be, and in words
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "kind": (lambda v: v in ("wide", "long"), "'wide' or 'long'"),
+    "exact": (lambda v: v is None or _is_text(v), "the name of a column, or null"),
+    "nodes": (_are_different(_is_text), "a list of different names"),
+    "labels": (_are_different(_is_text), "a list of different names"),
+    "trajectories": (_are_different(_is_name), "a list of different names"),
+    "start": (_are_numbers, "a list of numbers"),
+    "end": (_are_numbers, "a list of numbers"),
+    "ties": (lambda v: v in ("error", "order"), "'error' or 'order'"),
+    "time_unit": (lambda v: v is None or _is_text(v), "the name of a unit"),
+    "states": (
+        lambda v: isinstance(v, dict) and all(map(_are_different(_is_name), v.values())),
+        "lists of different names",
+    ),
+}
+_TABLE, _PATHS = "asterism-observations", "asterism-trajectories"
+_NEEDED = {
+    *((name, _TABLE) for name in ("kind", "exact", "nodes", "labels", "trajectories", "start")),
+    *(("end", _TABLE), ("end", _PATHS), ("nodes", _PATHS), ("states", _PATHS)),
+    ("trajectories", _PATHS),
+}

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import canonical, label_codes, plain
+from asterism.data.columns import FIRST_ROW, Problems, canonical, label_codes, plain
 from asterism.data.measurements import (
     Events,
     Intervals,
@@ -27,7 +27,6 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
-from asterism.data.problems import FIRST_ROW, Problems
 from asterism.errors import Sentence, Setting
 
 IntArray = NDArray[np.int64]
@@ -308,7 +307,7 @@ def _labels(
 
 
 FloatArray = NDArray[np.float64]
-TimeLimit = float | Mapping[Any, float] | None
+TimeBound = float | Mapping[Any, float] | None
 
 
 def time_limits(
@@ -316,7 +315,7 @@ def time_limits(
     seen: tuple[FloatArray, FloatArray],
     events: Events,
     intervals: Intervals,
-    limits: tuple[TimeLimit, TimeLimit],
+    limits: tuple[TimeBound, TimeBound],
     problems: Problems,
 ) -> tuple[FloatArray, FloatArray]:
     """Start and end per trajectory: as given, or the first and last time anything is known."""
@@ -352,7 +351,7 @@ def time_limits(
 
 def _given(
     trajectories: Sequence[object],
-    limit: TimeLimit,
+    limit: TimeBound,
     default: FloatArray,
     title: str,
     problems: Problems,

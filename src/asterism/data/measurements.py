@@ -1,27 +1,29 @@
-"""Owns what is stored about measurements: one record of arrays per node, and two small tables.
+"""What is stored about measurements, one record of arrays per node, and the tables made from it.
 
 Trajectories are numbers here (positions in ``Observations.trajectories``); states and values
-stay as the user wrote them, because only a network knows their numbers.
-
-Owns the search for "the last entry before this time in the same group".
-
-Groups are numbers (a trajectory, or a trajectory and a node together). One sort answers all
-questions at once, with no loop over groups.
+stay as the user wrote them, because only a network knows their numbers. The tables are wide, long,
+events, intervals and a summary per node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+from asterism.errors import Advice, DataError, Setting
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 ObjectArray = NDArray[Any]
+
+#: columns that begin like this hold the probability of the measurement under a state
+LIKELIHOOD_PREFIX = "p_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class NodeMeasurements:
 
     @property
     def holds_labels(self) -> bool:
+        """Whether the values are names of states rather than numbers."""
         return self.likelihood is None and self.value.dtype == object
 
     def take(self, index: NDArray[Any], trajectory: IntArray | None = None) -> NodeMeasurements:
@@ -103,6 +106,14 @@ class Events:
             self.row[index],
         )
 
+    def renamed(self, nodes: Mapping[str, str]) -> Events:
+        """Other names for some nodes."""
+        return replace(self, node=objects(nodes.get(n, n) for n in self.node))
+
+    def scaled(self, factor: float) -> Events:
+        """All times multiplied."""
+        return replace(self, time=self.time * factor)
+
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -130,6 +141,14 @@ class Intervals:
             self.row[index],
         )
 
+    def renamed(self, nodes: Mapping[str, str]) -> Intervals:
+        """Other names for some nodes."""
+        return replace(self, node=objects(nodes.get(n, n) for n in self.node))
+
+    def scaled(self, factor: float) -> Intervals:
+        """All times multiplied."""
+        return replace(self, start=self.start * factor, end=self.end * factor)
+
 
 #: what was read, from tables or arrays: the fields of ``Observations`` in their order
 Parts = tuple[
@@ -146,16 +165,19 @@ def objects(values: Iterable[Any]) -> ObjectArray:
 
 
 def no_events() -> Events:
+    """A table without rows."""
     none = np.empty(0, dtype=np.int64)
     return Events(none, np.empty(0), objects([]), objects([]), objects([]), none)
 
 
 def no_intervals() -> Intervals:
+    """A table without rows."""
     none = np.empty(0, dtype=np.int64)
     return Intervals(none, objects([]), np.empty(0), np.empty(0), objects([]), none)
 
 
 def no_measurements() -> NodeMeasurements:
+    """The record of a node that was never measured."""
     none = np.empty(0, dtype=np.int64)
     return NodeMeasurements(none, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), none)
 
@@ -187,3 +209,233 @@ def last_before(
     found = place[n_entries:]
     valid = (found >= 0) & (entry_group[np.maximum(found, 0)] == query_group)
     return np.where(valid, found, -1).astype(np.int64)
+
+
+# ---- tables -----------------------------------------------------------------------------------
+
+
+IntArray = NDArray[np.int64]
+
+
+class Records(Protocol):
+    """Observations, as far as their tables need them."""
+
+    @property
+    def trajectories(self) -> tuple[object, ...]:
+        """Names of the trajectories."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes."""
+
+    @property
+    def measurements(self) -> dict[str, NodeMeasurements]:
+        """One record per measured node."""
+
+    @property
+    def events(self) -> Events:
+        """Exactly timed transitions."""
+
+    @property
+    def intervals(self) -> Intervals:
+        """Times during which a state is known."""
+
+
+def exact_column(observations: Records) -> str | None:
+    """Name of the column that marks exact rows; None where there are none."""
+    if not any(m.exact.any() for m in observations.measurements.values()):
+        return None
+    name = "exact"
+    while name in observations.measurements:
+        name += "_"
+    return name
+
+
+def wide_frame(observations: Records) -> pd.DataFrame:
+    """One row per time; replicates at one time, and exact cells, have rows of their own."""
+    records = observations.measurements
+    for node, record in records.items():
+        if record.likelihood is not None:
+            raise DataError(
+                f"node {node!r} holds likelihoods, which have one column per state; use ",
+                Setting("kind", "long"),
+            )
+        if node in ("trajectory", "time"):
+            raise DataError(
+                f"a node cannot be called {node!r} in a wide table; ",
+                Advice("use kind='long'", "rename it"),
+            )
+    layouts = {_layout(m): m for m in records.values()}
+    columns = [
+        np.concatenate([np.empty(0, dtype=np.int64), *(m.trajectory for m in layouts.values())]),
+        np.concatenate([np.empty(0), *(m.time for m in layouts.values())]),
+        np.concatenate([np.empty(0, dtype=np.bool_), *(~m.exact for m in layouts.values())]),
+        np.concatenate([np.empty(0, dtype=np.int64), *map(_replicate, layouts.values())]),
+    ]
+    order = np.lexsort(columns[::-1])
+    trajectory, time, noisy, replicate = (c[order] for c in columns)
+    fresh = np.ones(len(order), dtype=np.bool_)
+    fresh[1:] = (
+        (np.diff(trajectory) != 0)
+        | (np.diff(time) != 0)
+        | (noisy[1:] != noisy[:-1])
+        | (np.diff(replicate) != 0)
+    )
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.cumsum(fresh) - 1
+    cuts = np.cumsum([len(m) for m in layouts.values()])[:-1]
+    rows_of = dict(zip(layouts, np.split(place, cuts)))
+    data: dict[str, Any] = {
+        "trajectory": _named(observations, trajectory[fresh]),
+        "time": time[fresh],
+    }
+    for node, record in records.items():
+        rows = rows_of[_layout(record)]
+        n_rows = int(fresh.sum())
+        # an integer cannot be missing
+        kind = record.value.dtype if len(rows) == n_rows else np.result_type(record.value, float)
+        column: NDArray[Any] = np.empty(n_rows, dtype=kind)
+        if len(rows) < n_rows:
+            column[:] = np.nan
+        column[rows] = record.value
+        data[node] = column
+    name = exact_column(observations)
+    if name is not None:
+        data[name] = ~noisy[fresh]
+    return pd.DataFrame(data)
+
+
+def _layout(record: NodeMeasurements) -> tuple[int, int, int]:
+    """Complete columns share their arrays; what is laid out alike is worked out once."""
+    return id(record.trajectory), id(record.time), id(record.exact)
+
+
+def _replicate(record: NodeMeasurements) -> IntArray:
+    """0 for the first measurement at a time, 1 for the second, …"""
+    new = np.ones(len(record), dtype=np.bool_)
+    order = np.lexsort((record.exact, record.time, record.trajectory))
+    t, d, e = record.time[order], record.trajectory[order], record.exact[order]
+    new[1:] = (np.diff(t) != 0) | (np.diff(d) != 0) | (e[1:] != e[:-1])
+    index = np.arange(len(record))
+    count = index - np.maximum.accumulate(np.where(new, index, 0))
+    result = np.empty(len(record), dtype=np.int64)
+    result[order] = count
+    return result
+
+
+def long_frame(observations: Records) -> pd.DataFrame:
+    """One row per measurement; likelihoods in columns p_<state>."""
+    pieces = []
+    name = exact_column(observations)
+    for node, record in observations.measurements.items():
+        if not len(record):
+            continue
+        piece: dict[str, Any] = {
+            "trajectory": _named(observations, record.trajectory),
+            "time": record.time,
+            "node": node,
+        }
+        if record.likelihood is None:
+            piece["value"] = record.value
+        else:
+            states = record.states or tuple(range(record.likelihood.shape[1]))
+            for k, state in enumerate(states):
+                piece[f"{LIKELIHOOD_PREFIX}{state}"] = record.likelihood[:, k]
+        if name is not None:
+            piece[name] = record.exact
+        pieces.append(pd.DataFrame(piece))
+    if not pieces:
+        return pd.DataFrame({"trajectory": [], "time": [], "node": [], "value": []})
+    if any(p["value"].dtype == object for p in pieces if "value" in p):
+        for p in pieces:
+            if "value" in p:
+                p["value"] = p["value"].astype(object)
+    return pd.concat(pieces, ignore_index=True)
+
+
+def events_frame(observations: Records) -> pd.DataFrame:
+    """One row per event: trajectory, time, node, to, from."""
+    events = observations.events
+    return pd.DataFrame(
+        {
+            "trajectory": _named(observations, events.trajectory),
+            "time": events.time,
+            "node": events.node,
+            "to": events.to,
+            "from": events.previous,
+        }
+    )
+
+
+def intervals_frame(observations: Records) -> pd.DataFrame:
+    """One row per interval: trajectory, node, start, end, state."""
+    intervals = observations.intervals
+    return pd.DataFrame(
+        {
+            "trajectory": _named(observations, intervals.trajectory),
+            "node": intervals.node,
+            "start": intervals.start,
+            "end": intervals.end,
+            "state": intervals.state,
+        }
+    )
+
+
+def describe(observations: Records) -> pd.DataFrame:
+    """Per node: number of points, share of the times at which it was missing, span, median gap."""
+    records = observations.measurements
+    n_times = len(wide_keys(observations))
+    events = pd.Series(observations.events.node, dtype=object).value_counts()
+    rows = []
+    for node in observations.nodes:
+        record = records.get(node)
+        n = 0 if record is None else len(record)
+        row: dict[str, Any] = {
+            "node": node,
+            "points": n,
+            "missing": 1.0 - len(wide_keys(observations, node)) / n_times if n_times else 0.0,
+            "trajectories": 0 if record is None else len(np.unique(record.trajectory)),
+            "first_time": None,
+            "last_time": None,
+            "typical_gap": None,
+            "values": "never measured",
+            "events": int(events.get(node, 0)),
+        }
+        if record is not None and n:
+            gap = np.diff(record.time)[
+                (np.diff(record.trajectory) == 0) & (np.diff(record.time) > 0)
+            ]
+            row["first_time"], row["last_time"] = record.time.min(), record.time.max()
+            row["typical_gap"] = float(np.median(gap)) if len(gap) else None
+            row["values"] = _kind(record)
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("node") if rows else pd.DataFrame()
+
+
+def _kind(record: NodeMeasurements) -> str:
+    if record.likelihood is not None:
+        return f"likelihoods of {record.likelihood.shape[1]} states"
+    if record.holds_labels:
+        shown = sorted({str(v) for v in record.value})
+        return "labels " + ", ".join(shown[:6]) + (", …" if len(shown) > 6 else "")
+    # adding zero makes a minus zero a zero
+    return f"numbers {record.value.min() + 0.0:g} to {record.value.max() + 0.0:g}"
+
+
+def wide_keys(observations: Records, node: str | None = None) -> set[tuple[int, float]]:
+    """The different (trajectory, time) pairs at which anything, or one node, was measured."""
+    if node is None:
+        records = list(observations.measurements.values())
+    else:
+        records = [observations.measurements[node]] if node in observations.measurements else []
+    keys: set[tuple[int, float]] = set()
+    done: set[tuple[int, int]] = set()
+    for m in records:
+        if (id(m.trajectory), id(m.time)) not in done:
+            done.add((id(m.trajectory), id(m.time)))
+            keys.update(zip(m.trajectory.tolist(), m.time.tolist()))
+    return keys
+
+
+def _named(observations: Records, number: IntArray) -> NDArray[Any]:
+    return objects(observations.trajectories)[number]

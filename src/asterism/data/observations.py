@@ -17,19 +17,20 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import interventions as set_by_hand
+from asterism.data import measurements as tables
+from asterism.data.columns import TableProblem, canonical, without_columns
 from asterism.data.covariates import Covariates, read_covariates
+from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.given_likelihoods import read_likelihoods
-from asterism.data.known_paths import TimeLimit
+from asterism.data.known_paths import TimeBound
 from asterism.data.measurements import (
     Events,
     Intervals,
     NodeMeasurements,
     no_intervals,
-    objects,
 )
 from asterism.data.panel_records import exact_entries, state_codes, state_sets
-from asterism.data.problems import Problem
-from asterism.data.read_table import read_frames
+from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, Setting
@@ -65,8 +66,8 @@ class Observations:
     def from_frame(
         cls,
         frame: pd.DataFrame | None = None,
-        start: TimeLimit = None,
-        end: TimeLimit = None,
+        start: TimeBound = None,
+        end: TimeBound = None,
         events: pd.DataFrame | None = None,
         intervals: pd.DataFrame | None = None,
         exact: Any = None,
@@ -119,12 +120,12 @@ class Observations:
     def check_frame(
         cls,
         frame: pd.DataFrame | None = None,
-        start: TimeLimit = None,
-        end: TimeLimit = None,
+        start: TimeBound = None,
+        end: TimeBound = None,
         events: pd.DataFrame | None = None,
         intervals: pd.DataFrame | None = None,
         **options: Any,
-    ) -> tuple[Observations | None, list[Problem]]:
+    ) -> tuple[Observations | None, list[TableProblem]]:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
@@ -136,8 +137,8 @@ class Observations:
         cls,
         times: Sequence[ArrayLike],
         likelihoods: Sequence[Mapping[str, ArrayLike]],
-        start: TimeLimit = None,
-        end: TimeLimit = None,
+        start: TimeBound = None,
+        end: TimeBound = None,
         *,
         trajectories: Sequence[object] | None = None,
         states: Mapping[str, Sequence[object]] | None = None,
@@ -154,8 +155,6 @@ class Observations:
         cls, paths: Trajectories, nodes: Iterable[str] | None = None
     ) -> Observations:
         """Paths known throughout, as intervals and events of the given nodes (default: all)."""
-        from asterism.data.full_paths import path_events, path_intervals
-
         wanted = tuple(paths.nodes if nodes is None else nodes)
         unknown = [n for n in wanted if n not in paths.nodes]
         if unknown:
@@ -172,9 +171,17 @@ class Observations:
     @classmethod
     def from_csv(cls, path: str | Path, **options: Any) -> Observations:
         """Read a table and its side files; ``options`` are those of :meth:`from_frame`."""
-        from asterism.data.csv_files import read_observations
+        frame, settings, names = gather_files(path, options)
+        return cls.from_frame(frame, **settings)._written_as(names)
 
-        return read_observations(path, **options)
+    @classmethod
+    def check_csv(
+        cls, path: str | Path, **options: Any
+    ) -> tuple[Observations | None, list[TableProblem]]:
+        """As :meth:`from_csv`, but returns every problem instead of raising on errors."""
+        frame, settings, names = gather_files(path, options)
+        found, problems = cls.check_frame(frame, **settings)
+        return (None if found is None else found._written_as(names)), problems
 
     # ------------------------------------------------------------------ views
     @property
@@ -185,10 +192,12 @@ class Observations:
 
     @property
     def n_trajectories(self) -> int:
+        """Number of trajectories."""
         return len(self.trajectories)
 
     @property
     def n_measurements(self) -> int:
+        """Number of measurements of all nodes."""
         return sum(len(m) for m in self.measurements.values())
 
     @property
@@ -210,35 +219,25 @@ class Observations:
 
     def to_frame(self, kind: str = "wide") -> pd.DataFrame:
         """The measurements as a wide or a long table."""
-        from asterism.data.frames import long_frame, wide_frame
-
         if kind not in ("wide", "long"):
             raise DataError(Setting("kind", kind), " is unknown; use 'wide' or 'long'")
-        return wide_frame(self) if kind == "wide" else long_frame(self)
+        return tables.wide_frame(self) if kind == "wide" else tables.long_frame(self)
 
     def events_frame(self) -> pd.DataFrame:
         """The events: trajectory, time, node, to, from."""
-        from asterism.data.frames import events_frame
-
-        return events_frame(self)
+        return tables.events_frame(self)
 
     def intervals_frame(self) -> pd.DataFrame:
         """The intervals: trajectory, node, start, end, state."""
-        from asterism.data.frames import intervals_frame
-
-        return intervals_frame(self)
+        return tables.intervals_frame(self)
 
     def to_csv(self, path: str | Path, kind: str = "wide") -> None:
         """Write the table, and beside it start, end, events and intervals."""
-        from asterism.data.csv_files import write_observations
-
         write_observations(self, path, kind)
 
     def describe(self) -> pd.DataFrame:
         """Per node: points, share of missing cells, time span and typical gap."""
-        from asterism.data.frames import describe
-
-        return describe(self)
+        return tables.describe(self)
 
     def _repr_html_(self) -> str:
         facts = [
@@ -349,13 +348,9 @@ class Observations:
         return replace(
             self,
             measurements={nodes.get(n, n): m for n, m in self.measurements.items()},
-            events=replace(self.events, node=objects(nodes.get(n, n) for n in self.events.node)),
-            intervals=replace(
-                self.intervals, node=objects(nodes.get(n, n) for n in self.intervals.node)
-            ),
-            interventions=replace(
-                self.interventions, node=objects(nodes.get(n, n) for n in self.interventions.node)
-            ),
+            events=self.events.renamed(nodes),
+            intervals=self.intervals.renamed(nodes),
+            interventions=self.interventions.renamed(nodes),
         )
 
     def scale_time(self, factor: float) -> Observations:
@@ -370,20 +365,12 @@ class Observations:
             measurements={
                 n: replace(m, time=m.time * factor) for n, m in self.measurements.items()
             },
-            events=replace(self.events, time=self.events.time * factor),
-            intervals=replace(
-                self.intervals,
-                start=self.intervals.start * factor,
-                end=self.intervals.end * factor,
-            ),
+            events=self.events.scaled(factor),
+            intervals=self.intervals.scaled(factor),
+            interventions=self.interventions.scaled(factor),
             covariates=None
             if self.covariates is None
             else replace(self.covariates, time=self.covariates.time * factor),
-            interventions=replace(
-                self.interventions,
-                start=self.interventions.start * factor,
-                end=self.interventions.end * factor,
-            ),
         )
 
     def with_covariates(
@@ -429,6 +416,13 @@ class Observations:
         record = state_sets(node, self._record(node), codes)
         return replace(self, measurements={**self.measurements, node: record})
 
+    def _written_as(self, names: Sequence[Any]) -> Observations:
+        """Trajectories in the order, and with the type of name, that they were written with."""
+        by_text = {canonical(x): x for x in names}
+        named = tuple(by_text.get(canonical(x), x) for x in self.trajectories)
+        renamed = replace(self, trajectories=named)
+        return renamed.select(names) if names and set(names) == set(named) else renamed
+
     def _record(self, node: str) -> NodeMeasurements:
         if node not in self.measurements:
             raise DataError(
@@ -442,17 +436,6 @@ def _renumbered(record: NodeMeasurements, new: NDArray[np.int64]) -> NodeMeasure
     keep = np.flatnonzero(number >= 0)
     keep = keep[np.argsort(number[keep], kind="stable")]
     return record.take(keep, number[keep])
-
-
-def without_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """A table without some of its columns, all of which it must have."""
-    frame = frame.rename(columns=str)
-    for name in names:
-        if name not in frame.columns:
-            raise DataError(
-                f"there is no column {name!r}; the columns are {list(map(str, frame.columns))}"
-            )
-    return frame.drop(columns=[str(name) for name in names])
 
 
 def _several(states: Any) -> list[Any]:

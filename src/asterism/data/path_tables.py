@@ -1,28 +1,22 @@
-"""Owns the tables of jump paths: reading with checks, writing, and the CSV form with side file."""
+"""Reads tables of jump paths with checks, from frames or from a CSV file with its side file."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import canonical, encode, plain
-from asterism.data.csv_files import read_meta, side_file
-from asterism.data.files import write_table, write_text
+from asterism.data.columns import FIRST_ROW, Problems, canonical, encode, plain
+from asterism.data.json_files import read_meta
 from asterism.data.measurements import objects
-from asterism.data.problems import FIRST_ROW, Problems
 from asterism.data.table_file import read_text_table
 from asterism.data.table_rows import follow_up
 from asterism.errors import Advice, DataError, Sentence, Setting
-
-if TYPE_CHECKING:
-    from asterism.data.trajectories import Trajectories
 
 IntArray = NDArray[np.int64]
 FORMAT = "asterism-trajectories"
@@ -228,94 +222,6 @@ def _ends(
             )
         result[d] = value
     return result
-
-
-def paths_frame(paths: Trajectories) -> pd.DataFrame:
-    """The start of every node, then every jump, trajectory by trajectory."""
-    n_trajectories, n_nodes = paths.initial.shape
-    d = np.concatenate(
-        [
-            np.repeat(np.arange(n_trajectories), n_nodes),
-            np.repeat(np.arange(n_trajectories), np.diff(paths.jump_offset)),
-        ]
-    )
-    node = np.concatenate([np.tile(np.arange(n_nodes), n_trajectories), paths.jump_node])
-    state = np.concatenate([paths.initial.ravel(), paths.jump_state])
-    time = np.concatenate([np.repeat(paths.start, n_nodes), paths.jump_time])
-    order = np.argsort(d, kind="stable")
-    width = max((len(s) for s in paths.states.values()), default=1)
-    names = np.empty((n_nodes, width), dtype=object)
-    for n, one in enumerate(paths.nodes):
-        names[n, : len(paths.states[one])] = list(paths.states[one])
-    entered = names[node, state][order]
-    frame = pd.DataFrame(
-        {
-            "trajectory": objects(paths.labels)[d[order]],
-            "time": time[order],
-            "node": objects(paths.nodes)[node[order]],
-            "state": entered,
-        }
-    )
-    return frame.infer_objects()
-
-
-def reorder(
-    paths: Trajectories, nodes: tuple[str, ...], states: Mapping[str, Sequence[Any]]
-) -> Trajectories:
-    """The same paths with nodes and states numbered as asked."""
-    from asterism.data.trajectories import Trajectories
-
-    if set(nodes) != set(paths.nodes):
-        missing = sorted(set(nodes) - set(paths.nodes)) or sorted(set(paths.nodes) - set(nodes))
-        raise DataError(f"the paths and the network do not have the same nodes: {missing[0]!r}")
-    position = {n: i for i, n in enumerate(nodes)}
-    width = max(len(s) for s in paths.states.values())
-    number = np.full((len(paths.nodes), width), -1, dtype=np.int64)
-    for n, one in enumerate(paths.nodes):
-        code = encode(objects(paths.states[one]), tuple(states[one]))
-        number[n, : len(code)] = code
-    new_node = np.array([position[n] for n in paths.nodes], dtype=np.int64)
-    initial = np.empty_like(paths.initial)
-    initial[:, new_node] = number[np.arange(len(paths.nodes)), paths.initial]
-    jump_state = number[paths.jump_node, paths.jump_state]
-    for column, one in enumerate(paths.nodes):
-        seen = number[column] < 0
-        used = np.concatenate(
-            [paths.initial[:, column], paths.jump_state[paths.jump_node == column]]
-        )
-        bad = used[seen[used]]
-        if len(bad):
-            raise DataError(
-                f"node {one!r} has no state {paths.states[one][bad[0]]!r}; its states are "
-                f"{list(states[one])}"
-            )
-    return Trajectories(
-        nodes=nodes,
-        states={n: tuple(states[n]) for n in nodes},
-        labels=paths.labels,
-        start=paths.start,
-        end=paths.end,
-        initial=initial,
-        jump_offset=paths.jump_offset,
-        jump_time=paths.jump_time,
-        jump_node=new_node[paths.jump_node],
-        jump_state=jump_state,
-    )
-
-
-def save_paths(paths: Trajectories, path: str | Path) -> None:
-    """Write the table, and ``<name>.meta.json`` with the states and the end of each trajectory."""
-    meta = {
-        "format": FORMAT,
-        "version": 1,
-        "nodes": list(paths.nodes),
-        "states": {n: [plain(s) for s in paths.states[n]] for n in paths.nodes},
-        "trajectories": [plain(x) for x in paths.labels],
-        "end": paths.end.tolist(),
-    }
-    side_file(path, "meta.json").unlink(missing_ok=True)  # never an old one beside a new table
-    write_table(path, paths_frame(paths))
-    write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
 
 
 def load_paths(path: str | Path) -> dict[str, Any]:

@@ -1,34 +1,35 @@
-"""Owns the reading of measurement tables, wide or long, into one record per node.
+"""Reads measurement tables, wide or long, with their events and intervals, from frames or files.
 
 Wide: one row per time, one column per node. Long: one row per measurement with the columns
 ``node`` and ``value``, or ``node`` and one column ``p_<state>`` per state that holds the
-probability of the measurement under that state.
+probability of the measurement under that state. Events and intervals are read by
+``known_paths.py``; here they get common trajectories, start and end, and are checked against each
+other. The way back is in ``measurements.py``.
 
-Owns what every row of a measurement table says, whatever its other columns hold.
-
-That is: its trajectory, its time, whether it reports the state itself, and its line in the user's
-table. Rows come out sorted by trajectory and time; unusable ones are noted and left out.
-
-Owns the reading of a table of measurements together with its events and intervals.
-
-Each is read by a module of its own; here they get common trajectories, start and end, and are
-checked against each other. The way back is in ``frames.py``.
+Beside a file ``NAME.csv`` may lie ``NAME.meta.json`` (start, end, order of nodes: what a table
+cannot hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them up by itself.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.given_likelihoods import LIKELIHOOD_PREFIX, likelihoods_of_columns
+from asterism.data.columns import FIRST_ROW, Problems, plain
+from asterism.data.files import write_table, write_text
+from asterism.data.given_likelihoods import likelihoods_of_columns
+from asterism.data.json_files import read_meta, side_file
 from asterism.data.known_paths import (
-    TimeLimit,
+    TimeBound,
     check_consistency,
     check_inside,
     parse_events,
@@ -36,10 +37,21 @@ from asterism.data.known_paths import (
     resolve_trajectory,
     time_limits,
 )
-from asterism.data.measurements import NodeMeasurements, Parts, no_measurements
-from asterism.data.problems import FIRST_ROW, Problems
-from asterism.data.table_rows import Rows, TableFormat, read_rows
-from asterism.errors import Sentence, Setting
+from asterism.data.measurements import (
+    LIKELIHOOD_PREFIX,
+    NodeMeasurements,
+    Parts,
+    Records,
+    events_frame,
+    exact_column,
+    intervals_frame,
+    long_frame,
+    no_measurements,
+    wide_frame,
+)
+from asterism.data.table_file import DECIMAL_COMMA, read_text_table
+from asterism.data.table_rows import TableFormat, TableRows, read_rows
+from asterism.errors import DataError, Sentence, Setting
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,7 @@ def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
 
 
 def _read_wide(
-    frame: pd.DataFrame, form: TableFormat, rows: Rows, problems: Problems
+    frame: pd.DataFrame, form: TableFormat, rows: TableRows, problems: Problems
 ) -> dict[str, NodeMeasurements]:
     wanted = [c for c in frame.columns if c not in form.not_nodes]
     if form.nodes is not None:
@@ -147,7 +159,7 @@ def _read_wide(
 
 
 def _read_long(
-    frame: pd.DataFrame, form: TableFormat, rows: Rows, problems: Problems
+    frame: pd.DataFrame, form: TableFormat, rows: TableRows, problems: Problems
 ) -> dict[str, NodeMeasurements]:
     if form.node not in frame.columns:
         problems.add(f"a long table needs a column {form.node!r}")
@@ -221,7 +233,7 @@ def _listed(names: Collection[Any], shown: int = 12) -> str:
 def read_frames(
     frame: pd.DataFrame | None,
     form: TableFormat,
-    limits_given: tuple[TimeLimit, TimeLimit],
+    limits_given: tuple[TimeBound, TimeBound],
     events: pd.DataFrame | None,
     intervals: pd.DataFrame | None,
     ties: str,
@@ -261,3 +273,119 @@ def read_frames(
         problems,
         table.unit,
     )
+
+
+# ---- files, and the side files that complete them -------------------------------------------
+
+
+FORMAT = "asterism-observations"
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
+
+
+def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:
+    """Decimal commas as points, in columns that hold no text with other commas.
+
+    Columns called ``names`` hold no numbers and stay as they are. 1,200 may be a thousand: it is
+    refused unless a neighbour settles it.
+    """
+    frame = frame.copy()
+    for place, name in enumerate(frame.columns):
+        cells = frame.iloc[:, place]
+        with_comma = [c for c in cells if "," in c]
+        if name in names or not with_comma:
+            continue
+        if not all(DECIMAL_COMMA.fullmatch(c) for c in with_comma):
+            continue
+        if all(_THOUSANDS.fullmatch(c) for c in with_comma):
+            raise DataError(
+                f"column {name!r}: {with_comma[0]!r} may be a thousand or a decimal; write it "
+                "without a comma, or name the column with ",
+                *(Setting("labels", ...), " if it holds names of states"),
+            )
+        frame.isetitem(place, [c.replace(",", ".") for c in cells])
+    return frame
+
+
+class Tabled(Records, Protocol):
+    """Observations, as far as their files need them."""
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        """When each trajectory begins."""
+
+    @property
+    def end(self) -> NDArray[np.float64]:
+        """When each trajectory ends."""
+
+    @property
+    def ties(self) -> str:
+        """What two jumps at one time mean."""
+
+    @property
+    def time_unit(self) -> str:
+        """Unit of all times."""
+
+
+def write_observations(observations: Tabled, path: str | Path, kind: str = "wide") -> None:
+    """Write a table and its side files."""
+    meta = {
+        "format": FORMAT,
+        "version": 1,
+        "kind": kind,
+        "exact": exact_column(observations),
+        "nodes": list(observations.measurements),
+        "labels": [n for n, m in observations.measurements.items() if m.holds_labels],
+        "trajectories": [plain(x) for x in observations.trajectories],
+        "start": observations.start.tolist(),
+        "end": observations.end.tolist(),
+        "ties": observations.ties,
+        "time_unit": observations.time_unit,
+    }
+    make = wide_frame if kind == "wide" else long_frame
+    tables = {Path(path): make(observations)}
+    for ending, table in (
+        ("events.csv", events_frame(observations)),
+        ("intervals.csv", intervals_frame(observations)),
+    ):
+        side = side_file(path, ending)
+        if len(table):
+            tables[side] = table
+        else:
+            side.unlink(missing_ok=True)  # or an old table would be read back
+    # a side file of an older table must not outlive it, whenever we are stopped
+    side_file(path, "meta.json").unlink(missing_ok=True)
+    for target, table in tables.items():
+        write_table(target, table)
+    write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
+
+
+def gather_files(
+    path: str | Path, options: dict[str, Any]
+) -> tuple[pd.DataFrame, dict[str, Any], list[Any]]:
+    """The table, the settings of its side files (``options`` win), and the trajectories' names."""
+    settings: dict[str, Any] = {}
+    names: list[Any] = []
+    meta = read_meta(path, FORMAT)
+    if meta is not None:
+        names = list(meta["trajectories"])
+        settings = {
+            "start": dict(zip(names, meta["start"])),
+            "end": dict(zip(names, meta["end"])),
+            "kind": meta["kind"],
+            "exact": meta.get("exact"),
+            "nodes": meta["nodes"] or None,
+            "labels": tuple(meta["labels"]),
+            "ties": meta.get("ties", "error"),
+            "unit": meta.get("time_unit") or None,
+        }
+    for table in ("events", "intervals"):
+        side = side_file(path, f"{table}.csv")
+        if side.exists():
+            settings[table] = read_text_table(side)
+    settings = {**settings, **options}
+    frame = read_text_table(path, settings.pop("sheet", None))
+    labels = settings.get("labels") or ()
+    if meta is None and labels is not True:  # a side file says that we wrote points
+        no_numbers = {settings.get("trajectory", "trajectory"), settings.get("node", "node")}
+        frame = _with_points(frame, no_numbers | set(labels))
+    return frame, settings, names

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.given_likelihoods import LIKELIHOOD_PREFIX
-from asterism.data.problems import FIRST_ROW, Problems
+from asterism.data.columns import FIRST_ROW, Problems
+from asterism.data.measurements import LIKELIHOOD_PREFIX
 from asterism.errors import Advice, Sentence, Setting
 
 IntArray = NDArray[np.int64]
@@ -52,9 +52,11 @@ class TableFormat:
         return taken
 
     def as_labels(self, node: str) -> bool:
+        """Whether the cells of a node are names even where they look like numbers."""
         return self.labels if isinstance(self.labels, bool) else node in self.labels
 
     def is_long(self, frame: pd.DataFrame) -> bool:
+        """Whether the table has one row per measurement."""
         if self.kind in ("wide", "long"):
             return self.kind == "long"
         found = [str(c) for c in frame.columns]
@@ -63,7 +65,7 @@ class TableFormat:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """The columns that every row has, sorted by (trajectory, time); invalid rows left out."""
 
     order: IntArray
@@ -79,7 +81,7 @@ class Rows:
     """End of follow-up by trajectory, where a column gives it."""
 
 
-def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> Rows:
+def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> TableRows:
     """Trajectory, time and exactness of every usable row, in order."""
     n_rows = len(frame)
     number = np.arange(n_rows, dtype=np.int64) + FIRST_ROW
@@ -103,7 +105,7 @@ def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: 
     # Where the leading rows were unusable a trajectory may have lost all its rows.
     trajectory = _renumber(trajectory, order)
     by_trajectory = np.lexsort((time, trajectory))
-    return Rows(
+    return TableRows(
         order[by_trajectory],
         name[by_trajectory],
         trajectory[by_trajectory],
@@ -137,7 +139,7 @@ def _names(
 def follow_up(
     frame: pd.DataFrame,
     column: str | None,
-    times: tuple[str, clock.Clock],
+    times: tuple[str, clock.ReadTimes],
     name: NDArray[Any],
     number: IntArray,
     problems: Problems,

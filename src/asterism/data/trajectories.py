@@ -6,6 +6,7 @@ Nodes and states are numbers in the arrays; ``nodes`` and ``states`` give them n
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import path_tables
+from asterism.data.columns import encode, plain
+from asterism.data.files import write_table, write_text
+from asterism.data.json_files import side_file
+from asterism.data.measurements import objects
 from asterism.data.path_graph import path_graph
 from asterism.data.statistics import Statistics, dwell_start
 from asterism.errors import DataError
@@ -78,11 +83,21 @@ class Trajectories:
 
     def to_frame(self) -> pd.DataFrame:
         """Tidy table trajectory, time, node, state: the start of every node, then every jump."""
-        return path_tables.paths_frame(self)
+        return _paths_frame(self)
 
     def save(self, path: str | Path) -> None:
         """Write a CSV table, and beside it what a table cannot hold (states, end)."""
-        path_tables.save_paths(self, path)
+        meta = {
+            "format": path_tables.FORMAT,
+            "version": 1,
+            "nodes": list(self.nodes),
+            "states": {n: [plain(s) for s in self.states[n]] for n in self.nodes},
+            "trajectories": [plain(x) for x in self.labels],
+            "end": self.end.tolist(),
+        }
+        side_file(path, "meta.json").unlink(missing_ok=True)  # never an old one beside a new table
+        write_table(path, self.to_frame())
+        write_text(side_file(path, "meta.json"), json.dumps(meta, indent=1))
 
     @classmethod
     def load(cls, path: str | Path) -> Trajectories:
@@ -92,14 +107,17 @@ class Trajectories:
     # ------------------------------------------------------------------ views
     @property
     def n_trajectories(self) -> int:
+        """Number of trajectories."""
         return len(self.start)
 
     @property
     def n_jumps(self) -> int:
+        """Number of jumps of all nodes."""
         return len(self.jump_time)
 
     @property
     def durations(self) -> FloatArray:
+        """(D,) how long each trajectory was followed."""
         return self.end - self.start
 
     def state_at(self, times: ArrayLike, outside: str = "error") -> IntArray:
@@ -144,7 +162,7 @@ class Trajectories:
 
         ``network`` is a Network, or {node: parents} over the nodes of these paths.
         """
-        from asterism.data._path_statistics import path_statistics
+        from asterism.data._path_statistics import CountedGraph, JumpArrays, path_statistics
 
         graph = path_graph(network, self.nodes, self.states)
         paths = self.reordered(graph.nodes, graph.states)
@@ -153,23 +171,10 @@ class Trajectories:
         transitions = np.zeros(graph.table_start[-1])
         n_nodes = len(graph.nodes)
         path_statistics(
-            paths.start,
-            paths.end,
-            paths.initial,
-            paths.jump_offset,
-            paths.jump_time,
-            paths.jump_node,
-            paths.jump_state,
-            graph.n_states,
-            graph.parent_start,
-            graph.parents,
-            graph.child_start,
-            graph.children,
-            graph.child_edge,
-            graph.step_start,
-            graph.step,
-            graph.table_start,
-            begin,
+            JumpArrays(*(getattr(paths, name) for name in JumpArrays._fields)),
+            CountedGraph(
+                *(getattr(graph, name) for name in CountedGraph._fields[:-1]), dwell_start=begin
+            ),
             np.empty(n_nodes, dtype=np.int64),
             np.empty(n_nodes, dtype=np.int64),
             np.empty(n_nodes),
@@ -223,4 +228,75 @@ class Trajectories:
         """The same paths with nodes and state numbers in another order."""
         if tuple(nodes) == self.nodes and all(tuple(states[n]) == self.states[n] for n in nodes):
             return self
-        return path_tables.reorder(self, tuple(nodes), states)
+        return _reorder(self, tuple(nodes), states)
+
+
+def _paths_frame(paths: Trajectories) -> pd.DataFrame:
+    """The start of every node, then every jump, trajectory by trajectory."""
+    n_trajectories, n_nodes = paths.initial.shape
+    d = np.concatenate(
+        [
+            np.repeat(np.arange(n_trajectories), n_nodes),
+            np.repeat(np.arange(n_trajectories), np.diff(paths.jump_offset)),
+        ]
+    )
+    node = np.concatenate([np.tile(np.arange(n_nodes), n_trajectories), paths.jump_node])
+    state = np.concatenate([paths.initial.ravel(), paths.jump_state])
+    time = np.concatenate([np.repeat(paths.start, n_nodes), paths.jump_time])
+    order = np.argsort(d, kind="stable")
+    width = max((len(s) for s in paths.states.values()), default=1)
+    names = np.empty((n_nodes, width), dtype=object)
+    for n, one in enumerate(paths.nodes):
+        names[n, : len(paths.states[one])] = list(paths.states[one])
+    entered = names[node, state][order]
+    frame = pd.DataFrame(
+        {
+            "trajectory": objects(paths.labels)[d[order]],
+            "time": time[order],
+            "node": objects(paths.nodes)[node[order]],
+            "state": entered,
+        }
+    )
+    return frame.infer_objects()
+
+
+def _reorder(
+    paths: Trajectories, nodes: tuple[str, ...], states: Mapping[str, Sequence[Any]]
+) -> Trajectories:
+    """The same paths with nodes and states numbered as asked."""
+    if set(nodes) != set(paths.nodes):
+        missing = sorted(set(nodes) - set(paths.nodes)) or sorted(set(paths.nodes) - set(nodes))
+        raise DataError(f"the paths and the network do not have the same nodes: {missing[0]!r}")
+    position = {n: i for i, n in enumerate(nodes)}
+    width = max(len(s) for s in paths.states.values())
+    number = np.full((len(paths.nodes), width), -1, dtype=np.int64)
+    for n, one in enumerate(paths.nodes):
+        code = encode(objects(paths.states[one]), tuple(states[one]))
+        number[n, : len(code)] = code
+    new_node = np.array([position[n] for n in paths.nodes], dtype=np.int64)
+    initial = np.empty_like(paths.initial)
+    initial[:, new_node] = number[np.arange(len(paths.nodes)), paths.initial]
+    jump_state = number[paths.jump_node, paths.jump_state]
+    for column, one in enumerate(paths.nodes):
+        seen = number[column] < 0
+        used = np.concatenate(
+            [paths.initial[:, column], paths.jump_state[paths.jump_node == column]]
+        )
+        bad = used[seen[used]]
+        if len(bad):
+            raise DataError(
+                f"node {one!r} has no state {paths.states[one][bad[0]]!r}; its states are "
+                f"{list(states[one])}"
+            )
+    return Trajectories(
+        nodes=nodes,
+        states={n: tuple(states[n]) for n in nodes},
+        labels=paths.labels,
+        start=paths.start,
+        end=paths.end,
+        initial=initial,
+        jump_offset=paths.jump_offset,
+        jump_time=paths.jump_time,
+        jump_node=new_node[paths.jump_node],
+        jump_state=jump_state,
+    )

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.files import TEMPORARY, write_bytes, write_table
-from asterism.data.formula_cells import unescaped
+from asterism.data.table_file import unescaped
 from asterism.errors import Advice, DataError
 from asterism.model.network import Network
 from asterism.results import courses
