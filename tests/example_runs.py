@@ -11,7 +11,7 @@ import pandas as pd
 
 from asterism.model.network import Network
 from asterism.results import courses
-from asterism.results.effects import configurations
+from asterism.results.edge_effects import configurations
 from asterism.results.run import RATE_COLUMNS, Run
 
 GENES = ["SWI5", "CBF1", "GAL4", "GAL80", "ASH1", "MCM1", "FKH2", "CLN3"]
@@ -129,7 +129,7 @@ def _data(
                 state = int(rng.choice(len(states), p=weights))
                 value = states[state] if labels else 2.0 * state - 1 + 0.4 * rng.normal()
                 rows.append((t + 1, float(when), node, value))
-    found = courses.Courses(
+    found = courses.StoredCourses(
         tuple(range(1, n_trajectories + 1)), tuple(nodes), tuple(times), tuple(blocks)
     )
     return {

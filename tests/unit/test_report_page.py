@@ -20,14 +20,22 @@ from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.report import page_data as limits
-from asterism.report.methods_text import methods_paragraph, references
-from asterism.report.page import json_for_script, render, write_report
-from asterism.report.page_courses import COURSE_VALUES, fit_sentence
-from asterism.report.page_data import page_data
-from asterism.results.courses import from_dataset
-from asterism.results.effects import configurations, effect, rates_by_parent_state
-from asterism.results.measured import Levels, levels, measurements
-from asterism.results.rate_ratios import rate_intervals, rate_ratios
+from asterism.report.page import (
+    json_for_script,
+    methods_paragraph,
+    references,
+    render,
+    write_report,
+)
+from asterism.report.page_data import COURSE_VALUES, fit_sentence, page_data
+from asterism.results.courses import Levels, from_dataset, levels, measurements
+from asterism.results.edge_effects import (
+    configurations,
+    effect,
+    rate_intervals,
+    rate_ratios,
+    rates_by_parent_state,
+)
 from asterism.results.run import Run
 from asterism.results.summary import probability_text, sentences, settings_rows
 from tests.example_runs import (

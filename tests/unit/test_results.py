@@ -17,12 +17,10 @@ import asterism as am
 from asterism.errors import DataError
 from asterism.report.page import write_report
 from asterism.results import courses
-from asterism.results.courses import gather
+from asterism.results.courses import gather, measured_table
 from asterism.results.folder import load, save_run
-from asterism.results.measured import measured_table
-from asterism.results.name_lists import join_names, split_names
-from asterism.results.record import versions
-from asterism.results.run import Run
+from asterism.results.manifest import versions
+from asterism.results.run import Run, join_names, split_names
 from tests.example_runs import example_network, example_run
 
 ODD = {"NA": [], "007": ["NA"], "a;b\\": ["007", "NA"], 'q"u,o\n': ["a;b\\"], "Ünï 基因\x01": []}

@@ -59,9 +59,8 @@ def run(options: InferOptions) -> int:
     """Infer, write, and say how it went."""
     from asterism.inference.door import quiet_infer
     from asterism.report.page import write_report
-    from asterism.results.courses import gather
+    from asterism.results.courses import gather, measured_table
     from asterism.results.folder import save_run
-    from asterism.results.measured import measured_table
     from asterism.results.run import Run
 
     console = Console(options.quiet)

@@ -19,8 +19,8 @@ import numpy as np
 from asterism.commands.exits import in_flags
 from asterism.data.clock import UNITS
 from asterism.data.columns import TableError, TableProblem, as_error
-from asterism.data.observations import Observations
 from asterism.data.json_files import read_meta
+from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table, require_size, sheet_names
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError

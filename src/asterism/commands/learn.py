@@ -282,8 +282,7 @@ def _make_run(
     record: dict[str, Any],
     console: Console,
 ) -> tuple[Run, Posterior | None]:
-    from asterism.results.courses import gather
-    from asterism.results.measured import measured_table
+    from asterism.results.courses import gather, measured_table
     from asterism.results.run import Run
 
     found = posterior = observed = None

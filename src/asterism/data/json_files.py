@@ -1,16 +1,20 @@
-"""The one way to read JSON: what is not a plain, sensible document is refused in one sentence.
+"""The one way to read JSON, and to make anything ready for it.
 
-Refused besides broken syntax: names given twice (which of the two would count?), nesting deeper
-than any of our files, and numbers too long to be meant.
+What is not a plain, sensible document is refused in one sentence. Refused besides broken syntax:
+names given twice (which of the two would count?), nesting deeper than any of our files, and numbers
+too long to be meant.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from asterism.errors import AsterismError, DataError
 
@@ -89,6 +93,39 @@ def _require_shallow(content: Any) -> None:
         if not level:
             return
     raise RecursionError
+
+
+def as_json(value: Any) -> Any:
+    """Anything as JSON: objects that describe themselves by ``to_dict`` do so, others as text.
+
+    JSON knows neither infinity nor NaN: the first becomes text and the second null.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return as_json(value.tolist())
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, pd.DataFrame):
+        return {str(c): as_json(value[c].to_dict()) for c in value.columns}
+    if hasattr(value, "predecessors"):
+        return [[str(parent), str(child)] for parent, child in value.edges()]
+    if hasattr(value, "to_dict") and not isinstance(value, type):
+        try:
+            return as_json(value.to_dict())
+        except AsterismError:  # an emission of the user's own need not be writable
+            return repr(value)
+    return repr(value)
 
 
 # ---- side files: what a table cannot hold ------------------------------------------------------

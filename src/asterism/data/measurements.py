@@ -214,9 +214,6 @@ def last_before(
 # ---- tables -----------------------------------------------------------------------------------
 
 
-IntArray = NDArray[np.int64]
-
-
 class Records(Protocol):
     """Observations, as far as their tables need them."""
 

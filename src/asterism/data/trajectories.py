@@ -172,9 +172,7 @@ class Trajectories:
         n_nodes = len(graph.nodes)
         path_statistics(
             JumpArrays(*(getattr(paths, name) for name in JumpArrays._fields)),
-            CountedGraph(
-                *(getattr(graph, name) for name in CountedGraph._fields[:-1]), dwell_start=begin
-            ),
+            CountedGraph(*(getattr(graph, name) for name in CountedGraph._fields[:-1]), begin),
             np.empty(n_nodes, dtype=np.int64),
             np.empty(n_nodes, dtype=np.int64),
             np.empty(n_nodes),

@@ -9,7 +9,7 @@ import pandas as pd
 from asterism.errors import DataError
 from asterism.report.figure_style import BLUE, GREY, ORANGE, axes_or_new
 from asterism.report.graph_layout import positions
-from asterism.results.effects import LOWERS, MIXED, NONE, RAISES, effect
+from asterism.results.edge_effects import LOWERS, MIXED, NONE, RAISES, effect
 from asterism.results.run import Run
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """The report page: one HTML file that needs neither network nor server.
 
 The template, style and scripts lie in ``templates/``; numbers come from :mod:`page_data`. Python
-decides what is shown and JavaScript only draws it.
+decides what is shown and JavaScript only draws it. The paragraph of methods says what the run's
+record holds; what it does not hold is left out rather than guessed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from asterism.data.files import write_text
-from asterism.report.methods_text import methods_paragraph, references
-from asterism.report.page_courses import fit_sentence
-from asterism.report.page_data import page_data
+from asterism.report.page_data import fit_sentence, page_data
 from asterism.results.run import Run
-from asterism.results.summary import sentences, settings_rows
+from asterism.results.summary import as_text, sentences, settings_rows
 
 #: in the order in which they build on each other
 SCRIPTS = (
@@ -105,3 +104,133 @@ def _title(run: Run, path: Path) -> str:
 
 def _text(name: str) -> str:
     return (resources.files("asterism.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+# ---- a paragraph of methods and the references, ready to paste into a paper -------------------
+
+
+LINZNER = (
+    "Linzner D, Koeppl H. Cluster variational approximations for structure learning of "
+    "continuous-time Bayesian networks from incomplete data. Advances in Neural Information "
+    "Processing Systems 31, 2018."
+)
+COHN = (
+    "Cohn I, El-Hay T, Friedman N, Kupferman R. Mean field variational approximation for "
+    "continuous-time Bayesian networks. Journal of Machine Learning Research 11, 2010."
+)
+NODELMAN = (
+    "Nodelman U, Shelton CR, Koller D. Learning continuous time Bayesian networks. Proceedings "
+    "of the Nineteenth Conference on Uncertainty in Artificial Intelligence, 2003."
+)
+
+#: how a method of inference is called in a sentence, and what to cite besides; unknown ones go by
+#: their own name
+IN_WORDS = {
+    "star": ("the star approximation (Linzner and Koeppl, 2018)", ()),
+    "mean_field": ("naive mean field (Cohn et al., 2010)", (COHN,)),
+    "exact": ("exact inference on the joint chain", ()),
+    "clusters": ("a cluster variational approximation", ()),
+    "sample": ("Markov chain Monte Carlo over paths", ()),
+}
+
+
+def methods_paragraph(run: Run) -> str:
+    """What was done, in the past tense, with the numbers a reader of a paper asks for."""
+    parts = [_model(run), _data(run), _inference(run), _search(run), _stop(run), _software(run)]
+    return " ".join(part for part in parts if part)
+
+
+def references(run: Run) -> list[str]:
+    """What to cite: the program, and the papers of the methods that this run used."""
+    version = _version(run)
+    found = [f"The Asterism developers. Asterism{version and ' ' + version}: {TITLE}."]
+    if run.run.get("complete_data"):
+        return [*found, NODELMAN]
+    _, besides = IN_WORDS.get(str(_setting(run, "method")), ("", ()))
+    return [*found, LINZNER, *besides]
+
+
+TITLE = "structure learning of continuous-time Bayesian networks from incomplete data"
+
+
+def _model(run: Run) -> str:
+    network = run.network
+    sizes = sorted({len(states) for states in network.states.values()})
+    several = len(network.nodes) > 1
+    nodes = f"{len(network.nodes):,} node{'s' * several} with {_or(list(map(str, sizes)))} states"
+    each = " each" if several and len(sizes) == 1 else ""
+    what = "learned" if run.learned else "used"
+    return f"We {what} a continuous-time Bayesian network of {nodes}{each}."
+
+
+def _data(run: Run) -> str:
+    seen = run.observations
+    if seen is None or not len(seen):
+        return ""
+    unit = run.run.get("time_unit")
+    first, last = float(seen["time"].min()), float(seen["time"].max())
+    span = f"{first:g} to {last:g}{f' {unit}' if unit else ''}"
+    return (
+        f"The data were {len(seen):,} measurements in {seen['trajectory'].nunique():,} "
+        f"trajectories, at times from {span}."
+    )
+
+
+def _inference(run: Run) -> str:
+    if run.run.get("complete_data"):
+        return "All paths were observed completely, so the score of every family was exact."
+    method = _setting(run, "method")
+    if not method:
+        return ""
+    how, _ = IN_WORDS.get(str(method), (str(method), ()))
+    return f"Hidden paths were inferred by {how}."
+
+
+def _search(run: Run) -> str:
+    if not run.learned:
+        return ""
+    parents = _setting(run, "max_parents")
+    limit = f" with at most {parents} parents per node" if isinstance(parents, int) else ""
+    prior = run.run.get("prior")
+    on_rates = ""
+    if isinstance(prior, dict) and {"shape", "rate"} <= prior.keys():
+        shape, rate = (as_text(prior[name]) for name in ("shape", "rate"))
+        on_rates = f" and a Gamma prior on the rates (shape {shape}, rate {rate})"
+    n_edges = sum(map(len, run.network.parents.values()))
+    return (
+        f"The graph was learned by Bayesian scoring of families{limit}{on_rates}; it has "
+        f"{n_edges:,} edge{'s' * (n_edges != 1)}. Edge probabilities sum the posterior "
+        "probabilities of the families that hold the edge."
+    )
+
+
+def _stop(run: Run) -> str:
+    if run.run.get("converged") is True:
+        return "The iteration converged."
+    if run.run.get("converged") is False:
+        return "The iteration did not converge."
+    return ""
+
+
+def _software(run: Run) -> str:
+    version, seed = _version(run), run.run.get("seed")
+    chosen = f" with random seed {seed}" if isinstance(seed, int) else ""
+    return f"Computations used Asterism{version and ' ' + version}{chosen}."
+
+
+def _version(run: Run) -> str:
+    versions = run.run.get("versions")
+    return str(versions.get("asterism", "")) if isinstance(versions, dict) else ""
+
+
+def _setting(run: Run, name: str) -> Any:
+    """From the command's flags, else from the learner's settings."""
+    for group in ("command", "settings"):
+        found = run.run.get(group)
+        if isinstance(found, dict) and found.get(name) is not None:
+            return found[name]
+    return None
+
+
+def _or(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"

@@ -21,8 +21,8 @@ from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tid
 from asterism.report.network_figure import graph
 from asterism.report.page_data import common_prior
 from asterism.results import courses as course_data
+from asterism.results.courses import levels, measurements
 from asterism.results.edge_sets import edge_list
-from asterism.results.measured import levels, measurements
 from asterism.results.metrics import edge_scores, pr_curve, roc_curve
 from asterism.results.run import Run
 
@@ -221,7 +221,7 @@ def _save(figure: Any, suffix: str, path: Path) -> None:
 # ---- parts ----------------------------------------------------------------------------------
 
 
-def _trajectory_number(found: course_data.Courses, trajectory: Any) -> int:
+def _trajectory_number(found: course_data.StoredCourses, trajectory: Any) -> int:
     if trajectory is None:
         return 0
     texts = [str(label) for label in found.trajectories]

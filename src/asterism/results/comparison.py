@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.errors import DataError
-from asterism.results.effects import effect
-from asterism.results.rate_ratios import rate_intervals, rate_ratios
+from asterism.results.edge_effects import effect, rate_intervals, rate_ratios
 from asterism.results.run import Run
 from asterism.results.summary import as_text
 

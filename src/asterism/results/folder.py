@@ -25,12 +25,17 @@ from asterism.data.table_file import unescaped
 from asterism.errors import Advice, DataError
 from asterism.model.network import Network
 from asterism.results import courses
-from asterism.results.effects import effect
+from asterism.results.edge_effects import effect
 from asterism.results.lock import LOCK, only_writer
-from asterism.results.manifest import FILES, RECORD, read_record, verify_files, write_record
-from asterism.results.name_lists import join_names, split_names
+from asterism.results.manifest import (
+    FILES,
+    RECORD,
+    complete_record,
+    read_record,
+    verify_files,
+    write_record,
+)
 from asterism.results.posterior_file import read_posterior, write_posterior
-from asterism.results.record import complete_record
 from asterism.results.run import (
     EDGE_COLUMNS,
     FAMILY_COLUMNS,
@@ -38,6 +43,8 @@ from asterism.results.run import (
     OBSERVATION_COLUMNS,
     RATE_COLUMNS,
     Run,
+    join_names,
+    split_names,
 )
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""What a finished run consists of: size and hash of every file, listed in ``run.json``.
+"""``run.json``: what a run recorded, with versions, sizes and the hash of every other file.
 
-``run.json`` itself carries a checksum of its content. Reading a folder compares all of them, so
+It carries a checksum of its content. Reading a folder compares all of them, so
 that half a table or a flipped bit is named instead of believed. The journal of a search is not
 listed: it has checksums of its own.
 """
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections.abc import Iterable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from asterism.data.files import sha256, write_text
-from asterism.data.json_files import read_json
+from asterism.data.json_files import as_json, read_json
 from asterism.errors import Advice, DataError
+from asterism.results.run import Run
 
 RECORD = "run.json"
 PAGE = "report.html"
@@ -134,3 +137,38 @@ def _changed(path: Path, how: str) -> ChangedFile:
         "with ",
         Advice("verify=False.", "--unverified."),
     )
+
+
+# ---- the content of run.json ------------------------------------------------------------------
+
+
+def complete_record(run: Run, notices: list[str]) -> dict[str, Any]:
+    """Everything that run.json says, but for the list of files."""
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "converged": None,
+        "stop_reason": None,
+        "seed": None,
+        "data_hash": None,
+        "settings": {},
+        **run.run,
+        "format_version": FORMAT_VERSION,
+        "versions": {**versions(), **run.run.get("versions", {})},
+        "n_nodes": len(run.network.nodes),
+        "n_edges": int(sum(map(len, run.network.parents.values()))),
+        "notices": notices,
+    }
+    plain: dict[str, Any] = as_json(record)
+    return plain
+
+
+def versions() -> dict[str, str]:
+    """Of everything that the numbers depend on."""
+    from asterism import __version__
+
+    return {
+        "asterism": __version__,
+        **{name: metadata.version(name) for name in ("numpy", "numba", "scipy")},
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }

@@ -6,7 +6,8 @@ answers the few questions that files, figures and page all ask of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
 from asterism.notebook_card import MOST_ROWS, card
 from asterism.results.edge_sets import Edge, edge_list
-from asterism.results.name_lists import split_names
 
 if TYPE_CHECKING:
     import networkx
@@ -269,3 +269,28 @@ def _require_known(network: Network, names: Sequence[Any], what: str) -> None:
     if unknown:
         listed = ", ".join(map(repr, unknown[:10]))
         raise DataError(f"{what} names {listed}, which the network does not have.")
+
+
+# ---- several names in one cell: "A;B", with a backslash before a semicolon in a name ----------
+
+
+_PIECE = re.compile(r"((?:[^;\\]|\\.)*)(;|$)", re.DOTALL)
+
+
+def join_names(names: Iterable[str]) -> str:
+    """No names give the empty text, and only no names do: an empty name is written as ``\\e``."""
+    escaped = (name.replace("\\", "\\\\").replace(";", "\\;") or "\\e" for name in names)
+    return ";".join(escaped)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """The inverse of :func:`join_names`."""
+    if text == "":
+        return ()
+    names = []
+    for match in _PIECE.finditer(text):
+        piece = match.group(1)
+        names.append("" if piece == "\\e" else re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL))
+        if match.group(2) == "":
+            break
+    return tuple(names)

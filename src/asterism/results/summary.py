@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from asterism.inference.methods import METHODS
-from asterism.results.effects import LOWERS, RAISES, effect
+from asterism.results.edge_effects import LOWERS, RAISES, effect
 from asterism.results.run import Run
 
 CAUTION = (

@@ -13,9 +13,8 @@ import pandas as pd
 from asterism.errors import AsterismError
 from asterism.learning.em.effects import said_about_covariates
 from asterism.learning.em.situations import own_view
-from asterism.results.courses import gather
+from asterism.results.courses import gather, measured_table
 from asterism.results.folder import save_run
-from asterism.results.measured import measured_table
 from asterism.results.run import RATE_COLUMNS, Run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.results.effects import effect, log_fold_of_odds
+from asterism.results.edge_effects import effect, log_fold_of_odds
 
 if TYPE_CHECKING:
     from asterism.learning.search.found import FamilyCounts, FamilyTable, SearchResult

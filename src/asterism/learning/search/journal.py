@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from asterism.data.json_files import as_json
 from asterism.errors import Advice, AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search.settings import StructureSettings
 from asterism.results.lock import lock_of, release, take
-from asterism.results.record import as_json
 
 FORMAT = "2"
 _ROW = "context TEXT, item TEXT, payload BLOB, checksum BLOB"
