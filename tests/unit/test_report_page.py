@@ -21,13 +21,12 @@ from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.report import page_data as limits
 from asterism.report.page import (
-    json_for_script,
     methods_paragraph,
     references,
     render,
     write_report,
 )
-from asterism.report.page_data import COURSE_VALUES, fit_sentence, page_data
+from asterism.report.page_data import COURSE_VALUES, fit_sentence, json_for_script, page_data
 from asterism.results.courses import Levels, from_dataset, levels, measurements
 from asterism.results.edge_effects import (
     configurations,
@@ -322,7 +321,7 @@ def test_interval_of_a_fold_change_agrees_with_sampled_rates() -> None:
     own = with_rate_intervals(replace(own, observations=None), width=width)
     found = {
         (fold.source, fold.target): fold
-        for fold in rate_ratios(network, "C", "P0", rate_intervals(own))
+        for fold in rate_ratios(network, "C", "P0", rate_intervals(own.rates, own.run))
     }
     rates = network.rates["C"]
     assert isinstance(rates, np.ndarray)

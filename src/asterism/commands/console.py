@@ -33,16 +33,19 @@ class Console:
 
     @property
     def on_terminal(self) -> bool:
+        """Whether somebody watches who can be shown a bar."""
         try:
             return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         except (AttributeError, ValueError):  # there is no stderr
             return False
 
     def say(self, text: str) -> None:
+        """A line, unless nobody wants to hear."""
         if not self.quiet:
             self._print(text)
 
     def warn(self, text: str) -> None:
+        """A warning, in the words of the running command."""
         words = in_flags(text).split()
         self._print(f"Warning: {' '.join(words)}")
 

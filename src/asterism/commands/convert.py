@@ -71,6 +71,7 @@ class Content:
 
     @property
     def graph(self) -> tuple[list[str], list[tuple[str, str]]] | None:
+        """Nodes and edges; None where the file holds neither a network nor edges."""
         if self.network is not None:
             pairs = [(p, c) for c in self.network.nodes for p in self.network.parents[c]]
             return list(self.network.nodes), pairs

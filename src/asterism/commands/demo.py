@@ -18,6 +18,8 @@ from asterism.results.summary import probability_text
 
 @dataclass(frozen=True)
 class DemoOptions:
+    """The settings of ``asterism demo``; names are those of the flags."""
+
     output: Path = Path("RUN")
     jobs: int = -1
     force: bool = False

@@ -18,6 +18,8 @@ SAVED_ROWS = "rows.jsonl"
 
 @dataclass(frozen=True)
 class ReproduceOptions:
+    """The settings of ``asterism reproduce``; names are those of the flags."""
+
     name: str
     output: Path
     quick: bool = False

@@ -31,6 +31,7 @@ class Covariates:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the covariates."""
         return tuple(self.values)
 
     def renumbered(self, new: IntArray) -> Covariates:

@@ -25,13 +25,20 @@ class GraphArrays(Protocol):
     """The part of a compiled graph that gives flat tables their shape."""
 
     @property
-    def n_states(self) -> IntArray: ...
+    def n_states(self) -> IntArray:
+        """(N,) number of states of each node."""
+
     @property
-    def n_configurations(self) -> IntArray: ...
+    def n_configurations(self) -> IntArray:
+        """(N,) number of parent configurations, or of values of a summary."""
+
     @property
-    def table_start(self) -> IntArray: ...
+    def table_start(self) -> IntArray:
+        """(N+1,) offset of each node's table of rates."""
+
     @property
-    def is_summary(self) -> NDArray[np.bool_]: ...
+    def is_summary(self) -> NDArray[np.bool_]:
+        """(N,) whether the rates depend on a summary of the parents."""
 
 
 def dwell_start(n_states: IntArray, n_configurations: IntArray) -> IntArray:
@@ -80,6 +87,7 @@ class Statistics:
 
     @property
     def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes."""
         return tuple(self.dwell_times)
 
     def __add__(self, other: object) -> Statistics:

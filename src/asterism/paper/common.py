@@ -71,6 +71,7 @@ class SavedRows:
             )
 
     def get(self, case: Mapping[str, Any]) -> Case | None:
+        """The row of a case that was computed before; None if there is none."""
         return self._known.get(_name(case, asterism.__version__))
 
     def add(self, case: Mapping[str, Any], result: Mapping[str, Any]) -> Case:

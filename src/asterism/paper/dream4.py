@@ -83,6 +83,7 @@ def read_series(data: Path | None, name: str) -> pd.DataFrame:
 
 
 def read_edges(data: Path | None, name: str) -> list[tuple[str, str]]:
+    """The published true edges of a network."""
     table = pd.read_csv(data_file(data, f"dream4/insilico_{name}_goldstandard_edges.csv"))
     return [(str(a), str(b)) for a, b in zip(table["source"], table["target"])]
 

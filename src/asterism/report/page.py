@@ -7,13 +7,12 @@ record holds; what it does not hold is left out rather than guessed.
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from asterism.data.files import write_text
-from asterism.report.page_data import fit_sentence, page_data
+from asterism.report.page_data import fit_sentence, json_for_script, page_data
 from asterism.results.run import Run
 from asterism.results.summary import as_text, sentences, settings_rows
 
@@ -79,12 +78,6 @@ def render(
         truth=data["truth"],
         notices=[*run.run.get("notices", []), *data["notices"]],
     )
-
-
-def json_for_script(data: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever the nodes are called."""
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ are numbers in the order of ``Network.nodes``; the page looks their names up onc
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import networkx
@@ -65,7 +66,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
     network = run.network
     number = {name: i for i, name in enumerate(network.nodes)}
     notices: list[str] = []
-    intervals = rate_intervals(run)
+    intervals = rate_intervals(run.rates, run.run)
     edges = _edges(run, number, intervals, notices)
     courses, fit = courses_and_fit(run, notices)
     unit = run.run.get("time_unit")
@@ -91,6 +92,12 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "truth": _truth(run),
         "notices": notices,
     }
+
+
+def json_for_script(data: Any) -> str:
+    """JSON that cannot end the script element it stands in, whatever the nodes are called."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _first_node(run: Run, number: dict[str, int], wanted: str | None) -> int:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from asterism.data.files import write_text
 from asterism.report import rates_drawings as draw
-from asterism.report.page import json_for_script
+from asterism.report.page_data import json_for_script
 from asterism.results import courses
 from asterism.results.run import Run
 

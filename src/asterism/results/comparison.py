@@ -181,7 +181,7 @@ def _fold_ratio(first: Run, other: Run, parent: str, child: str) -> Estimate:
     before, after = (
         {
             (found.source, found.target): (found.ratio, found.lower, found.upper)
-            for found in rate_ratios(run.network, child, parent, rate_intervals(run))
+            for found in rate_ratios(run.network, child, parent, rate_intervals(run.rates, run.run))
         }
         for run in (first, other)
     )

@@ -50,6 +50,7 @@ class StoredCourses:
 
     @property
     def n_values(self) -> int:
+        """How many probabilities there are."""
         return sum(block.size for block in self.probabilities)
 
     def of(self, trajectory: int, node: int, n_states: int) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ rates by error propagation on the logarithms, as if the rates were estimated ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
-from asterism.results.run import Run
 
 FloatArray = NDArray[np.float64]
 
@@ -202,14 +201,13 @@ class RateRatio:
     upper: float
 
 
-def rate_intervals(run: Run) -> RateIntervals | None:
-    """Those that the run has."""
-    table = run.rates
+def rate_intervals(table: pd.DataFrame | None, record: Mapping[str, Any]) -> RateIntervals | None:
+    """The intervals in a table of rates; ``record`` (run.json) says what they are."""
     if table is None or not len(table):
         return None
     texts = [table[name].map(str) for name in ("node", "configuration", "from", "to")]
     ends = zip(*(pd.to_numeric(table[name], errors="coerce") for name in ("lower", "upper")))
-    described = run.run.get("rate_intervals") or DESCRIBED
+    described = record.get("rate_intervals") or DESCRIBED
     return RateIntervals(dict(zip(zip(*texts), ends)), str(described))
 
 

@@ -59,6 +59,7 @@ class ScoredPairs:
 
     @property
     def flat(self) -> NDArray[np.float64]:
+        """The scores of all pairs that can be edges, one after the other."""
         return self.scores[self.possible]
 
 

@@ -1,26 +1,19 @@
-"""What was learned, in three sentences.
-
-The record of a run (run.json) as rows of words, for people.
-"""
+"""What was learned, in three sentences, and the record of a run (run.json) as rows of words."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 
 from asterism.inference.methods import METHODS
+from asterism.model.network import Network
 from asterism.results.edge_effects import LOWERS, RAISES, effect
-from asterism.results.run import Run
 
 CAUTION = (
     "Each probability is conditional on the rest of the graph being as learned, and is therefore "
     "rather too sure: take the ranking of the edges more seriously than the numbers."
-)
-SAMPLED = (
-    "Graphs, rates and paths were drawn together, so no probability is conditional on other edges; "
-    "each is known up to the Monte Carlo error beside it."
 )
 TEMPERED = (
     "The approximation is too sure of itself, so what it says about the data counts only "
@@ -43,7 +36,26 @@ GIVEN = (
 ALONE = "Rates and state probabilities hold only as far as the model does."
 
 
-def sentences(run: Run) -> list[str]:
+class Summarised(Protocol):
+    """A run, as far as its sentences need it."""
+
+    run: dict[str, Any]
+    observations: pd.DataFrame | None
+
+    @property
+    def network(self) -> Network:
+        """The network that was learned or given."""
+
+    @property
+    def learned(self) -> bool:
+        """Whether the edges were learned, rather than given."""
+
+    @property
+    def edge_table(self) -> pd.DataFrame:
+        """The edges and their probabilities."""
+
+
+def sentences(run: Summarised) -> list[str]:
     """What was analysed, what stands out, and how to read it."""
     if len(run.network.nodes) == 1:
         return [_what(run), "There is no other node that could influence it.", ALONE]
@@ -52,7 +64,7 @@ def sentences(run: Run) -> list[str]:
     return [_what(run), _findings(run), *_added(run), _how_to_read(run)]
 
 
-def _how_to_read(run: Run) -> str:
+def _how_to_read(run: Summarised) -> str:
     if run.run.get("complete_data"):
         return EXACT
     settings = run.run.get("settings")
@@ -65,7 +77,7 @@ def _how_to_read(run: Run) -> str:
     return CAUTION
 
 
-def _added(run: Run) -> list[str]:
+def _added(run: Summarised) -> list[str]:
     """What the data added to the prior, where edges were found."""
     edges = run.edge_table
     inside = edges[edges["in_graph"]]
@@ -87,7 +99,7 @@ def _added(run: Run) -> list[str]:
     ]
 
 
-def _what(run: Run) -> str:
+def _what(run: Summarised) -> str:
     data = ""
     if run.observations is not None and len(run.observations):
         n_trajectories = run.observations["trajectory"].nunique()
@@ -111,7 +123,7 @@ def _what(run: Run) -> str:
     return text[0].upper() + text[1:]
 
 
-def _findings(run: Run) -> str:
+def _findings(run: Summarised) -> str:
     edges = run.edge_table
     inside = edges[edges["in_graph"]]
     doubtful = int(((edges["probability"] >= 0.1) & ~edges["in_graph"]).sum())
@@ -142,7 +154,7 @@ def _nothing(edges: pd.DataFrame) -> str:
     return f"{text}: {likeliest}."
 
 
-def _evidence(run: Run) -> str:
+def _evidence(run: Summarised) -> str:
     value = run.run.get("log_evidence")
     if not isinstance(value, int | float):
         return "Rates and state probabilities are below."
@@ -155,7 +167,7 @@ def _evidence(run: Run) -> str:
     return f"The log evidence, {use}, is {value:.6g}."
 
 
-def _described(run: Run, row: pd.Series) -> str:
+def _described(run: Summarised, row: pd.Series) -> str:
     parent, child = row["parent"], row["child"]
     kind = effect(run.network, child, parent) if parent in run.network.parents[child] else ""
     note = ""
@@ -166,7 +178,7 @@ def _described(run: Run, row: pd.Series) -> str:
     return f"{parent} → {child} ({sure}{note})"
 
 
-def _required(run: Run) -> list[list[str]]:
+def _required(run: Summarised) -> list[list[str]]:
     """Edges that were not found but demanded; what is no list of pairs is not looked into."""
     settings = run.run.get("settings")
     required = settings.get("required") if isinstance(settings, dict) else None
@@ -175,7 +187,7 @@ def _required(run: Run) -> list[list[str]]:
     return [[str(end) for end in edge] for edge in required if isinstance(edge, list | tuple)]
 
 
-def _order(run: Run, node: str) -> str:
+def _order(run: Summarised, node: str) -> str:
     """Words in the order of the alphabet may not mean what rises: then say what does."""
     labels = [str(label) for label in run.network.states[node]]
     try:
@@ -227,7 +239,7 @@ LONGEST = 300
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?")
 
 
-def settings_rows(run: Run) -> list[Group]:
+def settings_rows(run: Summarised) -> list[Group]:
     """Groups of (name, value): the run itself first, then each nested group under its name.
 
     A run of the command line is described by its flags, which say all that the learner's settings
