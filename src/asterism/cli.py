@@ -18,11 +18,23 @@ from asterism import __version__
 from asterism.commands import flags
 from asterism.commands import options as o
 from asterism.commands.exits import exit_code, front_of, in_flags
+from asterism.data.formats.registry import FORMATS
 from asterism.errors import AsterismError, Named, speaking
 
 EXIT_CODES = """\b
 Exit codes: 0 fine; 2 wrong usage; 3 bad data; 4 finished but not converged
 (results are written); 130 interrupted.
+"""
+
+CONVERT_HELP = f"""Convert files of other tools.
+
+Formats: {", ".join(FORMATS)}.
+
+\b
+Examples:
+  asterism convert trajectories.csv paths.csv --from pyagrum
+  asterism convert DATA.mat likelihoods.csv --nodes SWI5,CBF1,GAL4,GAL80,ASH1
+  asterism convert network.json graph.graphml
 """
 
 
@@ -256,7 +268,7 @@ def reproduce(**options: Any) -> int:
     return run(ReproduceOptions(**options))
 
 
-@main.command(short_help="Convert files of other tools.")
+@main.command(short_help="Convert files of other tools.", help=CONVERT_HELP)
 @click.argument("source", type=o.READABLE)
 @click.argument("target", type=o.FILE)
 @o.file_format(
@@ -268,16 +280,7 @@ def reproduce(**options: Any) -> int:
 @o.file("--network", "Network to write with paths for PyCTBN.")
 @o.result_options
 def convert(**options: Any) -> int:
-    """Convert files of other tools.
-
-    Formats: paths, pyagrum, pyctbn, likelihoods, mat, network, edges, graphml.
-
-    \b
-    Examples:
-      asterism convert trajectories.csv paths.csv --from pyagrum
-      asterism convert DATA.mat likelihoods.csv --nodes SWI5,CBF1,GAL4,GAL80,ASH1
-      asterism convert network.json graph.graphml
-    """
+    """Convert files of other tools."""
     from asterism.commands.convert import ConvertOptions, run
 
     return run(ConvertOptions(**options))

@@ -1,10 +1,11 @@
-"""The recipes of CONTRIBUTING, tried out: an emission, a method and a search of one's own."""
+"""The recipes of CONTRIBUTING, tried out: an emission, a method, a search, a file format."""
 
 from __future__ import annotations
 
 import sys
 import types
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,18 @@ import pytest
 
 import asterism as am
 from asterism import errors
+from asterism.data.formats.registry import (
+    FORMATS,
+    Content,
+    FileFormat,
+    FormatEntry,
+    table_of_formats,
+)
 from asterism.inference.methods import METHODS, Method
 from asterism.learning.search.searches import SEARCHES, Search
 from asterism.model.emission_kinds import EMISSION_KINDS
 from asterism.model.emissions import emission_from_dict, emission_to_dict
+from tests.command_line import invoke
 from tests.paper_settings import paper_learner
 
 
@@ -114,3 +123,45 @@ def test_a_search_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = paper_learner(noise, max_parents=1, search="own").fit(seen)
     assert len(called) == 1
     assert learner.converged_
+
+
+class ArrowFile(FileFormat):
+    """One line "parent -> child" per edge."""
+
+    def read(self, path: Path, settings: Any) -> Content:
+        lines = [line.split(" -> ") for line in path.read_text().splitlines()]
+        return Content(edges=[(parent, child) for parent, child in lines])
+
+    def write(self, content: Content, path: Path) -> None:
+        _, edges = content.require("graph", "arrows")
+        path.write_text("".join(f"{parent} -> {child}\n" for parent, child in edges))
+
+
+def test_a_file_format_is_one_class_and_one_entry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    entry = FormatEntry(__name__, "ArrowFile", (".arrows",), ("graph",))
+    monkeypatch.setitem(FORMATS, "arrows", entry)
+    (tmp_path / "e.csv").write_text("parent,child\nA,B\nB,C\n")
+    # by its ending, then by its name
+    assert invoke("convert", tmp_path / "e.csv", tmp_path / "e.arrows").exit_code == 0
+    assert (tmp_path / "e.arrows").read_text() == "A -> B\nB -> C\n"
+    back = invoke("convert", tmp_path / "e.arrows", tmp_path / "again.csv", "--from", "arrows")
+    assert back.exit_code == 0, back.stderr
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "e.csv").read_text()
+    # and messages and tables know it
+    assert "| `arrows` | graph | yes | yes | .arrows |" in table_of_formats()
+    unknown = invoke("convert", tmp_path / "e.csv", tmp_path / "x.csv", "--to", "arows")
+    assert unknown.exit_code == 2
+    assert "'arrows'" in unknown.stderr
+    (tmp_path / "paths.csv").write_text("time,node,state\n0,A,on\n1,A,off\n")
+    nothing = invoke("convert", tmp_path / "paths.csv", tmp_path / "p.arrows")
+    assert nothing.exit_code == 3
+    assert "There is no graph to write as arrows" in nothing.stderr
+
+
+def test_the_docs_list_the_formats_of_the_registry() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+    assert table_of_formats() in docs.read_text(encoding="utf-8")
+    listed = invoke("convert", "--help")
+    assert f"Formats: {', '.join(FORMATS)}." in " ".join(listed.stdout.split())

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from asterism.commands.exits import Refused
+from asterism.data.formats.registry import FORMATS
 from asterism.model.emission_kinds import EMISSION_KINDS
 
 Decorated = Callable[..., Any]
@@ -31,9 +32,6 @@ OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 #: numbers that must be at least zero, or above zero
 AMOUNT = click.FloatRange(min=0)
 POSITIVE = click.FloatRange(min=0, min_open=True)
-
-#: what ``convert`` reads and writes
-FORMATS = ("paths", "pyagrum", "pyctbn", "likelihoods", "mat", "network", "edges", "graphml")
 
 
 def names(_: click.Context, __: click.Parameter, value: Any) -> tuple[str, ...]:
@@ -142,6 +140,15 @@ def read_config(context: click.Context, _: click.Parameter, path: Path | None) -
             values[key] = [values[key]]
     context.default_map = {**(context.default_map or {}), **values}
     return path
+
+
+def known_format(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A format of the registry."""
+    if value is not None and value not in FORMATS:
+        raise click.BadParameter(
+            f"{value!r} is not one of {', '.join(map(repr, FORMATS))}.", param=parameter
+        )
+    return value
 
 
 # --- emissions in words -----------------------------------------------------------------------
@@ -279,8 +286,8 @@ def several_edges(flag: str, help: str) -> Decorator:
 
 
 def file_format(flag: str, name: str, help: str) -> Decorator:
-    """A form of file that ``convert`` knows."""
-    return click.option(flag, name, type=click.Choice(FORMATS), metavar="FORMAT", help=help)
+    """A format of files that ``convert`` knows."""
+    return click.option(flag, name, callback=known_format, metavar="FORMAT", help=help)
 
 
 # --- flags of several commands ----------------------------------------------------------------

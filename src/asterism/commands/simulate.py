@@ -173,6 +173,6 @@ def _emissions(specifications: Sequence[str], network: Network) -> dict[str, Any
 
 
 def _save_truth(network: Network, path: Path) -> None:
-    from asterism.commands.convert import write_edges
+    from asterism.commands.own_files import write_edges
 
     write_edges([(p, child) for child in network.nodes for p in network.parents[child]], path)

@@ -170,9 +170,10 @@ class Trajectories:
         dwell = np.zeros(begin[-1])
         transitions = np.zeros(graph.table_start[-1])
         n_nodes = len(graph.nodes)
+        shape = {name: getattr(graph, name) for name in CountedGraph._fields[:-1]}
         path_statistics(
             JumpArrays(*(getattr(paths, name) for name in JumpArrays._fields)),
-            CountedGraph(*(getattr(graph, name) for name in CountedGraph._fields[:-1]), begin),
+            CountedGraph(**shape, dwell_start=begin),
             np.empty(n_nodes, dtype=np.int64),
             np.empty(n_nodes, dtype=np.int64),
             np.empty(n_nodes),

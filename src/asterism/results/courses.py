@@ -240,9 +240,6 @@ def _labels(labels: Sequence[Any]) -> NDArray[Any]:
 # ---- measurements beside the course they belong to --------------------------------------------
 
 
-FloatArray = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Measured:
     """The measurements of one node in one trajectory, by time."""

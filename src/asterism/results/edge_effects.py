@@ -157,8 +157,6 @@ def _long_run_mean(block: FloatArray) -> float:
 # ---- ratios of rates, with intervals ----------------------------------------------------------
 
 
-FloatArray = NDArray[np.float64]
-
 DESCRIBED = "95 % intervals of the rates"
 
 

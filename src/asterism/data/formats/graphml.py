@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asterism.data.files import write_text
+from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.errors import AsterismError, DataError
 
 #: attributes in which programs keep a node's name while its id is a number
@@ -73,3 +74,17 @@ def write_graphml(
         graph.add_edge(parent, child, **(attributes[i] if attributes else {}))
     text = "\n".join(networkx.generate_graphml(graph)) + "\n"
     write_text(path, text)
+
+
+class GraphmlFile(FileFormat):
+    """A graph as GraphML, for ``convert``."""
+
+    def read(self, path: Path, settings: ReadSettings) -> Content:
+        """Nodes, edges and what the edges carry."""
+        graph = read_graphml(path)
+        return Content(nodes=graph.nodes, edges=graph.edges, attributes=graph.attributes)
+
+    def write(self, content: Content, path: Path) -> None:
+        """Nodes, edges and what the edges carry."""
+        nodes, edges = content.require("graph", "graphml")
+        write_graphml(nodes, edges, path, content.attributes)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.files import write_bytes
+from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.numerics.child_process import ChildFailed, limit_this_process, parse_in_child
@@ -144,6 +145,18 @@ def _cube(cell: Any, d: int, path: str | Path) -> FloatArray:
             f"{str(path)!r}: trajectory {d + 1} of Z is not an array (states, times, nodes)."
         )
     return table
+
+
+class MatFile(FileFormat):
+    """Likelihoods in a MATLAB file, for ``convert``."""
+
+    def read(self, path: Path, settings: ReadSettings) -> Content:
+        """The likelihoods, under the names that the user gives."""
+        return Content(likelihoods=read_mat(path, settings.nodes))
+
+    def write(self, content: Content, path: Path) -> None:
+        """The likelihoods."""
+        write_mat(content.require("likelihoods", "mat"), path)
 
 
 if __name__ == "__main__":

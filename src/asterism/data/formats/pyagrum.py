@@ -6,6 +6,7 @@ enters is found in its next row. Every variable has a row at time 0 and one at t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 
 from asterism.data.columns import FIRST_ROW, Problems
 from asterism.data.files import write_table
+from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.data.table_file import read_text_table
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -90,3 +92,19 @@ def write_pyagrum(paths: Trajectories, path: str | Path) -> None:
         lines += [(d, end - start, node, current[n]) for n, node in enumerate(paths.nodes)]
     table = pd.DataFrame(lines, columns=list(COLUMNS))
     write_table(path, table)
+
+
+class PyagrumFile(FileFormat):
+    """pyAgrum's paths, for ``convert``."""
+
+    def recognises(self, path: Path, header: Callable[[], set[str]]) -> bool:
+        """By its columns."""
+        return set(COLUMNS) <= header()
+
+    def read(self, path: Path, settings: ReadSettings) -> Content:
+        """The paths."""
+        return Content(paths=read_pyagrum(path))
+
+    def write(self, content: Content, path: Path) -> None:
+        """The paths."""
+        write_pyagrum(content.require("paths", "pyagrum"), path)

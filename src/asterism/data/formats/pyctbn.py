@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data.files import write_text
+from asterism.data.formats.registry import Content, FileFormat, NetworkTables, ReadSettings
 from asterism.data.json_files import read_json
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -176,3 +177,29 @@ def _rows(paths: Trajectories, d: int) -> list[dict[str, Any]]:
         rows.append({"Time": float(paths.jump_time[j]), **state})
     rows.append({"Time": float(paths.end[d]), **dict.fromkeys(paths.nodes, -1)})
     return rows
+
+
+class PyctbnFile(FileFormat):
+    """PyCTBN's networks and paths, for ``convert``."""
+
+    def read(self, path: Path, settings: ReadSettings) -> Content:
+        """One entry of the file."""
+        found = read_pyctbn(path, settings.index)
+        network = None
+        if found.rates is not None:
+            network = NetworkTables(found.parents, found.rates, found.states)
+        edges = [(p, child) for child, above in found.parents.items() for p in above]
+        return Content(paths=found.paths, network=network, nodes=list(found.states), edges=edges)
+
+    def write(self, content: Content, path: Path) -> None:
+        """Paths, a network, or both."""
+        network = content.network
+        if network is None:
+            write_pyctbn(path, content.paths)
+            return
+        for node, table in network.rates.items():
+            if not isinstance(table, np.ndarray):
+                raise DataError(
+                    f"The rates of {node!r} are not a table, which is all that PyCTBN can hold."
+                )
+        write_pyctbn(path, content.paths, network.states, network.parents, network.rates)

@@ -1,0 +1,180 @@
+"""The file formats that ``asterism convert`` knows, one entry each.
+
+An entry names the class that reads and writes the format; its module is loaded on first use. The
+command, its help, its messages and the table in docs/formats.md all read this registry.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from asterism.errors import DataError
+
+if TYPE_CHECKING:
+    from asterism.data.observations import Observations
+    from asterism.data.trajectories import Trajectories
+
+#: what a file can hold -> how a message calls it
+CONTENTS = {
+    "paths": "complete paths",
+    "likelihoods": "likelihoods",
+    "network": "network with rates",
+    "graph": "graph",
+}
+
+
+class NetworkTables(NamedTuple):
+    """A network as plain tables."""
+
+    parents: Mapping[str, Sequence[str]]
+    rates: Mapping[str, Any]
+    states: Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file holds; any of it may be absent."""
+
+    paths: Trajectories | None = None
+    likelihoods: Observations | None = None
+    network: Any = None
+    """A ``Network``, or :class:`NetworkTables`."""
+    nodes: Sequence[str] = ()
+    edges: Sequence[tuple[str, str]] | None = None
+    attributes: Sequence[Mapping[str, float | str]] = ()
+    """What else is known of each edge, such as its probability and effect."""
+    left_out: int = 0
+    """Pairs of a table of edges that are not in its graph."""
+
+    @property
+    def graph(self) -> tuple[list[str], list[tuple[str, str]]] | None:
+        """Nodes and edges; None where the file holds neither a network nor edges."""
+        if self.network is not None:
+            nodes = list(self.network.states)
+            return nodes, [(p, child) for child in nodes for p in self.network.parents[child]]
+        if self.edges is None:
+            return None
+        ends = [end for edge in self.edges for end in edge]
+        return list(dict.fromkeys([*self.nodes, *ends])), list(self.edges)
+
+    def require(self, kind: str, form: str) -> Any:
+        """One of the contents, or an error that says what is missing."""
+        found = getattr(self, kind)
+        if found is None:
+            there_is = "There are" if kind in ("paths", "likelihoods") else "There is"
+            raise DataError(f"{there_is} no {CONTENTS[kind]} to write as {form}.")
+        return found
+
+
+class ReadSettings(NamedTuple):
+    """What the user says about a file that is read."""
+
+    nodes: Sequence[str] = ()
+    """Names of nodes, for files that have none."""
+    index: int = 0
+    """Which entry of a file with several."""
+
+
+class FileFormat:
+    """Base of the classes that read and write a format."""
+
+    def recognises(self, path: Path, header: Callable[[], set[str]]) -> bool:
+        """Whether a file with one of the endings has this format; ``header`` reads its columns."""
+        return True
+
+    def read(self, path: Path, settings: ReadSettings) -> Content:
+        """The content of a file."""
+        raise NotImplementedError
+
+    def write(self, content: Content, path: Path) -> None:
+        """Write what the format can hold, or say what is missing."""
+        raise NotImplementedError
+
+
+class FormatEntry(NamedTuple):
+    """One format."""
+
+    module: str
+    """Where the class is, loaded on first use."""
+    class_name: str
+    endings: tuple[str, ...]
+    holds: tuple[str, ...]
+    """Of :data:`CONTENTS`."""
+    reads: bool = True
+    writes: bool = True
+
+    def load(self) -> FileFormat:
+        """The class that reads and writes it."""
+        made: FileFormat = getattr(importlib.import_module(self.module), self.class_name)()
+        return made
+
+
+_OTHERS = "asterism.data.formats"
+_OURS = "asterism.commands.own_files"
+
+#: by name; of two formats with one ending that hold the same, the first is written
+FORMATS = {
+    "paths": FormatEntry(_OURS, "PathsFile", (".csv",), ("paths",)),
+    "pyagrum": FormatEntry(f"{_OTHERS}.pyagrum", "PyagrumFile", (".csv",), ("paths",)),
+    "pyctbn": FormatEntry(
+        f"{_OTHERS}.pyctbn", "PyctbnFile", (".json",), ("paths", "network", "graph")
+    ),
+    "likelihoods": FormatEntry(_OURS, "LikelihoodsFile", (".csv",), ("likelihoods",)),
+    "mat": FormatEntry(f"{_OTHERS}.mat", "MatFile", (".mat",), ("likelihoods",)),
+    "network": FormatEntry(_OURS, "NetworkFile", (".json",), ("network", "graph")),
+    "edges": FormatEntry(_OURS, "EdgesFile", (".csv",), ("graph",)),
+    "graphml": FormatEntry(f"{_OTHERS}.graphml", "GraphmlFile", (".graphml",), ("graph",)),
+}
+
+
+def recognise(path: Path) -> str | None:
+    """The format of a file, from its ending and its beginning; None if none fits."""
+    from asterism.data.table_file import read_header
+
+    read: list[set[str]] = []
+
+    def header() -> set[str]:
+        if not read:
+            read.append(set(read_header(path)))
+        return read[0]
+
+    ending = path.suffix.lower()
+    fitting = {n: f for n, f in FORMATS.items() if ending in f.endings and f.reads}
+    if not fitting:  # a table, whatever its ending
+        fitting = {n: f for n, f in FORMATS.items() if ".csv" in f.endings and f.reads}
+    # the format that holds least says most about its content
+    for name in sorted(fitting, key=lambda name: len(fitting[name].holds)):
+        if fitting[name].load().recognises(path, header):
+            return name
+    return None
+
+
+def by_ending(path: Path, content: Content) -> str | None:
+    """The format of that ending which holds most of the content; None if the ending is unknown."""
+    ending = path.suffix.lower()
+    fitting = [name for name, f in FORMATS.items() if ending in f.endings and f.writes]
+    if not fitting:
+        return None
+
+    def fits(name: str) -> tuple[int, int]:
+        holds = FORMATS[name].holds
+        held = sum(getattr(content, kind) is not None for kind in holds)
+        return -held, len(holds)
+
+    return min(fitting, key=fits)
+
+
+def table_of_formats() -> str:
+    """The formats as a Markdown table, as it stands in docs/formats.md."""
+    lines = ["| format | holds | in | out | ending |", "|---|---|---|---|---|"]
+    for name, entry in FORMATS.items():
+        holds = ", ".join(CONTENTS[kind] for kind in entry.holds)
+        yes_no = ["yes" if does else "no" for does in (entry.reads, entry.writes)]
+        lines.append(
+            f"| `{name}` | {holds} | {yes_no[0]} | {yes_no[1]} | {' '.join(entry.endings)} |"
+        )
+    return "\n".join(lines)
