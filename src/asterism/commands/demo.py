@@ -11,7 +11,7 @@ from asterism.commands import exits
 from asterism.commands.choices import LearnOptions
 from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions
-from asterism.commands.learn import Learned, findings, learn
+from asterism.commands.learn import Learned, learn
 from asterism.commands.outputs import print_json
 from asterism.results.summary import probability_text
 
@@ -51,7 +51,7 @@ def run(options: DemoOptions) -> int:
     if options.as_json:
         print_json(learned.summary)
     else:
-        for line in [*comparison(learned), *findings(learned)]:
+        for line in [*comparison(learned), *learned.findings]:
             click.echo(line)
     return exits.OK if learned.converged else exits.NOT_CONVERGED
 

@@ -21,9 +21,16 @@ from asterism.data.clock import UNITS
 from asterism.data.columns import TableError, TableProblem, as_error
 from asterism.data.json_files import read_meta
 from asterism.data.observations import Observations
-from asterism.data.table_file import read_header, read_text_table, require_size, sheet_names
+from asterism.data.table_file import (
+    BYTES_PER_BYTE,
+    read_header,
+    read_text_table,
+    sheet_names,
+    too_large,
+)
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.numerics.resources import available_bytes
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,13 @@ def read_table(options: TableOptions) -> Table:
     unit = table.data.time_unit if isinstance(table.data, Observations) else ""
     said = _said(columns, options, unit)
     return replace(table, decisions=(*said, *notes, *table.decisions))
+
+
+def require_size(path: Path) -> None:
+    """Refuse a table that would not fit into memory, before anything is read or written."""
+    size, available = path.stat().st_size, available_bytes()
+    if size * BYTES_PER_BYTE > 0.8 * available:
+        raise too_large(path, size, available)
 
 
 def file_hash(path: Path) -> str:

@@ -18,7 +18,7 @@ from asterism.commands.chance import chance_of
 from asterism.commands.choices import LearnOptions, choose_search, model_decisions, time_scale
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import file_hash, read_table
+from asterism.commands.input_table import file_hash, read_table, require_size
 from asterism.commands.learnable import in_words, make_learnable, summarise
 from asterism.commands.options import seconds
 from asterism.commands.outputs import (
@@ -55,6 +55,8 @@ class Learned:
     folder: Path
     converged: bool
     summary: dict[str, Any]
+    findings: list[str]
+    """The result in words, and where it lies."""
     posterior: Posterior | None = None
     interrupted: bool = False
     """Ctrl-C stopped it early, and what was drawn until then is kept."""
@@ -65,7 +67,7 @@ def run(options: LearnOptions) -> int:
     console = Console(options.quiet)
     with console.listening():
         learned = learn(options, console)
-        for line in findings(learned):
+        for line in learned.findings:
             console.say(line)
         learned.summary["accuracy"] = say_accuracy(learned.posterior, console)
         if learned.interrupted:
@@ -81,6 +83,7 @@ def run(options: LearnOptions) -> int:
 
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
+    require_size(options.table.data)
     with writing_to(options.output, options.force, options.resume):
         return _learn(options, console)
 
@@ -100,6 +103,8 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     summary = summarise(plain, options.max_parents, options.exogenous)
     if isinstance(data, Observations):
         summary["warnings"] += hints(data, options.panel)
+    changing = [node for node in nodes if node not in options.exogenous]
+    learner = make_learner(options, emission, states, changing)
     search = choose_search(options, data)
     decisions += [*in_words(summary), *model_decisions(options, data, search)]
     if options.refine_emissions:
@@ -110,8 +115,6 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         console.warn(warning)
 
     say_if_compiling(console)
-    changing = [node for node in nodes if node not in options.exogenous]
-    learner = make_learner(options, emission, states, changing)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
@@ -141,6 +144,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
     from asterism.report.page import write_report
     from asterism.results.folder import save_run
 
+    findings = _findings(result, options.output)
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
     return Learned(
@@ -148,6 +152,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         options.output,
         bool(learner.converged_),
         _summary(options, result, decisions),
+        findings,
         posterior,
         learner.interrupted_,
     )
@@ -345,19 +350,19 @@ def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[s
     }
 
 
-def findings(learned: Learned) -> list[str]:
+def _findings(result: Run, folder: Path) -> list[str]:
     """The result in words, and where it lies."""
     from asterism.results.summary import sentences
 
-    lines = sentences(learned.run)
-    if learned.run.run.get("null"):
-        lines.append(learned.run.run["null"]["sentence"])
-    scores = learned.run.scores()
+    lines = sentences(result)
+    if result.run.get("null"):
+        lines.append(result.run["null"]["sentence"])
+    scores = result.scores()
     if scores is not None:
         lines.append(
             f"Against the truth: AUROC {scores['auroc']:.2f}, AUPR {scores['aupr']:.2f}; of the "
             f"graph's edges {scores['ppv']:.0%} are true, of the true edges {scores['se']:.0%} are "
             "in the graph."
         )
-    lines.append(f"Results: {learned.folder}; open {learned.folder / 'report.html'}")
+    lines.append(f"Results: {folder}; open {folder / 'report.html'}")
     return lines

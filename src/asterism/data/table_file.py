@@ -119,17 +119,9 @@ def sheet_names(path: Path) -> list[str]:
         return [str(name) for name in book.sheetnames]
 
 
-def require_size(path: Path) -> None:
-    """Refuse what would not fit into memory, with the numbers."""
-    from asterism.numerics.resources import available_bytes
-
-    size = path.stat().st_size
-    needed, available = size * BYTES_PER_BYTE, available_bytes()
-    if needed > 0.8 * available:
-        raise _too_large(path, size, needed, available)
-
-
-def _too_large(path: Path, size: float, needed: float, available: float) -> TooLargeError:
+def too_large(path: Path, size: float, available: float) -> TooLargeError:
+    """The error that refuses a table of ``size`` bytes, with the numbers."""
+    needed = size * BYTES_PER_BYTE
     return TooLargeError(
         f"{str(path)!r} has {size / 1e9:.2f} GB; reading it would take about "
         f"{needed / 1e9:.1f} GB of memory and {available / 1e9:.1f} GB are free. Keep fewer "
@@ -171,7 +163,7 @@ def _content(path: Path) -> bytes:
             pieces.append(piece)
             size += len(piece)
             if size > most:
-                raise _too_large(path, size, size * BYTES_PER_BYTE, available_bytes())
+                raise too_large(path, size, available_bytes())
     return b"".join(pieces)
 
 
@@ -265,7 +257,7 @@ def _require_unpacked_size(path: Path, file: IO[bytes]) -> None:
         size = sum(part.file_size for part in archive.infolist())  # no more than this is unpacked
     file.seek(0)
     if size * BYTES_PER_BYTE > 0.8 * available_bytes():
-        raise _too_large(path, size, size * BYTES_PER_BYTE, available_bytes())
+        raise too_large(path, size, available_bytes())
 
 
 def _sheet_rows(path: Path, sheet: str | None, limit: int | None = None) -> Iterator[list[str]]:
