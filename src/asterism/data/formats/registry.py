@@ -70,7 +70,8 @@ class Content:
         return found
 
 
-class ReadSettings(NamedTuple):
+@dataclass(frozen=True)
+class ReadSettings:
     """What the user says about a file that is read."""
 
     nodes: Sequence[str] = ()
