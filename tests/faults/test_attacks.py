@@ -79,7 +79,7 @@ def test_an_old_side_file_does_not_outlive_its_table(tmp_path: Path, monkeypatch
     def fails(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    for module in ("csv_files", "path_tables"):
+    for module in ("read_table", "trajectories"):
         monkeypatch.setattr(f"asterism.data.{module}.write_text", fails)
     for kind in ("measurements", "paths"):
         with pytest.raises(OSError, match="No space"):
