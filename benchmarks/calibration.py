@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import asterism as am
 from asterism.evidence.build import build_evidence
-from asterism.learning.search.structure_prior import structure_prior
+from asterism.learning.search.settings import structure_prior
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.search.structure_prior import structure_prior
+from asterism.learning.search.settings import structure_prior
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 SHAPES = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)

@@ -24,7 +24,7 @@ _HOMES = {
     **{name: module for module, name in EMISSION_KINDS.values()},
     "Emission": "asterism.model.emissions",
     "Joint": "asterism.model.emissions",
-    "Transitions": "asterism.model.restrictions",
+    "Transitions": "asterism.model.priors",
     "GammaPrior": "asterism.model.priors",
     "simulate": "asterism.simulation.simulator",
     "observe": "asterism.simulation.simulator",

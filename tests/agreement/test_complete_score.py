@@ -10,7 +10,8 @@ from asterism.learning.search import complete
 from asterism.learning.search._complete_score import family_statistics
 from asterism.learning.search.complete import CompleteScorer
 from asterism.learning.search.score import log_gamma_terms
-from asterism.learning.search.structure_prior import family_tuple, structure_prior
+from asterism.learning.search.settings import structure_prior
+from asterism.learning.search.structure_prior import family_tuple
 from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
 

@@ -12,8 +12,7 @@ import asterism as am
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screened import Refusals, adopt, propose
-from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.structure_prior import structure_prior
+from asterism.learning.search.settings import StructureSettings, structure_prior
 from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
 from tests.paper_settings import paper_learner

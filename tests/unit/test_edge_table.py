@@ -11,7 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.search.structure_prior import structure_prior
+from asterism.learning.search.settings import structure_prior
 
 NODES = ("A", "B", "C", "D", "E")
 

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from asterism.errors import ModelError
+from asterism.learning.search.settings import structure_prior
 from asterism.learning.search.structure_prior import (
     count_families,
     enumerate_families,
     family_rows,
     family_sizes,
     family_tuple,
-    structure_prior,
 )
 
 NODES = ("A", "B", "C", "D", "E")

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.learning import progress_bar
-from asterism.learning.progress_bar import bar_html, bar_text, listener_for
-from asterism.learning.tasks import ProgressMeter, Silent, Stage
+from asterism.learning import progress_bar, tasks
+from asterism.learning.progress_bar import bar_html, bar_text
+from asterism.learning.tasks import ProgressMeter, Silent, Stage, listener_for
 from asterism.notebook_card import MOST_ROWS, card
 from tests.example_runs import example_run
 
@@ -95,7 +95,7 @@ def test_who_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(listener_for(False), Silent)
     assert isinstance(listener_for(None), Silent), "a bar outside of notebooks was not asked for"
     assert isinstance(listener_for(True), ProgressMeter)
-    monkeypatch.setattr(progress_bar, "in_notebook", lambda: True)
+    monkeypatch.setattr(tasks, "in_notebook", lambda: True)
     assert isinstance(listener_for(None), ProgressMeter)
 
 
@@ -104,9 +104,9 @@ def test_a_notebook_is_told_from_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     shell: Any = type("Shell", (), {})()
     ipython.get_ipython = lambda: shell
     monkeypatch.setitem(sys.modules, "IPython", ipython)
-    assert not progress_bar.in_notebook()
+    assert not tasks.in_notebook()
     shell.kernel = object()
-    assert progress_bar.in_notebook()
+    assert tasks.in_notebook()
 
 
 def test_a_notebook_bar_appears_after_a_moment_and_is_updated(

@@ -6,7 +6,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.model.restrictions import as_mask, transition_pairs
+from asterism.model.priors import as_mask, transition_pairs
 
 STATES = [1, 2, 3]
 

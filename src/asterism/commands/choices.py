@@ -360,7 +360,7 @@ def _count_families(options: LearnOptions, data: Observations | Trajectories) ->
 
 def _prior_of(options: LearnOptions, data: Observations | Trajectories) -> StructurePrior:
     """What the flags say about the graph."""
-    from asterism.learning.search.structure_prior import structure_prior
+    from asterism.learning.search.settings import structure_prior
 
     return structure_prior(
         tuple(data.nodes),

@@ -20,7 +20,7 @@ from asterism.commands.exits import Refused
 from asterism.data.columns import canonical
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
-from asterism.model.restrictions import as_mask
+from asterism.model.priors import as_mask
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
 
 def allowed_transitions(options: PanelOptions, nodes: Iterable[str]) -> dict[str, Any] | None:
     """What a learner takes as ``allowed_transitions``; None where nothing was said."""
-    from asterism.model.restrictions import Transitions, transition_pairs
+    from asterism.model.priors import Transitions, transition_pairs
 
     nodes = list(nodes)
     result: dict[str, Transitions] = {}

@@ -69,7 +69,7 @@ def without_coded(data: Observations) -> Observations:
 
 def _confusion(node: str, pairs: str, record: NodeMeasurements) -> Categorical:
     """A confusion matrix in which only the named errors can happen."""
-    from asterism.model.restrictions import state_number, transition_pairs
+    from asterism.model.priors import state_number, transition_pairs
 
     labels = sorted({plain(v) for v in record.value.tolist()}, key=by_number)
     table = np.eye(len(labels))

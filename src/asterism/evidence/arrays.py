@@ -68,6 +68,33 @@ def no_spans() -> Spans:
 
 
 @dataclass(frozen=True)
+class KnownStates:
+    """States known at a single time: intervals of no length."""
+
+    trajectory: IntArray
+    node: IntArray
+    time: FloatArray
+    state: IntArray
+
+
+@dataclass(frozen=True)
+class KnownPaths:
+    """What is known of paths exactly, as inference reads it (see ``paths.py``)."""
+
+    jumps: Jumps
+    spans: Spans
+    known_at_a_time: KnownStates
+
+
+def no_paths() -> KnownPaths:
+    """Nothing is known of any path."""
+    none, never = np.empty(0, dtype=np.int64), np.empty(0)
+    return KnownPaths(
+        Jumps(none, none, never, none, none), no_spans(), KnownStates(none, none, never, none)
+    )
+
+
+@dataclass(frozen=True)
 class JointMeasurement:
     """A likelihood of several nodes at one time."""
 

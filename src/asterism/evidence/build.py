@@ -24,10 +24,26 @@ from asterism.data.columns import encode
 from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError, ModelError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, Points
-from asterism.evidence.held import build_interventions, without_own_measurements
-from asterism.evidence.paths import KnownStates, build_paths, check_against_points
-from asterism.model.emissions import Joint, Likelihood, Threshold, check_emissions, emission_for
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    JointMeasurement,
+    KnownPaths,
+    KnownStates,
+    Points,
+    Spans,
+    no_paths,
+    no_spans,
+)
+from asterism.model.emissions import (
+    Joint,
+    Likelihood,
+    Threshold,
+    check_emissions,
+    emission_for,
+    split_emissions,
+)
 from asterism.model.network import Network
 
 #: Emissions are evaluated on batches of about this many values.
@@ -361,11 +377,10 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
     single, joint = split_emissions(emission, observations)
     _check_nodes(network, observations, joint)
     check_emissions(single, network.nodes)
-    paths = build_paths(network, observations)
+    paths = _known_paths(network, observations)
     points = build_points(network, observations, single, set(joint), paths.known_at_a_time)
-    check_against_points(network, observations, points, paths)
-    by_hand = build_interventions(network, observations)
-    without_own_measurements(network, observations, points, by_hand)
+    _check_against_paths(network, observations, points, paths)
+    by_hand = _interventions(network, observations, points)
     return Evidence(
         n_nodes=network.n_nodes,
         start=observations.start.astype(np.float64),
@@ -380,56 +395,34 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
     )
 
 
-def split_emissions(emission: Any, observations: Observations) -> tuple[Any, dict[str, Joint]]:
-    """The emissions of single nodes, and the joint measurements by the column they read."""
-    members = list(emission) if isinstance(emission, list | tuple) else [emission]
-    joint: dict[str, Joint] = {}
-    by_node: dict[str, Any] = {}
-    for_all: list[Any] = []
+def _known_paths(network: Network, observations: Observations) -> KnownPaths:
+    """What is known of paths exactly; most data know nothing of the kind."""
+    if not (len(observations.events) or len(observations.intervals) or network.exogenous):
+        return no_paths()
+    from asterism.evidence.paths import build_paths
 
-    def add_joint(column: str, measurement: Joint) -> None:
-        if column in joint:
-            raise ModelError(
-                f"Two joint measurements read the column {column!r}; give each a column of its own."
-            )
-        if column not in observations.measurements:
-            listed = ", ".join(map(repr, observations.measurements))
-            raise DataError(
-                f"The joint measurement of {', '.join(measurement.nodes)} reads the column "
-                f"{column!r}, which the data do not have; there are {listed}."
-            )
-        joint[column] = measurement
-
-    for member in members:
-        if isinstance(member, Joint):
-            add_joint(member.column, member)
-        elif isinstance(member, Mapping):
-            for name, value in member.items():
-                if isinstance(value, Joint):
-                    named = str(name) in observations.measurements
-                    add_joint(str(name) if named else value.column, value)
-                else:
-                    by_node[str(name)] = value
-        elif member is not None:
-            for_all.append(member)
-    if len(for_all) > 1 or (for_all and by_node):
-        raise ModelError(
-            "Give one emission for all nodes or a dictionary with one per node, not both; joint "
-            "measurements may be added to either."
-        )
-    return (for_all[0] if for_all else by_node), joint
+    return build_paths(network, observations)
 
 
-def with_joint_by_column(emission: Any, observations: Observations) -> Any:
-    """One emission, or a dictionary of them by node, with joint measurements by their columns."""
-    if emission is None:
-        return None
-    single, joint = split_emissions(emission, observations)
-    if not joint:
-        return single
-    if not isinstance(single, Mapping):
-        single = {n: single for n in observations.measurements if n not in joint}
-    return {**single, **joint}
+def _check_against_paths(
+    network: Network, observations: Observations, points: PointTable, paths: KnownPaths
+) -> None:
+    """No measurement may exclude the state that its node is known to be in."""
+    if len(paths.jumps.node) or len(paths.spans.node):
+        from asterism.evidence.paths import check_against_points
+
+        check_against_points(network, observations, points, paths)
+
+
+def _interventions(network: Network, observations: Observations, points: PointTable) -> Spans:
+    """Interventions in numbers; what was measured meanwhile is made to say nothing, in place."""
+    if not len(observations.interventions):
+        return no_spans()
+    from asterism.evidence.held import build_interventions, without_own_measurements
+
+    by_hand = build_interventions(network, observations)
+    without_own_measurements(network, observations, points, by_hand)
+    return by_hand
 
 
 def _check_nodes(network: Network, observations: Observations, joint: Mapping[str, Joint]) -> None:

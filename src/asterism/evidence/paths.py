@@ -18,7 +18,6 @@ in order: then all but the last jump are moved back by a few units of rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,33 +27,20 @@ from asterism.data.columns import encode
 from asterism.data.measurements import last_before, objects
 from asterism.data.observations import Observations
 from asterism.errors import DataError, Setting
-from asterism.evidence.arrays import FloatArray, IntArray, Jumps, Spans
+from asterism.evidence.arrays import (
+    IntArray,
+    Jumps,
+    KnownPaths,
+    KnownStates,
+    Spans,
+)
 from asterism.model.network import Network
 
 if TYPE_CHECKING:
     from asterism.evidence.build import PointTable
 
 
-@dataclass(frozen=True)
-class KnownStates:
-    """States known at a single time: intervals of no length."""
-
-    trajectory: IntArray
-    node: IntArray
-    time: FloatArray
-    state: IntArray
-
-
-@dataclass(frozen=True)
-class Paths:
-    """Jumps and spans as inference reads them."""
-
-    jumps: Jumps
-    spans: Spans
-    known_at_a_time: KnownStates
-
-
-def build_paths(network: Network, observations: Observations) -> Paths:
+def build_paths(network: Network, observations: Observations) -> KnownPaths:
     """Jumps, spans and known states from the events, intervals and exogenous nodes."""
     intervals, events = observations.intervals, observations.events
     node = numbers_of_nodes(network, intervals.node)
@@ -92,7 +78,7 @@ def build_paths(network: Network, observations: Observations) -> Paths:
     jumps, row = _with_implied(recorded, events.row[own], spans, network.n_nodes)
     _check_jumps(network, observations, jumps)
     jumps, spans = separate_ties(network, observations, jumps, row, spans)
-    return Paths(jumps, _joined(spans, exogenous_spans(network, observations)), known)
+    return KnownPaths(jumps, _joined(spans, exogenous_spans(network, observations)), known)
 
 
 def numbers_of_nodes(network: Network, names: NDArray[Any]) -> IntArray:
@@ -261,7 +247,7 @@ def _enters_absorbing(network: Network, jumps: Jumps) -> NDArray[np.bool_]:
 
 
 def check_against_points(
-    network: Network, observations: Observations, table: PointTable, paths: Paths
+    network: Network, observations: Observations, table: PointTable, paths: KnownPaths
 ) -> None:
     """No measurement may exclude the state that its node is known to be in."""
     jumps, spans, points = paths.jumps, paths.spans, table.points

@@ -66,7 +66,7 @@ class Estimator:
         if converged:
             facts.append(("converged:", stop) if stop else ("converged", ""))
         warning = f"Not converged. {stop}" if converged is False else ""
-        edges = fitted.get("edges_")
+        edges = getattr(self, "edges_", None)
         if edges is None or not len(edges):
             return card(repr(self), facts, warning=warning)
         names = [n for n in ("parent", "child", "probability", "effect") if n in edges.columns]

@@ -20,7 +20,7 @@ from asterism.data.interventions import inside
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import Advice, AsterismError, DataError
-from asterism.model.emissions import Gaussian, Joint, Poisson, emission_for
+from asterism.model.emissions import Gaussian, Joint, Poisson, emission_for, leaves_levels_open
 
 FloatArray = NDArray[np.float64]
 
@@ -90,8 +90,7 @@ def with_levels(
     """
     named = {str(n): len(labels) for n, labels in (states or {}).items()}
     is_mapping = isinstance(emission, Mapping)
-    members = list(emission.values()) if is_mapping else [emission]
-    if not any(getattr(one, "levels", None) is not None for one in members):
+    if not leaves_levels_open(emission):
         return emission, []
     resolved: dict[str, Any] = {str(n): e for n, e in emission.items()} if is_mapping else {}
     choices: list[LevelChoice] = []

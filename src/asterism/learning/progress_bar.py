@@ -9,30 +9,10 @@ import sys
 from html import escape
 from typing import Any
 
-from asterism.learning.tasks import Progress, ProgressMeter, Silent, Stage
+from asterism.learning.tasks import Stage
 
 #: seconds before a bar appears
 BRIEF = 1.0
-
-
-def listener_for(progress: Progress | bool | None) -> Progress:
-    """Who listens to a computation.
-
-    None: a bar in notebooks, nobody elsewhere. True: a bar everywhere. False: nobody. Anything
-    else listens itself.
-    """
-    if progress is False or (progress is None and not in_notebook()):
-        return Silent()
-    if progress is None or progress is True:
-        return ProgressMeter(NotebookBar() if in_notebook() else TextBar(), interval=0.2)
-    return progress
-
-
-def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, and not just a terminal with IPython."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
 
 
 class NotebookBar:

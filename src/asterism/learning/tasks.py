@@ -15,6 +15,7 @@ gone and an estimate of the time left, for whoever shows them.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -96,8 +97,6 @@ def _size(task: tuple[Any, ...]) -> int:
 
 def _dask_client() -> Any:
     """The client of the Dask backend that joblib is set to use, or None."""
-    import sys
-
     if "distributed" not in sys.modules:
         return None
     from joblib.parallel import get_active_backend
@@ -252,3 +251,25 @@ class ProgressMeter:
             left = elapsed * max(self._total - self._done, 0) / self._done
         self._shown = now
         self._show(Stage(self._what, self._total, self._done, elapsed, left, finished))
+
+
+def listener_for(progress: Progress | bool | None) -> Progress:
+    """Who listens to a computation.
+
+    None: a bar in notebooks, nobody elsewhere. True: a bar everywhere. False: nobody. Anything
+    else listens itself.
+    """
+    if progress is False or (progress is None and not in_notebook()):
+        return Silent()
+    if progress is None or progress is True:
+        from asterism.learning.progress_bar import NotebookBar, TextBar
+
+        return ProgressMeter(NotebookBar() if in_notebook() else TextBar(), interval=0.2)
+    return progress
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, and not just a terminal with IPython."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")

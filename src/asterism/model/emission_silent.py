@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from asterism.errors import ModelError
 from asterism.model.emissions import Emission, FloatArray, IntArray, Values, emission_from_dict
-from asterism.model.restrictions import state_number
+from asterism.model.priors import state_number
 
 
 @dataclass(frozen=True)

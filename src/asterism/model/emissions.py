@@ -22,6 +22,7 @@ from asterism.errors import Advice, DataError, ModelError
 from asterism.model.emission_kinds import EMISSION_KINDS
 
 if TYPE_CHECKING:
+    from asterism.data.observations import Observations
     from asterism.model.emission_discrete import Categorical as Categorical
     from asterism.model.emission_discrete import Exact as Exact
     from asterism.model.emission_discrete import Likelihood as Likelihood
@@ -185,6 +186,64 @@ def check_emissions(emission: Any, nodes: Collection[str]) -> None:
                     f"There is an emission for {str(name)!r}, which is not a node; "
                     f"the nodes are {', '.join(map(str, nodes))}."
                 )
+
+
+def split_emissions(emission: Any, observations: Observations) -> tuple[Any, dict[str, Joint]]:
+    """The emissions of single nodes, and the joint measurements by the column they read."""
+    members = list(emission) if isinstance(emission, list | tuple) else [emission]
+    joint: dict[str, Joint] = {}
+    by_node: dict[str, Any] = {}
+    for_all: list[Any] = []
+
+    def add_joint(column: str, measurement: Joint) -> None:
+        if column in joint:
+            raise ModelError(
+                f"Two joint measurements read the column {column!r}; give each a column of its own."
+            )
+        if column not in observations.measurements:
+            listed = ", ".join(map(repr, observations.measurements))
+            raise DataError(
+                f"The joint measurement of {', '.join(measurement.nodes)} reads the column "
+                f"{column!r}, which the data do not have; there are {listed}."
+            )
+        joint[column] = measurement
+
+    for member in members:
+        if isinstance(member, Joint):
+            add_joint(member.column, member)
+        elif isinstance(member, Mapping):
+            for name, value in member.items():
+                if isinstance(value, Joint):
+                    named = str(name) in observations.measurements
+                    add_joint(str(name) if named else value.column, value)
+                else:
+                    by_node[str(name)] = value
+        elif member is not None:
+            for_all.append(member)
+    if len(for_all) > 1 or (for_all and by_node):
+        raise ModelError(
+            "Give one emission for all nodes or a dictionary with one per node, not both; joint "
+            "measurements may be added to either."
+        )
+    return (for_all[0] if for_all else by_node), joint
+
+
+def with_joint_by_column(emission: Any, observations: Observations) -> Any:
+    """One emission, or a dictionary of them by node, with joint measurements by their columns."""
+    if emission is None:
+        return None
+    single, joint = split_emissions(emission, observations)
+    if not joint:
+        return single
+    if not isinstance(single, Mapping):
+        single = {n: single for n in observations.measurements if n not in joint}
+    return {**single, **joint}
+
+
+def leaves_levels_open(emission: Any) -> bool:
+    """Whether some node's number of levels is still to be counted."""
+    members = emission.values() if isinstance(emission, Mapping) else [emission]
+    return any(getattr(one, "levels", None) is not None for one in members)
 
 
 def joint_emissions(emission: Any) -> tuple[Joint, ...]:

@@ -1,16 +1,33 @@
-"""The prior of the rates: independent Gamma distributions, one per transition and configuration.
+"""Owns what is said about rates before data are seen: which can differ from zero, and how large.
 
-``shape`` α counts imagined transitions, ``rate`` β the time they took. "auto" asks the learner for
-a β that suits the data's unit of time: minutes and hours must give the same graph.
+:class:`GammaPrior` is the prior of the rates: independent Gamma distributions, one per transition
+and configuration. ``shape`` α counts imagined transitions, ``rate`` β the time they took. "auto"
+asks the learner for a β that suits the data's unit of time: minutes and hours must give the same
+graph.
+
+:class:`Transitions` says which transitions a node can make, in the names of its states: a list such
+as ``"1>2, 2>3"``, states that are never left, or "only to later states". Anything that takes
+``allowed_transitions`` accepts one of these, the text alone, or a matrix of booleans, and turns it
+into the matrix with :func:`as_mask`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.columns import canonical
 from asterism.errors import ModelError
+
+BoolArray = NDArray[np.bool_]
+Pair = tuple[str, str]
+
+PROGRESSIVE = "progressive"
 
 
 @dataclass(frozen=True)
@@ -59,3 +76,95 @@ def _positive(name: str, value: Any, alternative: str = "") -> float:
             f"The prior's {name} must be a positive number{alternative}, got {value!r}."
         )
     return number
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Which transitions a node can make.
+
+    ``allowed``: ``"1>2, 2>3"``, or pairs (from, to); None allows all. ``absorbing``: states that
+    are never left. ``progressive``: only later states can be entered, in the order of the node's
+    states, so the last one is never left.
+    """
+
+    allowed: Any = None
+    absorbing: Sequence[Any] = ()
+    progressive: bool = False
+
+    def mask(self, node: str, states: Sequence[Any]) -> BoolArray:
+        """(S, S) booleans, from row to column; the diagonal is False."""
+        size = len(states)
+        result = ~np.eye(size, dtype=np.bool_)
+        if self.allowed is not None:
+            result = np.zeros((size, size), dtype=np.bool_)
+            for before, after in transition_pairs(self.allowed):
+                x, y = (state_number(node, label, states) for label in (before, after))
+                if x == y:
+                    raise ModelError(
+                        f"allowed_transitions of node {node!r} lists {before}>{after}, which is no "
+                        "transition; a state need not be allowed to stay."
+                    )
+                result[x, y] = True
+        if self.progressive:
+            result &= np.triu(np.ones((size, size), dtype=np.bool_), 1)
+        given = [self.absorbing] if isinstance(self.absorbing, str) else self.absorbing
+        for label in given:
+            result[state_number(node, label, states)] = False
+        return result
+
+
+def as_mask(node: str, given: Any, states: Sequence[Any]) -> BoolArray:
+    """The (S, S) booleans that a user's ``allowed_transitions`` of one node mean."""
+    size = len(states)
+    if given is None:
+        return ~np.eye(size, dtype=np.bool_)
+    if isinstance(given, str):
+        if given.strip().lower() == PROGRESSIVE:
+            given = Transitions(progressive=True)
+        else:
+            given = Transitions(allowed=given)
+    if isinstance(given, Transitions):
+        return given.mask(node, states)
+    array = np.asarray(given)
+    if array.shape != (size, size):
+        raise ModelError(
+            f"allowed_transitions of node {node!r} has shape {array.shape}, expected "
+            f"({size}, {size}): from, to; or write the transitions, such as '1>2, 2>3'."
+        )
+    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+        raise ModelError(f"allowed_transitions of node {node!r} must hold True and False only.")
+    return array.astype(np.bool_) & ~np.eye(size, dtype=np.bool_)
+
+
+def transition_pairs(given: Any) -> list[Pair]:
+    """``"1>2, 2>3"`` (also ``1->2`` and ``1→2``), or pairs, as a list of pairs of texts."""
+    if not isinstance(given, str):
+        return [_checked_pair(pair) for pair in given]
+    result = []
+    for text in given.replace("->", ">").replace("→", ">").split(","):
+        before, arrow, after = (part.strip() for part in text.partition(">"))
+        if not (arrow and before and after) or ">" in after:
+            raise ModelError(f"{text.strip()!r} is no transition; write FROM>TO, such as 1>2.")
+        result.append((before, after))
+    return result
+
+
+def _checked_pair(pair: Any) -> Pair:
+    if isinstance(pair, str):
+        return transition_pairs(pair)[0]
+    if not isinstance(pair, Iterable) or len(list(pair)) != 2:
+        raise ModelError(f"{pair!r} is no transition; give a pair (from, to), or '1>2'.")
+    before, after = pair
+    return str(before), str(after)
+
+
+def state_number(node: str, label: Any, states: Sequence[Any]) -> int:
+    """The position of a state, named as the user would write it."""
+    wanted = canonical(label)
+    for number, state in enumerate(states):
+        if canonical(state) == wanted:
+            return number
+    raise ModelError(
+        f"Node {node!r} has no state {str(label)!r}; its states are "
+        f"{', '.join(repr(str(s)) for s in states)}."
+    )

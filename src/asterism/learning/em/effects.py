@@ -24,8 +24,8 @@ from asterism.errors import DataError, ModelError
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em.rates_update import RateLink
 from asterism.model.network import Network
+from asterism.model.priors import state_number, transition_pairs
 from asterism.model.rates import SummaryRates
-from asterism.model.restrictions import state_number, transition_pairs
 
 BoolArray = NDArray[np.bool_]
 _MOST_LEVELS = 20

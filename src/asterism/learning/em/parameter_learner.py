@@ -1,8 +1,8 @@
 """Owns :class:`ParameterLearner`: rates, emissions and starts of a network whose graph is given.
 
-The algorithm is EM (``em.py``: the iteration; ``em_steps.py``: E-steps; ``rates_update.py`` and
-``emission_fit.py``: M-steps; ``em_fit.py``: a whole fit; ``uncertainty.py``: intervals). This
-file is what a user touches.
+The algorithm is EM (``iterate.py``: the iteration; ``e_step.py``: E-steps; ``rates_update.py`` and
+``emission_fit.py``: M-steps; ``fit.py``: a whole fit; ``uncertainty.py``: intervals). This file is
+what a user touches.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError, Sentence, Setting
-from asterism.evidence.build import with_joint_by_column
+from asterism.errors import ModelError, Setting
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.inference.door import quiet_infer
 from asterism.inference.methods import METHODS
@@ -29,8 +27,17 @@ from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
 from asterism.learning.em.effects import rate_model
-from asterism.learning.em.fit import Fit, Settings, check_settings, fit_parameters
+from asterism.learning.em.fit import (
+    Fit,
+    Settings,
+    about_rates,
+    about_zeros,
+    as_observations,
+    check_settings,
+    fit_parameters,
+)
 from asterism.learning.em.fit_measures import aic, bic, n_parameters
+from asterism.learning.em.forecasts import forecast_table, most_likely_when_measured
 from asterism.learning.em.parameter_table import (
     covariance_table,
     effect_table,
@@ -52,7 +59,7 @@ from asterism.learning.em.uncertainty import (
 from asterism.learning.em.viterbi import most_probable_paths
 from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame, with_levels
-from asterism.model.emissions import Exact
+from asterism.model.emissions import Exact, with_joint_by_column
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.numerics.resources import time_limit
@@ -64,8 +71,6 @@ if TYPE_CHECKING:
 
 #: draws per chain of paths under a sampled network
 _DRAWS = 1_000
-#: of the largest rate: below this a rate is as good as zero
-_ZERO = 1e-9
 
 
 class ParameterLearner(Estimator):
@@ -79,9 +84,8 @@ class ParameterLearner(Estimator):
     ``allowed_transitions``: {node: (S, S) booleans}; rates elsewhere stay zero. ``states``:
     {node: labels} where data and emission do not say. ``exogenous``: nodes whose path is given.
     ``method``: "auto" (default) is exact inference where that is quick, clusters elsewhere, and
-    sampling where a family is too large for them;
-    "exact", "clusters", "sample" (draws from the posterior; means and quantiles, no evidence), and
-    with a warning and without intervals "star" and "mean_field".
+    sampling where a family is too large for them; "exact", "clusters", "sample" (posterior draws,
+    no evidence), and with a warning and without intervals "star" and "mean_field".
     ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
     ``time_step`` concern methods with a time grid; ``level`` is that of all intervals.
 
@@ -155,7 +159,7 @@ class ParameterLearner(Estimator):
     def fit(self, obs: Observations | Trajectories, y: Any = None) -> ParameterLearner:
         """Learn from observations; trajectories count as seen throughout. ``y`` is ignored."""
         settings = self._settings()
-        observations = _observations(obs)
+        observations = as_observations(obs)
         emission = Exact() if self.emission is None else self.emission
         emission = with_joint_by_column(emission, observations)
         states = dict(self.states or {})
@@ -190,10 +194,9 @@ class ParameterLearner(Estimator):
                 fit = fit_parameters(template, observations, emission, settings, model)
         except NoClusters:
             return self._fit_by_sampling(template, observations, emission, settings)
-        best = fit.outcome.best
         self._fit: Fit = fit
         if not has_trusted_intervals(fit):
-            warnings.warn(_about_rates(fit.method), stacklevel=2)
+            warnings.warn(about_rates(fit.method), stacklevel=2)
         self._observations = observations
         self._posterior: Posterior | None = None
         self._information: Information | None = None
@@ -201,6 +204,7 @@ class ParameterLearner(Estimator):
         self.emission_ = fit.emission
         self.prior_ = fit.prior
         self.method_ = fit.method
+        best = fit.outcome.best
         self.log_evidence_: float | None = best.log_evidence
         self.log_evidence_by_trajectory_ = pd.Series(
             best.expected.log_evidence,
@@ -213,7 +217,7 @@ class ParameterLearner(Estimator):
         self.bic_ = bic(best.log_evidence, self.n_parameters_, observations.n_trajectories)
         self.statistics_ = statistics_of(fit)
         self.converged_ = fit.outcome.converged
-        self.stop_reason_ = fit.outcome.stop_reason + _about_zeros(fit, template.allowed)
+        self.stop_reason_ = fit.outcome.stop_reason + about_zeros(fit, template.allowed)
         self.n_iter_ = fit.outcome.n_iterations
         self.history_ = pd.DataFrame(fit.outcome.history)
         if not self.converged_:
@@ -235,10 +239,8 @@ class ParameterLearner(Estimator):
                     *("; use ", Setting("method", "auto"), "."),
                 )
         found = sample_parameters(template, observations, emission, settings)
-        self._sampled = found
-        self._observations = observations
-        self._posterior = None
-        self._information = None
+        self._sampled, self._observations = found, observations
+        self._posterior = self._information = None
         self.method_ = "sample"
         self.network_, self.emission_, self.prior_ = found.network, found.emission, found.prior
         self.log_evidence_ = None
@@ -266,13 +268,6 @@ class ParameterLearner(Estimator):
         return self._sampled.to_arviz()
 
     def _settings(self) -> Settings:
-        if self.prior is not None and not isinstance(self.prior, GammaPrior):
-            raise ModelError(
-                Setting("prior"),
-                f" is {self.prior!r}; give None (maximum likelihood) or GammaPrior(shape, rate).",
-            )
-        if self.map and self.prior is None:
-            raise ModelError("map=True needs a prior; without one the fit is maximum likelihood.")
         if not 0.0 < self.level < 1.0:
             raise ModelError(f"level is {self.level}; it must lie between 0 and 1, e.g. 0.95.")
         settings = Settings(
@@ -379,20 +374,12 @@ class ParameterLearner(Estimator):
         measured in a trajectory.
         """
         self._require_fitted("network_")
-        observations = _observations(obs)
+        observations = as_observations(obs)
         posterior = self._infer(observations)
         if times is not None:
             found = posterior.most_likely_states(times)
             return found.drop(columns=[SITUATION], errors="ignore")
-        parts = []
-        for d, label in enumerate(observations.trajectories):
-            clock = _measured_times(observations, d)
-            columns: dict[str, Any] = {"trajectory": [label] * len(clock), "time": clock}
-            for node, p in zip(self.network_.nodes, posterior.courses.marginals(d, clock)):
-                labels = self.network_.states[node]
-                columns[node] = [labels[i] for i in p.argmax(axis=1)]
-            parts.append(pd.DataFrame(columns))
-        return pd.concat(parts, ignore_index=True)
+        return most_likely_when_measured(self.network_, posterior, observations)
 
     def most_probable_paths(self, obs: Observations | Trajectories) -> pd.DataFrame:
         """The likeliest states at the times of the data, together (Viterbi).
@@ -400,7 +387,7 @@ class ParameterLearner(Estimator):
         Columns trajectory, time, and the nodes. For few joint states only.
         """
         self._require_fitted("network_")
-        return most_probable_paths(self._maximum(), self.emission_, _observations(obs))
+        return most_probable_paths(self._maximum(), self.emission_, as_observations(obs))
 
     def forecast(self, obs: Observations | Trajectories, horizons: Any) -> pd.DataFrame:
         """State probabilities some time after the end of each trajectory.
@@ -409,22 +396,8 @@ class ParameterLearner(Estimator):
         they had last.
         """
         self._require_fitted("network_")
-        ahead = np.atleast_1d(np.asarray(horizons, dtype=np.float64))
-        if ahead.ndim != 1 or not np.isfinite(ahead).all() or (ahead < 0.0).any():
-            raise DataError("horizons must be finite numbers that are not negative.")
-        observations = _observations(obs)
-        posterior = self._infer(observations)
-        rows: list[tuple[Any, ...]] = []
-        for d, label in enumerate(observations.trajectories):
-            clock = observations.end[d] + ahead
-            for node, p in zip(self.network_.nodes, posterior.courses.marginals(d, clock)):
-                for k, (h, t) in enumerate(zip(ahead, clock)):
-                    rows += [
-                        (label, h, t, node, s, float(v))
-                        for s, v in zip(self.network_.states[node], p[k])
-                    ]
-        names = ["trajectory", "horizon", "time", "node", "state", "probability"]
-        return pd.DataFrame(rows, columns=names)
+        observations = as_observations(obs)
+        return forecast_table(self.network_, self._infer(observations), observations, horizons)
 
     # ---- what follows from the rates ----------------------------------------------------------
 
@@ -449,7 +422,7 @@ class ParameterLearner(Estimator):
     def prevalence(self, times: Any, obs: Observations | None = None) -> pd.DataFrame:
         """Observed and expected share of each state: time, state, observed, expected, n."""
         self._require_fitted("network_")
-        data = self._observations if obs is None else _observations(obs)
+        data = self._observations if obs is None else as_observations(obs)
         return quantities.prevalence(self._maximum(), data, times)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
@@ -466,55 +439,11 @@ class ParameterLearner(Estimator):
             "time_step": self.time_step,
             "joint_limit": self.joint_limit,
         }
-        method = self.method_
-        entry = METHODS[method]
+        entry = METHODS[self.method_]
         options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
-        data = _observations(obs)
+        network, data = self.network_, as_observations(obs)
         if self._sampled is not None:
-            known = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
-            return quiet_infer(self.network_, data, self.emission_, method, **known)
-        network, data = with_situations(self._maximum(), data)
-        return quiet_infer(network, data, self.emission_, method, **options)
-
-
-def _about_rates(method: str) -> str:
-    """Why rates learned by a method whose intervals do not cover need care."""
-    return Sentence(
-        *("Rates learned with ", Setting("method", method), " are biased: where exact fits were "),
-        "possible, its 95 % intervals covered the truth in 36 to 79 % of cases, and the star often "
-        "found no maximum. No intervals are given. Use ",
-        *(Setting("method", "auto"), "."),
-    )
-
-
-def _about_zeros(fit: Fit, allowed: NDArray[np.bool_]) -> str:
-    """A maximum of the likelihood may have rates of zero, which nobody should take for known."""
-    rates = fit.network.compiled.rates[allowed]
-    if fit.prior is not None or not len(rates):
-        return ""
-    n_zero = int((rates < _ZERO * rates.max()).sum())
-    if n_zero == 0:
-        return ""
-    which = "rate is" if n_zero == 1 else "rates are"
-    return f" At this maximum {n_zero} {which} zero: too few data show them; a prior helps."
-
-
-def _observations(obs: Observations | Trajectories) -> Observations:
-    if isinstance(obs, Trajectories):
-        return Observations.from_trajectories(obs)
-    if not isinstance(obs, Observations):
-        raise DataError(
-            f"fit needs Observations or Trajectories, got {type(obs).__name__}; "
-            "use Observations.from_frame(table)."
-        )
-    return obs
-
-
-def _measured_times(observations: Observations, trajectory: int) -> Any:
-    """All times of one trajectory at which anything is known, ascending."""
-    events, intervals = observations.events, observations.intervals
-    times = [m.time[m.trajectory == trajectory] for m in observations.measurements.values()]
-    times.append(events.time[events.trajectory == trajectory])
-    mine = intervals.trajectory == trajectory
-    times += [intervals.start[mine], intervals.end[mine]]
-    return np.unique(np.concatenate(times))
+            options = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
+        else:
+            network, data = with_situations(self._maximum(), data)
+        return quiet_infer(network, data, self.emission_, self.method_, **options)

@@ -38,8 +38,8 @@ from asterism.model.emissions import (
 )
 from asterism.model.names import as_parents
 from asterism.model.network import Network
+from asterism.model.priors import as_mask
 from asterism.model.rates import SummaryRates
-from asterism.model.restrictions import as_mask
 
 BoolArray = NDArray[np.bool_]
 MAX_LABELS = 50

@@ -33,8 +33,7 @@ from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import StructurePrior, enumerate_families
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network
-from asterism.model.priors import GammaPrior
-from asterism.model.restrictions import as_mask
+from asterism.model.priors import GammaPrior, as_mask
 from asterism.numerics.resources import map_chunks, require_memory
 
 IntArray = NDArray[np.int64]

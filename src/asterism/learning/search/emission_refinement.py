@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from asterism.data.observations import Observations
 from asterism.evidence.arrays import FloatArray
-from asterism.evidence.build import split_emissions
 from asterism.learning.em.emission_fit import (
     LearnedNode,
     distance,
@@ -22,6 +21,7 @@ from asterism.learning.em.emission_fit import (
     write_log_likelihoods,
 )
 from asterism.learning.search.score import GraphSolution, Scorer
+from asterism.model.emissions import split_emissions
 from asterism.star.batch import Batch
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters

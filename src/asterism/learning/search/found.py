@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
 from asterism.evidence.arrays import FloatArray
-from asterism.learning.levels import LevelChoice
 from asterism.learning.search.score import GraphSolution, posterior_mean_rates
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
@@ -36,6 +35,7 @@ from asterism.learning.search.structure_prior import (
 from asterism.model.network import Network
 
 if TYPE_CHECKING:
+    from asterism.learning.levels import LevelChoice
     from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.search.task import SearchState, SearchTask
 

@@ -19,7 +19,6 @@ import pandas as pd
 
 from asterism.data.observations import Observations
 from asterism.evidence.arrays import FloatArray, IntArray
-from asterism.evidence.build import split_emissions
 from asterism.learning.em import emission_fit
 from asterism.learning.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
@@ -32,6 +31,7 @@ from asterism.learning.search.task import (
     search_observations,
 )
 from asterism.learning.tasks import Progress
+from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.sampling.diagnose import (
     Diagnosis,

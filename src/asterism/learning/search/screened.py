@@ -1,24 +1,20 @@
 """Search for large networks: screen all pairs, solve families locally, couple once per sweep.
 
-1. *Screening.* With every node solved alone and its moments frozen, the expected statistics of all
-   single-parent families are matrix products over time; the best ``n_candidates`` per node stay.
-   A pure interaction of two parents, each without effect alone, escapes this stage: raise
-   ``n_candidates`` or search exhaustively if that is to be feared.
+1. *Screening* (``screening.py``). The best ``n_candidates`` per node stay. Two parents that act
+   only together can escape this stage: raise ``n_candidates`` or search exhaustively.
 2. *Local solves.* Each family of up to ``max_parents`` among the candidates is scored by iterating
    only that node's messages and rates, the others frozen.
 3. *Coupling.* The graph of the best families is solved once as a whole, which decides whether they
-   are adopted (``adoption.py``); families are scored again around that solution, until the graph
+   are adopted; families are scored again around that solution, until the graph
    stops changing.
 4. *Close calls.* Where the network is small enough, families that come close to a node's best are
    scored once more as the exhaustive search does it, with the whole graph solved for each.
 
 Memory grows linearly with the number of nodes; nothing of size N² is ever stored.
 
-Which of the families that local solves propose join the graph: the coupled solve decides.
-
 A local score takes all other families as they are. Adopted together, families may keep less than
 they promised: two nodes that become each other's parents explain the same coincidences twice, and
-in the coupled solve their rates can run away. Hence:
+in the coupled solve their rates can run away. So the coupled solve decides:
 
 - of two edges that point at each other and are both new, the surer one is adopted first, and the
   other is judged again around it;
@@ -40,11 +36,16 @@ from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
 from asterism.learning.search.found import FamilyTable
-from asterism.learning.search.journal import context_of
 from asterism.learning.search.score import GraphSolution, Parents
-from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
-from asterism.learning.search.task import SearchState, SearchTask, improve, in_round, total_score
+from asterism.learning.search.task import (
+    SearchState,
+    SearchTask,
+    few_candidates,
+    improve,
+    journal_context,
+    total_score,
+)
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks, current_limit
@@ -74,7 +75,11 @@ def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> Sea
     task.progress.start(1, "solving every node alone")
     solution = task.scorer.solve(empty, n_jobs=task.settings.n_jobs)
     task.progress.finish()
-    candidates = screen(task, solution)
+    candidates = few_candidates(task)
+    if candidates is None:
+        from asterism.learning.search.screening import screen
+
+        candidates = screen(task, solution)
     if begin is not None:
         solution = begin
         for child in task.prior.children:
@@ -214,7 +219,6 @@ def local_scores(
     if not families:
         return {}
     scorer = task.scorer
-    children = sorted(families)
     shared = SharedInput(
         problem=scorer.problem_of(solution.parents),
         table=scorer.table_of(solution),
@@ -227,13 +231,13 @@ def local_scores(
         rate=scorer.rate,
         digamma=scorer.digamma,
     )
-    pieces = [
-        children[a:b] for a, b in chunks(len(children), max(1, len(children) // _NODES_PER_TASK))
-    ]
+    children = sorted(families)
+    n_pieces = max(1, len(children) // _NODES_PER_TASK)
+    pieces = [children[a:b] for a, b in chunks(len(children), n_pieces)]
     total = sum(len(f) for f in families.values())
     task.progress.start(total, f"scoring families ({context})")
     scores: dict[int, FloatArray] = {}
-    around = context_of(in_round(context, task), solution.parents)
+    around = journal_context(task, context, solution.parents)
     if task.journal is not None:
         for item, remembered in task.journal.known(around).items():
             if int(item) in families and len(remembered) == len(families[int(item)]):

@@ -28,9 +28,6 @@ def screen(task: SearchTask, solution: GraphSolution) -> dict[int, IntArray]:
     keep = task.n_candidates
     scorer, prior = task.scorer, task.prior
     n_nodes = len(task.nodes)
-    few = max((len(prior.candidates(c)) for c in prior.children), default=0) <= keep
-    if few:
-        return {c: prior.candidates(c) for c in prior.children}
     sizes = np.array(scorer.n_states)
     averages = _Averages.of(scorer.base.grid.step_start, solution.moments, sizes)
     chosen: dict[int, IntArray] = {}

@@ -1,24 +1,35 @@
-"""The settings of a structure search, as the learner hands them down."""
+"""Owns what the user asks of a structure search: settings, and what is known about the graph.
+
+Hard knowledge: required and forbidden edges, the least and largest number of parents, exogenous
+nodes, which never have parents. Soft knowledge: prior odds or probabilities of edges.
+:func:`structure_prior` checks and numbers it, and refuses contradictions with the edge or node
+named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from asterism.errors import ModelError, Setting
-from asterism.inference.methods import methods_that_score_graphs
+from asterism.inference.methods import METHODS
 from asterism.learning.search.searches import SEARCHES
-from asterism.learning.search.structure_prior import (
-    FAMILY_PRIORS,
-    SPARSE,
-    StructurePrior,
-    structure_prior,
-)
+from asterism.learning.search.structure_prior import FloatArray, IntArray, StructurePrior
 from asterism.model.priors import GammaPrior
 
+#: the limit of nodes that a dictionary of limits does not name
+DEFAULT_MAX_PARENTS = 2
+#: what is equally probable beforehand: every family, or every number of parents
+FAMILY_PRIORS = ("uniform", "by_size")
+#: the word for prior odds of 1/(2N) per edge: about one parent for every two nodes beforehand
+SPARSE = "sparse"
+#: with odds of 1/N, exact scores of ten unconnected nodes still claim almost one edge per data set
+#: (benchmarks/nothing.py, on whose first 50 data sets this was chosen; --check uses others)
+_SPARSENESS = 2.0
 #: the graph of the probable edges, or that of the most probable families
 GRAPHS = ("probable", "map")
 #: how often the data count when paths are hidden: the slope of a trial with the paper's priors on
@@ -72,7 +83,7 @@ class StructureSettings:
                 f" must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
                 "graphs cannot be compared.",
             )
-        _one_of("method", self.method, methods_that_score_graphs())
+        _one_of("method", self.method, tuple(m.name for m in METHODS.values() if m.scores_graphs))
         _one_of("search", self.search, ("auto", *SEARCHES))
         _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
         _one_of("ties", self.ties, ("error", "order"))
@@ -129,3 +140,274 @@ def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
     if value not in valid:
         listed = ", ".join(map(repr, valid))
         raise ModelError(f"{name} is {value!r}; valid are {listed}.")
+
+
+def structure_prior(
+    nodes: Sequence[str],
+    max_parents: int | Mapping[Any, int] = DEFAULT_MAX_PARENTS,
+    exogenous: Iterable[Any] = (),
+    required: Any = (),
+    forbidden: Any = (),
+    edge_log_odds: Any = None,
+    min_parents: int | Mapping[Any, int] = 0,
+    family_prior: str = "uniform",
+    edge_prior: Any = None,
+) -> StructurePrior:
+    """Check and number what the user says about the graph.
+
+    ``required`` and ``forbidden`` are pairs (parent, child), a networkx.DiGraph, or a table with
+    columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
+    dictionary does not name may have two; ``min_parents`` likewise, and they may have none.
+    ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
+    as rows and children as columns, or "sparse" for odds of one to twice the number of nodes.
+    ``edge_prior`` gives probabilities of single edges, {(parent, child): probability} or a table
+    with these columns, and wins over ``edge_log_odds``. ``family_prior`` is one of
+    ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing.
+    """
+    number = {name: i for i, name in enumerate(nodes)}
+    if isinstance(exogenous, str):
+        raise ModelError(Setting("exogenous"), f" must be a list of nodes, got {exogenous!r}.")
+    given = frozenset(_known(number, name, "exogenous") for name in exogenous)
+    limits = _limits(number, max_parents, "max_parents", DEFAULT_MAX_PARENTS)
+    limits[list(given)] = 0
+    least = _limits(number, min_parents, "min_parents", 0)
+    least[list(given)] = 0
+    must = _by_child(number, required, "required")
+    never = _by_child(number, forbidden, "forbidden")
+    for child, parents in must.items():
+        _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
+    if isinstance(edge_log_odds, str) and edge_log_odds == SPARSE:
+        edge_log_odds = (
+            0.0 if family_prior == "by_size" else -math.log(_SPARSENESS * max(2, len(nodes)))
+        )
+    scalar, pairs = _log_odds(number, edge_log_odds)
+    pairs = _with_probabilities(number, scalar, pairs, edge_prior)
+    prior = StructurePrior(
+        nodes=tuple(nodes),
+        max_parents=limits,
+        min_parents=least,
+        exogenous=given,
+        required={child: tuple(sorted(parents)) for child, parents in must.items()},
+        forbidden={child: frozenset(parents) for child, parents in never.items()},
+        edge_log_odds=scalar,
+        pair_log_odds=pairs,
+        by_size=family_prior == "by_size",
+    )
+    for child in map(int, np.flatnonzero(least)):
+        _check_least(nodes[child], int(least[child]), int(limits[child]), prior.candidates(child))
+    return prior
+
+
+def _check_least(name: str, least: int, most: int, candidates: IntArray) -> None:
+    if least > most:
+        raise ModelError(
+            *(f"Node {name!r} needs ", Setting("min_parents", least), " and may have "),
+            *(Setting("max_parents", most), "; lower the first or raise the second."),
+        )
+    if least > len(candidates):
+        are = "is" if len(candidates) == 1 else "are"
+        raise ModelError(
+            *(f"Node {name!r} needs ", Setting("min_parents", least)),
+            f", but there {are} only {len(candidates)} that may be its parents; lower ",
+            *(Setting("min_parents"), " or forbid fewer edges."),
+        )
+
+
+def _check_required(
+    nodes: Sequence[str],
+    child: int,
+    parents: set[int],
+    never: set[int],
+    exogenous: frozenset[int],
+    limit: int,
+) -> None:
+    name = nodes[child]
+    first = nodes[min(parents)]
+    if child in exogenous:
+        raise ModelError(
+            f"The edge {first!r} → {name!r} is required, but {name!r} is exogenous and so has no "
+            "parents; drop one of the two."
+        )
+    if child in parents:
+        raise ModelError(f"The edge {name!r} → {name!r} is required; self-loops are not allowed.")
+    if parents & never:
+        both = nodes[min(parents & never)]
+        raise ModelError(f"The edge {both!r} → {name!r} is both required and forbidden.")
+    if len(parents) > limit:
+        listed = ", ".join(repr(nodes[p]) for p in sorted(parents))
+        raise ModelError(
+            f"Node {name!r} has {len(parents)} required parents ({listed}), more than its ",
+            *(Setting("max_parents", limit), "; raise ", Setting("max_parents")),
+            " or require fewer.",
+        )
+
+
+def _limits(
+    number: Mapping[str, int], given: int | Mapping[Any, int], what: str, default: int
+) -> IntArray:
+    limits = np.full(len(number), default, dtype=np.int64)
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            limits[_known(number, name, what)] = _limit(value, what, f" of {name!r}")
+    else:
+        limits[:] = _limit(given, what)
+    return limits
+
+
+def _limit(value: Any, what: str, whose: str = "") -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ModelError(Setting(what), f"{whose} must be a whole number ≥ 0, got {value!r}.")
+    return int(value)
+
+
+def _by_child(number: Mapping[str, int], edges: Any, what: str) -> dict[int, set[int]]:
+    result: dict[int, set[int]] = {}
+    for parent, child in _pairs(edges, what):
+        into = _known(number, child, what)
+        result.setdefault(into, set()).add(_known(number, parent, what))
+    return result
+
+
+def _pairs(edges: Any, what: str) -> list[tuple[Any, Any]]:
+    """Edges from a graph, a table or plain pairs."""
+    if hasattr(edges, "predecessors"):
+        return list(edges.edges())
+    if hasattr(edges, "columns"):
+        if not {"parent", "child"} <= set(edges.columns):
+            raise ModelError(f"The table of {what} edges needs the columns parent and child.")
+        return list(zip(edges["parent"], edges["child"]))
+    pairs = []
+    for edge in edges:
+        if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
+            raise ModelError(Setting(what), f" must hold pairs (parent, child), got {edge!r}.")
+        pairs.append((edge[0], edge[1]))
+    return pairs
+
+
+def _log_odds(number: Mapping[str, int], given: Any) -> tuple[float, Any]:
+    """The number for all edges, and what differs from it."""
+    if given is None:
+        return 0.0, None
+    if hasattr(given, "columns"):
+        return 0.0, _log_odds_table(number, given)
+    if isinstance(given, Mapping):
+        by_child: dict[int, dict[int, float]] = {}
+        for edge, value in given.items():
+            ((parent, child),) = _pairs([edge], "edge_log_odds")
+            into = _known(number, child, "edge_log_odds")
+            parent_number = _known(number, parent, "edge_log_odds")
+            by_child.setdefault(into, {})[parent_number] = _finite(value, parent, child)
+        return 0.0, by_child
+    return _finite(given), None
+
+
+def _with_probabilities(
+    number: Mapping[str, int], scalar: float, pairs: Any, edge_prior: Any
+) -> Any:
+    """The log-odds with those of the edges that ``edge_prior`` names put in their place."""
+    if edge_prior is None:
+        return pairs
+    if hasattr(edge_prior, "columns"):
+        absent = [c for c in ("parent", "child", "probability") if c not in edge_prior.columns]
+        if absent:
+            raise ModelError(
+                *("The table ", Setting("edge_prior")),
+                f" has no column {absent[0]!r}; it needs parent, child, probability.",
+            )
+        columns = (edge_prior[c].tolist() for c in ("parent", "child", "probability"))
+        given = {(p, c): value for p, c, value in zip(*columns)}
+        if len(given) < len(edge_prior):
+            raise ModelError("The table ", Setting("edge_prior"), " names an edge twice.")
+    elif isinstance(edge_prior, Mapping):
+        given = dict(edge_prior)
+    else:
+        raise ModelError(
+            Setting("edge_prior"),
+            " must be {(parent, child): probability} or a table with the columns parent, "
+            f"child, probability, got {type(edge_prior).__name__}.",
+        )
+    matrix = pairs.copy() if isinstance(pairs, np.ndarray) else None
+    by_child: dict[int, dict[int, float]] = {}
+    if isinstance(pairs, Mapping):
+        by_child = {child: dict(row) for child, row in pairs.items()}
+    for edge, value in given.items():
+        ((parent, child),) = _pairs([edge], "edge_prior")
+        into, above = _known(number, child, "edge_prior"), _known(number, parent, "edge_prior")
+        if into == above:
+            raise ModelError(
+                Setting("edge_prior"),
+                f" names {parent!r} → {child!r}; self-loops are not allowed.",
+            )
+        odds = _logit(value, parent, child)
+        if matrix is not None:
+            matrix[into, above] = odds
+        else:
+            by_child.setdefault(into, {})[above] = odds
+    return by_child if matrix is None else matrix
+
+
+def _logit(value: Any, parent: Any, child: Any) -> float:
+    try:
+        probability = float(value)
+    except (TypeError, ValueError):
+        probability = math.nan
+    if not 0.0 < probability < 1.0:
+        raise ModelError(
+            Setting("edge_prior"),
+            f" of {parent!r} → {child!r} must be a probability between 0 and 1, got {value!r}; "
+            "use ",
+            *(Setting("required"), " or ", Setting("forbidden"), " for certain edges."),
+        )
+    return math.log(probability) - math.log1p(-probability)
+
+
+def _log_odds_table(number: Mapping[str, int], table: Any) -> FloatArray:
+    """[child, parent]; pairs that the table does not hold are 0, its diagonal is not read."""
+    rows = [_known(number, name, "edge_log_odds") for name in table.index]
+    columns = [_known(number, name, "edge_log_odds") for name in table.columns]
+    for names, axis in ((rows, "row"), (columns, "column")):
+        if len(set(names)) < len(names):
+            raise ModelError("The table ", Setting("edge_log_odds"), f" has a {axis} twice.")
+    result = np.zeros((len(number), len(number)))
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError("The table ", Setting("edge_log_odds"), " must hold numbers.") from None
+    result[np.ix_(columns, rows)] = values.T
+    np.fill_diagonal(result, 0.0)
+    bad = np.argwhere(~np.isfinite(result))
+    if len(bad):
+        every = list(number)
+        child, parent = (int(i) for i in bad[0])
+        _finite(result[child, parent], every[parent], every[child])
+    return result
+
+
+def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        result = math.nan
+    if not math.isfinite(result):
+        where = "" if parent is None else f" of {parent!r} → {child!r}"
+        raise ModelError(
+            Setting("edge_log_odds"),
+            f"{where} must be a finite number, got {value!r}; use ",
+            *(
+                Setting("required"),
+                " or ",
+                Setting("forbidden"),
+                " for certain edges, or the word 'sparse' for odds of 1/(2N).",
+            ),
+        )
+    return result
+
+
+def _known(number: Mapping[str, int], name: Any, what: str) -> int:
+    if str(name) not in number:
+        names = list(number)
+        listed = ", ".join(names[:8]) + (f", … ({len(names)} in all)" if len(names) > 8 else "")
+        raise ModelError(
+            Setting(what), f" names {str(name)!r}, which is not a node; the nodes are {listed}."
+        )
+    return number[str(name)]

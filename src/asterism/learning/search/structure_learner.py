@@ -19,12 +19,9 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.inference.methods import METHODS
 from asterism.learning.estimator import Estimator
-from asterism.learning.levels import level_frame
-from asterism.learning.progress_bar import listener_for
 from asterism.learning.search.found import SearchResult
-from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.structure_prior import SPARSE
-from asterism.learning.tasks import Progress
+from asterism.learning.search.settings import SPARSE, StructureSettings
+from asterism.learning.tasks import Progress, listener_for
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.numerics.resources import time_limit
@@ -246,13 +243,28 @@ class StructureLearner(Estimator):
         self.n_sweeps_ = found.n_sweeps
         self.interrupted_ = found.sampled is not None and found.sampled.models.interrupted
         self.tempering_ = found.tempering
-        self.levels_ = level_frame(found.levels)
-        self.edges_: pd.DataFrame = found.edge_frame()
-        # made when asked for: they grow with N² and with the number of families
+        # made when asked for: some grow with N² or with the number of families
+        self._edges: pd.DataFrame | None = None
         self._edge_probabilities: pd.DataFrame | None = None
         self._family_scores: pd.DataFrame | None = None
 
     # ------------------------------------------------------------------ what was found
+    @property
+    def edges_(self) -> pd.DataFrame:
+        """One row per edge that is probable or in the graph, surest first."""
+        self._require_fitted("_found")
+        if self._edges is None:
+            self._edges = self._found.edge_frame()
+        return self._edges
+
+    @property
+    def levels_(self) -> pd.DataFrame:
+        """node, levels, probability, means: one row per node whose levels were counted."""
+        from asterism.learning.levels import level_frame
+
+        self._require_fitted("_found")
+        return level_frame(self._found.levels)
+
     @property
     def level_record_(self) -> dict[str, Any]:
         """For files and the report: per node how many levels were counted, and how clearly."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,23 +18,24 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting
 from asterism.evidence.arrays import IntArray
-from asterism.evidence.build import with_joint_by_column
 from asterism.inference.methods import METHODS
-from asterism.learning.levels import LevelChoice, with_levels
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
-from asterism.learning.search.journal import Journal, context_of, fingerprint
 from asterism.learning.search.score import GraphSolution, Parents, Scorer, make_scorer
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.single_nodes import LoneNodes, fit_lone_nodes
 from asterism.learning.search.structure_prior import StructurePrior, family_tuple
 from asterism.learning.tasks import Progress, Silent, in_order
-from asterism.model.emissions import Joint
+from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
 from asterism.model.names import as_parents
 from asterism.model.priors import GammaPrior
 from asterism.numerics.resources import current_limit
 from asterism.star.batch import ImpossibleEvidence
+
+if TYPE_CHECKING:
+    from asterism.learning.levels import LevelChoice
+    from asterism.learning.search.journal import Journal
 
 #: how often emissions may be refined before the search is given up as unsettled
 MAX_ROUNDS = 10
@@ -104,6 +105,10 @@ def settings_with_levels(
     settings: StructureSettings, observations: Observations
 ) -> tuple[StructureSettings, list[LevelChoice]]:
     """The settings with emissions whose levels have been counted, and what was chosen."""
+    if not leaves_levels_open(settings.emission):
+        return settings, []
+    from asterism.learning.levels import with_levels
+
     emission, choices = with_levels(settings.emission, observations, settings.states)
     return replace(settings, emission=emission), choices
 
@@ -166,6 +171,14 @@ def prepare(
     return SearchTask(settings, names, lone, prior, scorer, progress, screened, n_candidates)
 
 
+def few_candidates(task: SearchTask) -> dict[int, IntArray] | None:
+    """For each node all that may be its parents; None if so many must be screened first."""
+    prior = task.prior
+    if max((len(prior.candidates(c)) for c in prior.children), default=0) > task.n_candidates:
+        return None
+    return {c: prior.candidates(c) for c in prior.children}
+
+
 def improve(
     task: SearchTask,
     state: SearchState,
@@ -182,7 +195,7 @@ def improve(
         for row in families
     ]
     # a score depends, in its last digits, on the solution it was started from
-    context = context_of(in_round("exhaustive", task), current.parents, child)
+    context = journal_context(task, "exhaustive", current.parents, child)
     if task.journal is not None:
         names = {repr(g[child]): g for g in graphs if g not in known}
         for item, remembered in task.journal.known(context).items():
@@ -222,9 +235,15 @@ def improve(
         state.solution = kept
 
 
-def in_round(what: str, task: SearchTask) -> str:
-    """For the journal: scores with other emissions are other scores."""
-    return f"{what}, emissions refined {task.round} times" if task.round else what
+def journal_context(task: SearchTask, what: str, *around: Any) -> str:
+    """For the journal: what scores depend on besides their family; "" without a journal."""
+    if task.journal is None:
+        return ""
+    from asterism.learning.search.journal import context_of
+
+    # scores with other emissions are other scores
+    what = f"{what}, emissions refined {task.round} times" if task.round else what
+    return context_of(what, *around)
 
 
 def total_score(task: SearchTask, solution: GraphSolution) -> float:
@@ -258,6 +277,8 @@ def search_observations(
     task = prepare(settings, observations, progress)
     task.levels = levels
     if settings.journal is not None:
+        from asterism.learning.search.journal import Journal, fingerprint
+
         print_of = fingerprint(settings, task.lone.evidence, task.nodes)
         task.journal = Journal.open(settings.journal, print_of, settings.resume)
     try:
