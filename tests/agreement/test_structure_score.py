@@ -80,6 +80,31 @@ def test_automatic_prior_of_continuous_observation_is_that_of_complete_paths() -
     assert found.prior_.rate_value == pytest.approx(exact.prior_.rate_value, rel=1e-6)
 
 
+def test_every_learner_finds_the_same_automatic_prior() -> None:
+    """Also where a state is never left and a node runs away from the others."""
+    slow, fast = [[0.0, 0.5], [0.5, 0.0]], [[0.0, 60.0], [60.0, 0.0]]
+    stops = [[0.0, 0.7], [0.0, 0.0]]
+    network = am.Network(
+        {"A": [], "B": [], "C": [], "D": []}, {"A": slow, "B": slow, "C": stops, "D": fast}
+    )
+    complete = am.simulate(network, 4, duration=3.0, seed=3)
+    seen = am.Observations.from_trajectories(complete)
+    options: dict[str, Any] = {
+        "prior": am.GammaPrior(5.0),
+        "allowed_transitions": {"C": [[0, 1], [0, 0]]},
+        "states": complete.states,
+        "n_jobs": 1,
+    }
+    exact = am.StructureLearner(**options).fit(complete).prior_.rate_value
+    searched = am.StructureLearner(max_parents=0, **options).fit(seen).prior_.rate_value
+    graph = {node: [] for node in complete.nodes}
+    fitted = am.ParameterLearner(graph, method="exact", **options).fit(seen).prior_
+    assert fitted is not None
+    assert exact > 5.0, "the fast node counts, which waits for 1/60 only"
+    assert searched == pytest.approx(exact, rel=1e-6)
+    assert fitted.rate_value == pytest.approx(exact, rel=1e-6)
+
+
 def test_score_of_a_graph_on_complete_paths_is_the_sum_over_families() -> None:
     complete = paths()
     graph = {"0": ["1"], "1": ["0", "2"], "2": []}

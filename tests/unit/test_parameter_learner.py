@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.learning.em.rates_update import automatic_prior_rate, rate_update
+from asterism.learning.em.rates_update import rate_update
 
 NOISE = am.Gaussian(means=(-1, 1), scale=0.4)
 
@@ -230,7 +230,6 @@ def test_rate_update_by_hand():
     dwell = np.array([5.0, 2.0, 7.0])
     found = update.improved(moves, dwell, np.zeros(9), np.zeros(0))[0].reshape(3, 3)
     np.testing.assert_allclose(found, [[-9 / 8, 6 / 8, 3 / 8], [4 / 5, -4 / 5, 0], [0, 0, 0]])
-    assert automatic_prior_rate(2.0, update, moves, dwell) == pytest.approx(2.0 * 7.0 / 7.0)
 
 
 # ---- situations that never occur ------------------------------------------------------------

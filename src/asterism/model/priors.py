@@ -25,9 +25,11 @@ from asterism.data.columns import canonical
 from asterism.errors import ModelError
 
 BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
 PROGRESSIVE = "progressive"
+_RUNAWAY = 10.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,50 @@ class GammaPrior:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> GammaPrior:
         return cls(shape=content["shape"], rate=content["rate"])
+
+
+#: the prior of rates that learning a graph and scoring one assume unless told otherwise: one
+#: imagined transition, so that unconnected nodes rarely get an edge (benchmarks/nothing.py)
+LEARNERS_PRIOR = GammaPrior(1.0, "auto")
+
+
+def automatic_rate(shape: float, time: FloatArray, transitions: FloatArray) -> float:
+    """β for "auto": α ΣT/ΣM over the nodes, each fitted alone by maximum likelihood.
+
+    ``time`` and ``transitions`` are per node: time in states that can be left, and transitions. ΣM
+    counts as one at least. A node whose measurements look drawn anew each time is fitted by rates
+    as fast as one likes: it says nothing about the time scale and would outweigh all others. So
+    nodes that jump ``_RUNAWAY`` times as often as the median node are left out. Every learner and
+    every kind of data uses this rule.
+    """
+    lasts = time > 0.0  # nodes whose path is given, or whose states cannot be left, say nothing
+    if not lasts.any():
+        raise ModelError(
+            'The prior\'s rate "auto" needs a node that can jump and trajectories that last some '
+            "time; give the rate as a number."
+        )
+    time, transitions = time[lasts], transitions[lasts]
+    usual = float(np.median(transitions / time))
+    counts = (transitions <= _RUNAWAY * usual * time) | (usual == 0.0)
+    return shape * float(time[counts].sum()) / max(1.0, float(transitions[counts].sum()))
+
+
+def totals_of_nodes(
+    allowed: Sequence[BoolArray], dwell: FloatArray, transitions: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Per node the time in states that can be left, and the transitions, from flat statistics.
+
+    The nodes have no parents: node n has S values in ``dwell`` and S × S in ``transitions``;
+    ``allowed[n]`` is its (S, S) mask.
+    """
+    time, jumps = np.zeros(len(allowed)), np.zeros(len(allowed))
+    state = pair = 0
+    for n, mask in enumerate(allowed):
+        size = len(mask)
+        time[n] = dwell[state : state + size][mask.any(axis=1)].sum()
+        jumps[n] = transitions[pair : pair + size * size].reshape(size, size)[mask].sum()
+        state, pair = state + size, pair + size * size
+    return time, jumps
 
 
 def _positive(name: str, value: Any, alternative: str = "") -> float:

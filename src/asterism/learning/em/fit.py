@@ -29,7 +29,6 @@ from asterism.learning.em.iterate import Outcome, Task, maximise
 from asterism.learning.em.rates_update import (
     RateLink,
     RateUpdate,
-    automatic_prior_rate,
     complete_diagonals,
     fastest_rate,
     rate_update,
@@ -39,7 +38,7 @@ from asterism.learning.em.start import Template, crude_start, other_start, requi
 from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
-from asterism.model.priors import GammaPrior
+from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
 
 AUTO = "auto"
@@ -290,7 +289,15 @@ def lone_rate(
         coordinates, ExactStep(graph, evidence, settings.n_jobs), evidence.points.log_likelihood
     )
     found = maximise(task, start, _COARSE_GAIN, settings.max_iterations).best.expected
-    return automatic_prior_rate(shape, update, found.transitions, found.dwell)
+    masks = [_block(lone.compiled.rates > 0.0, graph, n) for n in range(graph.n_nodes)]
+    return automatic_rate(shape, *totals_of_nodes(masks, found.dwell, found.transitions))
+
+
+def _block(flat: NDArray[np.bool_], graph: CompiledGraph, node: int) -> NDArray[np.bool_]:
+    """(S, S) of a node without parents."""
+    size = int(graph.n_states[node])
+    own: NDArray[np.bool_] = flat[graph.table_start[node] : graph.table_start[node + 1]]
+    return own.reshape(size, size)
 
 
 def _lone_mask(template: Template, node: str) -> FloatArray | None:

@@ -285,20 +285,6 @@ def fastest_rate(evidence: Evidence) -> float:
     return FASTEST / float(gap.min()) if len(gap) else np.inf
 
 
-def automatic_prior_rate(
-    shape: float, update: RateUpdate, transitions: FloatArray, dwell: FloatArray
-) -> float:
-    """β = α ΣT/ΣM over the lone nodes; ΣM counts at least one transition.
-
-    Only states that can be left count, each once however many exits it has.
-    """
-    time = float(dwell[np.unique(update.dwell_index)].sum())
-    jumps = max(float(transitions[update.index].sum()), 1.0)
-    if not time > 0.0:
-        raise ModelError('prior rate "auto" needs trajectories that last some time.')
-    return shape * time / jumps
-
-
 def complete_diagonals(rates: FloatArray, graph: CompiledGraph) -> None:
     """Make every row of every block sum to zero, in place."""
     for n in range(graph.n_nodes):

@@ -33,7 +33,7 @@ from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import StructurePrior, enumerate_families
 from asterism.learning.tasks import Progress, Silent
 from asterism.model.network import Network
-from asterism.model.priors import GammaPrior, as_mask
+from asterism.model.priors import GammaPrior, as_mask, automatic_rate
 from asterism.numerics.resources import map_chunks, require_memory
 
 IntArray = NDArray[np.int64]
@@ -124,7 +124,7 @@ def learn_from_trajectories(
     constraints = settings.structure_prior(paths.nodes)
     initial = _initial(paths, settings.initial)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
-    prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
+    prior = resolved_prior(paths, constraints, allowed, settings.prior)
     scorer = CompleteScorer.prepare(paths, prior, allowed)
     n_families = sum(constraints.n_families(n) for n in constraints.children)
     screened = settings.search == "screened" or (
@@ -189,7 +189,7 @@ def score_complete_graph(
         )
     constraints = settings.structure_prior(paths.nodes)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
-    prior = settings.prior.resolved(automatic_rate(paths, constraints, settings.prior.shape))
+    prior = resolved_prior(paths, constraints, allowed, settings.prior)
     scorer = CompleteScorer.prepare(paths, prior, allowed)
     total = 0.0
     for child, name in enumerate(paths.nodes):
@@ -204,17 +204,44 @@ def score_complete_graph(
     return total
 
 
-def automatic_rate(paths: Trajectories, constraints: StructurePrior, shape: float) -> float:
-    """β = α ΣT/ΣM, pooled over the nodes to be learned, each taken alone."""
-    children = constraints.children
-    time = float(paths.durations.sum()) * len(children)
-    jumps = int(np.isin(paths.jump_node, children).sum())
-    if not time > 0.0:
+def resolved_prior(
+    paths: Trajectories,
+    constraints: StructurePrior,
+    allowed: Mapping[str, NDArray[np.bool_]],
+    prior: GammaPrior,
+) -> GammaPrior:
+    """The prior with its rate as a number: "auto" is found from the nodes to be learned."""
+    if not float(paths.durations.sum()) > 0.0:
         raise DataError(
             "the trajectories have no duration, so nothing can be learned from them; give their ",
             Setting("end", ...),
         )
-    return shape * time / max(jumps, 1)
+    if not prior.is_auto:
+        return prior
+    children = constraints.children
+    time = [
+        _time_in_states_that_can_be_left(paths, n, allowed.get(paths.nodes[n])) for n in children
+    ]
+    jumps = np.bincount(paths.jump_node, minlength=len(paths.nodes))[children]
+    rate = automatic_rate(prior.shape, np.array(time), jumps.astype(np.float64))
+    return prior.resolved(rate)
+
+
+def _time_in_states_that_can_be_left(
+    paths: Trajectories, node: int, allowed: NDArray[np.bool_] | None
+) -> float:
+    size = len(paths.states[paths.nodes[node]])
+    can_be_left = allowed_off_diagonal(size, allowed).any(axis=1)
+    if can_be_left.all():
+        return float(paths.durations.sum())
+    total = 0.0
+    for d in range(paths.n_trajectories):
+        of = slice(paths.jump_offset[d], paths.jump_offset[d + 1])
+        own = paths.jump_node[of] == node
+        states = np.concatenate([[paths.initial[d, node]], paths.jump_state[of][own]])
+        times = [paths.start[d], *paths.jump_time[of][own], paths.end[d]]
+        total += float(np.diff(times)[can_be_left[states]].sum())
+    return total
 
 
 def _score_all(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from asterism.errors import ModelError, Setting
 from asterism.inference.methods import METHODS
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.structure_prior import FloatArray, IntArray, StructurePrior
-from asterism.model.priors import GammaPrior
+from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 
 #: the limit of nodes that a dictionary of limits does not name
 DEFAULT_MAX_PARENTS = 2
@@ -43,7 +43,7 @@ class StructureSettings:
 
     emission: Any = None
     max_parents: int | Mapping[str, int] = 2
-    prior: GammaPrior = field(default_factory=lambda: GammaPrior(1.0))
+    prior: GammaPrior = LEARNERS_PRIOR
     method: str = "star"
     search: str = "auto"
     n_candidates: int = 10

@@ -1,8 +1,8 @@
 """What the nodes say each on its own: emissions, time scale, automatic prior, first rates.
 
 A search begins here. Emissions that learn are fitted with every node alone; then every node's
-rates are fitted by maximum likelihood, which gives the automatic prior rate β = α ΣT/ΣM (pooled
-over nodes, M at least one) and hence everything the data say about the unit of time.
+rates are fitted by maximum likelihood, which gives the automatic prior rate and hence everything
+the data say about the unit of time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from asterism.learning.em.start import Template, build_template, require_time
 from asterism.learning.search.score import BoolArray, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
+from asterism.model.priors import automatic_rate, totals_of_nodes
 
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
-_RUNAWAY = 10.0  # times the usual rate beyond which a lone node has run away
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ def fit_lone_nodes(
     initial = compiled.initial
     if settings.prior.is_auto:
         likely = solve(0.0, 0.0, first, initial)
-        rate = shape * usual_waiting_time(sizes, likely.dwell, likely.transitions)
+        totals = totals_of_nodes(allowed, likely.dwell, likely.transitions)
+        rate = automatic_rate(shape, *totals)
         initial = likely.initial
     else:
         rate = float(settings.prior.rate_value)
@@ -118,22 +119,6 @@ def fit_lone_nodes(
         initial=found.initial,
         relaxation_rate=_relaxation_rate(rates),
     )
-
-
-def usual_waiting_time(sizes: list[int], dwell: FloatArray, transitions: FloatArray) -> float:
-    """Time per transition of all lone nodes together, leaving out those that run away.
-
-    A lone node whose measurements look drawn anew each time is fitted by rates as fast as one
-    likes: it says nothing about the time scale, and would outweigh all others.
-    """
-    time = np.add.reduceat(dwell, np.cumsum([0, *sizes[:-1]]))
-    count = np.add.reduceat(transitions, np.cumsum([0, *(s * s for s in sizes[:-1])]))
-    lasts = time > 0.0  # known inputs are not fitted
-    if not lasts.any():
-        return 0.0
-    usual = float(np.median(count[lasts] / time[lasts]))
-    counts = (count <= _RUNAWAY * usual * time) | (usual == 0.0)
-    return float(time[counts].sum()) / max(1.0, float(count[counts].sum()))
 
 
 def _crude_rate(evidence: Evidence) -> float:

@@ -23,7 +23,7 @@ from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import SPARSE, StructureSettings
 from asterism.learning.tasks import Progress, listener_for
 from asterism.model.network import Network
-from asterism.model.priors import GammaPrior
+from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
-        Gamma prior of the rates. Its rate "auto" takes the time scale from the data, so that
-        minutes and hours give the same graph; ``GammaPrior(5, 10)`` is the paper's.
+        Gamma prior of the rates, by default ``GammaPrior(1, "auto")``. The rate "auto" takes the
+        time scale from the data, so that minutes and hours give the same graph;
+        ``GammaPrior(5, 10)`` is the paper's.
     method
         "star" or "mean_field"; "clusters" searches with the star and settles close calls, and
         pairs of nodes that lead each other, by clusters; "sample" draws graphs.
@@ -134,7 +135,7 @@ class StructureLearner(Estimator):
         self,
         emission: Any = None,
         max_parents: int | Mapping[str, int] = 2,
-        prior: GammaPrior = GammaPrior(1.0, "auto"),  # noqa: B008 (immutable)
+        prior: GammaPrior = LEARNERS_PRIOR,
         method: str = "star",
         search: str = "auto",
         n_candidates: int = 10,

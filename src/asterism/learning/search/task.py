@@ -29,7 +29,7 @@ from asterism.learning.search.structure_prior import StructurePrior, family_tupl
 from asterism.learning.tasks import Progress, Silent, in_order
 from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
 from asterism.model.names import as_parents
-from asterism.model.priors import GammaPrior
+from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 from asterism.numerics.resources import current_limit
 from asterism.star.batch import ImpossibleEvidence
 
@@ -384,13 +384,14 @@ def structure_score(
 ) -> float:
     """ln P(graph | data) up to a constant: comparable between graphs over the same data.
 
-    ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. ``prior`` defaults
-    to ``GammaPrior(5, "auto")``. ``options`` are those of :class:`StructureLearner` (structure
-    prior, exogenous nodes, digamma, …), except that every graph is equally probable beforehand
-    unless ``edge_log_odds`` says otherwise. Complete paths get the exact Bayesian score.
+    ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. ``prior`` and the
+    ``options`` are those of :class:`StructureLearner`, with its defaults but for one: graphs are
+    equally probable beforehand, so that the score says what the data say and differences are
+    log Bayes factors. ``edge_log_odds="sparse"`` adds the learner's own prior over graphs.
+    Complete paths get the exact Bayesian score.
     """
     options.setdefault("edge_log_odds", None)
     settings = StructureSettings(
-        emission=emission, prior=prior or GammaPrior(), method=method, **options
+        emission=emission, prior=prior or LEARNERS_PRIOR, method=method, **options
     )
     return score_graph(settings, graph, obs)
