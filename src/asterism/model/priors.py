@@ -68,11 +68,6 @@ class GammaPrior:
         return cls(shape=content["shape"], rate=content["rate"])
 
 
-#: the prior of rates that learning a graph and scoring one assume unless told otherwise: one
-#: imagined transition, so that unconnected nodes rarely get an edge (benchmarks/nothing.py)
-LEARNERS_PRIOR = GammaPrior(1.0, "auto")
-
-
 def automatic_rate(shape: float, time: FloatArray, transitions: FloatArray) -> float:
     """β for "auto": α ΣT/ΣM over the nodes, each fitted alone by maximum likelihood.
 
@@ -122,6 +117,11 @@ def _positive(name: str, value: Any, alternative: str = "") -> float:
             f"The prior's {name} must be a positive number{alternative}, got {value!r}."
         )
     return number
+
+
+#: the prior of rates that learning a graph and scoring one assume unless told otherwise: one
+#: imagined transition, so that unconnected nodes rarely get an edge (benchmarks/nothing.py)
+LEARNERS_PRIOR = GammaPrior(1.0, "auto")
 
 
 @dataclass(frozen=True)
