@@ -96,7 +96,7 @@ def compile_kernels() -> None:
 
     from asterism.data.observations import Observations
     from asterism.evidence.build import build_evidence
-    from asterism.learning.search.score import make_scorer
+    from asterism.learning.search.score import GridPlan, LoneStart, make_scorer
     from asterism.learning.search.screened import score_piece
     from asterism.learning.tasks import SharedInput
     from asterism.model.emissions import Gaussian
@@ -113,9 +113,12 @@ def compile_kernels() -> None:
     evidence = build_evidence(network, Observations.from_frame(table), Gaussian((-1, 1), 0.5))
     allowed = (~np.eye(2, dtype=bool),) * 2
     scorer = make_scorer(
-        evidence, [2, 2], allowed, 5.0, 5.0, "star", network.compiled.initial, (rates,) * 2,
-        relaxation_rate=2.0, step=0.5,
-    )  # fmt: skip
+        evidence,
+        LoneStart([2, 2], allowed, network.compiled.initial, (rates,) * 2),
+        (5.0, 5.0),
+        GridPlan(relaxation_rate=2.0, step=0.5),
+        "star",
+    )
     problem = scorer.problem_of(((), ()))
     # the courses in the end are computed on corrected steps, and compared between two grids
     coarse, fine = (

@@ -3,22 +3,25 @@
 With the neighbours' moments fixed, the configuration weights of a family and the pull ψ of the
 node's children do not change: only the node's own messages and rates are iterated, at a cost that
 does not depend on the size of the network. The score of a family is ln Z − E + Gamma terms; terms
-that all families of the node share are left out.
-
-Rates of one family while it is scored alone: energy, Gamma terms, update and extrapolation.
-
-Rates approach their solution geometrically: every other update is extrapolated.
-
-Screening: what each single parent would gain, from frozen statistics.
+that all families of the node share are left out. Rates approach their solution geometrically, so
+every other update is extrapolated.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from asterism.learning.search._marginal import digamma
+from asterism.learning.search._marginal import (
+    CONVERGED,
+    IMPOSSIBLE,
+    ITERATION_LIMIT,
+    LOG_OF_ZERO_RATE,
+    RatePrior,
+    digamma,
+)
 from asterism.numerics._jit import inner, kernel
 from asterism.star._averages import (
     average_table,
@@ -43,10 +46,56 @@ from asterism.star._node import (
 
 _REORDER = {"contract", "reassoc", "nsz"}
 
-# outcome of a family's iteration
-CONVERGED = 0
-ITERATION_LIMIT = 1
-IMPOSSIBLE = 2
+
+class Asked(NamedTuple):
+    """Which families to score, and from which rates each node's begin."""
+
+    chosen: Any
+    family_start: Any
+    families: Any
+    """Those of ``chosen[i]`` are rows ``family_start[i] : family_start[i + 1]``, padded with −1."""
+    start_rates: Any
+    """(S, S) blocks of the chosen nodes, one after the other; the prior's mask is laid out so."""
+
+
+class LocalRule(NamedTuple):
+    """When to stop, and how far apart (±) the configurations of a family start."""
+
+    max_iterations: int
+    tolerance: float
+    spread: float
+
+
+class Scored(NamedTuple):
+    """Per family: its score, the iterations it took, and how they ended."""
+
+    scores: Any
+    iterations: Any
+    status: Any
+
+
+class Frozen(NamedTuple):
+    """What the frozen neighbours say, block by block of time steps."""
+
+    block_starts: Any
+    """(D + 1,) first block of each trajectory."""
+    pull: Any
+    """ψ of the node's children."""
+    weights: Any
+    """Probability of each configuration of the family."""
+
+
+class Family(NamedTuple):
+    """Rates of one family while it is scored: flat, with room for the largest family."""
+
+    rates: Any
+    table: Any
+    """What the method averages: the rates, or their logarithms."""
+    dwell: Any
+    transitions: Any
+    logs: Any
+    last_steps: Any
+    """Logarithms of the rates after the last update, and what it changed."""
 
 
 @inner(allocates=True)
@@ -124,38 +173,19 @@ def _add_statistics(weights, fresh, size, n_configurations, count, dwell, transi
 
 
 @inner(inline="always")
-def _solve_family(
-    problem,
-    node,
-    family_rates,
-    table,
-    initial,
-    geometric,
-    allowed,
-    shape,
-    rate,
-    exact_point,
-    max_iterations,
-    tolerance,
-    block_starts,
-    pull,
-    weights,
-    n_configurations,
-    work,
-    dwell,
-    transitions,
-    logs,
-    last_steps,
-):
+def _solve_family(problem, node, current, frozen, n_configurations, family, prior, rule, work):
     """Iterate the node's messages and rates; (score, iterations, status)."""
+    block_starts, pull, weights = frozen
+    dwell, transitions = family.dwell, family.transitions
+    initial, geometric = current.initial, current.geometric
     size = problem.node[node, STATES]
     rows = size * size
     n_trajectories = block_starts.shape[0] - 1
     previous = math.inf
     score = -math.inf
     n_plain = 0
-    start_extrapolation(n_configurations * rows, family_rates, logs)
-    for iteration in range(max_iterations):
+    start_extrapolation(n_configurations * rows, family.rates, family.logs)
+    for iteration in range(rule.max_iterations):
         for i in range(n_configurations * size):
             dwell[i] = 0.0
         for i in range(n_configurations * rows):
@@ -168,7 +198,7 @@ def _solve_family(
                 count = min(BLOCK, steps - block * BLOCK)
                 generator = work.steps[block, :rows]
                 average_table(
-                    table,
+                    family.table,
                     size,
                     n_configurations,
                     weights[block_starts[d] + block],
@@ -188,7 +218,7 @@ def _solve_family(
                 width = problem.width[begin : begin + count]
                 propagate_block(size, width, block, count, count, work)
             clamped = apply_spans(problem, d, node, work)
-            evaluate_marks(problem, family_rates, d, node, work)
+            evaluate_marks(problem, family.rates, d, node, work)
             this_log_z, bad_point = backward_pass(problem, initial, d, node, work)
             if bad_point >= 0:
                 return -math.inf, iteration + 1, IMPOSSIBLE
@@ -217,63 +247,26 @@ def _solve_family(
                     dwell,
                     transitions,
                 )
-        energy, gamma_terms = update_family_rates(
-            size,
-            n_configurations,
-            family_rates,
-            table,
-            allowed,
-            shape,
-            rate,
-            exact_point,
-            geometric,
-            dwell,
-            transitions,
-        )
+        energy, gamma_terms = update_family_rates(size, n_configurations, family, prior, geometric)
         score = log_z - energy + gamma_terms
         moved = abs(score - previous)
         previous = score
         # from equal rates the first iteration changes little: never stop there
-        if iteration >= 2 and moved <= tolerance * max(1.0, 1e-3 * abs(score)):
+        if iteration >= 2 and moved <= rule.tolerance * max(1.0, 1e-3 * abs(score)):
             return score, iteration + 1, CONVERGED
-        if not exact_point:
+        if not prior.exact_point:
             # (with the exact stationary point exit rates are not sums)
-            n_plain = extrapolate(
-                size, n_configurations, geometric, n_plain, family_rates, table, logs, last_steps
-            )
-    return score, max_iterations, ITERATION_LIMIT
+            n_plain = extrapolate(size, n_configurations, geometric, n_plain, family)
+    return score, rule.max_iterations, ITERATION_LIMIT
 
 
 @kernel
-def score_families(
-    problem,
-    current_table,
-    initial,
-    geometric,
-    moments,
-    chosen,
-    family_start,
-    families,
-    start_rates,
-    allowed,
-    shape,
-    rate,
-    exact_point,
-    max_iterations,
-    tolerance,
-    spread,
-    scores,
-    iterations,
-    status,
-    addresses,
-):
-    """Local scores of the listed families of each node in ``chosen``.
+def score_families(problem, current, moments, asked, prior, rule, scored, addresses):
+    """Local scores of the families asked for.
 
-    The families of ``chosen[i]`` are rows ``family_start[i] : family_start[i+1]`` of ``families``
-    (padded with −1). ``start_rates`` and ``allowed`` hold the (S, S) blocks of the chosen nodes one
-    after the other; configurations start apart by ± ``spread``. ``current_table`` belongs to the
-    graph in ``problem`` and determines ψ.
+    ``current`` are the parameters of the graph in ``problem``, which determine ψ.
     """
+    geometric, families = current.geometric, asked.families
     block_starts = _block_starts(problem)
     n_blocks = block_starts[block_starts.shape[0] - 1]
     longest = 1
@@ -293,29 +286,36 @@ def score_families(
     rows = largest_size * largest_size
     pull = np.zeros((n_blocks, largest_size, STRIDE))
     weights = np.zeros((n_blocks, most, STRIDE))
+    frozen = Frozen(block_starts, pull, weights)
     rates = np.zeros(most * rows)
     table = np.zeros(most * rows)
-    dwell = np.zeros(most * largest_size)
-    transitions = np.zeros(most * rows)
-    logs = np.zeros(most * rows)
-    last_steps = np.zeros(most * rows)
+    family = Family(
+        rates,
+        table,
+        np.zeros(most * largest_size),
+        np.zeros(most * rows),
+        np.zeros(most * rows),
+        np.zeros(most * rows),
+    )
     begin = 0
-    for i in range(chosen.shape[0]):
-        node = chosen[i]
+    for i in range(asked.chosen.shape[0]):
+        node = asked.chosen[i]
         size = problem.node[node, STATES]
         squares = size * size
-        own_start = start_rates[begin : begin + squares]
-        own_allowed = allowed[begin : begin + squares]
+        own_start = asked.start_rates[begin : begin + squares]
+        own = RatePrior(
+            prior.allowed[begin : begin + squares], prior.shape, prior.rate, prior.exact_point
+        )
         begin += squares
-        _pull_of_children(problem, moments, current_table, node, block_starts, work, pull)
-        for f in range(family_start[i], family_start[i + 1]):
+        _pull_of_children(problem, moments, current.table, node, block_starts, work, pull)
+        for f in range(asked.family_start[i], asked.family_start[i + 1]):
             n_configurations = _family_weights(
                 problem, moments, families[f], block_starts, work, weights
             )
             for u in range(n_configurations):
                 factor = 1.0
                 if n_configurations > 1:
-                    factor = math.exp(spread * (2.0 * u / (n_configurations - 1.0) - 1.0))
+                    factor = math.exp(rule.spread * (2.0 * u / (n_configurations - 1.0) - 1.0))
                 for row in range(squares):
                     value = own_start[row] * factor
                     rates[u * squares + row] = value
@@ -324,50 +324,23 @@ def score_families(
                         table[u * squares + row] = LOG_OF_ZERO_RATE
                         if value > 0.0:
                             table[u * squares + row] = math.log(value)
-            scores[f], iterations[f], status[f] = _solve_family(
-                problem,
-                node,
-                rates,
-                table,
-                initial,
-                geometric,
-                own_allowed,
-                shape,
-                rate,
-                exact_point,
-                max_iterations,
-                tolerance,
-                block_starts,
-                pull,
-                weights,
-                n_configurations,
-                work,
-                dwell,
-                transitions,
-                logs,
-                last_steps,
+            score, iterations, status = _solve_family(
+                problem, node, current, frozen, n_configurations, family, own, rule, work
             )
+            scored.scores[f] = score
+            scored.iterations[f] = iterations
+            scored.status[f] = status
 
 
-LOG_OF_ZERO_RATE = -1e12
 _FARTHEST = 8.0  # times the last step that an extrapolation may go
 
 
 @inner
-def update_family_rates(
-    size,
-    n_configurations,
-    rates,
-    table,
-    allowed,
-    shape,
-    rate,
-    exact_point,
-    geometric,
-    dwell,
-    transitions,
-):
+def update_family_rates(size, n_configurations, family, prior, geometric):
     """E and Gamma terms at the current rates, which then become posterior means; (E, Γ)."""
+    rates, table = family.rates, family.table
+    dwell, transitions = family.dwell, family.transitions
+    shape, rate = prior.shape, prior.rate
     rows = size * size
     energy = 0.0
     gamma_terms = 0.0
@@ -381,7 +354,7 @@ def update_family_rates(
                 if x == y:
                     continue
                 entry = u * rows + x * size + y
-                if not allowed[x * size + y]:
+                if not prior.allowed[x * size + y]:
                     rates[entry] = 0.0
                     table[entry] = LOG_OF_ZERO_RATE if geometric else 0.0
                     continue
@@ -394,7 +367,7 @@ def update_family_rates(
                 gamma_terms += constant + math.lgamma(count) - count * math.log(time + rate)
                 value = count / (time + rate)
                 leave += value
-                if exact_point:
+                if prior.exact_point:
                     value = math.exp(digamma(count)) / (time + rate)
                 rates[entry] = value
                 table[entry] = math.log(value) if geometric else value
@@ -412,11 +385,12 @@ def start_extrapolation(n_entries, rates, logs):
 
 
 @inner
-def extrapolate(size, n_configurations, geometric, n_plain, rates, table, logs, steps):
+def extrapolate(size, n_configurations, geometric, n_plain, family):
     """Put the rates where two updates in a row point (Aitken); the updates since then.
 
-    ``logs`` and ``steps`` hold the logarithms after the last update and what it changed.
+    It remembers the logarithms after the last update and what that changed.
     """
+    rates, table, logs, steps = family.rates, family.table, family.logs, family.last_steps
     rows = size * size
     n_entries = n_configurations * rows
     along = 0.0
@@ -447,36 +421,3 @@ def extrapolate(size, n_configurations, geometric, n_plain, rates, table, logs, 
             rates[diagonal] = -leave
             table[diagonal] = -leave
     return 0
-
-
-@kernel
-def single_parent_gains(
-    dwell, transitions, own_dwell, own_transitions, size, parent_size, allowed, shape, rate, gains
-):
-    """Gain in Gamma terms of each (child, parent) pair from frozen statistics.
-
-    ``dwell`` (parent states, children·S, parents) and ``transitions`` (parent states,
-    children·S², parents) are products of child moments with parent marginals; ``own_…`` are the
-    totals of the children. Children share ``size``, parents ``parent_size``.
-    """
-    constant = shape * math.log(rate) - math.lgamma(shape)
-    squares = size * size
-    for child in range(gains.shape[0]):
-        base = 0.0
-        for x in range(size):
-            time = own_dwell[child * size + x] + rate
-            for y in range(size):
-                if x != y and allowed[child, x * size + y]:
-                    count = own_transitions[child * squares + x * size + y] + shape
-                    base += constant + math.lgamma(count) - count * math.log(time)
-        for parent in range(gains.shape[1]):
-            total = -base
-            for u in range(parent_size):
-                for x in range(size):
-                    log_time = math.log(max(dwell[u, child * size + x, parent], 0.0) + rate)
-                    for y in range(size):
-                        if x != y and allowed[child, x * size + y]:
-                            count = transitions[u, child * squares + x * size + y, parent]
-                            count = max(count, 0.0) + shape
-                            total += constant + math.lgamma(count) - count * log_time
-            gains[child, parent] = total

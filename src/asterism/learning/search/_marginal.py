@@ -5,14 +5,14 @@ become their posterior means R̄ = (M+α)/(T+β) at the expected statistics M an
 is an EM iteration. The exact stationary point of the marginalised energy uses
 exp(digamma(M+α))/(T+β) off the diagonal instead. Only allowed transitions exist.
 
-Anderson mixing of moments and rates together: marginal dynamics in fewer sweeps.
-
-The state of that iteration is every moment and the logarithm of every rate.
+Anderson mixing makes it converge in fewer sweeps. What is mixed is every moment and the logarithm
+of every rate.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,43 @@ RATE_CHANGE = 4
 N_SUMMARY = 5
 
 
+class RatePrior(NamedTuple):
+    """The Gamma prior of the rates as loops read it."""
+
+    allowed: Any
+    """One boolean per entry of the rates: which transitions may happen."""
+    shape: float
+    rate: float
+    """Both zero for maximum likelihood."""
+    exact_point: bool
+    """Whether rates are the exact stationary point instead of posterior means."""
+
+
+class Rule(NamedTuple):
+    """How to iterate, and when to stop."""
+
+    restart: bool
+    """Whether moments begin from nothing."""
+    min_iterations: int
+    max_iterations: int
+    tolerance: float
+    learn_initial: bool
+    """After every sweep start probabilities become the average of the trajectories', with one
+    pseudo-trajectory that starts anywhere."""
+    accelerate: bool
+    """Whether to mix: it needs memory for eight more sets of moments, and positive rates."""
+
+
+class Sums(NamedTuple):
+    """What the last sweep gave: expected statistics, and sums per trajectory and of all."""
+
+    dwell: Any
+    transitions: Any
+    totals: Any
+    summary: Any
+    """F, E and Gamma terms consistent with the statistics, and how much changed."""
+
+
 @inner
 def digamma(z):
     """d ln Γ(z)/dz for z > 0, by recurrence to z ≥ 10 and the asymptotic series."""
@@ -76,8 +113,9 @@ def digamma(z):
 
 
 @inner
-def node_energy_and_gamma_terms(problem, rates, allowed, node, shape, rate, dwell, transitions):
+def node_energy_and_gamma_terms(problem, rates, prior, node, dwell, transitions):
     """E = Σ (M ln R − T R_exit) at the rates in use, and the marginalised Gamma terms."""
+    shape, rate = prior.shape, prior.rate
     size = problem.node[node, STATES]
     rows = size * size
     table = problem.node[node, TABLE]
@@ -94,7 +132,7 @@ def node_energy_and_gamma_terms(problem, rates, allowed, node, shape, rate, dwel
                 entry = table + u * rows + x * size + y
                 if x == y:
                     energy += time * rates[entry]
-                elif allowed[entry]:
+                elif prior.allowed[entry]:
                     count = transitions[entry]
                     if count > 0.0:
                         energy += count * math.log(rates[entry])
@@ -108,10 +146,10 @@ def node_energy_and_gamma_terms(problem, rates, allowed, node, shape, rate, dwel
 
 
 @inner
-def update_node_rates(
-    problem, rates, table, allowed, node, shape, rate, exact_point, geometric, dwell, transitions
-):
+def update_node_rates(problem, parameters, prior, node, dwell, transitions):
     """Replace a node's rates by their posterior means; returns the largest relative change."""
+    rates, table, geometric = parameters.rates, parameters.table, parameters.geometric
+    allowed = prior.allowed
     size = problem.node[node, STATES]
     rows = size * size
     begin = problem.node[node, TABLE]
@@ -119,7 +157,7 @@ def update_node_rates(
     largest = 0.0
     for u in range(problem.node[node, CONFIGURATIONS]):
         for x in range(size):
-            time = dwell[dwell_begin + u * size + x] + rate
+            time = dwell[dwell_begin + u * size + x] + prior.rate
             leave = 0.0
             for y in range(size):
                 entry = begin + u * rows + x * size + y
@@ -130,10 +168,10 @@ def update_node_rates(
                         rates[entry] = 0.0
                     leave += rates[entry]
                 else:
-                    count = transitions[entry] + shape
+                    count = transitions[entry] + prior.shape
                     value = count / time
                     leave += value
-                    if exact_point and count > 0.0:
+                    if prior.exact_point and count > 0.0:
                         value = math.exp(digamma(count)) / time
                     scale = max(value, rates[entry])
                     if scale > 0.0:
@@ -150,54 +188,29 @@ def update_node_rates(
 
 
 @kernel
-def solve_marginal(
-    problem,
-    rates,
-    table,
-    initial,
-    geometric,
-    moments,
-    allowed,
-    shape,
-    rate,
-    exact_point,
-    restart,
-    min_iterations,
-    max_iterations,
-    tolerance,
-    learn_initial,
-    accelerate,
-    dwell,
-    transitions,
-    totals,
-    summary,
-    addresses,
-):
+def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
     """Iterate messages of all trajectories and rates; (iterations, status, node, trajectory).
 
-    Node and trajectory are those of impossible evidence, else −1. With ``learn_initial`` the
-    start probabilities become the average of the trajectories' after every sweep, with one
-    pseudo-trajectory that starts anywhere. ``accelerate`` mixes (see ``mixing``): it needs memory
-    for eight more sets of moments, and rates that stay positive.
-
-    ``rates`` and ``moments`` hold the start and receive the solution (``table`` is ``rates`` itself
-    for the star). ``dwell`` and ``transitions`` receive the expected statistics of the last sweep,
-    ``summary`` F, E and Gamma terms consistent with it.
+    Node and trajectory are those of impossible evidence, else −1. ``parameters`` and ``moments``
+    hold the start and receive the solution (the table is the rates themselves for the star).
     """
+    rates, table, initial, geometric = parameters
+    dwell, transitions, totals, summary = sums
+    accelerate = rule.accelerate
     n_trajectories = problem.step_start.shape[0] - 1
     n_nodes = problem.node.shape[0] - 1
     longest = 1
     for d in range(n_trajectories):
         longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
     work = make_work(problem, longest, addresses)
-    if restart:
+    if rule.restart:
         for d in range(n_trajectories):
             start_moments(problem, d, moments)
     starts = np.zeros(initial.shape[0])
     no_points = np.zeros(0)
     no_states = np.zeros((0, 0), dtype=np.int32)
     nothing = Messages(no_points, no_points, no_points, no_states, no_states)
-    with_pull = not restart
+    with_pull = not rule.restart
     full_step = 1.0
     damping = full_step
     previous = math.inf
@@ -214,7 +227,7 @@ def solve_marginal(
     gram = np.zeros((DEPTH, DEPTH))
     n_differences = -1  # the first sweep that counts has no predecessor to differ from
     may_begin_again = True
-    for iteration in range(max_iterations):
+    for iteration in range(rule.max_iterations):
         # the first sweep may begin from nothing and says little about the later ones
         counts = mixing and iteration > 0
         if counts:
@@ -260,33 +273,15 @@ def solve_marginal(
             if problem.node[node, IS_EXOGENOUS] == 1:
                 continue
             node_energy, node_gamma = node_energy_and_gamma_terms(
-                problem, rates, allowed, node, shape, rate, dwell, transitions
+                problem, rates, prior, node, dwell, transitions
             )
             energy += node_energy
             gamma_terms += node_gamma
-            if learn_initial:
-                size = problem.node[node, STATES]
-                begin = problem.node[node, INITIAL]
-                for x in range(size):
-                    value = (starts[begin + x] + 1.0 / size) / (n_trajectories + 1.0)
-                    change = max(change, abs(value - initial[begin + x]))
-                    initial[begin + x] = value
-            change = max(
-                change,
-                update_node_rates(
-                    problem,
-                    rates,
-                    table,
-                    allowed,
-                    node,
-                    shape,
-                    rate,
-                    exact_point,
-                    geometric,
-                    dwell,
-                    transitions,
-                ),
-            )
+            if rule.learn_initial:
+                moved = update_start(problem, initial, node, starts, n_trajectories)
+                change = max(change, moved)
+            moved = update_node_rates(problem, parameters, prior, node, dwell, transitions)
+            change = max(change, moved)
         summary[TOTAL_EVIDENCE] = evidence
         summary[ENERGY] = energy
         summary[GAMMA_TERMS] = gamma_terms
@@ -295,13 +290,13 @@ def solve_marginal(
         if not math.isfinite(evidence):
             return iteration + 1, NOT_FINITE, -1, -1
         # without a prior only F is free of the unit of time
-        score = evidence - energy + gamma_terms if shape > 0.0 else evidence
+        score = evidence - energy + gamma_terms if prior.shape > 0.0 else evidence
         moved = abs(score - previous)
         previous = score
         if (
-            iteration + 1 >= min_iterations
-            and max(residual, change) <= tolerance
-            and moved <= tolerance
+            iteration + 1 >= rule.min_iterations
+            and max(residual, change) <= rule.tolerance
+            and moved <= rule.tolerance
         ):
             return iteration + 1, CONVERGED, -1, -1
         if residual < 0.95 * best:
@@ -326,38 +321,28 @@ def solve_marginal(
                 remember(rate_history, logs, 0)
             else:
                 mix(problem, moment_history, rate_history, moments, logs, n_differences, gram)
-                set_rates(
-                    problem,
-                    logs,
-                    rate_history.image,
-                    exact_point,
-                    geometric,
-                    rates,
-                    table,
-                )
+                set_rates(problem, logs, rate_history.image, prior.exact_point, parameters)
             n_differences += 1
-    return max_iterations, ITERATION_LIMIT, -1, -1
+    return rule.max_iterations, ITERATION_LIMIT, -1, -1
+
+
+@inner
+def update_start(problem, initial, node, starts, n_trajectories):
+    """Average the trajectories' starts of a node, and one that starts anywhere; what it changed."""
+    size = problem.node[node, STATES]
+    begin = problem.node[node, INITIAL]
+    change = 0.0
+    for x in range(size):
+        value = (starts[begin + x] + 1.0 / size) / (n_trajectories + 1.0)
+        change = max(change, abs(value - initial[begin + x]))
+        initial[begin + x] = value
+    return change
 
 
 @kernel
-def update_all_rates(
-    problem,
-    rates,
-    table,
-    initial,
-    geometric,
-    allowed,
-    shape,
-    rate,
-    exact_point,
-    learn_initial,
-    starts,
-    n_trajectories,
-    dwell,
-    transitions,
-    summary,
-):
+def update_all_rates(problem, parameters, prior, learn_initial, starts, sums):
     """Energy, Gamma terms and new rates of every node from summed statistics (see above)."""
+    dwell, transitions, totals, summary = sums
     summary[ENERGY] = 0.0
     summary[GAMMA_TERMS] = 0.0
     summary[RATE_CHANGE] = 0.0
@@ -365,30 +350,14 @@ def update_all_rates(
         if problem.node[node, IS_EXOGENOUS] == 1:
             continue
         energy, gamma_terms = node_energy_and_gamma_terms(
-            problem, rates, allowed, node, shape, rate, dwell, transitions
+            problem, parameters.rates, prior, node, dwell, transitions
         )
         summary[ENERGY] += energy
         summary[GAMMA_TERMS] += gamma_terms
-        change = update_node_rates(
-            problem,
-            rates,
-            table,
-            allowed,
-            node,
-            shape,
-            rate,
-            exact_point,
-            geometric,
-            dwell,
-            transitions,
-        )
+        change = update_node_rates(problem, parameters, prior, node, dwell, transitions)
         if learn_initial:
-            size = problem.node[node, STATES]
-            begin = problem.node[node, INITIAL]
-            for x in range(size):
-                value = (starts[begin + x] + 1.0 / size) / (n_trajectories + 1.0)
-                change = max(change, abs(value - initial[begin + x]))
-                initial[begin + x] = value
+            moved = update_start(problem, parameters.initial, node, starts, totals.shape[0])
+            change = max(change, moved)
         summary[RATE_CHANGE] = max(summary[RATE_CHANGE], change)
 
 
@@ -404,8 +373,9 @@ def logarithms(rates, logs):
 
 
 @inner
-def set_rates(problem, logs, image, exact_point, geometric, rates, table):
+def set_rates(problem, logs, image, exact_point, parameters):
     """Rates from mixed logarithms; exit rates are sums again unless they are free."""
+    rates, table, geometric = parameters.rates, parameters.table, parameters.geometric
     for node in range(problem.node.shape[0] - 1):
         size = problem.node[node, STATES]
         for row in range(problem.node[node, CONFIGURATIONS] * size):

@@ -231,8 +231,8 @@ def _time_in_states_that_can_be_left(
     paths: Trajectories, node: int, allowed: NDArray[np.bool_] | None
 ) -> float:
     size = len(paths.states[paths.nodes[node]])
-    can_be_left = allowed_off_diagonal(size, allowed).any(axis=1)
-    if can_be_left.all():
+    can_be_left = np.flatnonzero(allowed_off_diagonal(size, allowed).any(axis=1))
+    if len(can_be_left) == size:
         return float(paths.durations.sum())
     total = 0.0
     for d in range(paths.n_trajectories):
@@ -240,7 +240,7 @@ def _time_in_states_that_can_be_left(
         own = paths.jump_node[of] == node
         states = np.concatenate([[paths.initial[d, node]], paths.jump_state[of][own]])
         times = [paths.start[d], *paths.jump_time[of][own], paths.end[d]]
-        total += float(np.diff(times)[can_be_left[states]].sum())
+        total += float(np.diff(times)[np.isin(states, can_be_left)].sum())
     return total
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _marginal as marginal
+from asterism.learning.search._marginal import RatePrior, Rule, Sums, update_all_rates
 from asterism.numerics.resources import chunks, map_chunks
 from asterism.star._buffers import CONFIGURATIONS, STATES, TABLE, Problem
 from asterism.star._messages import EVIDENCE, RESIDUAL
@@ -34,17 +35,6 @@ _LEAST_DAMPING = 0.1
 _FAR = 0.01  # change per iteration that is far from a solution
 _PATIENCE = 40  # iterations far from it, and without coming closer, that end it
 _RESTLESS = 0.02  # change of the logarithm of a rate that matters
-
-
-@dataclass(frozen=True)
-class Unknowns:
-    """What the iteration changes: the start going in, the solution coming out."""
-
-    rates: FloatArray
-    table: FloatArray
-    """``rates`` itself for the star."""
-    initial: FloatArray
-    moments: FloatArray
 
 
 @dataclass(frozen=True)
@@ -64,18 +54,10 @@ class Ending:
 
 def solve_in_threads(
     problem: Problem,
-    unknowns: Unknowns,
-    allowed: NDArray[np.bool_],
-    *,
-    geometric: bool,
-    shape: float,
-    rate: float,
-    exact_point: bool,
-    learn_initial: bool,
-    restart: bool,
-    min_iterations: int,
-    max_iterations: int,
-    tolerance: float,
+    parameters: Parameters,
+    moments: FloatArray,
+    prior: RatePrior,
+    rule: Rule,
     n_jobs: int,
 ) -> Ending:
     """Iterate to self-consistency; arguments as in ``solve_marginal``."""
@@ -95,26 +77,26 @@ def solve_in_threads(
         counts = make_counts(problem)
         sweep(
             problem,
-            Parameters(unknowns.rates, unknowns.table, unknowns.initial, geometric),
-            unknowns.moments,
+            parameters,
+            moments,
             first,
             last,
             progress,
-            restart=restart and iteration == 1,
+            restart=rule.restart and iteration == 1,
             damping=damping,
             counts=counts,
         )
         return counts
 
-    extrapolation = Extrapolation(problem, unknowns.rates)
+    extrapolation = Extrapolation(problem, parameters.rates)
     # with the exact stationary point exit rates are not sums of rates
-    extrapolating = not exact_point
+    extrapolating = not prior.exact_point
     extrapolated = False
     closest, n_farther = np.inf, 0
-    rates_when_closest = unknowns.rates.copy()
+    rates_when_closest = parameters.rates.copy()
     status = marginal.ITERATION_LIMIT
     iteration = 0
-    while iteration < max_iterations:
+    while iteration < rule.max_iterations:
         iteration += 1
         parts = map_chunks(sweep_and_count, pieces, n_jobs)
         impossible = np.flatnonzero(progress.integers[:, STATUS] == IMPOSSIBLE)
@@ -123,23 +105,8 @@ def solve_in_threads(
             status = marginal.IMPOSSIBLE
             break
         dwell, transitions, starts = (sum_in_order([p[i] for p in parts]) for i in range(3))
-        marginal.update_all_rates(
-            problem,
-            unknowns.rates,
-            unknowns.table,
-            unknowns.initial,
-            geometric,
-            allowed,
-            shape,
-            rate,
-            exact_point,
-            learn_initial,
-            starts,
-            n_trajectories,
-            dwell,
-            transitions,
-            summary,
-        )
+        sums = Sums(dwell, transitions, totals, summary)
+        update_all_rates(problem, parameters, prior, rule.learn_initial, starts, sums)
         evidence = float(totals[:, EVIDENCE].sum())
         residual = float(totals[:, RESIDUAL].max())
         summary[marginal.TOTAL_EVIDENCE] = evidence
@@ -152,16 +119,16 @@ def solve_in_threads(
         previous = score
         change = max(residual, float(summary[marginal.RATE_CHANGE]))
         n_quiet = n_quiet + 1 if moved <= _QUIET * scale else 0
-        if iteration >= min_iterations and (
-            (change <= tolerance and moved <= tolerance * scale)
+        if iteration >= rule.min_iterations and (
+            (change <= rule.tolerance and moved <= rule.tolerance * scale)
             # one node of thousands may go on for long without any effect on the rest
-            or (n_quiet >= 3 and tolerance > _QUIET)
+            or (n_quiet >= 3 and rule.tolerance > _QUIET)
         ):
             status = marginal.CONVERGED
             break
         if change < closest:
             closest, n_farther = change, 0
-            rates_when_closest[:] = unknowns.rates
+            rates_when_closest[:] = parameters.rates
         elif change > _FAR:
             n_farther += 1
             if n_farther > _PATIENCE:
@@ -175,10 +142,10 @@ def solve_in_threads(
             if damping > _LEAST_DAMPING:
                 n_farther = 0
             damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
-        extrapolated = extrapolating and extrapolation.improve(unknowns.rates, unknowns.table)
+        extrapolated = extrapolating and extrapolation.improve(*parameters[:2])
     restless = np.zeros(0, dtype=np.int64)
     if status == marginal.ITERATION_LIMIT:
-        restless = _restless_nodes(problem, rates_when_closest, unknowns.rates)
+        restless = _restless_nodes(problem, rates_when_closest, parameters.rates)
     return Ending(dwell, transitions, summary, iteration, status, bad, restless)
 
 

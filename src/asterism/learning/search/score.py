@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,13 +26,20 @@ from numpy.typing import ArrayLike, NDArray
 from asterism.errors import AsterismError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
-from asterism.learning.search.coupled import Ending, Unknowns, solve_in_threads
+from asterism.learning.search._marginal import RatePrior, Rule, Sums
+from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.numerics._jit import addresses
 from asterism.star._buffers import DWELL, TABLE, Problem
 from asterism.star._messages import N_TOTALS
 from asterism.star.batch import Batch, ImpossibleEvidence, make_batch
-from asterism.star.problem import edge_array, geometric_table, lay_out_evidence, node_array
+from asterism.star.problem import (
+    Parameters,
+    edge_array,
+    geometric_table,
+    lay_out_evidence,
+    node_array,
+)
 
 BoolArray = NDArray[np.bool_]
 Parents = tuple[tuple[int, ...], ...]
@@ -104,17 +111,19 @@ class Scorer:
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self._problem(graph)
         rates, allowed = self._start_rates(parents, graph, warm)
-        restart = warm is None
         moments = np.empty_like(self.base.moments) if warm is None else warm.moments.copy()
         if warm is not None and len(problem.marginals) == len(warm.marginals):
             problem.marginals[:] = warm.marginals
         table = geometric_table(rates, graph) if self.geometric else rates
         initial = (self.initial if warm is None else warm.initial).copy()
-        unknowns = Unknowns(rates, table, initial, moments)
-        solve = self._solve_in_one
-        if n_jobs is not None:
-            solve = partial(self._solve_large, n_jobs, precise)
-        end = solve(problem, unknowns, allowed, restart)
+        start = Parameters(rates, table, initial, self.geometric)
+        prior = RatePrior(allowed, self.shape, self.rate, self.digamma)
+        if n_jobs is None:
+            end = self._solve_in_one(problem, start, moments, prior, warm is not None)
+        else:
+            tolerance = max(self.tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE)
+            rule = self._rule(tolerance, warm is not None, False)
+            end = solve_in_threads(problem, start, moments, prior, rule, n_jobs)
         self._require_success(end)
         evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
         energy = float(end.summary[marginal.ENERGY])
@@ -134,61 +143,29 @@ class Scorer:
         )
 
     def _solve_in_one(
-        self, problem: Problem, unknowns: Unknowns, allowed: BoolArray, restart: bool
+        self, problem: Problem, start: Parameters, moments: FloatArray, prior: RatePrior, warm: bool
     ) -> Ending:
-        dwell = np.zeros(int(problem.node[-1, DWELL]))
-        transitions = np.zeros(int(problem.node[-1, TABLE]))
-        totals = np.zeros((self.evidence.n_trajectories, N_TOTALS))
-        summary = np.zeros(marginal.N_SUMMARY)
+        sums = Sums(
+            np.zeros(int(problem.node[-1, DWELL])),
+            np.zeros(int(problem.node[-1, TABLE])),
+            np.zeros((self.evidence.n_trajectories, N_TOTALS)),
+            np.zeros(marginal.N_SUMMARY),
+        )
+        rule = self._rule(self.tolerance, warm, self._accelerate)
         iterations, status, node, trajectory = marginal.solve_marginal(
-            problem,
-            unknowns.rates,
-            unknowns.table,
-            unknowns.initial,
-            self.geometric,
-            unknowns.moments,
-            allowed,
-            self.shape,
-            self.rate,
-            self.digamma,
-            restart,
-            _MIN_ITERATIONS,
-            self.max_iterations,
-            self.tolerance,
-            self.learn_initial,
-            self._accelerate,
-            dwell,
-            transitions,
-            totals,
-            summary,
-            addresses(),
+            problem, start, moments, prior, rule, sums, addresses()
         )
         bad = np.array([node, trajectory])
-        return Ending(dwell, transitions, summary, int(iterations), int(status), bad)
+        return Ending(sums.dwell, sums.transitions, sums.summary, int(iterations), int(status), bad)
 
-    def _solve_large(
-        self,
-        n_jobs: int,
-        precise: bool,
-        problem: Problem,
-        unknowns: Unknowns,
-        allowed: BoolArray,
-        restart: bool,
-    ) -> Ending:
-        return solve_in_threads(
-            problem,
-            unknowns,
-            allowed,
-            geometric=self.geometric,
-            shape=self.shape,
-            rate=self.rate,
-            exact_point=self.digamma,
-            learn_initial=self.learn_initial,
-            restart=restart,
+    def _rule(self, tolerance: float, warm: bool, accelerate: bool) -> Rule:
+        return Rule(
+            restart=not warm,
             min_iterations=_MIN_ITERATIONS,
             max_iterations=self.max_iterations,
-            tolerance=max(self.tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE),
-            n_jobs=n_jobs,
+            tolerance=tolerance,
+            learn_initial=self.learn_initial,
+            accelerate=accelerate,
         )
 
     def _require_success(self, end: Ending) -> None:
@@ -265,39 +242,52 @@ class Scorer:
         return rates, allowed
 
 
+class GridPlan(NamedTuple):
+    """How long the time steps are: ``step`` relaxation times, or ``time_step`` where given."""
+
+    relaxation_rate: float
+    step: float
+    time_step: float | None = None
+
+
+class LoneStart(NamedTuple):
+    """The nodes without parents, from which every graph starts."""
+
+    n_states: Sequence[int]
+    allowed: Sequence[BoolArray]
+    initial: FloatArray
+    rates: Sequence[FloatArray]
+
+
 def make_scorer(
     evidence: Evidence,
-    n_states: Sequence[int],
-    allowed: Sequence[BoolArray],
-    shape: float,
-    rate: float,
+    lone: LoneStart,
+    prior: tuple[float, float],
+    grid: GridPlan,
     method: str,
-    initial: FloatArray,
-    lone_rates: Sequence[FloatArray],
     *,
-    relaxation_rate: float,
-    step: float,
-    time_step: float | None = None,
     digamma: bool = False,
     learn_initial: bool = False,
     tolerance: float = 3e-7,
     max_iterations: int = 500,
 ) -> Scorer:
-    """Lay the evidence out on a grid once; ``step`` is in relaxation times."""
-    graph = compile_graph(list(n_states), [[] for _ in n_states])
-    base = make_batch(evidence, graph, relaxation_rate, step, time_step=time_step, copies=3)
+    """Lay the evidence out on a grid once; ``prior`` is shape and rate."""
+    graph = compile_graph(list(lone.n_states), [[] for _ in lone.n_states])
+    base = make_batch(
+        evidence, graph, grid.relaxation_rate, grid.step, time_step=grid.time_step, copies=3
+    )
     return Scorer(
         evidence=evidence,
-        n_states=tuple(int(s) for s in n_states),
-        allowed=tuple(allowed),
-        shape=shape,
-        rate=rate,
+        n_states=tuple(int(s) for s in lone.n_states),
+        allowed=tuple(lone.allowed),
+        shape=prior[0],
+        rate=prior[1],
         geometric=method == "mean_field",
         digamma=digamma,
-        initial=initial,
+        initial=lone.initial,
         learn_initial=learn_initial,
         base=base,
-        lone_rates=tuple(lone_rates),
+        lone_rates=tuple(lone.rates),
         tolerance=tolerance,
         max_iterations=max_iterations,
     )

@@ -35,6 +35,7 @@ import numpy as np
 from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
+from asterism.learning.search._marginal import RatePrior
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
@@ -49,6 +50,7 @@ from asterism.learning.search.task import (
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks, current_limit
+from asterism.star.problem import Parameters
 
 _NODES_PER_TASK = 16
 _LOCAL_TOLERANCE = 1e-4
@@ -265,32 +267,24 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
     family_start = np.concatenate([[0], np.cumsum([len(f) for f in families])]).astype(np.int64)
     for first, f in zip(family_start, families):
         rows[first : first + len(f), : f.shape[1]] = f
-    scores = np.empty(len(rows))
-    iterations = np.empty(len(rows), dtype=np.int64)
-    status = np.empty(len(rows), dtype=np.int64)
+    found = local.Scored(
+        np.empty(len(rows)),
+        np.empty(len(rows), dtype=np.int64),
+        np.empty(len(rows), dtype=np.int64),
+    )
+    start_rates = np.concatenate([shared.lone_rates[n].ravel() for n in nodes])
+    allowed = np.concatenate([shared.allowed[n].ravel() for n in nodes])
     local.score_families(
         shared.problem,
-        shared.table,
-        shared.initial,
-        shared.geometric,
+        Parameters(shared.table, shared.table, shared.initial, shared.geometric),
         shared.moments,
-        nodes,
-        family_start,
-        rows,
-        np.concatenate([shared.lone_rates[n].ravel() for n in nodes]),
-        np.concatenate([shared.allowed[n].ravel() for n in nodes]),
-        shared.shape,
-        shared.rate,
-        shared.digamma,
-        _LOCAL_ITERATIONS,
-        _LOCAL_TOLERANCE,
-        _SPREAD,
-        scores,
-        iterations,
-        status,
+        local.Asked(nodes, family_start, rows, start_rates),
+        RatePrior(allowed, shared.shape, shared.rate, shared.digamma),
+        local.LocalRule(_LOCAL_ITERATIONS, _LOCAL_TOLERANCE, _SPREAD),
+        found,
         addresses(),
     )
-    return [scores[a:b] for a, b in pairwise(family_start)]
+    return [found.scores[a:b] for a, b in pairwise(family_start)]
 
 
 Family = tuple[int, ...]

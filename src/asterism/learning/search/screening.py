@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from asterism.evidence.arrays import FloatArray, IntArray
-from asterism.learning.search._local import single_parent_gains
+from asterism.learning.search._parent_gains import single_parent_gains
 from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.learning.search.task import SearchTask
 from asterism.numerics.resources import require_memory

@@ -19,7 +19,7 @@ from asterism.evidence.build import build_evidence
 from asterism.learning.em.fit import Settings as EmSettings
 from asterism.learning.em.fit import fit_parameters
 from asterism.learning.em.start import Template, build_template, require_time
-from asterism.learning.search.score import BoolArray, make_scorer
+from asterism.learning.search.score import BoolArray, GridPlan, LoneStart, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
 from asterism.model.priors import automatic_rate, totals_of_nodes
@@ -77,15 +77,10 @@ def fit_lone_nodes(
     def solve(shape: float, rate: float, begin: tuple[FloatArray, ...], initial: FloatArray) -> Any:
         scorer = make_scorer(
             evidence,
-            sizes,
-            allowed,
-            shape,
-            rate,
+            LoneStart(sizes, allowed, initial, begin),
+            (shape, rate),
+            GridPlan(relaxation_rate=0.0, step=1.0),
             "star",
-            initial,
-            begin,
-            relaxation_rate=0.0,
-            step=1.0,
             learn_initial=learn_initial,
             tolerance=_RATE_TOLERANCE,
             max_iterations=_MAX_ITERATIONS,

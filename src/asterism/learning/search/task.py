@@ -21,7 +21,14 @@ from asterism.evidence.arrays import IntArray
 from asterism.inference.methods import METHODS
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
-from asterism.learning.search.score import GraphSolution, Parents, Scorer, make_scorer
+from asterism.learning.search.score import (
+    GraphSolution,
+    GridPlan,
+    LoneStart,
+    Parents,
+    Scorer,
+    make_scorer,
+)
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.single_nodes import LoneNodes, fit_lone_nodes
@@ -152,19 +159,18 @@ def prepare(
     has_edges = n_families > len(prior.children) or any(prior.required.values())
     screened, keeps_all = choose_search(settings.search, n_families, has_links)
     step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
+    sizes = [len(lone.template.network.states[n]) for n in names]
     scorer = make_scorer(
         evidence,
-        [len(lone.template.network.states[n]) for n in names],
-        lone.allowed,
-        settings.prior.shape,
-        lone.prior_rate,
+        LoneStart(sizes, lone.allowed, lone.initial, lone.rates),
+        (settings.prior.shape, lone.prior_rate),
+        GridPlan(
+            # nodes without neighbours are exact on steps as long as their gaps
+            relaxation_rate=lone.relaxation_rate if has_edges else 0.0,
+            step=step * float(np.sqrt(settings.tolerance / 1e-3)),
+            time_step=settings.time_step,
+        ),
         settings.method,
-        lone.initial,
-        lone.rates,
-        # nodes without neighbours are exact on steps as long as their gaps
-        relaxation_rate=lone.relaxation_rate if has_edges else 0.0,
-        step=step * float(np.sqrt(settings.tolerance / 1e-3)),
-        time_step=settings.time_step,
         digamma=settings.digamma,
     )
     n_candidates = len(names) if keeps_all else settings.n_candidates
