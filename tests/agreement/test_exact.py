@@ -70,7 +70,7 @@ def test_uncoupled_components_multiply() -> None:
     network = random_network(rng, [2, 3, 2, 2], n_parents=0)
     evidence = random_evidence(rng, network, kinds=("points", "jumps"))
     assert_as_the_reference(network, evidence, solve(network, evidence))
-    # 40 lone nodes have 2^40 joint states, but never meet
+    # 40 single nodes have 2^40 joint states, but never meet
     many = am.Network(
         {f"n{i}": [] for i in range(40)}, {f"n{i}": [[-1, 1], [2, -2]] for i in range(40)}
     )

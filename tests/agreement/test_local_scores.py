@@ -30,7 +30,7 @@ def search_task(n_states: int) -> SearchTask:
 
 
 def frozen_world(task: SearchTask, solution: Any) -> tuple[Frozen, list[list[np.ndarray]], Any]:
-    grid, evidence = task.scorer.base.grid, task.lone.evidence
+    grid, evidence = task.scorer.base.grid, task.single_nodes.evidence
     sizes = list(task.scorer.n_states)
     frozen = Frozen(sizes, grid.step_start, grid.width, solution.moments)
     likelihoods = []
@@ -70,7 +70,7 @@ def test_local_scores(n_states: int) -> None:
     expected = [
         family_score(
             frozen, node, tuple(p for p in family if p >= 0), children, likelihoods[node],
-            starts[node], np.abs(task.lone.rates[node]), 2.0, task.lone.prior_rate,
+            starts[node], np.abs(task.single_nodes.rates[node]), 2.0, task.single_nodes.prior_rate,
         )
         for family in families.tolist()
     ]  # fmt: skip
@@ -90,6 +90,6 @@ def test_screening_gains(n_states: int) -> None:
         for parent in range(3):
             if parent != child:
                 expected = single_parent_gain(
-                    frozen, child, parent, rates, 2.0, task.lone.prior_rate
+                    frozen, child, parent, rates, 2.0, task.single_nodes.prior_rate
                 )
                 assert gains[child, parent] == pytest.approx(expected, abs=1e-8)

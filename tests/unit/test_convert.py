@@ -97,7 +97,7 @@ def test_pyctbn_round_trip(network: am.Network, paths: am.Trajectories, tmp_path
 
 
 def test_pyctbn_as_its_own_generator_writes_it(tmp_path: Path) -> None:
-    """Configurations by name in any order, a row of −1 at the end, a lone node under its name."""
+    """Configurations by name in any order, a row of −1 at the end, a single node under its name."""
     matrix = [{"0": -1.0, "1": 1.0}, {"0": 2.0, "1": -2.0}]
     fast = [{"0": -5.0, "1": 5.0}, {"0": 6.0, "1": -6.0}]
     content = {

@@ -12,7 +12,7 @@ from scipy.special import digamma as scipy_digamma
 import asterism.numerics._jit as jit
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search import score
-from asterism.learning.search.score import GridPlan, LoneStart, Scorer, make_scorer
+from asterism.learning.search.score import GridPlan, Scorer, SingleStart, make_scorer
 from tests.reference.marginal_dynamics import MarginalDynamics, with_exit_rates
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points
@@ -42,7 +42,9 @@ def scorer(method: str, digamma: bool = False, time_step: float = 0.3, **options
     lone = [with_exit_rates(np.full((s, s), 0.8)) for s in SIZES]
     return make_scorer(
         evidence(),
-        LoneStart(SIZES, [~np.eye(s, dtype=bool) for s in SIZES], np.concatenate(initial()), lone),
+        SingleStart(
+            SIZES, [~np.eye(s, dtype=bool) for s in SIZES], np.concatenate(initial()), lone
+        ),
         (2.0, 1.5),
         GridPlan(relaxation_rate=1.0, step=1.0, time_step=time_step),
         method,

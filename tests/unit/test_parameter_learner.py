@@ -97,7 +97,7 @@ def test_intervals(learner):
 
 
 def test_standard_errors_are_those_of_the_numeric_hessian(data):
-    """One lone node: second differences of the log evidence itself, in ln R."""
+    """One single node: second differences of the log evidence itself, in ln R."""
     learner = am.ParameterLearner({"A": []}, NOISE, method="exact", initial="uniform")
     obs = am.Observations.from_frame(data.to_frame()[["trajectory", "time", "A"]])
     learner.fit(obs)

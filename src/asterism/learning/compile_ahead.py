@@ -96,7 +96,7 @@ def compile_kernels() -> None:
 
     from asterism.data.observations import Observations
     from asterism.evidence.build import build_evidence
-    from asterism.learning.search.score import GridPlan, LoneStart, make_scorer
+    from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
     from asterism.learning.search.screened import score_piece
     from asterism.learning.tasks import SharedInput
     from asterism.model.emissions import Gaussian
@@ -114,7 +114,7 @@ def compile_kernels() -> None:
     allowed = (~np.eye(2, dtype=bool),) * 2
     scorer = make_scorer(
         evidence,
-        LoneStart([2, 2], allowed, network.compiled.initial, (rates,) * 2),
+        SingleStart([2, 2], allowed, network.compiled.initial, (rates,) * 2),
         (5.0, 5.0),
         GridPlan(relaxation_rate=2.0, step=0.5),
         "star",
@@ -135,7 +135,7 @@ def compile_kernels() -> None:
         initial=network.compiled.initial,
         geometric=False,
         moments=np.tile(problem.width / 2.0, 8),
-        lone_rates=(rates,) * 2,
+        single_rates=(rates,) * 2,
         allowed=allowed,
         shape=5.0,
         rate=5.0,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asterism.learning.tasks import Stage
+if TYPE_CHECKING:
+    from asterism.learning.tasks import Stage
 
 #: seconds before a bar appears
 BRIEF = 1.0

@@ -48,7 +48,7 @@ class SharedInput:
     initial: FloatArray
     geometric: bool
     moments: FloatArray
-    lone_rates: tuple[FloatArray, ...]
+    single_rates: tuple[FloatArray, ...]
     allowed: tuple[NDArray[np.bool_], ...]
     shape: float
     rate: float

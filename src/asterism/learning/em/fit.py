@@ -25,7 +25,7 @@ from asterism.learning.em.covariate_network import Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
 from asterism.learning.em.effects import RateModel, rate_model
 from asterism.learning.em.estimate import Coordinates, Estimate
-from asterism.learning.em.iterate import Outcome, Task, maximise
+from asterism.learning.em.iterate import EmOutcome, Task, maximise
 from asterism.learning.em.rates_update import (
     RateLink,
     RateUpdate,
@@ -73,7 +73,7 @@ class Fit:
 
     network: Network
     emission: Any
-    outcome: Outcome
+    outcome: EmOutcome
     task: Task
     prior: GammaPrior | None
     starts: tuple[float, ...]
@@ -107,7 +107,7 @@ def fit_parameters(
     prior = settings.prior
     larger = Template(network, _allowed(template, expanded))
     if prior is not None and prior.is_auto:
-        prior = prior.resolved(lone_rate(prior.shape, larger, evidence, nodes, settings))
+        prior = prior.resolved(single_node_rate(prior.shape, larger, evidence, nodes, settings))
     graph = network.compiled.graph
     link = None if model.is_plain else _link(model, expanded, np.flatnonzero(larger.allowed))
     ceiling = fastest_rate(evidence)
@@ -191,7 +191,7 @@ class _Solver:
     coordinates: Coordinates
     settings: Settings
 
-    def solve(self, start: Estimate) -> tuple[Outcome, Task]:
+    def solve(self, start: Estimate) -> tuple[EmOutcome, Task]:
         s = self.settings
         if s.method == "exact":
             task = self._task(ExactStep(self.graph, self.evidence, s.n_jobs, s.joint_limit))
@@ -234,7 +234,7 @@ class _Solver:
         )  # fmt: skip
 
 
-def _completed(outcome: Outcome, task: Task, network: Network, evidence: Evidence) -> Outcome:
+def _completed(outcome: EmOutcome, task: Task, network: Network, evidence: Evidence) -> EmOutcome:
     """States in the order of their means, rates that the data leave open filled in; one E-step."""
     best = outcome.best
     update = task.coordinates.update
@@ -261,7 +261,7 @@ def _initial_groups(network: Network, settings: Settings) -> tuple[Any, ...]:
     )
 
 
-def lone_rate(
+def single_node_rate(
     shape: float,
     template: Template,
     evidence: Evidence,
@@ -272,24 +272,24 @@ def lone_rate(
     network = template.network
     if evidence.joint:
         evidence = replace(evidence, joint=())  # they would couple the nodes again
-    lone = Network(
+    alone = Network(
         {node: [] for node in network.nodes},
-        {node: _lone_mask(template, node) for node in network.nodes},
+        {node: _single_mask(template, node) for node in network.nodes},
         network.states,
         network.initial,
     )
-    graph = lone.compiled.graph
+    graph = alone.compiled.graph
     update: RateUpdate = rate_update(
-        graph, lone.compiled.rates > 0.0, None, False, fastest_rate(evidence)
+        graph, alone.compiled.rates > 0.0, None, False, fastest_rate(evidence)
     )
-    coordinates = Coordinates(update, _initial_groups(lone, settings), nodes)
+    coordinates = Coordinates(update, _initial_groups(alone, settings), nodes)
     rng = np.random.default_rng(settings.seed)
-    start = crude_start(graph, evidence, coordinates, lone.compiled.initial, rng)
+    start = crude_start(graph, evidence, coordinates, alone.compiled.initial, rng)
     task = Task(
         coordinates, ExactStep(graph, evidence, settings.n_jobs), evidence.points.log_likelihood
     )
     found = maximise(task, start, _COARSE_GAIN, settings.max_iterations).best.expected
-    masks = [_block(lone.compiled.rates > 0.0, graph, n) for n in range(graph.n_nodes)]
+    masks = [_block(alone.compiled.rates > 0.0, graph, n) for n in range(graph.n_nodes)]
     return automatic_rate(shape, *totals_of_nodes(masks, found.dwell, found.transitions))
 
 
@@ -300,7 +300,7 @@ def _block(flat: NDArray[np.bool_], graph: CompiledGraph, node: int) -> NDArray[
     return own.reshape(size, size)
 
 
-def _lone_mask(template: Template, node: str) -> FloatArray | None:
+def _single_mask(template: Template, node: str) -> FloatArray | None:
     rates = template.network.rates[node]
     if rates is None:
         return None

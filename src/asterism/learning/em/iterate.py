@@ -70,7 +70,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EmOutcome:
     """Where the iteration ended, and how."""
 
     best: Point
@@ -117,7 +117,7 @@ class _Memory:
         return direction
 
 
-def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int) -> Outcome:
+def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int) -> EmOutcome:
     """Raise the objective from ``start`` until at most ``tolerance`` remains to gain in 2 ln P."""
     coordinates = task.coordinates
     memory = _Memory()
@@ -198,7 +198,7 @@ def _row(number: int, point: Point, remaining: float, kind: str) -> dict[str, fl
 
 def _finished(
     best: Point, remaining: float, tolerance: float, history: list[dict[str, float | int | str]]
-) -> Outcome:
+) -> EmOutcome:
     text = (
         f"Converged: the extrapolated remaining gain in -2 ln P is {remaining:.2g}, below "
         f"{tolerance:g}."
@@ -209,36 +209,36 @@ def _finished(
             "smaller ",
             *(Setting("time_step"), ", or ", Setting("method", "mean_field"), "."),
         )
-    return Outcome(best, best.expected.settled, text, remaining, history)
+    return EmOutcome(best, best.expected.settled, text, remaining, history)
 
 
 def _ran_away(
     best: Point, remaining: float, history: list[dict[str, float | int | str]]
-) -> Outcome:
+) -> EmOutcome:
     text = Sentence(
         "Stopped: the approximation's objective keeps rising towards rates at which its messages "
         "no longer converge, so it has no trustworthy maximum here. A stronger prior may help; "
         "use ",
         *(Setting("method", "exact"), " or ", Setting("method", "mean_field"), "."),
     )
-    return Outcome(best, False, text, remaining, history, ran_away=True)
+    return EmOutcome(best, False, text, remaining, history, ran_away=True)
 
 
 def _exhausted(
     best: Point, remaining: float, tolerance: float, history: list[dict[str, float | int | str]]
-) -> Outcome:
+) -> EmOutcome:
     if remaining < 1e3 * tolerance and best.expected.settled:
         text = (
             "Converged: further gains are below rounding (extrapolated remaining gain in -2 ln P "
             f"{remaining:.2g})."
         )
-        return Outcome(best, True, text, remaining, history)
+        return EmOutcome(best, True, text, remaining, history)
     text = Sentence(
         f"Stopped: EM steps no longer raise the objective, though {remaining:.2g} seems left to "
         "gain in -2 ln P. Try other starts (",
         *(Setting("n_init"), "), a prior, or ", Setting("method", "exact"), "."),
     )
-    return Outcome(best, False, text, remaining, history)
+    return EmOutcome(best, False, text, remaining, history)
 
 
 def _out_of_time(
@@ -246,20 +246,20 @@ def _out_of_time(
     remaining: float,
     limit: TimeLimit,
     history: list[dict[str, float | int | str]],
-) -> Outcome:
+) -> EmOutcome:
     text = (
         f"{limit.sentence} and {len(history)} E-steps, with about {remaining:.2g} left to gain in "
         "-2 ln P. The result is the best so far: allow more time."
     )
-    return Outcome(best, False, text, remaining, history)
+    return EmOutcome(best, False, text, remaining, history)
 
 
 def _limit(
     best: Point, remaining: float, max_iterations: int, history: list[dict[str, float | int | str]]
-) -> Outcome:
+) -> EmOutcome:
     text = Sentence(
         f"Stopped after {max_iterations} E-steps with about {remaining:.2g} left to gain in "
         "-2 ln P. Raise ",
         *(Setting("max_iterations"), ", or give a prior: some rates may not be identified."),
     )
-    return Outcome(best, False, text, remaining, history)
+    return EmOutcome(best, False, text, remaining, history)

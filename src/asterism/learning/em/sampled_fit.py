@@ -22,7 +22,7 @@ from asterism.errors import ModelError
 from asterism.evidence.arrays import FloatArray
 from asterism.evidence.build import build_evidence
 from asterism.learning.em import emission_fit
-from asterism.learning.em.fit import Settings, lone_rate
+from asterism.learning.em.fit import Settings, single_node_rate
 from asterism.learning.em.start import Template, require_time
 from asterism.learning.em.uncertainty import rate_labels
 from asterism.learning.sampled_emissions import learned_emission, mean_emissions
@@ -121,7 +121,7 @@ def sample_parameters(
     nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
     prior = settings.prior or GammaPrior(_WEAK_SHAPE, "auto")
     if prior.is_auto:
-        prior = prior.resolved(lone_rate(prior.shape, template, evidence, nodes, settings))
+        prior = prior.resolved(single_node_rate(prior.shape, template, evidence, nodes, settings))
     graph = network.compiled.graph
     setup = model_setup(
         evidence,

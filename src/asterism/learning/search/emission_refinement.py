@@ -1,6 +1,6 @@
 """Fits emissions once more, on the graph that a search has found.
 
-Emissions are first fitted to lone nodes, before anything is known about the graph. Neighbours tell
+Emissions are first fitted to single nodes, before anything is known about the graph. Neighbours tell
 more about the state in which a value was measured: with the graph held fixed, M-steps of the
 emissions and solves of the whole network alternate until the emissions stay. Each M-step raises the
 expected log-likelihood of the measurements, and nothing else in the score depends on emissions.
@@ -52,10 +52,10 @@ def refine_emissions(
 
     The scorer's likelihoods change in place.
     """
-    network = task.lone.template.network
-    single, joint = split_emissions(task.lone.emission, observations)
+    network = task.single_nodes.template.network
+    single, joint = split_emissions(task.single_nodes.emission, observations)
     emissions = started_emissions(network, observations, single)
-    nodes = learned_nodes(network, observations, emissions, task.lone.evidence)
+    nodes = learned_nodes(network, observations, emissions, task.single_nodes.evidence)
     if not nodes:
         return None
     settled = False
@@ -77,8 +77,8 @@ def refine_emissions(
         if settled:
             break
     task.progress.finish()
-    lone = replace(task.lone, emission={**emissions, **joint}, evidence=scorer.evidence)
-    return Refinement(replace(task, lone=lone, scorer=scorer), solution, settled)
+    alone = replace(task.single_nodes, emission={**emissions, **joint}, evidence=scorer.evidence)
+    return Refinement(replace(task, single_nodes=alone, scorer=scorer), solution, settled)
 
 
 def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray:

@@ -290,12 +290,12 @@ def in_the_users_order(
     network, counts = _network(task, solution, order)
     return SearchResult(
         nodes=tuple(order),
-        states={n: tuple(task.lone.template.network.states[n]) for n in order},
+        states={n: tuple(task.single_nodes.template.network.states[n]) for n in order},
         families=families,
         graph=graph,
         network=network,
-        emission=task.lone.emission,
-        prior_rate=task.lone.prior_rate,
+        emission=task.single_nodes.emission,
+        prior_rate=task.single_nodes.prior_rate,
         converged=settled,
         stop_reason=_stop_reason(task, state),
         history=state.history,
@@ -361,8 +361,8 @@ def _network(
     task: SearchTask, solution: GraphSolution, order: list[str]
 ) -> tuple[Network, dict[str, FamilyCounts]]:
     """The graph with posterior-mean rates, in the user's order of nodes, and their statistics."""
-    lone = task.lone.template.network
-    sizes = [len(lone.states[n]) for n in task.nodes]
+    alone = task.single_nodes.template.network
+    sizes = [len(alone.states[n]) for n in task.nodes]
     parents: dict[str, list[str]] = {}
     rates: dict[str, Any] = {}
     initial: dict[str, FloatArray] = {}
@@ -392,7 +392,7 @@ def _network(
         parents[name] = [above[i] for i in axes]
         table = table_of[name]
         rates[name] = None
-        if name not in lone.exogenous:
+        if name not in alone.exogenous:
             rates[name] = np.transpose(table, (*axes, table.ndim - 2, table.ndim - 1))
         own = counted[name]
         counted[name] = own._replace(
@@ -400,7 +400,7 @@ def _network(
             dwell=np.transpose(own.dwell, (*axes, len(axes))),
         )
         initial[name] = solution.initial[start[n] : start[n + 1]]
-    return Network(parents, rates, {n: lone.states[n] for n in order}, initial), counted
+    return Network(parents, rates, {n: alone.states[n] for n in order}, initial), counted
 
 
 def _counted(number: int, thing: str) -> str:

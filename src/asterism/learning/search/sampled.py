@@ -135,18 +135,18 @@ def learn_from_observations(
     )
     families = _families(task, state)
     n_nodes = len(task.nodes)
-    sizes = [len(task.lone.template.network.states[n]) for n in task.nodes]
+    sizes = [len(task.single_nodes.template.network.states[n]) for n in task.nodes]
     learned = _learned_emissions(task, observations)
     setup = model_setup(
-        task.lone.evidence,
+        task.single_nodes.evidence,
         sizes,
         candidates_of(
             sizes, families, [task.prior.log_prior(n, families[n]) for n in range(n_nodes)]
         ),
         PriorChoice(
             settings.prior.shape,
-            task.lone.prior_rate,
-            task.lone.allowed,
+            task.single_nodes.prior_rate,
+            task.single_nodes.allowed,
             isinstance(settings.initial, str) and settings.initial == "learn",
             _first_initial(task, settings),
         ),
@@ -240,16 +240,16 @@ def _row_of(rows: IntArray, parents: tuple[int, ...]) -> int:
 
 def _first_initial(task: SearchTask, settings: StructureSettings) -> FloatArray:
     if isinstance(settings.initial, str) and settings.initial == "learn":
-        return task.lone.initial
-    return task.lone.template.network.compiled.initial
+        return task.single_nodes.initial
+    return task.single_nodes.template.network.compiled.initial
 
 
 def _learned_emissions(task: SearchTask, observations: Observations) -> list[LearnedEmission]:
     """Learned emissions whose parameters can be drawn; others stay as they were fitted."""
-    network = task.lone.template.network
-    single, _ = split_emissions(task.lone.emission, observations)
+    network = task.single_nodes.template.network
+    single, _ = split_emissions(task.single_nodes.emission, observations)
     emissions = emission_fit.started_emissions(network, observations, single)
-    nodes = emission_fit.learned_nodes(network, observations, emissions, task.lone.evidence)
+    nodes = emission_fit.learned_nodes(network, observations, emissions, task.single_nodes.evidence)
     return [learned_emission(network, node) for node in nodes if can_sample(node.start)]
 
 
@@ -286,7 +286,7 @@ def _result(
     emission = found.emission
     if drawn := mean_emissions(models, task.nodes):
         single, joint = split_emissions(emission, observations)
-        network = task.lone.template.network
+        network = task.single_nodes.template.network
         every = emission_fit.started_emissions(network, observations, single)
         emission = {**every, **drawn, **joint}
     return replace(

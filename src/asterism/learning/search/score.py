@@ -90,7 +90,7 @@ class Scorer:
     learn_initial: bool
     base: Batch
     """Evidence on the grid, for the graph without edges."""
-    lone_rates: tuple[FloatArray, ...]
+    single_rates: tuple[FloatArray, ...]
     """Per node (S, S): where the rates of a new family start."""
     tolerance: float
     max_iterations: int
@@ -214,7 +214,7 @@ class Scorer:
     def _start_rates(
         self, parents: Parents, graph: CompiledGraph, warm: GraphSolution | None
     ) -> tuple[FloatArray, BoolArray]:
-        """Rates of unchanged families from ``warm``; new ones start near the lone node's.
+        """Rates of unchanged families from ``warm``; new ones start near the single node's.
 
         The configurations of a new family start a little apart: from equal rates the first sweep
         changes nothing and would look converged.
@@ -237,7 +237,7 @@ class Scorer:
             else:
                 spread = np.linspace(-1.0, 1.0, n_configurations) if n_configurations > 1 else [0.0]
                 factor = np.exp(_FIRST_RATE_SPREAD * np.asarray(spread))
-                rates[block] = (factor[:, None, None] * self.lone_rates[n]).ravel()
+                rates[block] = (factor[:, None, None] * self.single_rates[n]).ravel()
             warm_start += warm_size
         return rates, allowed
 
@@ -250,7 +250,7 @@ class GridPlan(NamedTuple):
     time_step: float | None = None
 
 
-class LoneStart(NamedTuple):
+class SingleStart(NamedTuple):
     """The nodes without parents, from which every graph starts."""
 
     n_states: Sequence[int]
@@ -261,7 +261,7 @@ class LoneStart(NamedTuple):
 
 def make_scorer(
     evidence: Evidence,
-    lone: LoneStart,
+    alone: SingleStart,
     prior: tuple[float, float],
     grid: GridPlan,
     method: str,
@@ -272,22 +272,22 @@ def make_scorer(
     max_iterations: int = 500,
 ) -> Scorer:
     """Lay the evidence out on a grid once; ``prior`` is shape and rate."""
-    graph = compile_graph(list(lone.n_states), [[] for _ in lone.n_states])
+    graph = compile_graph(list(alone.n_states), [[] for _ in alone.n_states])
     base = make_batch(
         evidence, graph, grid.relaxation_rate, grid.step, time_step=grid.time_step, copies=3
     )
     return Scorer(
         evidence=evidence,
-        n_states=tuple(int(s) for s in lone.n_states),
-        allowed=tuple(lone.allowed),
+        n_states=tuple(int(s) for s in alone.n_states),
+        allowed=tuple(alone.allowed),
         shape=prior[0],
         rate=prior[1],
         geometric=method == "mean_field",
         digamma=digamma,
-        initial=lone.initial,
+        initial=alone.initial,
         learn_initial=learn_initial,
         base=base,
-        lone_rates=tuple(lone.rates),
+        single_rates=tuple(alone.rates),
         tolerance=tolerance,
         max_iterations=max_iterations,
     )

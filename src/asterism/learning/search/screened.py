@@ -65,7 +65,7 @@ _HOPELESS = 30.0  # families this many nats below a node's best are not scored a
 def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
     """All three stages; the state's tables hold the families around the final graph.
 
-    With ``begin`` the second stage begins from that solution instead of lone nodes.
+    With ``begin`` the second stage begins from that solution instead of single nodes.
     """
     if len(task.scorer.base.problem.link) > 1:
         raise ModelError(
@@ -98,7 +98,7 @@ def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> Sea
             break
         before = state.solution.parents
         around = sweep + (begin is not None)
-        context = f"sweep {around}" if around else "lone"
+        context = f"sweep {around}" if around else "single nodes"
         scores = local_scores(task, state.solution, waiting, context)
         for child, rows in waiting.items():
             if child not in scores:  # there was no time
@@ -227,7 +227,7 @@ def local_scores(
         initial=solution.initial,
         geometric=scorer.geometric,
         moments=solution.moments,
-        lone_rates=scorer.lone_rates,
+        single_rates=scorer.single_rates,
         allowed=scorer.allowed,
         shape=scorer.shape,
         rate=scorer.rate,
@@ -272,7 +272,7 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
         np.empty(len(rows), dtype=np.int64),
         np.empty(len(rows), dtype=np.int64),
     )
-    start_rates = np.concatenate([shared.lone_rates[n].ravel() for n in nodes])
+    start_rates = np.concatenate([shared.single_rates[n].ravel() for n in nodes])
     allowed = np.concatenate([shared.allowed[n].ravel() for n in nodes])
     local.score_families(
         shared.problem,
@@ -324,14 +324,14 @@ def propose(task: SearchTask, tables: dict[int, FamilyTable], graph: Parents) ->
         best = table.best(task.nodes)
         if best != graph[child] and _gain(table, best, graph[child]) > _LEAST_GAIN:
             proposals[child] = best
-    shunned: dict[int, set[int]] = {}
+    not_yet: dict[int, set[int]] = {}
     while pairs := _new_pairs(proposals, graph):
         for a, b in pairs:
             surer_a = _margin(tables[a], {b}) >= _margin(tables[b], {a})
             later, other = (b, a) if surer_a else (a, b)
-            shunned.setdefault(later, set()).add(other)
+            not_yet.setdefault(later, set()).add(other)
             proposals.pop(later, None)
-            rest = _without(tables[later], shunned[later])
+            rest = _without(tables[later], not_yet[later])
             if rest is not None:
                 best = rest.best(task.nodes)
                 if best != graph[later] and _gain(tables[later], best, graph[later]) > _LEAST_GAIN:

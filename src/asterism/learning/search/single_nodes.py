@@ -19,7 +19,7 @@ from asterism.evidence.build import build_evidence
 from asterism.learning.em.fit import Settings as EmSettings
 from asterism.learning.em.fit import fit_parameters
 from asterism.learning.em.start import Template, build_template, require_time
-from asterism.learning.search.score import BoolArray, GridPlan, LoneStart, make_scorer
+from asterism.learning.search.score import BoolArray, GridPlan, SingleStart, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
 from asterism.model.priors import automatic_rate, totals_of_nodes
@@ -29,7 +29,7 @@ _MAX_ITERATIONS = 200
 
 
 @dataclass(frozen=True)
-class LoneNodes:
+class SingleNodes:
     """The nodes without any edge."""
 
     template: Template
@@ -44,9 +44,9 @@ class LoneNodes:
     """Typical rate at which a node forgets its state: the data's own unit of time."""
 
 
-def fit_lone_nodes(
+def fit_single_nodes(
     settings: StructureSettings, observations: Observations, nodes: tuple[str, ...]
-) -> LoneNodes:
+) -> SingleNodes:
     """Fit every node alone; ``nodes`` gives the order in which they are numbered."""
     emission = Exact() if settings.emission is None else settings.emission
     template = build_template(
@@ -77,7 +77,7 @@ def fit_lone_nodes(
     def solve(shape: float, rate: float, begin: tuple[FloatArray, ...], initial: FloatArray) -> Any:
         scorer = make_scorer(
             evidence,
-            LoneStart(sizes, allowed, initial, begin),
+            SingleStart(sizes, allowed, initial, begin),
             (shape, rate),
             GridPlan(relaxation_rate=0.0, step=1.0),
             "star",
@@ -104,7 +104,7 @@ def fit_lone_nodes(
         .copy()
         for n in range(len(nodes))
     )
-    return LoneNodes(
+    return SingleNodes(
         template=template,
         emission=emission,
         evidence=evidence,
@@ -143,7 +143,7 @@ def _relaxation_rate(rates: tuple[FloatArray, ...]) -> float:
 def _fit_emissions(
     settings: StructureSettings, template: Template, observations: Observations, emission: Any
 ) -> Any:
-    """Emissions with ``learn`` fitted on lone nodes; the others as they are."""
+    """Emissions with ``learn`` fitted on single nodes; the others as they are."""
     nodes = template.network.nodes
     measured = [n for n in nodes if n in observations.nodes and n not in template.network.exogenous]
     if isinstance(emission, Mapping):

@@ -171,7 +171,7 @@ def enumerate_families(
     rows = np.full((len(chosen), max(1, len(fixed) + extra)), NO_PARENT, dtype=np.int64)
     rows[:, : len(fixed)] = fixed
     if extra:
-        names = np.append(free, NO_PARENT)  # position −1, "nobody", reads the last entry
+        names = np.append(free, NO_PARENT)  # position −1, no parent, reads the last entry
         rows[:, len(fixed) : len(fixed) + extra] = names[chosen]
         if len(fixed):
             rows = _ascending(rows)

@@ -24,14 +24,14 @@ from asterism.learning.search.found import FamilyTable, SearchResult, in_the_use
 from asterism.learning.search.score import (
     GraphSolution,
     GridPlan,
-    LoneStart,
     Parents,
     Scorer,
+    SingleStart,
     make_scorer,
 )
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.single_nodes import LoneNodes, fit_lone_nodes
+from asterism.learning.search.single_nodes import SingleNodes, fit_single_nodes
 from asterism.learning.search.structure_prior import StructurePrior, family_tuple
 from asterism.learning.tasks import Progress, Silent, in_order
 from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
@@ -63,7 +63,7 @@ class SearchTask:
 
     settings: StructureSettings
     nodes: tuple[str, ...]
-    lone: LoneNodes
+    single_nodes: SingleNodes
     prior: StructurePrior
     scorer: Scorer
     progress: Progress
@@ -146,27 +146,27 @@ def prepare(
     progress: Progress,
     nodes: tuple[str, ...] | None = None,
 ) -> SearchTask:
-    """Fit the lone nodes and lay out the data on the grid that all graphs share."""
+    """Fit the single nodes and lay out the data on the grid that all graphs share."""
     names = nodes or canonical_nodes(settings, observations)
     prior = settings.structure_prior(names)
     try:
-        lone = fit_lone_nodes(settings, observations, names)
+        alone = fit_single_nodes(settings, observations, names)
     except ImpossibleEvidence as problem:
         raise problem.named(names) from None
     n_families = sum(prior.n_families(n) for n in prior.children)
-    evidence = lone.evidence
+    evidence = alone.evidence
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
     has_edges = n_families > len(prior.children) or any(prior.required.values())
     screened, keeps_all = choose_search(settings.search, n_families, has_links)
     step = _SCREENED_STEP if n_families > UNSCREENED_LIMIT else _STEP
-    sizes = [len(lone.template.network.states[n]) for n in names]
+    sizes = [len(alone.template.network.states[n]) for n in names]
     scorer = make_scorer(
         evidence,
-        LoneStart(sizes, lone.allowed, lone.initial, lone.rates),
-        (settings.prior.shape, lone.prior_rate),
+        SingleStart(sizes, alone.allowed, alone.initial, alone.rates),
+        (settings.prior.shape, alone.prior_rate),
         GridPlan(
             # nodes without neighbours are exact on steps as long as their gaps
-            relaxation_rate=lone.relaxation_rate if has_edges else 0.0,
+            relaxation_rate=alone.relaxation_rate if has_edges else 0.0,
             step=step * float(np.sqrt(settings.tolerance / 1e-3)),
             time_step=settings.time_step,
         ),
@@ -174,7 +174,7 @@ def prepare(
         digamma=settings.digamma,
     )
     n_candidates = len(names) if keeps_all else settings.n_candidates
-    return SearchTask(settings, names, lone, prior, scorer, progress, screened, n_candidates)
+    return SearchTask(settings, names, alone, prior, scorer, progress, screened, n_candidates)
 
 
 def few_candidates(task: SearchTask) -> dict[int, IntArray] | None:
@@ -285,7 +285,7 @@ def search_observations(
     if settings.journal is not None:
         from asterism.learning.search.journal import Journal, fingerprint
 
-        print_of = fingerprint(settings, task.lone.evidence, task.nodes)
+        print_of = fingerprint(settings, task.single_nodes.evidence, task.nodes)
         task.journal = Journal.open(settings.journal, print_of, settings.resume)
     try:
         state = _search(task)
