@@ -31,7 +31,7 @@ _HOMES = {
     "infer": "asterism.inference.door",
     "Posterior": "asterism.inference.posterior",
     "ParameterLearner": "asterism.learning.em.parameter_learner",
-    "Effect": "asterism.learning.em.effects",
+    "Effect": "asterism.learning.em.rate_model",
     "likelihood_ratio_test": "asterism.learning.em.fit_measures",
     "StructureLearner": "asterism.learning.search.structure_learner",
     "structure_score": "asterism.learning.search.task",

@@ -39,12 +39,11 @@ def initial() -> list[np.ndarray]:
 
 
 def scorer(method: str, digamma: bool = False, time_step: float = 0.3, **options: Any) -> Scorer:
-    lone = [with_exit_rates(np.full((s, s), 0.8)) for s in SIZES]
+    free = [~np.eye(s, dtype=bool) for s in SIZES]
+    alone = [with_exit_rates(np.full((s, s), 0.8)) for s in SIZES]
     return make_scorer(
         evidence(),
-        SingleStart(
-            SIZES, [~np.eye(s, dtype=bool) for s in SIZES], np.concatenate(initial()), lone
-        ),
+        SingleStart(SIZES, free, np.concatenate(initial()), alone),
         (2.0, 1.5),
         GridPlan(relaxation_rate=1.0, step=1.0, time_step=time_step),
         method,

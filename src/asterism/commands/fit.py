@@ -253,7 +253,7 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
 
 
 def _effects(options: FitOptions) -> list[Any]:
-    from asterism.learning.em.effects import Effect
+    from asterism.learning.em.rate_model import Effect
 
     result = []
     for text in options.covariate:

@@ -17,7 +17,7 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.evidence.arrays import FloatArray, IntArray
-from asterism.learning.em.effects import Column, RateModel
+from asterism.learning.em.rate_model import Column, RateModel
 from asterism.model.network import Network
 
 SITUATION = "\x00covariates"

@@ -19,7 +19,7 @@ from scipy.stats import norm
 from asterism.errors import ModelError
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.em.estimate import Estimate
-from asterism.learning.em.fit import Fit
+from asterism.learning.em.fitting import Fit
 from asterism.learning.em.uncertainty import Information
 
 _STEP = 1e-5

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from asterism.errors import ModelError
-from asterism.learning.em.fit import Fit
+from asterism.learning.em.fitting import Fit
 
 
 class LikelihoodRatio(NamedTuple):

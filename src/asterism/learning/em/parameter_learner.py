@@ -1,8 +1,8 @@
 """Owns :class:`ParameterLearner`: rates, emissions and starts of a network whose graph is given.
 
 The algorithm is EM (``iterate.py``: the iteration; ``e_step.py``: E-steps; ``rates_update.py`` and
-``emission_fit.py``: M-steps; ``fit.py``: a whole fit; ``uncertainty.py``: intervals). This file is
-what a user touches.
+``emission_fit.py``: M-steps; ``fitting.py``: a whole fit; ``uncertainty.py``: intervals). This file
+is what a user touches.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
-from asterism.learning.em.effects import rate_model
-from asterism.learning.em.fit import (
+from asterism.learning.em.fit_measures import aic, bic, n_parameters
+from asterism.learning.em.fitting import (
     Fit,
     Settings,
     about_rates,
@@ -36,13 +36,13 @@ from asterism.learning.em.fit import (
     check_settings,
     fit_parameters,
 )
-from asterism.learning.em.fit_measures import aic, bic, n_parameters
 from asterism.learning.em.forecasts import forecast_table, most_likely_when_measured
 from asterism.learning.em.parameter_table import (
     covariance_table,
     effect_table,
     parameter_table,
 )
+from asterism.learning.em.rate_model import rate_model
 from asterism.learning.em.situations import (
     network_for,
     own_marginals,

@@ -18,7 +18,7 @@ from asterism.evidence.arrays import FloatArray
 from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
-from asterism.learning.em.fit import Fit, base_rates
+from asterism.learning.em.fitting import Fit, base_rates
 from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson

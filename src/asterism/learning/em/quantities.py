@@ -20,7 +20,7 @@ from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.em.derived import Interval, Uncertainty
 from asterism.learning.em.estimate import Estimate
-from asterism.learning.em.fit import Fit
+from asterism.learning.em.fitting import Fit
 from asterism.learning.em.situations import network_for
 from asterism.learning.em.uncertainty import configurations
 from asterism.model.network import Network

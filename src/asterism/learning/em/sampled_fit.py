@@ -22,7 +22,7 @@ from asterism.errors import ModelError
 from asterism.evidence.arrays import FloatArray
 from asterism.evidence.build import build_evidence
 from asterism.learning.em import emission_fit
-from asterism.learning.em.fit import Settings, single_node_rate
+from asterism.learning.em.fitting import Settings, single_node_rate
 from asterism.learning.em.start import Template, require_time
 from asterism.learning.em.uncertainty import rate_labels
 from asterism.learning.sampled_emissions import learned_emission, mean_emissions

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.errors import AsterismError
-from asterism.learning.em.effects import said_about_covariates
+from asterism.learning.em.rate_model import said_about_covariates
 from asterism.learning.em.situations import own_view
 from asterism.results.courses import gather, measured_table
 from asterism.results.folder import save_run

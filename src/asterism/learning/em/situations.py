@@ -21,7 +21,7 @@ from asterism.evidence.arrays import FloatArray
 from asterism.inference.posterior import Posterior
 from asterism.learning.em.covariate_network import SITUATION, expand, rates_in
 from asterism.learning.em.estimate import Estimate
-from asterism.learning.em.fit import Fit, base_rates, network_at, network_of
+from asterism.learning.em.fitting import Fit, base_rates, network_at, network_of
 from asterism.model.network import Network
 
 if TYPE_CHECKING:

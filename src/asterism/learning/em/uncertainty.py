@@ -22,7 +22,7 @@ from scipy.stats import gamma, norm
 
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.inference.methods import METHODS
-from asterism.learning.em.fit import Fit, base_rates
+from asterism.learning.em.fitting import Fit, base_rates
 from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.network import Network

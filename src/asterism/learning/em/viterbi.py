@@ -23,7 +23,7 @@ from asterism.errors import DataError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.evidence.build import build_evidence
 from asterism.learning.em.covariate_network import SITUATION
-from asterism.learning.em.fit import Fit
+from asterism.learning.em.fitting import Fit
 from asterism.learning.em.quantities import chain_labels, generator
 from asterism.learning.em.situations import with_situations
 from asterism.model.joint_space import joint_states

@@ -254,7 +254,7 @@ def _solve_family(problem, node, current, frozen, n_configurations, family, prio
         # from equal rates the first iteration changes little: never stop there
         if iteration >= 2 and moved <= rule.tolerance * max(1.0, 1e-3 * abs(score)):
             return score, iteration + 1, CONVERGED
-        if not prior.exact_point:
+        if not prior.digamma:
             # (with the exact stationary point exit rates are not sums)
             n_plain = extrapolate(size, n_configurations, geometric, n_plain, family)
     return score, rule.max_iterations, ITERATION_LIMIT
@@ -304,7 +304,7 @@ def score_families(problem, current, moments, asked, prior, rule, scored, addres
         squares = size * size
         own_start = asked.start_rates[begin : begin + squares]
         own = RatePrior(
-            prior.allowed[begin : begin + squares], prior.shape, prior.rate, prior.exact_point
+            prior.allowed[begin : begin + squares], prior.shape, prior.rate, prior.digamma
         )
         begin += squares
         _pull_of_children(problem, moments, current.table, node, block_starts, work, pull)
@@ -367,7 +367,7 @@ def update_family_rates(size, n_configurations, family, prior, geometric):
                 gamma_terms += constant + math.lgamma(count) - count * math.log(time + rate)
                 value = count / (time + rate)
                 leave += value
-                if prior.exact_point:
+                if prior.digamma:
                     value = math.exp(digamma(count)) / (time + rate)
                 rates[entry] = value
                 table[entry] = math.log(value) if geometric else value

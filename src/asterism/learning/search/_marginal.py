@@ -69,7 +69,7 @@ class RatePrior(NamedTuple):
     shape: float
     rate: float
     """Both zero for maximum likelihood."""
-    exact_point: bool
+    digamma: bool
     """Whether rates are the exact stationary point instead of posterior means."""
 
 
@@ -171,7 +171,7 @@ def update_node_rates(problem, parameters, prior, node, dwell, transitions):
                     count = transitions[entry] + prior.shape
                     value = count / time
                     leave += value
-                    if prior.exact_point and count > 0.0:
+                    if prior.digamma and count > 0.0:
                         value = math.exp(digamma(count)) / time
                     scale = max(value, rates[entry])
                     if scale > 0.0:
@@ -321,7 +321,7 @@ def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
                 remember(rate_history, logs, 0)
             else:
                 mix(problem, moment_history, rate_history, moments, logs, n_differences, gram)
-                set_rates(problem, logs, rate_history.image, prior.exact_point, parameters)
+                set_rates(problem, logs, rate_history.image, prior.digamma, parameters)
             n_differences += 1
     return rule.max_iterations, ITERATION_LIMIT, -1, -1
 
@@ -373,7 +373,7 @@ def logarithms(rates, logs):
 
 
 @inner
-def set_rates(problem, logs, image, exact_point, parameters):
+def set_rates(problem, logs, image, free_exits, parameters):
     """Rates from mixed logarithms; exit rates are sums again unless they are free."""
     rates, table, geometric = parameters.rates, parameters.table, parameters.geometric
     for node in range(problem.node.shape[0] - 1):
@@ -394,7 +394,7 @@ def set_rates(problem, logs, image, exact_point, parameters):
                     leave += size_of_rate
                     if geometric:
                         table[entry] = image[entry] + step
-            if not exact_point:
+            if not free_exits:
                 rates[diagonal] = -leave
             table[diagonal] = rates[diagonal]
 

@@ -90,7 +90,7 @@ def solve_in_threads(
 
     extrapolation = Extrapolation(problem, parameters.rates)
     # with the exact stationary point exit rates are not sums of rates
-    extrapolating = not prior.exact_point
+    extrapolating = not prior.digamma
     extrapolated = False
     closest, n_farther = np.inf, 0
     rates_when_closest = parameters.rates.copy()

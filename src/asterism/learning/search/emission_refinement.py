@@ -1,6 +1,6 @@
 """Fits emissions once more, on the graph that a search has found.
 
-Emissions are first fitted to single nodes, before anything is known about the graph. Neighbours tell
+Emissions are first fitted to single nodes, before anything is known of the graph. Neighbours tell
 more about the state in which a value was measured: with the graph held fixed, M-steps of the
 emissions and solves of the whole network alternate until the emissions stay. Each M-step raises the
 expected log-likelihood of the measurements, and nothing else in the score depends on emissions.

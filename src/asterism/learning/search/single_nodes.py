@@ -16,8 +16,8 @@ import numpy as np
 from asterism.data.observations import Observations
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.evidence.build import build_evidence
-from asterism.learning.em.fit import Settings as EmSettings
-from asterism.learning.em.fit import fit_parameters
+from asterism.learning.em.fitting import Settings as EmSettings
+from asterism.learning.em.fitting import fit_parameters
 from asterism.learning.em.start import Template, build_template, require_time
 from asterism.learning.search.score import BoolArray, GridPlan, SingleStart, make_scorer
 from asterism.learning.search.settings import StructureSettings

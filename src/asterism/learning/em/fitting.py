@@ -23,9 +23,9 @@ from asterism.learning.em import emission_fit
 from asterism.learning.em.cluster_step import ClusterStep, chosen_method
 from asterism.learning.em.covariate_network import Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
-from asterism.learning.em.effects import RateModel, rate_model
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
+from asterism.learning.em.rate_model import RateModel, rate_model
 from asterism.learning.em.rates_update import (
     RateLink,
     RateUpdate,
