@@ -72,6 +72,18 @@ _SLACK = 1e-6  # by which the evidence may exceed its upper limit, relative to i
 _SLOW = 0.3  # share of the residual that a sweep may leave before mixing pays
 
 
+def has_settled(change, moved, tolerance, size):
+    """The stop rule of every iteration here and in ``learning/search``.
+
+    Neither messages and rates (``change``) nor the score (``moved``) change by more than the
+    tolerance; the score by ``size`` times as much, for what much data say may move by more.
+    """
+    return change <= tolerance and moved <= tolerance * size
+
+
+settled = inner(has_settled)
+
+
 @inner
 def _linked_range(problem, trajectory):
     """First and past-the-last entry of the marginals at this trajectory's linked evidence."""
@@ -186,7 +198,7 @@ def iterate(
                 break
             moved = abs(evidence - previous)
             previous = evidence
-            if residual <= tolerance and moved <= tolerance * max(1.0, abs(evidence)):
+            if settled(residual, moved, tolerance, max(1.0, abs(evidence))):
                 bound = (
                     totals[trajectory, DATA] + totals[trajectory, START] + totals[trajectory, JUMPS]
                 )

@@ -29,8 +29,11 @@ from asterism.star._averages import (
 )
 from asterism.star._buffers import (
     BLOCK,
+    CONFIGURATIONS,
+    IS_EXOGENOUS,
     STATES,
     STRIDE,
+    TABLE,
     make_work,
     moments_begin,
     prepare_trajectory,
@@ -43,6 +46,7 @@ from asterism.star._node import (
     propagate_block,
     step_moments,
 )
+from asterism.star._solve import settled
 
 _REORDER = {"contract", "reassoc", "nsz"}
 
@@ -85,16 +89,14 @@ class Frozen(NamedTuple):
     """Probability of each configuration of the family."""
 
 
-class Family(NamedTuple):
-    """Rates of one family while it is scored: flat, with room for the largest family."""
+class FamilyRates(NamedTuple):
+    """The rates of one family, flat, and what is remembered to extrapolate them."""
 
     rates: Any
     table: Any
     """What the method averages: the rates, or their logarithms."""
-    dwell: Any
-    transitions: Any
     logs: Any
-    last_steps: Any
+    steps: Any
     """Logarithms of the rates after the last update, and what it changed."""
 
 
@@ -173,18 +175,20 @@ def _add_statistics(weights, fresh, size, n_configurations, count, dwell, transi
 
 
 @inner(inline="always")
-def _solve_family(problem, node, current, frozen, n_configurations, family, prior, rule, work):
+def _solve_family(
+    problem, node, current, frozen, n_configurations, family, counts, prior, rule, work
+):
     """Iterate the node's messages and rates; (score, iterations, status)."""
     block_starts, pull, weights = frozen
-    dwell, transitions = family.dwell, family.transitions
+    dwell, transitions = counts
     initial, geometric = current.initial, current.geometric
     size = problem.node[node, STATES]
     rows = size * size
     n_trajectories = block_starts.shape[0] - 1
     previous = math.inf
     score = -math.inf
-    n_plain = 0
-    start_extrapolation(n_configurations * rows, family.rates, family.logs)
+    may_jump = False  # only after two plain updates
+    remember_rates(n_configurations * rows, family.rates, family.logs)
     for iteration in range(rule.max_iterations):
         for i in range(n_configurations * size):
             dwell[i] = 0.0
@@ -247,16 +251,19 @@ def _solve_family(problem, node, current, frozen, n_configurations, family, prio
                     dwell,
                     transitions,
                 )
-        energy, gamma_terms = update_family_rates(size, n_configurations, family, prior, geometric)
+        energy, gamma_terms = update_family_rates(
+            size, n_configurations, family, counts, prior, geometric
+        )
         score = log_z - energy + gamma_terms
         moved = abs(score - previous)
         previous = score
         # from equal rates the first iteration changes little: never stop there
-        if iteration >= 2 and moved <= rule.tolerance * max(1.0, 1e-3 * abs(score)):
+        if iteration >= 2 and settled(0.0, moved, rule.tolerance, max(1.0, 1e-3 * abs(score))):
             return score, iteration + 1, CONVERGED
         if not prior.digamma:
             # (with the exact stationary point exit rates are not sums)
-            n_plain = extrapolate(size, n_configurations, geometric, n_plain, family)
+            jumped = extrapolate(size, n_configurations, geometric, may_jump, family)
+            may_jump = not jumped
     return score, rule.max_iterations, ITERATION_LIMIT
 
 
@@ -289,14 +296,8 @@ def score_families(problem, current, moments, asked, prior, rule, scored, addres
     frozen = Frozen(block_starts, pull, weights)
     rates = np.zeros(most * rows)
     table = np.zeros(most * rows)
-    family = Family(
-        rates,
-        table,
-        np.zeros(most * largest_size),
-        np.zeros(most * rows),
-        np.zeros(most * rows),
-        np.zeros(most * rows),
-    )
+    family = FamilyRates(rates, table, np.zeros(most * rows), np.zeros(most * rows))
+    counts = (np.zeros(most * largest_size), np.zeros(most * rows))
     begin = 0
     for i in range(asked.chosen.shape[0]):
         node = asked.chosen[i]
@@ -325,21 +326,18 @@ def score_families(problem, current, moments, asked, prior, rule, scored, addres
                         if value > 0.0:
                             table[u * squares + row] = math.log(value)
             score, iterations, status = _solve_family(
-                problem, node, current, frozen, n_configurations, family, own, rule, work
+                problem, node, current, frozen, n_configurations, family, counts, own, rule, work
             )
             scored.scores[f] = score
             scored.iterations[f] = iterations
             scored.status[f] = status
 
 
-_FARTHEST = 8.0  # times the last step that an extrapolation may go
-
-
 @inner
-def update_family_rates(size, n_configurations, family, prior, geometric):
+def update_family_rates(size, n_configurations, family, counts, prior, geometric):
     """E and Gamma terms at the current rates, which then become posterior means; (E, Γ)."""
     rates, table = family.rates, family.table
-    dwell, transitions = family.dwell, family.transitions
+    dwell, transitions = counts
     shape, rate = prior.shape, prior.rate
     rows = size * size
     energy = 0.0
@@ -377,25 +375,29 @@ def update_family_rates(size, n_configurations, family, prior, geometric):
     return energy, gamma_terms
 
 
+_FARTHEST = 8.0  # times the last step that an extrapolation may go
+
+
 @inner
-def start_extrapolation(n_entries, rates, logs):
-    """Remember where the rates begin; zero stands for entries that are no rates."""
+def remember_rates(n_entries, rates, logs):
+    """Where the rates begin, as logarithms; zero stands for entries that are no rates."""
     for i in range(n_entries):
         logs[i] = math.log(rates[i]) if rates[i] > 0.0 else 0.0
 
 
 @inner
-def extrapolate(size, n_configurations, geometric, n_plain, family):
-    """Put the rates where two updates in a row point (Aitken); the updates since then.
+def extrapolate(size, n_configurations, geometric, jump, family):
+    """Put the rates of one node where two updates in a row point (Aitken), if ``jump``.
 
-    It remembers the logarithms after the last update and what that changed.
+    Near the solution the logarithms of a node's rates approach it geometrically. Two steps tell by
+    which factor, hence how far there is to go. The plain update that follows corrects what the
+    guess got wrong, so that the solution is the same. Returns whether the rates jumped.
     """
-    rates, table, logs, steps = family.rates, family.table, family.logs, family.last_steps
+    rates, table, logs, steps = family
     rows = size * size
-    n_entries = n_configurations * rows
     along = 0.0
     squared = 0.0
-    for i in range(n_entries):
+    for i in range(n_configurations * rows):
         if rates[i] > 0.0:
             now = math.log(rates[i])
             step = now - logs[i]
@@ -404,8 +406,8 @@ def extrapolate(size, n_configurations, geometric, n_plain, family):
             squared += change * change
             steps[i] = step
             logs[i] = now
-    if n_plain == 0 or not squared > 0.0:
-        return 1
+    if not jump or not squared > 0.0:
+        return False
     ahead = min(max(-along / squared, 0.0), _FARTHEST)
     for u in range(n_configurations):
         for x in range(size):
@@ -420,4 +422,20 @@ def extrapolate(size, n_configurations, geometric, n_plain, family):
             diagonal = u * rows + x * size + x
             rates[diagonal] = -leave
             table[diagonal] = -leave
-    return 0
+    return True
+
+
+@kernel
+def extrapolate_all(nodes, parameters, logs, steps, jump):
+    """The same for every node of ``Problem.node``, for Python to call."""
+    for node in range(nodes.shape[0] - 1):
+        if nodes[node, IS_EXOGENOUS] == 0:
+            begin, end = nodes[node, TABLE], nodes[node + 1, TABLE]
+            family = FamilyRates(
+                parameters.rates[begin:end],
+                parameters.table[begin:end],
+                logs[begin:end],
+                steps[begin:end],
+            )
+            size, n_configurations = nodes[node, STATES], nodes[node, CONFIGURATIONS]
+            extrapolate(size, n_configurations, parameters.geometric, jump, family)

@@ -41,6 +41,7 @@ from asterism.star._solve import (
     fit,
     make_history,
     remember,
+    settled,
     step_back,
 )
 
@@ -198,7 +199,6 @@ def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
     dwell, transitions, totals, summary = sums
     accelerate = rule.accelerate
     n_trajectories = problem.step_start.shape[0] - 1
-    n_nodes = problem.node.shape[0] - 1
     longest = 1
     for d in range(n_trajectories):
         longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
@@ -266,38 +266,19 @@ def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
             residual = max(residual, totals[d, RESIDUAL])
             add_statistics(problem, rates, geometric, moments, d, dwell, transitions, work)
         with_pull = True
-        energy = 0.0
-        gamma_terms = 0.0
-        change = 0.0
-        for node in range(n_nodes):
-            if problem.node[node, IS_EXOGENOUS] == 1:
-                continue
-            node_energy, node_gamma = node_energy_and_gamma_terms(
-                problem, rates, prior, node, dwell, transitions
-            )
-            energy += node_energy
-            gamma_terms += node_gamma
-            if rule.learn_initial:
-                moved = update_start(problem, initial, node, starts, n_trajectories)
-                change = max(change, moved)
-            moved = update_node_rates(problem, parameters, prior, node, dwell, transitions)
-            change = max(change, moved)
+        update_all(problem, parameters, prior, rule.learn_initial, starts, sums)
         summary[TOTAL_EVIDENCE] = evidence
-        summary[ENERGY] = energy
-        summary[GAMMA_TERMS] = gamma_terms
         summary[LARGEST_RESIDUAL] = residual
-        summary[RATE_CHANGE] = change
         if not math.isfinite(evidence):
             return iteration + 1, NOT_FINITE, -1, -1
         # without a prior only F is free of the unit of time
-        score = evidence - energy + gamma_terms if prior.shape > 0.0 else evidence
+        score = evidence
+        if prior.shape > 0.0:
+            score += summary[GAMMA_TERMS] - summary[ENERGY]
         moved = abs(score - previous)
         previous = score
-        if (
-            iteration + 1 >= rule.min_iterations
-            and max(residual, change) <= rule.tolerance
-            and moved <= rule.tolerance
-        ):
+        change = max(residual, summary[RATE_CHANGE])
+        if iteration + 1 >= rule.min_iterations and settled(change, moved, rule.tolerance, 1.0):
             return iteration + 1, CONVERGED, -1, -1
         if residual < 0.95 * best:
             best = residual
@@ -339,9 +320,9 @@ def update_start(problem, initial, node, starts, n_trajectories):
     return change
 
 
-@kernel
-def update_all_rates(problem, parameters, prior, learn_initial, starts, sums):
-    """Energy, Gamma terms and new rates of every node from summed statistics (see above)."""
+@inner
+def update_all(problem, parameters, prior, learn_initial, starts, sums):
+    """Energy, Gamma terms and new rates of every node from summed statistics."""
     dwell, transitions, totals, summary = sums
     summary[ENERGY] = 0.0
     summary[GAMMA_TERMS] = 0.0
@@ -359,6 +340,12 @@ def update_all_rates(problem, parameters, prior, learn_initial, starts, sums):
             moved = update_start(problem, parameters.initial, node, starts, totals.shape[0])
             change = max(change, moved)
         summary[RATE_CHANGE] = max(summary[RATE_CHANGE], change)
+
+
+@kernel
+def update_all_rates(problem, parameters, prior, learn_initial, starts, sums):
+    """The same for Python to call, after a sweep in threads."""
+    update_all(problem, parameters, prior, learn_initial, starts, sums)
 
 
 _LARGEST_STEP = 2.0  # no mixed rate is further from its image than this factor's logarithm

@@ -4,12 +4,9 @@ The same iteration as ``solve_marginal`` in ``_marginal.py``, with the loop over
 sweep runs in threads over a fixed partition of the trajectories, and statistics are summed in the
 order of the partition, so that the result does not depend on the number of threads.
 
-Fewer iterations of messages and rates: extrapolates each node's rates from two steps.
-
-Near the solution the logarithms of a node's rates approach it geometrically. Two steps in a row
-tell by which factor, and hence how far there is to go (Aitken's idea, for the vector of a node's
-rates). Every third iteration starts from there; a plain step that follows corrects what the guess
-got wrong, so that the solution is the same.
+Every third update of the rates is extrapolated, node by node, by the same step as in local solves
+(``extrapolate`` in ``_local.py``). Mixing, as small networks do it, needs eight more copies of
+the moments.
 """
 
 from __future__ import annotations
@@ -21,11 +18,17 @@ from numpy.typing import NDArray
 
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _marginal as marginal
-from asterism.learning.search._marginal import RatePrior, Rule, Sums, update_all_rates
+from asterism.learning.search._local import extrapolate_all
+from asterism.learning.search._marginal import (
+    RatePrior,
+    Rule,
+    Sums,
+    update_all_rates,
+)
 from asterism.numerics.resources import chunks, map_chunks
-from asterism.star._buffers import CONFIGURATIONS, STATES, TABLE, Problem
+from asterism.star._buffers import TABLE, Problem
 from asterism.star._messages import EVIDENCE, RESIDUAL
-from asterism.star._solve import BAD_NODE, IMPOSSIBLE, STATUS
+from asterism.star._solve import BAD_NODE, IMPOSSIBLE, STATUS, has_settled
 from asterism.star.batch import Counts, make_counts, make_progress, sum_in_order, sweep
 from asterism.star.problem import Parameters
 
@@ -34,6 +37,7 @@ _QUIET = 3e-7  # change of the score, per measurement, that no longer matters
 _LEAST_DAMPING = 0.1
 _FAR = 0.01  # change per iteration that is far from a solution
 _PATIENCE = 40  # iterations far from it, and without coming closer, that end it
+_PERIOD = 3  # updates of the rates of which the last is extrapolated
 _RESTLESS = 0.02  # change of the logarithm of a rate that matters
 
 
@@ -88,10 +92,12 @@ def solve_in_threads(
         )
         return counts
 
-    extrapolation = Extrapolation(problem, parameters.rates)
+    logs = np.log(np.where(parameters.rates > 0.0, parameters.rates, 1.0))
+    steps = np.zeros_like(logs)
     # with the exact stationary point exit rates are not sums of rates
     extrapolating = not prior.digamma
     extrapolated = False
+    n_updates = 0  # since the last that was extrapolated
     closest, n_farther = np.inf, 0
     rates_when_closest = parameters.rates.copy()
     status = marginal.ITERATION_LIMIT
@@ -120,7 +126,7 @@ def solve_in_threads(
         change = max(residual, float(summary[marginal.RATE_CHANGE]))
         n_quiet = n_quiet + 1 if moved <= _QUIET * scale else 0
         if iteration >= rule.min_iterations and (
-            (change <= rule.tolerance and moved <= rule.tolerance * scale)
+            has_settled(change, moved, rule.tolerance, scale)
             # one node of thousands may go on for long without any effect on the rest
             or (n_quiet >= 3 and rule.tolerance > _QUIET)
         ):
@@ -142,7 +148,10 @@ def solve_in_threads(
             if damping > _LEAST_DAMPING:
                 n_farther = 0
             damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
-        extrapolated = extrapolating and extrapolation.improve(*parameters[:2])
+        if extrapolating:
+            n_updates = n_updates % _PERIOD + 1
+            extrapolated = n_updates == _PERIOD
+            extrapolate_all(problem.node, parameters, logs, steps, extrapolated)
     restless = np.zeros(0, dtype=np.int64)
     if status == marginal.ITERATION_LIMIT:
         restless = _restless_nodes(problem, rates_when_closest, parameters.rates)
@@ -156,51 +165,3 @@ def _restless_nodes(problem: Problem, before: FloatArray, now: FloatArray) -> In
     moved[is_rate] = np.abs(np.log(now[is_rate] / before[is_rate]))
     per_node = np.maximum.reduceat(moved, problem.node[:-1, TABLE])
     return np.flatnonzero(per_node >= max(_RESTLESS, 0.3 * float(per_node.max(initial=0.0))))
-
-
-_PERIOD = 3
-_FARTHEST = 8.0  # times the last step
-_LARGEST_STEP = 1.0  # of a logarithm
-
-
-class Extrapolation:
-    """The last two images of the rates, and where every rate stands in the flat table."""
-
-    def __init__(self, problem: Problem, rates: FloatArray) -> None:
-        node = problem.node
-        sizes, n_configurations = node[:-1, STATES], node[:-1, CONFIGURATIONS]
-        n_entries = n_configurations * sizes**2
-        self._node: IntArray = np.repeat(np.arange(len(sizes)), n_entries)
-        place = np.arange(len(rates)) - node[self._node, TABLE]
-        size = sizes[self._node]
-        row, column = place // size, place % size
-        self._is_diagonal: NDArray[np.bool_] = row % size == column
-        self._diagonal: IntArray = np.arange(len(rates)) - column + row % size
-        self._logs: list[FloatArray] = [self._logarithms(rates)]
-
-    def _logarithms(self, rates: FloatArray) -> FloatArray:
-        return np.log(np.where(rates > 0.0, rates, 1.0))
-
-    def improve(self, rates: FloatArray, table: FloatArray) -> bool:
-        """Called after every update of ``rates``; whether it changed them, every third time."""
-        self._logs.append(self._logarithms(rates))
-        if len(self._logs) <= _PERIOD:
-            return False
-        before, last, now = self._logs[-3:]
-        step, last_step = now - last, last - before
-        change = step - last_step
-        n_nodes = int(self._node[-1]) + 1
-        along = np.bincount(self._node, weights=change * step, minlength=n_nodes)
-        squared = np.bincount(self._node, weights=change * change, minlength=n_nodes)
-        ahead = np.divide(-along, squared, out=np.zeros(n_nodes), where=squared > 0.0)
-        ahead = np.clip(ahead, 0.0, _FARTHEST)[self._node]
-        logs = now + np.clip(ahead * step, -_LARGEST_STEP, _LARGEST_STEP)
-        is_rate = (rates > 0.0) & ~self._is_diagonal
-        rates[is_rate] = np.exp(logs[is_rate])
-        leave = np.bincount(self._diagonal[is_rate], weights=rates[is_rate], minlength=len(rates))
-        rates[self._is_diagonal] = -leave[self._is_diagonal]
-        if table is not rates:
-            table[is_rate] = logs[is_rate]
-            table[self._is_diagonal] = rates[self._is_diagonal]
-        self._logs = [self._logarithms(rates)]
-        return True
