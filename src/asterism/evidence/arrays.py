@@ -133,6 +133,7 @@ class Evidence:
 
     @property
     def n_trajectories(self) -> int:
+        """Number of trajectories."""
         return len(self.start)
 
 

@@ -82,6 +82,7 @@ class ExactCourses:
         self._joint_limit = joint_limit
 
     def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (len(times), S_n) probabilities; see ``inference/posterior.py``."""
         compiled = self._network.compiled
         graph = compiled.graph
         own = one_trajectory(self._evidence, trajectory)

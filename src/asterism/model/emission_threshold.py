@@ -62,6 +62,7 @@ class Threshold(Emission):
 
     @property
     def is_fitted(self) -> bool:
+        """Whether mean and scale of the values are known."""
         return self.mean is not None and self.scale is not None
 
     def fitted(self, values: Values, groups: Any = None) -> Threshold:

@@ -105,6 +105,7 @@ class Network:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes."""
         return len(self.nodes)
 
     @property
@@ -173,6 +174,7 @@ class Network:
 
     @property
     def n_joint_states(self) -> int:
+        """Number of states of all nodes together: the product of theirs."""
         return math.prod(self._sizes)
 
     def joint_states(self, limit: int = joint_space.JOINT_LIMIT) -> IntArray:

@@ -61,10 +61,12 @@ class GammaPrior:
         return GammaPrior(self.shape, rate) if self.is_auto else self
 
     def to_dict(self) -> dict[str, Any]:
+        """For files: shape and rate by name."""
         return {"shape": self.shape, "rate": self.rate}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> GammaPrior:
+        """The prior that ``to_dict`` wrote."""
         return cls(shape=content["shape"], rate=content["rate"])
 
 

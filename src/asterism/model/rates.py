@@ -76,6 +76,7 @@ class SummaryRates:
 
     @property
     def n_states(self) -> int:
+        """Number of states of the node."""
         return int(self.table.shape[1])
 
     @property

@@ -54,6 +54,7 @@ class StructurePrior:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes."""
         return len(self.nodes)
 
     @property
