@@ -6,9 +6,7 @@ of each state of one node at one time; replicates at one time are separate rows 
 interval) and *joint measurements* (a likelihood of several nodes at once). Exogenous nodes have
 a span over every moment and no rates: their jumps cost nothing and are not listed as jumps.
 
-The evidence of some of the trajectories, renumbered from zero.
-
-Parts of the evidence: one trajectory of it, or only what each trajectory shows first.
+Also here: parts of the evidence, such as some trajectories, or only what each shows first.
 """
 
 from __future__ import annotations

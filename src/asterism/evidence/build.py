@@ -1,14 +1,11 @@
-"""Owns measurements at single times: values → log-likelihood of each state.
+"""Owns the step from what was measured to what inference reads: observations → evidence.
 
-Nodes that share an emission and states are evaluated together, in one call on all their values.
-A measurement that no state explains is refused with trajectory, time, node and value.
+Labels become numbers and emissions turn values into log-likelihoods of the states. Nodes that share
+an emission and states are evaluated together, in one call on all their values. Whatever cannot be
+true under the network is refused with trajectory, time, node and value.
 
-Owns the step from what was measured to what inference reads: observations → evidence.
-
-Labels become numbers, emissions turn values into likelihoods of the states, and everything that
-cannot be true under the network is refused with its place. The work is split by kind:
-``point_evidence.py`` (measurements at a time) and ``path_evidence.py`` (jumps, intervals,
-exogenous nodes); cutting evidence short is in this file.
+Data with known paths (jumps, intervals, exogenous nodes) also go through ``paths.py``, those with
+interventions through ``held.py``.
 """
 
 from __future__ import annotations

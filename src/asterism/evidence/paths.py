@@ -4,16 +4,13 @@ Events and intervals become jumps and disjoint spans; spans that meet in differe
 jump. Checks that need the network are here: states that cannot be left, related nodes that jump
 at one time, measurements that contradict a known state.
 
-Owns the paths of exogenous nodes: given from outside, known at every moment.
-
-Whatever is said about such a node (a measurement, an event, the start of an interval) sets its
-state from then on; the first statement holds backwards to the start of the trajectory.
-
-Owns jumps of several nodes at one recorded time.
+Exogenous nodes are given from outside and known at every moment. Whatever is said about such a node
+(a measurement, an event, the start of an interval) sets its state from then on; the first statement
+holds backwards to the start of the trajectory.
 
 In continuous time two nodes never jump at once, and where one is a parent of the other the
-likelihood depends on which came first. That is an error, unless the user said that the rows are
-in order: then all but the last jump are moved back by a few units of rounding.
+likelihood depends on which came first. Such a tie is an error, unless the user said that the rows
+are in order: then all but the last jump are moved back by a few units of rounding.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Lays the evidence of a component out for the joint chain, once, before any number is crunched.
-
-Evidence becomes moments (every time at which something happens) with stretches between them.
-Rates, initial probabilities and likelihoods may then change at will. ``joint_pattern`` lays out
-the chain itself.
-
-Which nodes must be treated together, and the pattern of their joint chain.
+"""Owns the layout of the joint chain: which nodes belong together, and where their evidence lies.
 
 The network falls apart into components: nodes coupled by an edge or a joint measurement. Known
 inputs (exogenous nodes) couple nothing. A component's joint states are one jump apart where one
 node differs; the pattern says where the rate of each such jump stands.
+
+Evidence becomes moments (every time at which something happens) with stretches between them. It is
+laid out once; rates, initial probabilities and likelihoods may then change.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""A map over tasks that share one large input: threads here, a Dask cluster where one is set.
+"""Runs tasks that share one large input, and tells how far they are.
 
-Threads need no copies of the input and the kernels release the interpreter lock; measured against
-processes they are as fast and start at once. Under ``joblib.parallel_config(backend="dask")`` the
-input is sent to every worker once and the tasks go to the cluster; those of a lost worker are
-repeated, and the input is sent again where nobody is left who has it. Results come back in the
-order of the tasks, whoever computed them.
+Tasks run in threads: these need no copies of the input, the kernels release the interpreter lock,
+and they start at once. Under ``joblib.parallel_config(backend="dask")`` the input goes to every
+worker once and the tasks go to the cluster. Tasks of a lost worker are repeated. Results come back
+in the order of the tasks.
 
-How a long computation says how far it is.
-
-Whoever computes calls ``start``, ``advance`` and ``finish`` of a :class:`Progress`; by default
-nobody listens. :class:`ProgressMeter` turns these calls into :class:`Stage` records, with the time
-gone and an estimate of the time left, for whoever shows them.
+A computation calls ``start``, ``advance`` and ``finish`` of a :class:`Progress`; by default nothing
+is shown. :class:`ProgressMeter` turns these calls into :class:`Stage` records, with the time gone
+and an estimate of the time left.
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@ configuration, in C order (the first parent varies slowest), diagonal included. 
 rates depend on a summary of its parents the blocks are the values of the summary instead, and
 ``weights`` holds what each parent state adds to it.
 
-How a parent's state enters the number of its child's configuration.
-
-The configuration of a node is the sum of one term per parent: state × stride for an ordinary
-table, the summary weight for a summary node. Both are the same table of terms per edge and state.
+The number of a node's configuration is the sum of one term per parent: state × stride for an
+ordinary table, the weight for a summary. Both are the same table of terms per edge and state.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Rates that depend on many parents only through a weighted sum of their states.
+"""Owns tables of rates: checked, completed with their diagonals, made read-only; and summary rates.
 
-A node with 300 binary parents has 2³⁰⁰ parent configurations, but if its rates depend on how many
-parents are on there are only 301 cases. State u_l of parent l adds the integer ``weights[l][u_l]``
-to the sum s, and block i of the table holds the rates for s = ``shift`` + i, where ``shift`` is the
-smallest sum that the parents can reach.
-
-Tables of intensities: checked, completed with their diagonals, and made read-only.
-
-The off-diagonal entries are what the user says; the diagonal follows from them. A diagonal that is
+The user gives the entries off the diagonal; the diagonal follows from them. A diagonal that is
 given must agree, because a contradiction usually means that rows and columns were swapped.
+
+:class:`SummaryRates` depend on many parents only through a weighted sum of their states. A node
+with 300 binary parents has 2³⁰⁰ parent configurations, but if its rates depend on how many parents
+are on there are only 301 cases. State u_l of parent l adds the integer ``weights[l][u_l]`` to the
+sum s, and block i of the table holds the rates for s = ``shift`` + i, where ``shift`` is the
+smallest sum that the parents can reach.
 """
 
 from __future__ import annotations

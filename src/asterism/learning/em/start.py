@@ -1,14 +1,13 @@
-"""Owns the question which model is to be learned: nodes, states, and which rates are free.
+"""Owns which model EM learns, and where it starts.
 
-The answer is a template network (every allowed transition at rate one, so that evidence can be
+The model is a template network (every allowed transition at rate one, so that evidence can be
 checked against it) and a mask over the network's flat rates. What the user left open is read off
-the data: the states of a node are those its emission has parameters for, or the labels seen.
+the data: a node has the states that its emission has parameters for, or the labels seen.
 
-Owns the values from which EM starts: crude, quick, and in the data's own unit of time.
-
-Each measurement is read as its most likely state; changes between neighbouring readings are
-counted and divided by the time spent, the same for every configuration of the parents. Readings of
-noise make such rates too large and rare looks make them too small, which EM mends.
+EM starts from crude rates in the data's own unit of time. Each measurement is read as its most
+likely state; changes between neighbours are counted and divided by the time spent, the same for
+every configuration of the parents. Noise makes such rates too large and rare measurements too
+small, which EM mends.
 """
 
 from __future__ import annotations

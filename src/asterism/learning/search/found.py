@@ -1,13 +1,11 @@
 """Owns what a structure search finds, and everything that follows from it.
 
-A search gives every node a :class:`FamilyTable`: candidate parent sets with their scores,
-ln P(family) + ln P(data | family), the structure prior included. The family posterior is the
-softmax of the scores; the probability of an edge is the sum over the families that contain it.
-Nodes are numbers here; the tables for the user carry names.
+A search gives every node a :class:`FamilyTable`: sets of parents with their scores,
+ln P(family) + ln P(data | family). The family posterior is the softmax of the scores; the
+probability of an edge is the sum over the families that contain it.
 
-Turns where a search stopped into its result: the user's order of nodes, a network, a reason.
-
-A search numbers the nodes by name; here they get back the order of the data's columns.
+A search numbers the nodes by name. :func:`in_the_users_order` turns its end into a result: nodes
+in the order of the data's columns, a network, and why it stopped.
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@ the expected statistics (``docs/derivations.md``). F − E holds the entropy, th
 terms together, each once. All graphs of one comparison share one time grid, so that most of its
 error cancels between them.
 
-Owns the part of a score that comes from integrating the rates out.
-
-With independent Gamma(shape α, rate β) priors, a rate q that explains M transitions in time T
-contributes ∫ Gamma(q; α, β) q^M e^(−qT) dq = β^α Γ(M+α) / (Γ(α) (T+β)^(M+α)). M and T may be
+Gamma terms: with independent Gamma(shape α, rate β) priors, a rate q that explains M transitions in
+time T contributes ∫ Gamma(q; α, β) q^M e^(−qT) dq = β^α Γ(M+α) / (Γ(α) (T+β)^(M+α)). M and T may be
 counts, or expectations under a posterior, which need not be whole numbers.
 """
 

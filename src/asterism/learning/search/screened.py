@@ -5,8 +5,7 @@
 2. *Local solves.* Each family of up to ``max_parents`` among the candidates is scored by iterating
    only that node's messages and rates, the others frozen.
 3. *Coupling.* The graph of the best families is solved once as a whole, which decides whether they
-   are adopted; families are scored again around that solution, until the graph
-   stops changing.
+   are adopted; families are scored again around that solution, until the graph stops changing.
 4. *Close calls.* Where the network is small enough, families that come close to a node's best are
    scored once more as the exhaustive search does it, with the whole graph solved for each.
 
