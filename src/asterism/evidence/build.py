@@ -393,7 +393,7 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
 
 
 def _known_paths(network: Network, observations: Observations) -> KnownPaths:
-    """What is known of paths exactly; most data know nothing of the kind."""
+    """What is known of paths exactly; most data have nothing of that sort."""
     if not (len(observations.events) or len(observations.intervals) or network.exogenous):
         return no_paths()
     from asterism.evidence.paths import build_paths

@@ -180,7 +180,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Nobody listens."""
+    """Shows nothing."""
 
     def start(self, total: int, what: str) -> None: ...
 
@@ -253,8 +253,8 @@ class ProgressMeter:
 def listener_for(progress: Progress | bool | None) -> Progress:
     """Who listens to a computation.
 
-    None: a bar in notebooks, nobody elsewhere. True: a bar everywhere. False: nobody. Anything
-    else listens itself.
+    None: a bar in notebooks only. True: a bar everywhere. False: none. Anything else listens
+    itself.
     """
     if progress is False or (progress is None and not in_notebook()):
         return Silent()

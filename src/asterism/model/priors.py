@@ -74,10 +74,10 @@ def automatic_rate(shape: float, time: FloatArray, transitions: FloatArray) -> f
     """β for "auto": α ΣT/ΣM over the nodes, each fitted alone by maximum likelihood.
 
     ``time`` and ``transitions`` are per node: time in states that can be left, and transitions. ΣM
-    counts as one at least. A node whose measurements look drawn anew each time is fitted by rates
-    as fast as one likes: it says nothing about the time scale and would outweigh all others. So
-    nodes that jump ``_RUNAWAY`` times as often as the median node are left out. Every learner and
-    every kind of data uses this rule.
+    counts as one at least. A node whose measurements look drawn anew each time is fitted by ever
+    faster rates: it says nothing about the time scale and would outweigh all others. So nodes that
+    jump ``_RUNAWAY`` times as often as the median node are left out. Every learner and every kind
+    of data uses this rule.
     """
     lasts = time > 0.0  # nodes whose path is given, or whose states cannot be left, say nothing
     if not lasts.any():

@@ -377,7 +377,7 @@ def about_rates(method: str) -> str:
 
 
 def about_zeros(fit: Fit, allowed: NDArray[np.bool_]) -> str:
-    """A maximum of the likelihood may have rates of zero, which nobody should take for known."""
+    """A warning where the maximum of the likelihood has rates of zero: few data, not knowledge."""
     rates = fit.network.compiled.rates[allowed]
     if fit.prior is not None or not len(rates):
         return ""

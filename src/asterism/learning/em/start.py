@@ -7,7 +7,7 @@ the data: a node has the states that its emission has parameters for, or the lab
 EM starts from crude rates in the data's own unit of time. Each measurement is read as its most
 likely state; changes between neighbours are counted and divided by the time spent, the same for
 every configuration of the parents. Noise makes such rates too large and rare measurements too
-small, which EM mends.
+small; EM corrects that.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _checked_names(what: str, given: Any, nodes: Mapping[str, Any]) -> dict[str,
 def _states_from_data(
     node: str, observations: Observations, emission: Any, is_exogenous: bool
 ) -> Sequence[Any]:
-    """What a node's states are called if nobody said so."""
+    """Names of a node's states where the user gives none."""
     record = observations.measurements.get(node)
     seen = _labels_of_known_paths(node, observations)
     if is_exogenous:

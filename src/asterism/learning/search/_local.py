@@ -390,7 +390,7 @@ def extrapolate(size, n_configurations, geometric, jump, family):
     """Put the rates of one node where two updates in a row point (Aitken), if ``jump``.
 
     Near the solution the logarithms of a node's rates approach it geometrically. Two steps tell by
-    which factor, hence how far there is to go. The plain update that follows corrects what the
+    which factor, and so how far there is to go. The plain update that follows corrects what the
     guess got wrong, so that the solution is the same. Returns whether the rates jumped.
     """
     rates, table, logs, steps = family

@@ -20,7 +20,7 @@ in the coupled solve their rates can run away. So the coupled solve decides:
 - families under which the rates run away are dropped: they have no self-consistent solution;
 - families that do not raise the score of the coupled solve are not adopted.
 
-The score of the graph thus rises with every change and no graph comes back, so the search ends.
+The score of the graph rises with every change and no graph comes back, so the search ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Screening: which single parents of each node deserve a closer look.
+"""Screening: which single parents of each node are worth a closer look.
 
 With every node solved alone and its moments frozen, the expected statistics of all single-parent
 families are matrix products over time. They are made in blocks, and only the best candidates of

@@ -1,7 +1,7 @@
 """What the nodes say each on its own: emissions, time scale, automatic prior, first rates.
 
 A search begins here. Emissions that learn are fitted with every node alone; then every node's
-rates are fitted by maximum likelihood, which gives the automatic prior rate and hence everything
+rates are fitted by maximum likelihood, which gives the automatic prior rate: all that
 the data say about the unit of time.
 """
 
