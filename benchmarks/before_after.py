@@ -1,0 +1,137 @@
+"""Is this version slower than another one? Both run side by side, in turns, in one go.
+
+    python benchmarks/before_after.py BEFORE/src -o docs/results [--rounds 9] [--first]
+
+Two processes, one per version, compile what they need and then take turns at the same small jobs:
+inference by star (as it comes, and on fine steps), by mean field and exactly, and learning a graph
+by each search. The best processor time of all rounds counts, so that a busy machine
+disturbs little. ``--first`` adds the first demonstration with empty caches, which mostly compiles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from common import Row, option_parser, show_and_write
+from first_run import demo
+
+_HERE = Path(__file__).resolve().parents[1] / "src"
+
+WORKER = """
+import json, sys, time, warnings
+warnings.simplefilter("ignore")
+import asterism as am
+noise = am.Gaussian((-1, 1), 0.6)
+ring = am.glauber({n: [(n - 1) % 30, (n - 2) % 30] for n in range(30)}, a=1.0, b=0.4)
+seen = am.observe(am.simulate(ring, 20, duration=10.0, seed=0), noise, n_observations=10, seed=1)
+tree = am.glauber("tree:14", a=1.0, b=0.6)
+few = am.observe(am.simulate(tree, 10, duration=8.0, seed=2), noise, n_observations=12, seed=3)
+small = am.glauber("cycle:6", a=1.0, b=0.6)
+six = am.observe(am.simulate(small, 10, duration=8.0, seed=4), noise, n_observations=12, seed=5)
+options = dict(max_parents=1, prior=am.GammaPrior(5, "auto"), edge_log_odds=None, n_jobs=1)
+jobs = {
+    "star": lambda: am.infer(ring, seen, noise, method="star", n_jobs=1),
+    "star, fine steps": lambda: am.infer(ring, seen, noise, tolerance=1e-5, n_jobs=1),
+    "mean field": lambda: am.infer(ring, seen, noise, method="mean_field", n_jobs=1),
+    "exact, 6 nodes": lambda: am.infer(small, six, noise, method="exact", n_jobs=1),
+    "screened search, 14 nodes": lambda: am.StructureLearner(
+        noise, search="screened", **options).fit(few).edges_,
+    "exhaustive search, 6 nodes": lambda: am.StructureLearner(
+        noise, search="exhaustive", **options).fit(six).edges_,
+    "rates of a tree of 14, star": lambda: am.ParameterLearner(
+        tree.graph, noise, method="star", max_iterations=20).fit(few),
+}
+for job in jobs.values():
+    job()
+print("ready", flush=True)
+for _ in sys.stdin:
+    found = {}
+    for name, job in jobs.items():
+        begin = time.process_time()
+        job()
+        found[name] = time.process_time() - begin
+    print(json.dumps(found), flush=True)
+"""
+
+
+def worker(source: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ask(process: subprocess.Popen[str]) -> dict[str, float]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    found: dict[str, float] = json.loads(process.stdout.readline())
+    return found
+
+
+def measure(before: Path, rounds: int, first: bool) -> list[Row]:
+    both = {"before": worker(before), "now": worker(_HERE)}
+    for name, process in both.items():
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "ready":
+            raise SystemExit(f"the version {name!r} did not start")
+    best: dict[str, dict[str, float]] = {name: {} for name in both}
+    for _ in range(rounds):
+        for name, process in both.items():
+            for job, seconds in ask(process).items():
+                best[name][job] = min(seconds, best[name].get(job, seconds))
+    for process in both.values():
+        process.kill()
+        process.wait()
+    rows: list[Row] = []
+    for job in best["now"]:
+        old, new = best["before"][job], best["now"][job]
+        rows += [
+            (f"{job}, before, milliseconds", 1e3 * old, ""),
+            (f"{job}, now, milliseconds", 1e3 * new, ""),
+            (f"{job}, now as a share of before", new / old, "at most 1.05"),
+        ]
+    if first:
+        rows += first_demo(before)
+    return rows
+
+
+def first_demo(before: Path) -> list[Row]:
+    spent: dict[str, Any] = {}
+    for name, source in (("before", before), ("now", _HERE)):
+        with tempfile.TemporaryDirectory() as folder:
+            cache = Path(folder) / "cache"
+            spent[name] = (
+                demo(source, cache, Path(folder) / "first")[0],
+                demo(source, cache, Path(folder) / "second")[0],
+            )
+    rows: list[Row] = []
+    for place, what in enumerate(("first demo", "second demo")):
+        old, new = spent["before"][place], spent["now"][place]
+        rows += [
+            (f"{what}, before, processor seconds", old, ""),
+            (f"{what}, now, processor seconds", new, ""),
+            (f"{what}, now as a share of before", new / old, "at most 1.05"),
+        ]
+    return rows
+
+
+if __name__ == "__main__":
+    parser = option_parser(__doc__, "docs/results")
+    parser.add_argument("before", type=Path, help="src folder of another version")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--first", action="store_true", help="also time a first demo")
+    options = parser.parse_args()
+    found = measure(options.before, options.rounds, options.first)
+    show_and_write(found, options.output / "before_after.csv")
