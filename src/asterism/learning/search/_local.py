@@ -19,7 +19,7 @@ from asterism.learning.search._marginal import (
     IMPOSSIBLE,
     ITERATION_LIMIT,
     LOG_OF_ZERO_RATE,
-    RatePrior,
+    MarginalPrior,
     digamma,
 )
 from asterism.numerics._jit import inner, kernel
@@ -304,7 +304,7 @@ def score_families(problem, current, moments, asked, prior, rule, scored, addres
         size = problem.node[node, STATES]
         squares = size * size
         own_start = asked.start_rates[begin : begin + squares]
-        own = RatePrior(
+        own = MarginalPrior(
             prior.allowed[begin : begin + squares], prior.shape, prior.rate, prior.digamma
         )
         begin += squares

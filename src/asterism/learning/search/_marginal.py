@@ -62,7 +62,7 @@ RATE_CHANGE = 4
 N_SUMMARY = 5
 
 
-class RatePrior(NamedTuple):
+class MarginalPrior(NamedTuple):
     """The Gamma prior of the rates as loops read it."""
 
     allowed: Any

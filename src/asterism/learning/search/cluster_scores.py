@@ -31,6 +31,7 @@ from asterism.data.observations import Observations
 from asterism.errors import AsterismError
 from asterism.evidence.arrays import IntArray
 from asterism.learning.search import _marginal as marginal
+from asterism.learning.search._marginal import MarginalPrior, Sums, update_all_rates
 from asterism.learning.search.coupled import Extrapolation
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
 from asterism.learning.search.score import GraphSolution, Parents, Scorer
@@ -47,6 +48,7 @@ from asterism.learning.tasks import Progress
 from asterism.model.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
 from asterism.star.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
+from asterism.star.problem import Parameters
 
 _STEP = 0.5  # relaxation times
 _CLOSE = 8.0  # nats within which the star's score does not decide
@@ -92,7 +94,10 @@ class ClusterScorer(Scorer):
         start_messages(batch, rates)
         if isinstance(warm, ClusterGraphSolution) and warm.batch is not None:
             _take_over_messages(warm.batch, batch)
-        extrapolation = Extrapolation(problem, rates)
+        parameters = Parameters(rates, rates, initial, False)
+        prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
+        extrapolation = Extrapolation(problem, parameters)
+        totals = np.zeros((self.evidence.n_trajectories, 1))
         summary = np.zeros(marginal.N_SUMMARY)
         diagonal = diagonal_index(graph)
         score, n_quiet, evidence, converged = np.inf, 0, 0.0, False
@@ -104,23 +109,8 @@ class ClusterScorer(Scorer):
             if (outcome.status == FAILED).any():
                 require_possible_clusters(batch, outcome)
             table = found.table
-            marginal.update_all_rates(
-                problem,
-                rates,
-                rates,
-                initial,
-                False,
-                allowed,
-                self.shape,
-                self.rate,
-                self.digamma,
-                self.learn_initial,
-                found.initial,
-                self.evidence.n_trajectories,
-                table[diagonal],
-                table,
-                summary,
-            )
+            sums = Sums(table[diagonal], table, totals, summary)
+            update_all_rates(problem, parameters, prior, self.learn_initial, found.initial, sums)
             evidence = float(outcome.evidence.sum())
             if not np.isfinite(evidence):
                 raise AsterismError(
@@ -133,7 +123,7 @@ class ClusterScorer(Scorer):
             # extrapolation moves every third iteration only: three in a row must be quiet
             converged = n_quiet >= 3 and float(outcome.residual.max()) <= 100.0 * _SETTLED
             if not converged and not self.digamma:
-                extrapolation.improve(rates, rates)
+                extrapolation.improve()
         return ClusterGraphSolution(
             parents=parents,
             score=float(score),
@@ -184,7 +174,7 @@ def cluster_scorer(task: SearchTask) -> ClusterScorer:
         grid = build_even_grid(places, n, settings.time_step)
     else:
         step = _STEP * float(np.sqrt(settings.tolerance / 1e-3))
-        grid = build_grid(places, n, task.lone.relaxation_rate, step)
+        grid = build_grid(places, n, task.single_nodes.relaxation_rate, step)
     own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
     return ClusterScorer(**own, places=places, cluster_grid=grid)
 

@@ -20,7 +20,7 @@ from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._local import extrapolate_all
 from asterism.learning.search._marginal import (
-    RatePrior,
+    MarginalPrior,
     Rule,
     Sums,
     update_all_rates,
@@ -60,7 +60,7 @@ def solve_in_threads(
     problem: Problem,
     parameters: Parameters,
     moments: FloatArray,
-    prior: RatePrior,
+    prior: MarginalPrior,
     rule: Rule,
     n_jobs: int,
 ) -> Ending:
@@ -92,12 +92,10 @@ def solve_in_threads(
         )
         return counts
 
-    logs = np.log(np.where(parameters.rates > 0.0, parameters.rates, 1.0))
-    steps = np.zeros_like(logs)
+    extrapolation = Extrapolation(problem, parameters)
     # with the exact stationary point exit rates are not sums of rates
     extrapolating = not prior.digamma
     extrapolated = False
-    n_updates = 0  # since the last that was extrapolated
     closest, n_farther = np.inf, 0
     rates_when_closest = parameters.rates.copy()
     status = marginal.ITERATION_LIMIT
@@ -148,10 +146,7 @@ def solve_in_threads(
             if damping > _LEAST_DAMPING:
                 n_farther = 0
             damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
-        if extrapolating:
-            n_updates = n_updates % _PERIOD + 1
-            extrapolated = n_updates == _PERIOD
-            extrapolate_all(problem.node, parameters, logs, steps, extrapolated)
+        extrapolated = extrapolating and extrapolation.improve()
     restless = np.zeros(0, dtype=np.int64)
     if status == marginal.ITERATION_LIMIT:
         restless = _restless_nodes(problem, rates_when_closest, parameters.rates)
@@ -165,3 +160,20 @@ def _restless_nodes(problem: Problem, before: FloatArray, now: FloatArray) -> In
     moved[is_rate] = np.abs(np.log(now[is_rate] / before[is_rate]))
     per_node = np.maximum.reduceat(moved, problem.node[:-1, TABLE])
     return np.flatnonzero(per_node >= max(_RESTLESS, 0.3 * float(per_node.max(initial=0.0))))
+
+
+class Extrapolation:
+    """Extrapolates the rates of every node at every third update, in place."""
+
+    def __init__(self, problem: Problem, parameters: Parameters) -> None:
+        self._nodes, self._parameters = problem.node, parameters
+        self._logs = np.log(np.where(parameters.rates > 0.0, parameters.rates, 1.0))
+        self._steps = np.zeros_like(self._logs)
+        self._n_updates = 0
+
+    def improve(self) -> bool:
+        """Called after every update of the rates; whether it changed them."""
+        self._n_updates = self._n_updates % _PERIOD + 1
+        jump = self._n_updates == _PERIOD
+        extrapolate_all(self._nodes, self._parameters, self._logs, self._steps, jump)
+        return jump

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from asterism.errors import AsterismError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
-from asterism.learning.search._marginal import RatePrior, Rule, Sums
+from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.numerics._jit import addresses
@@ -115,7 +115,7 @@ class Scorer:
         table = geometric_table(rates, graph) if self.geometric else rates
         initial = (self.initial if warm is None else warm.initial).copy()
         start = Parameters(rates, table, initial, self.geometric)
-        prior = RatePrior(allowed, self.shape, self.rate, self.digamma)
+        prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
         if n_jobs is None:
             end = self._solve_in_one(problem, start, moments, prior, warm is not None)
         else:
@@ -141,7 +141,12 @@ class Scorer:
         )
 
     def _solve_in_one(
-        self, problem: Problem, start: Parameters, moments: FloatArray, prior: RatePrior, warm: bool
+        self,
+        problem: Problem,
+        start: Parameters,
+        moments: FloatArray,
+        prior: MarginalPrior,
+        warm: bool,
     ) -> Ending:
         sums = Sums(
             np.zeros(int(problem.node[-1, DWELL])),

@@ -34,7 +34,7 @@ import numpy as np
 from asterism.errors import ModelError, Setting
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
-from asterism.learning.search._marginal import RatePrior
+from asterism.learning.search._marginal import MarginalPrior
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
@@ -278,7 +278,7 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
         Parameters(shared.table, shared.table, shared.initial, shared.geometric),
         shared.moments,
         local.Asked(nodes, family_start, rows, start_rates),
-        RatePrior(allowed, shared.shape, shared.rate, shared.digamma),
+        MarginalPrior(allowed, shared.shape, shared.rate, shared.digamma),
         local.LocalRule(_LOCAL_ITERATIONS, _LOCAL_TOLERANCE, _SPREAD),
         found,
         addresses(),
