@@ -127,9 +127,10 @@ def test_score_of_a_graph_on_complete_paths_is_the_sum_over_families() -> None:
 def test_the_best_graph_of_complete_paths_has_the_best_score() -> None:
     complete = paths(8)
     learner = paper_learner(n_jobs=1).fit(complete)
-    best = am.structure_score(learner.graph_, complete)
+    five = am.GammaPrior(5.0)
+    best = am.structure_score(learner.graph_, complete, prior=five)
     assert best == pytest.approx(learner.history_[-1]["score"], abs=1e-9)
-    assert best >= max(am.structure_score(g, complete) for g in GRAPHS)
+    assert best >= max(am.structure_score(g, complete, prior=five) for g in GRAPHS)
 
 
 def test_graphs_that_do_not_belong_to_the_paths() -> None:
@@ -146,8 +147,19 @@ def test_learner_and_function_give_a_graph_the_same_score() -> None:
     obs = am.observe(am.simulate(net, 8, duration=5.0, seed=1), emission, seed=2)
     learner = paper_learner(emission, max_parents=1, edge_log_odds=-0.3, n_jobs=1).fit(obs)
     total = am.structure_score(
-        learner.graph_, obs, emission, max_parents=1, edge_log_odds=-0.3
-    )  # fmt: skip
+        learner.graph_, obs, emission, am.GammaPrior(5.0), max_parents=1, edge_log_odds=-0.3
+    )
     assert total == pytest.approx(learner.history_[-1]["score"], abs=1e-5)
     best = learner.family_scores_.groupby("node")["score"].max()
     assert np.isfinite(best).all()
+
+
+def test_learner_and_function_assume_the_same_prior_of_rates() -> None:
+    complete = paths(6)
+    learner = am.StructureLearner(graph="map", n_jobs=1).fit(complete)
+    with_prior = am.structure_score(learner.graph_, complete, edge_log_odds="sparse")
+    assert with_prior == pytest.approx(learner.history_[-1]["score"], abs=1e-9)
+    n_edges = learner.graph_.number_of_edges()
+    without = am.structure_score(learner.graph_, complete)
+    n_nodes = len(complete.nodes)
+    assert with_prior == pytest.approx(without - n_edges * np.log(2.0 * n_nodes), abs=1e-9)

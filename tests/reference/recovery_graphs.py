@@ -43,7 +43,7 @@ def learn_tree(n_trajectories: int, seed: int, sigma: float, search: str = "auto
     noise = am.Gaussian((-1, 1), sigma)
     learner = paper_learner(noise, max_parents=1, search=search).fit(seen)
     found, true = (
-        am.structure_score(graph, seen, noise, max_parents=1)
+        am.structure_score(graph, seen, noise, am.GammaPrior(5.0), max_parents=1)
         for graph in (learner.graph_, network.graph)
     )
     return Tree(

@@ -284,7 +284,9 @@ def test_priors_of_numbers_of_parents_move_probabilities(paths: am.Trajectories)
         assert set(ours["parents"]) == set(expected) - {()}
         for parents, probability in zip(ours["parents"], ours["probability"]):
             assert probability == pytest.approx(expected[parents], abs=1e-12)
-    score = am.structure_score(told.graph_, few, min_parents=1, family_prior="by_size")
+    score = am.structure_score(
+        told.graph_, few, prior=am.GammaPrior(5), min_parents=1, family_prior="by_size"
+    )
     best = found.groupby("node")["score"].max().sum()
     assert score == pytest.approx(best, rel=1e-12)
     with pytest.raises(ModelError, match="family_prior is 'flat'; valid are 'uniform', 'by_size'"):
