@@ -72,7 +72,7 @@ _SLACK = 1e-6  # by which the evidence may exceed its upper limit, relative to i
 _SLOW = 0.3  # share of the residual that a sweep may leave before mixing pays
 
 
-def has_settled(change, moved, tolerance, size):
+def has_settled(change: float, moved: float, tolerance: float, size: float) -> bool:
     """The stop rule of every iteration here and in ``learning/search``.
 
     Neither messages and rates (``change``) nor the score (``moved``) change by more than the
