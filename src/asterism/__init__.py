@@ -28,7 +28,7 @@ _HOMES = {
     "GammaPrior": "asterism.model.priors",
     "simulate": "asterism.simulation.simulator",
     "observe": "asterism.simulation.simulator",
-    "infer": "asterism.inference.door",
+    "infer": "asterism.inference.posterior",
     "Posterior": "asterism.inference.posterior",
     "ParameterLearner": "asterism.learning.em.parameter_learner",
     "Effect": "asterism.learning.em.rate_model",

@@ -57,7 +57,7 @@ class InferOptions:
 
 def run(options: InferOptions) -> int:
     """Infer, write, and say how it went."""
-    from asterism.inference.door import quiet_infer
+    from asterism.inference.posterior import quiet_infer
     from asterism.report.page import write_report
     from asterism.results.courses import gather, measured_table
     from asterism.results.folder import save_run

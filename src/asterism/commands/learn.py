@@ -83,12 +83,13 @@ def run(options: LearnOptions) -> int:
 
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
+    command = effective("learn", options)
     require_size(options.table.data)
     with writing_to(options.output, options.force, options.resume):
-        return _learn(options, console)
+        return _learn(options, command, console)
 
 
-def _learn(options: LearnOptions, console: Console) -> Learned:
+def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions, levels = _read(options, console)
     nodes = list(data.nodes)
@@ -133,6 +134,7 @@ def _learn(options: LearnOptions, console: Console) -> Learned:
         decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
+            "command": command,
             "decisions": decisions,
             "warnings": summary["warnings"],
             "levels": levels,
@@ -223,6 +225,9 @@ def _about_refining(emission: Any) -> str:
 #: nodes times trajectories up to which the paths in the results are sampled too
 _PATHS_SAMPLED = 3_000
 
+#: even times, besides those of the measurements, at which courses are kept
+N_EXTRA_TIMES = 50
+
 
 def _method(options: LearnOptions) -> str:
     return options.method if options.sample is None else "sample"
@@ -287,14 +292,15 @@ def _make_run(
     record: dict[str, Any],
     console: Console,
 ) -> tuple[Run, Posterior | None]:
-    from asterism.results.courses import gather, measured_table
+    from asterism.results.courses import LARGEST, measured_table, stored
     from asterism.results.run import Run
 
     found = posterior = observed = None
     if isinstance(data, Observations):
         with console.busy("State probabilities over time"):
             found = _paths(options, learner, data)
-            posterior = gather(found)
+            times, courses = found.courses_at(N_EXTRA_TIMES, LARGEST)
+        posterior = stored(found, times, courses)
         observed = measured_table(data)
     run = Run.from_learner(
         learner,
@@ -304,7 +310,6 @@ def _make_run(
         run={
             "title": options.title,
             "stop_reason": in_flags(learner.stop_reason_),
-            "command": effective("learn", options),
             **record,
             "complete": True,
             "complete_data": isinstance(data, Trajectories),
@@ -318,7 +323,7 @@ def _make_run(
 
 def _paths(options: LearnOptions, learner: StructureLearner, data: Observations) -> Posterior:
     """State probabilities under the network found; by the star where sampling would take long."""
-    from asterism.inference.door import quiet_infer
+    from asterism.inference.posterior import quiet_infer
 
     method = _method(options)
     more: dict[str, Any] = {}

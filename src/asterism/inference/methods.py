@@ -3,7 +3,7 @@
 A method is one entry of :data:`METHODS`: its name, what it is in one sentence, which options only
 it has, whether it gives an evidence value, and the module whose ``solve`` carries it out.
 ``infer``, both learners, the command line, the table in the docs and the error messages read this
-registry. Nothing is loaded here, so that ``--help`` can list the methods at once; ``door.py`` loads
+registry. Nothing is loaded here, so that ``--help`` can list the methods at once; ``infer`` loads
 a method on first use.
 
 To add a method: write ``solve(network, evidence, **options) -> Posterior`` and add one entry.

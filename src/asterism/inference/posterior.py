@@ -1,11 +1,14 @@
-"""What inference knows about the hidden courses: the object that :func:`asterism.infer` returns.
+"""``am.infer``, and what it returns: what is known about the hidden courses.
 
-The same for every method. What differs between methods (how marginals at any time and sampled
-paths come about) stands behind :class:`Courses`.
+Data and an emission become evidence, and a method of the registry (``methods.py``) solves it. A
+:class:`Posterior` is the same for every method. What differs between methods (how marginals at any
+time and sampled paths come about) stands behind :class:`Courses`.
 """
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError, Setting, TooLargeError
@@ -24,8 +28,10 @@ from asterism.evidence.arrays import (
     first_times,
     start_log_evidence,
 )
+from asterism.inference.methods import COMMON_OPTIONS, METHODS
 from asterism.model.network import Network
 from asterism.notebook_card import card
+from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:
     import xarray
@@ -138,6 +144,32 @@ class Posterior:
         return self.log_evidence - float(np.sum(seen))
 
     # ---- marginals --------------------------------------------------------------------------
+
+    def courses_at(
+        self, n_extra: int, max_values: int
+    ) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Times and state probabilities (times, N, S) of each trajectory, for results and pages.
+
+        The times are those of its measurements and ``n_extra`` even ones. When all trajectories
+        together would exceed ``max_values`` numbers, only the first ones are computed.
+        """
+        evidence, states = self.evidence, self.network.states
+        width = max(map(len, states.values()))
+        times, blocks = [], []
+        n_values = 0
+        for number in range(len(self.labels)):
+            even = np.linspace(evidence.start[number], evidence.end[number], n_extra)
+            measured = evidence.points.time[evidence.points.trajectory == number]
+            own = np.unique(np.concatenate([even, measured]))
+            n_values += len(own) * len(states) * width
+            if number and n_values > max_values:
+                break
+            block = np.full((len(own), len(states), width), np.nan)
+            for n, probabilities in enumerate(self.courses.marginals(number, own)):
+                block[:, n, : probabilities.shape[1]] = probabilities
+            times.append(own)
+            blocks.append(block)
+        return times, blocks
 
     def marginals(self, times: ArrayLike | None = None) -> xarray.DataArray:
         """Probability of every state: (trajectory, time, node, state).
@@ -304,3 +336,89 @@ def _object_array(values: Sequence[Any]) -> Any:
     array = np.empty(len(values), dtype=object)
     array[:] = list(values)
     return array
+
+
+# ---- the one way in: data and an emission become evidence, a method solves it -----------------
+
+
+def infer(
+    net: Network,
+    obs: Observations | Trajectories,
+    emission: Any = None,
+    method: str = "star",
+    tolerance: float = 1e-3,
+    time_step: float | None = None,
+    max_sweeps: int = 200,
+    n_jobs: int = 1,
+    max_seconds: float | None = None,
+    **options: Any,
+) -> Posterior:
+    """Hidden paths of every trajectory, given a network and what was measured.
+
+    ``method``: a name in ``METHODS``, e.g. "star" (default), "mean_field" (a lower bound of the
+    evidence) or "exact" (small networks). ``tolerance``, ``time_step`` and ``max_sweeps`` concern
+    methods that iterate on a time grid. ``n_jobs`` threads share the trajectories, −1 takes all
+    cores; results do not depend on it. ``options`` go to the method; "exact" knows
+    ``joint_limit``, "clusters" ``cluster_size``. Trajectories count as seen throughout. After
+    ``max_seconds`` the iteration ends with the best so far. Warns if the iteration did not settle.
+    """
+    posterior = quiet_infer(
+        net,
+        obs,
+        emission,
+        method,
+        tolerance=tolerance,
+        time_step=time_step,
+        max_sweeps=max_sweeps,
+        n_jobs=n_jobs,
+        max_seconds=max_seconds,
+        **options,
+    )
+    if not posterior.converged:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(posterior.stop_reason, ConvergenceWarning, stacklevel=2)
+    return posterior
+
+
+def quiet_infer(
+    net: Network,
+    obs: Observations | Trajectories,
+    emission: Any = None,
+    method: str = "star",
+    max_seconds: float | None = None,
+    **options: Any,
+) -> Posterior:
+    """:func:`infer` for callers that themselves say whether the iteration settled."""
+    entry = METHODS.get(method) if isinstance(method, str) else None
+    if entry is None:
+        raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")
+    valid = (*COMMON_OPTIONS, *entry.options)
+    for name in options:
+        if name not in valid:
+            raise AsterismError(
+                f"infer has no option {name!r} for {method!r}; valid are {', '.join(valid)}."
+            )
+    if not isinstance(obs, Observations | Trajectories):
+        raise AsterismError(
+            f"obs is a {type(obs).__name__}; infer needs Trajectories or Observations, which "
+            "am.Observations.from_frame(table) makes of a table."
+        )
+    from asterism.evidence.build import build_evidence
+
+    if isinstance(obs, Trajectories):
+        obs = Observations.from_trajectories(obs)
+    evidence = build_evidence(net, obs, emission)
+    taken = (*entry.uses, *entry.options)
+    solve = importlib.import_module(entry.module).solve
+    chosen = {k: v for k, v in options.items() if k in taken}
+    with time_limit(max_seconds):
+        posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
+    if entry.has_evidence:
+        posterior.measure_accuracy = _measured
+    return posterior
+
+
+def _measured(posterior: Posterior) -> Any:
+    """The accuracy of a posterior, by a module that loads every method."""
+    return importlib.import_module("asterism.inference.accuracy").measure(posterior)

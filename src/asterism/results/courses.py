@@ -25,7 +25,6 @@ from asterism.model.network import Network
 if TYPE_CHECKING:
     import xarray
 
-    from asterism.evidence.arrays import Evidence
     from asterism.inference.posterior import Posterior
 
 FloatArray = NDArray[np.float64]
@@ -121,21 +120,14 @@ def gather(posterior: Posterior, n_extra: int = 50, max_values: int = LARGEST) -
     When all trajectories together would exceed ``max_values`` numbers, only the first ones are
     asked for, and the dataset's attribute ``notice`` says so.
     """
-    evidence, network = posterior.evidence, posterior.network
-    width = max(len(states) for states in network.states.values())
-    times, blocks = [], []
-    n_values = 0
-    for number in range(len(posterior.labels)):
-        own = _report_times(evidence, number, n_extra)
-        n_values += len(own) * len(network.nodes) * width
-        if number and n_values > max_values:
-            break
-        block = np.full((len(own), len(network.nodes), width), np.nan)
-        for n, probabilities in enumerate(posterior.courses.marginals(number, own)):
-            block[:, n, : probabilities.shape[1]] = probabilities
-        times.append(own)
-        blocks.append(block)
-    labels = tuple(posterior.labels[: len(times)])
+    return stored(posterior, *posterior.courses_at(n_extra, max_values))
+
+
+def stored(
+    posterior: Posterior, times: Sequence[FloatArray], blocks: Sequence[FloatArray]
+) -> xarray.Dataset:
+    """Courses that a posterior has computed, as a run keeps them."""
+    network, labels = posterior.network, tuple(posterior.labels[: len(times)])
     notices = []
     if len(labels) < len(posterior.labels):
         notices.append(_first_only(len(labels), len(posterior.labels)))
@@ -161,12 +153,6 @@ def _state_names(
 
 def _first_only(n_kept: int, n_all: int) -> str:
     return f"State probabilities are kept for the first {n_kept:,} of {n_all:,} trajectories."
-
-
-def _report_times(evidence: Evidence, trajectory: int, n_extra: int) -> FloatArray:
-    even = np.linspace(evidence.start[trajectory], evidence.end[trajectory], n_extra)
-    measured = evidence.points.time[evidence.points.trajectory == trajectory]
-    return np.unique(np.concatenate([even, measured]))
 
 
 def thinned(courses: StoredCourses, max_values: int) -> tuple[StoredCourses, list[str]]:

@@ -19,9 +19,8 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import ModelError, Setting
 from asterism.exact.joint_layout import JOINT_LIMIT
-from asterism.inference.door import quiet_infer
 from asterism.inference.methods import METHODS
-from asterism.inference.posterior import Posterior
+from asterism.inference.posterior import Posterior, quiet_infer
 from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
