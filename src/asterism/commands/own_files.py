@@ -16,8 +16,8 @@ from asterism.data.observations import Observations
 from asterism.data.table_file import read_text_table
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.model.network import FORMAT as NETWORK_FORMAT
 from asterism.model.network import Network
-from asterism.model.network_file import FORMAT as NETWORK_FORMAT
 from asterism.results.edge_sets import edge_list
 
 #: columns that name the ends of an edge

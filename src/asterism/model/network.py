@@ -2,11 +2,13 @@
 
 A :class:`Network` is checked once, when it is made, and does not change afterwards; ``with_rates``
 and ``with_initial`` make altered copies. What the kernels read is ``compiled``; graph helpers,
-label spelling, table checks, the file format and the joint chain each have their own file.
+label spelling, table checks and the joint chain each have their own file. As a JSON file it has a
+versioned format; numbers are written so that they read back to the same bits.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -16,12 +18,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.data.files import write_text
+from asterism.data.json_files import read_json
 from asterism.errors import Advice, AsterismError, ModelError
-from asterism.model import joint_space, network_file
+from asterism.model import joint_space
 from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
 from asterism.model.names import as_parents, checked_parents
-from asterism.model.rates import SummaryRates, as_numbers, checked_probabilities, checked_rates
+from asterism.model.rates import (
+    SummaryRates,
+    as_numbers,
+    checked_probabilities,
+    checked_rates,
+    rates_from_json,
+    rates_to_json,
+)
 from asterism.notebook_card import MOST_ROWS, card, listed
 
 if TYPE_CHECKING:
@@ -31,6 +42,10 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Rates = FloatArray | SummaryRates | None
+
+#: what a network file says it is
+FORMAT = "asterism-network"
+VERSION = 1
 
 
 class Network:
@@ -210,16 +225,16 @@ class Network:
                 "states": list(self.states[node]),
                 "parents": list(self.parents[node]),
                 "initial": self.initial[node].tolist(),
-                "rates": network_file.rates_to_json(self.rates[node]),
+                "rates": rates_to_json(self.rates[node]),
             }
             for node in self.nodes
         ]
-        return {"format": network_file.FORMAT, "version": network_file.VERSION, "nodes": nodes}
+        return {"format": FORMAT, "version": VERSION, "nodes": nodes}
 
     @classmethod
     def from_dict(cls, content: Any, where: str = "The content") -> Network:
         """The inverse of ``to_dict``; ``where`` names the source in messages."""
-        nodes = network_file.checked_content(content, where)["nodes"]
+        nodes = _checked_content(content, where)["nodes"]
         try:
             return cls._from_nodes(nodes, where)
         except AsterismError:
@@ -235,21 +250,19 @@ class Network:
             raise ModelError(f"{where} has two nodes named {twice!r}.")
         return cls(
             parents={n["name"]: n["parents"] for n in nodes},
-            rates={
-                n["name"]: network_file.rates_from_json(str(n["name"]), n["rates"]) for n in nodes
-            },
+            rates={n["name"]: rates_from_json(str(n["name"]), n["rates"]) for n in nodes},
             states={n["name"]: n["states"] for n in nodes},
             initial={n["name"]: n.get("initial") for n in nodes},
         )
 
     def save(self, path: str | Path) -> None:
         """Write the network as JSON."""
-        network_file.write_network(path, self.to_dict())
+        write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Network:
         """Read a network that ``save`` wrote."""
-        return cls.from_dict(network_file.read_network(path), where=repr(str(path)))
+        return cls.from_dict(read_json(path, "network file", ModelError), where=repr(str(path)))
 
     # ---- comparison and text ----------------------------------------------------------------
 
@@ -366,3 +379,25 @@ def _same_rates(one: Rates, other: Rates) -> bool:
 def _listed(names: Sequence[Any]) -> str:
     shown = ", ".join(str(n) for n in names[:8])
     return shown if len(names) <= 8 else f"{shown}, … ({len(names)} in all)"
+
+
+def _checked_content(content: Any, where: str) -> dict[str, Any]:
+    """Refuse anything that is not a network of a version this release can read."""
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ModelError(f"{where} is not a network file: its 'format' is not {FORMAT!r}.")
+    version = content.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ModelError(f"{where} has no valid format version, got {version!r}.")
+    if version > VERSION:
+        raise ModelError(
+            f"{where} has format version {version}, but this release reads versions up to "
+            f"{VERSION}; update asterism to open it."
+        )
+    nodes = content.get("nodes")
+    if not isinstance(nodes, list) or not all(
+        isinstance(n, dict) and {"name", "states", "parents", "rates"} <= set(n) for n in nodes
+    ):
+        raise ModelError(
+            f"{where} needs a list 'nodes' whose entries have name, states, parents and rates."
+        )
+    return content

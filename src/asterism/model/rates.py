@@ -254,3 +254,26 @@ def checked_probabilities(what: str, values: Any, n_states: int) -> FloatArray:
         p /= p.sum()
     p.flags.writeable = False
     return p
+
+
+# ---- rates in JSON files ----------------------------------------------------------------------
+
+
+def rates_to_json(rates: Any) -> Any:
+    """A node's rates as lists; None for a node whose path is always given by the data."""
+    if rates is None:
+        return None
+    if isinstance(rates, SummaryRates):
+        names = rates.parents if rates.parents is not None else ()
+        weights = {name: list(w) for name, w in zip(names, rates.weights)}
+        return {"weights": weights, "table": rates.table.tolist()}
+    return rates.tolist()
+
+
+def rates_from_json(node: str, rates: Any) -> Any:
+    """The inverse of :func:`rates_to_json`."""
+    if isinstance(rates, dict):
+        if not {"weights", "table"} <= set(rates):
+            raise ModelError(f"The summary rates of node {node!r} need 'weights' and 'table'.")
+        return SummaryRates(rates["weights"], rates["table"])
+    return rates

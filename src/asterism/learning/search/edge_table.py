@@ -1,15 +1,21 @@
-"""Owns the long table of edges: how probable each is, what the data added, and what it does.
+"""Owns the tables of what a search found: edges, and the rates of the network.
 
-``prior`` is the probability beforehand and ``bayes_factor`` the ratio of the odds after and before:
-what the data added. ``effect`` and ``fold_change`` describe edges of the graph shown; others have
-no rates of their own, so their cells stay empty. ``error`` says how far the probability may be off:
-zero where it is exact, a Monte Carlo standard error where graphs were sampled, otherwise the
-distance between the probability as the method gives it and as it is printed, tempered.
+Edges: ``prior`` is the probability beforehand and ``bayes_factor`` the ratio of the odds after and
+before: what the data added. ``effect`` and ``fold_change`` describe edges of the graph shown;
+others have no rates of their own, so their cells stay empty. ``error`` says how far the probability
+may be off: zero where it is exact, a Monte Carlo standard error where graphs were sampled,
+otherwise the distance between the probability as the method gives it and as it is printed,
+tempered.
+
+Rates: given the graph, and the expected transitions and times as if they had been counted, every
+rate has a Gamma posterior. Its interval ignores that courses were inferred and that another graph
+might be true, so it is rather too narrow. Complete paths leave only the second doubt.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -112,3 +118,62 @@ def _fold_change(counts: FamilyCounts, slot: int) -> FloatArray:
     log_fold, spread = log_fold_of_odds(shape / rate, shape / rate**2, slot)
     ends = log_fold + np.array([0.0, -_WIDTH, _WIDTH]) * spread
     return np.exp(np.clip(ends, -_LARGEST_LOG, _LARGEST_LOG))
+
+
+# ---- rates ------------------------------------------------------------------------------------
+
+
+#: share of the posterior inside an interval, as for fold changes
+INSIDE = 0.9
+#: rates that a table lists; of larger networks it is left out
+MOST_RATES = 200_000
+COLUMNS = ("node", "configuration", "from", "to", "rate", "lower", "upper")
+
+
+def rate_frame(found: SearchResult) -> pd.DataFrame | None:
+    """One row per rate that may differ from zero; None without counts, or beyond the limit."""
+    from scipy.special import gammaincinv
+
+    counted = {
+        name: found.counts[name]
+        for name in found.nodes
+        if name in found.counts and found.network.rates[name] is not None
+    }
+    n_rates = sum(counts.transitions.size for counts in counted.values())
+    if not counted or n_rates > MOST_RATES:
+        return None
+    labels: list[tuple[Any, ...]] = []
+    shapes, times = [], []
+    for name, counts in counted.items():
+        own, shape, time = _of_node(found, name, counts)
+        labels += own
+        shapes.append(shape)
+        times.append(time)
+    shape, time = np.concatenate(shapes), np.concatenate(times)
+    tail = (1.0 - INSIDE) / 2.0
+    table = pd.DataFrame(labels, columns=list(COLUMNS[:4]), dtype=object)
+    return table.assign(
+        rate=shape / time,
+        lower=gammaincinv(shape, tail) / time,
+        upper=gammaincinv(shape, 1.0 - tail) / time,
+    )
+
+
+def _of_node(
+    found: SearchResult, name: str, counts: FamilyCounts
+) -> tuple[list[tuple[Any, ...]], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Labels, and the two parameters of the Gamma posterior, of every rate of one node."""
+    network = found.network
+    states, above = network.states[name], network.parents[name]
+    moves = [
+        (x, y) for x, y in product(range(len(states)), repeat=2) if x != y and counts.allowed[x, y]
+    ]
+    labels, shape, time = [], [], []
+    for place in product(*(range(len(network.states[p])) for p in above)):
+        pairs = (f"{p}={network.states[p][i]}" for p, i in zip(above, place))
+        configuration = ", ".join(pairs)
+        for x, y in moves:
+            labels.append((name, configuration, states[x], states[y]))
+            shape.append(float(counts.transitions[(*place, x, y)]) + counts.shape)
+            time.append(float(counts.dwell[(*place, x)]) + counts.rate)
+    return labels, np.array(shape), np.array(time)

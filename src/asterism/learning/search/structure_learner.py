@@ -299,7 +299,7 @@ class StructureLearner(Estimator):
         They take the expected transitions for counted ones, so they are rather too narrow. None
         where the method keeps no counts, and for very large networks.
         """
-        from asterism.learning.search.rate_frame import rate_frame
+        from asterism.learning.search.edge_table import rate_frame
 
         self._require_fitted("_found")
         return rate_frame(self._found)
