@@ -260,3 +260,29 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
         else:  # a date or a comment of the archive
             assert all(np.array_equal(found[name], arrays[name]) for name in found)
             harness.count("damaged checkpoints", "nothing changed")
+
+
+# ---- no run without end ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "graph", ["tree:10000000000", "full:100000", "tree:\u00b2", "chain:" + "9" * 5000]
+)
+def test_graphs_that_nobody_could_use_are_refused_at_once(graph: str, tmp_path: Path) -> None:
+    assert_refused(invoke("simulate", "--glauber", graph, "-o", tmp_path / "x.csv"), 2)
+    with pytest.raises(AsterismError, match="edges, the limit"):
+        am.random_network(10**9)
+
+
+def test_courses_longer_than_numbers_can_follow_are_refused_at_once() -> None:
+    """The sweep never ended; a course as long as 1e11 jumps is still an easy one."""
+    for span, works in ((1e306, False), (1e10, True)):
+        seen = am.Observations.from_likelihoods(
+            [np.array([0.5 * span])], [{n: np.array([[0.2, 0.8]]) for n in NETWORK.nodes}],
+            start=0.0, end=span, states=NETWORK.states,
+        )  # fmt: skip
+        if works:
+            assert am.infer(NETWORK, seen, am.Likelihood(), method="star").converged
+        else:
+            with pytest.raises(AsterismError, match="unit of time"):
+                am.infer(NETWORK, seen, am.Likelihood(), method="star")

@@ -20,6 +20,9 @@ from asterism.errors import DataError, ModelError, Setting
 
 Parents = dict[str, tuple[str, ...]]
 
+#: edges of a graph made by name or at random
+LARGEST_GRAPH = 10_000_000
+
 
 def as_parents(graph: Any) -> Parents:
     """The parents of every node of a Network, a networkx.DiGraph, a mapping, or a short name.
@@ -93,13 +96,24 @@ def graph_from_spec(spec: str) -> Parents:
         "full": lambda n: [[m for m in range(n) if m != i] for i in range(n)],
     }
     smallest = {"tree": 2, "ring": 2, "cycle": 2}.get(kind, 1)
-    if kind not in builders or not size.isdigit() or int(size) < smallest:
+    is_number = size.isdecimal() and len(size) <= 20
+    if kind not in builders or not is_number or int(size) < smallest:
         names = ", ".join(f"{name}:N" for name in builders)
         raise ModelError(
-            f"Unknown graph {spec!r}; the names are {names} (trees with feedback, rings and "
+            f"Unknown graph {spec[:40]!r}; the names are {names} (trees with feedback, rings and "
             "cycles from two nodes)."
         )
+    _require_size(int(size), int(size) - 1 if kind == "full" else 1)
     return {str(i): tuple(map(str, above)) for i, above in enumerate(builders[kind](int(size)))}
+
+
+def _require_size(n_nodes: int, n_parents: int) -> None:
+    """Refuse to make up a graph that nobody could use, before it fills the memory."""
+    if n_nodes * max(1, n_parents) > LARGEST_GRAPH:
+        raise ModelError(
+            f"A graph of {n_nodes:,} nodes with {n_parents:,} parents each has more than "
+            f"{LARGEST_GRAPH:,} edges, the limit; ask for fewer nodes."
+        )
 
 
 def random_parents(
@@ -111,6 +125,7 @@ def random_parents(
     """
     if n_nodes < 1:
         raise ModelError(f"A network needs at least one node, got n_nodes={n_nodes}.")
+    _require_size(n_nodes, 1)
     if not 0 <= min_parents <= max_parents:
         raise ModelError(
             "Numbers of parents must satisfy 0 <= ",

@@ -49,6 +49,7 @@ _USUAL_PACE = 2e7  # moments updated in a second
 _SLOWEST_PACE = 2e6  # believed, so that a compilation does not end everything
 _USUAL_SWEEPS = 50  # on all grids together
 _WORTH_SAYING = 60.0  # seconds from which a solve is announced
+_MOST_RELAXATIONS = 1e12  # in one trajectory; beyond, rounding decides
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def solve_on_grids(
     rate = network.relaxation_rate
     step = _FIRST_STEP * (tolerance / 1e-3) ** _STEP_POWER
     pace = _Pace()
-    _announce(evidence, network, rate, step, time_step)
+    _require_span(evidence, rate)
 
     def solve_level(chosen: IntArray, factors: IntArray, coarse: _Level | None) -> _Level:
         known = None
@@ -120,6 +121,8 @@ def solve_on_grids(
                 factors // coarse.factors[of_fine],
             )
             copy_links(coarse.batch, batch, of_fine)
+        if coarse is None:
+            _announce(batch)
         allowed = pace.sweeps(batch.moments.size, max_sweeps)
         begin = time.monotonic()
         outcome, statistics = run(
@@ -242,25 +245,24 @@ class _Pace:
             self._per_second = max(_SLOWEST_PACE, done / seconds)
 
 
-def _announce(
-    evidence: Evidence,
-    network: CompiledNetwork,
-    rate: float,
-    step: float,
-    time_step: float | None,
-) -> None:
+def _require_span(evidence: Evidence, rate: float) -> None:
+    """Refuse trajectories in which more happens than numbers of this precision can follow."""
+    longest = float((evidence.end - evidence.start).max(initial=0.0)) * rate
+    if longest > _MOST_RELAXATIONS:
+        raise TooLargeError(
+            f"Rates times duration come to {longest:.2g} changes of state in one trajectory, more "
+            f"than can be followed ({_MOST_RELAXATIONS:g}). Is the unit of time right?"
+        )
+
+
+def _announce(batch: Batch) -> None:
     """Say beforehand that a solve will take minutes, with the figure that makes it so."""
-    duration = float((evidence.end - evidence.start).sum())
-    n_steps = len(evidence.points.time) + (
-        duration * rate / step if time_step is None else duration / time_step
-    )
-    values = n_steps * float(np.sum(network.graph.n_states.astype(np.float64) ** 2))
-    seconds = values * _USUAL_SWEEPS / _USUAL_PACE
+    seconds = batch.moments.size * _USUAL_SWEEPS / _USUAL_PACE
     if seconds > _WORTH_SAYING:
         log.warning(
             "Rates times duration ask for about %.2g time steps; this may take %.0f minutes. "
             "A time limit ends it earlier, with the best so far.",
-            n_steps,
+            float(batch.grid.step_start[-1]),
             max(1.0, seconds / 60.0),
         )
 
