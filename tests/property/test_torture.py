@@ -7,10 +7,8 @@ couples. A refusal in one sentence is an answer too; a NaN, a crash or a silent 
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -22,19 +20,16 @@ from hypothesis import strategies as st
 import asterism as am
 from asterism.errors import AsterismError
 from asterism.inference.methods import METHODS
+from tests.faults import harness
 
-QUICK = ("star", "mean_field", "exact")
-OTHERS = tuple(name for name in METHODS if name not in QUICK)
-N_CASES = 1000 if os.environ.get("ASTERISM_FULL") else 25
-SECONDS = 5.0
-
-outcomes: Counter[str] = Counter()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def counted() -> Any:
-    yield
-    print(f"\n  torture: {dict(outcomes)}")
+#: "sample" draws at random: its answers are compared within its errors only
+EVERY = tuple(METHODS)
+SOLVED = tuple(name for name in METHODS if METHODS[name].has_evidence)
+SECONDS = 3.0
+#: most joint states of a case, so that exact inference is an answer and not a refusal
+LARGEST = 400
+_compiled: set[str] = set()
+"""Methods that were called before: the first call compiles."""
 
 
 @st.composite
@@ -42,9 +37,16 @@ def cases(draw: Any, coupled: bool = True) -> tuple[am.Network, am.Observations]
     """A random network with extreme rates, and likelihoods of extreme measurements."""
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
-    n_nodes = draw(st.integers(1, 4))
+    n_nodes = draw(st.sampled_from([1, 2, 2, 3, 3, 4, 7]))
     names = [f"n{i}" for i in range(n_nodes)]
-    sizes = {name: draw(st.integers(2, 4)) for name in names}
+    sizes: dict[str, int] = {}
+    for name in names:
+        room = (
+            LARGEST
+            // int(np.prod(list(sizes.values()), dtype=int))
+            // 2 ** (n_nodes - len(sizes) - 1)
+        )
+        sizes[name] = draw(st.integers(2, max(2, min(6, room))))
     scale = 10.0 ** draw(st.integers(-9, 9))
     span = 10.0 ** draw(st.integers(-9, 9))
     if scale * span > 1e3:  # longer courses cost time, not truth
@@ -54,7 +56,7 @@ def cases(draw: Any, coupled: bool = True) -> tuple[am.Network, am.Observations]
     rates = {}
     for name in names:
         others = [other for other in names if other != name]
-        most = min(len(others), 3) if coupled else 0
+        most = min(len(others), 6) if coupled else 0
         above = list(rng.permutation(others)[: draw(st.integers(0, most))]) if most else []
         parents[name] = [str(p) for p in above]
         shape = (*(sizes[p] for p in parents[name]), sizes[name], sizes[name])
@@ -79,9 +81,9 @@ def cases(draw: Any, coupled: bool = True) -> tuple[am.Network, am.Observations]
 
 def solved(network: am.Network, obs: am.Observations, method: str) -> am.Posterior | None:
     """The posterior, checked; None where the method refuses with a sentence."""
-    begin = time.monotonic()
+    begin = time.process_time()
     options: dict[str, Any] = (
-        {"seed": 0, "n_draws": 50, "n_chains": 2} if method == "sample" else {}
+        {"seed": 0, "n_draws": 100, "n_chains": 2} if method == "sample" else {}
     )
     try:
         with warnings.catch_warnings():
@@ -89,15 +91,16 @@ def solved(network: am.Network, obs: am.Observations, method: str) -> am.Posteri
             posterior = am.infer(
                 network, obs, am.Likelihood(), method=method, max_seconds=SECONDS, **options
             )
-            marginals = posterior.marginals()
+            middle = float(obs.start[0] + obs.end[0]) / 2
+            marginals = posterior.marginals([float(obs.start[0]), middle, float(obs.end[0])])
     except AsterismError:
-        outcomes[f"{method} refused"] += 1
+        harness.count(f"torture, {method}", "refused in a sentence")
         return None
-    values = marginals.values
-    known = ~np.isnan(values).all(axis=3)  # trajectories of different lengths are padded
-    sums = np.nansum(values, axis=3)
-    assert np.abs(sums[known] - 1.0).max(initial=0.0) < 1e-10
-    assert np.nanmin(values, initial=0.0) >= 0.0
+    for node in network.nodes:
+        values = marginals.sel(node=node).values[..., : len(network.states[node])]
+        assert np.isfinite(values).all()
+        assert (values >= 0.0).all()
+        assert np.abs(values.sum(axis=-1) - 1.0).max(initial=0.0) < 1e-10
     if METHODS[method].has_evidence:
         assert np.isfinite(posterior.log_evidence) or posterior.log_evidence == -np.inf
     for node in network.nodes:
@@ -105,9 +108,11 @@ def solved(network: am.Network, obs: am.Observations, method: str) -> am.Posteri
             assert np.isfinite(table[node]).all()
             assert (np.asarray(table[node]) >= 0.0).all()
     assert posterior.stop_reason
-    if time.monotonic() - begin > 60.0:
-        outcomes[f"{method} over a minute"] += 1
-    outcomes[f"{method} {'settled' if posterior.converged else 'said it did not settle'}"] += 1
+    if method in _compiled:
+        assert time.process_time() - begin < 60.0, "a minute passed, whatever the limit said"
+    _compiled.add(method)
+    said = "settled" if posterior.converged else "said that it did not settle"
+    harness.count(f"torture, {method}", said)
     return posterior
 
 
@@ -118,26 +123,46 @@ def at(posterior: am.Posterior, node: str, share: float, obs: am.Observations) -
     return posterior.marginals([time]).sel(node=node).values[0, 0, :n]
 
 
-torture = settings(
-    max_examples=N_CASES,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-    phases=(Phase.explicit, Phase.generate),
-)
+def torture(**drawn: Any) -> Any:
+    """A few cases by default; a thousand over all properties with ``-m slow``."""
+
+    def decorated(test: Any) -> Any:
+        def repeated(n_cases: int) -> None:
+            @settings(
+                max_examples=n_cases,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                derandomize=True,
+                database=None,
+                phases=(Phase.explicit, Phase.generate),
+            )
+            @given(**drawn)
+            def check(**values: Any) -> None:
+                test(**values)
+
+            check()
+
+        repeated.__doc__ = test.__doc__
+        many = pytest.param(12 if harness.REDUCED else 200, marks=pytest.mark.slow)
+        return pytest.mark.parametrize("n_cases", [8, many])(repeated)
+
+    return decorated
 
 
-@torture
-@given(case=cases(), method=st.sampled_from(QUICK))
+@torture(case=cases(), method=st.sampled_from(EVERY))
 def test_no_nan_and_probabilities_that_sum_to_one(case: Any, method: str) -> None:
     solved(*case, method)
 
 
-@torture
-@given(case=cases(coupled=False))
+@torture(case=cases(coupled=False))
 def test_methods_agree_where_nothing_couples(case: Any) -> None:
     network, obs = case
-    found = [p for method in QUICK if (p := solved(network, obs, method)) and p.converged]
+    found = [p for method in SOLVED if (p := solved(network, obs, method)) and p.converged]
+    sampled = solved(network, obs, "sample")
+    if found and sampled is not None and sampled.converged:
+        for node in network.nodes:
+            off = np.abs(at(sampled, node, 0.4, obs) - at(found[0], node, 0.4, obs))
+            assert off.max() < 0.3, "draws are nowhere near the answer"
     for other in found[1:]:
         scale = max(1.0, abs(found[0].log_evidence))
         assert abs(other.log_evidence - found[0].log_evidence) / scale < 2e-3
@@ -147,8 +172,7 @@ def test_methods_agree_where_nothing_couples(case: Any) -> None:
             )
 
 
-@torture
-@given(case=cases(), power=st.integers(-9, 9), method=st.sampled_from(QUICK))
+@torture(case=cases(), power=st.integers(-9, 9), method=st.sampled_from(SOLVED))
 def test_the_unit_of_time_does_not_matter(case: Any, power: int, method: str) -> None:
     network, obs = case
     unit = 10.0**power
@@ -165,8 +189,7 @@ def test_the_unit_of_time_does_not_matter(case: Any, power: int, method: str) ->
     np.testing.assert_allclose(at(one, node, 0.5, obs), at(other, node, 0.5, later), atol=5e-3)
 
 
-@torture
-@given(case=cases(), method=st.sampled_from(QUICK))
+@torture(case=cases(), method=st.sampled_from(SOLVED))
 def test_a_measurement_that_says_nothing_changes_nothing(case: Any, method: str) -> None:
     network, obs = case
     rows = obs.to_frame("long")
@@ -189,8 +212,7 @@ def test_a_measurement_that_says_nothing_changes_nothing(case: Any, method: str)
     assert abs(one.log_evidence - other.log_evidence) / scale < 3e-3
 
 
-@torture
-@given(case=cases(), method=st.sampled_from(QUICK))
+@torture(case=cases(), method=st.sampled_from(SOLVED))
 def test_the_order_of_nodes_does_not_matter(case: Any, method: str) -> None:
     network, obs = case
     names = list(network.nodes)[::-1]
@@ -207,18 +229,6 @@ def test_the_order_of_nodes_does_not_matter(case: Any, method: str) -> None:
         assert one.log_evidence == pytest.approx(other.log_evidence, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", OTHERS)
-def test_methods_that_take_longer(method: str) -> None:
-    """Clusters and samples: fewer cases, the same demands."""
-
-    @settings(
-        max_examples=100 if os.environ.get("ASTERISM_FULL") else 10, deadline=None,
-        suppress_health_check=list(HealthCheck), derandomize=True,
-    phases=(Phase.explicit, Phase.generate),
-    )  # fmt: skip
-    @given(case=cases())
-    def check(case: Any) -> None:
-        solved(*case, method)
-
-    check()
+def test_a_node_with_one_state_is_refused_in_a_sentence() -> None:
+    with pytest.raises(AsterismError, match="at least two states"):
+        am.Network({"A": []}, {"A": [[0.0]]}, {"A": ["only"]})
