@@ -1,10 +1,11 @@
-"""Mutation testing: small wrong changes to a module, and whether its tests notice.
+"""Mutation testing: small wrong changes to the code, and whether its tests notice.
 
-Each mutant changes one operator, comparison, constant or sign in one function; its tests run with
-the compiler off, in a process of their own with a time limit. A mutant that no test notices is
-listed: either a test is missing, or the change means nothing. Mutants are drawn evenly over the
-module, so that a short run says something about all of it.
-Run: python benchmarks/mutants.py MODULE "TEST FILES" [--mutants 20] [--minutes 5] -o out/
+Each mutant changes one operator, comparison, constant or sign in one function. Its tests run with
+the compiler off, in a fork of a process that has everything but asterism loaded, with a time limit.
+A mutant that no test notices is listed: either a test is missing, or the change means nothing
+(``mutants_reasons.csv`` says why). Mutants are drawn at random with a fixed seed, as many from each
+part of the code as asked for.
+Run: python benchmarks/mutants.py [PART ...] [--mutants 40] [--minutes 10] -o docs/results
 """
 
 from __future__ import annotations
@@ -14,13 +15,44 @@ import copy
 import os
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from common import option_parser, write_table
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+os.environ["ASTERISM_REDUCED"] = "1"
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+REASONS = Path(__file__).with_name("mutants_reasons.csv")
+
+#: what is changed, and which tests must notice
+PARTS: dict[str, tuple[list[str], list[str]]] = {
+    "structure score": (
+        ["learning/search/_marginal.py", "learning/search/_local.py",
+         "learning/search/_complete_score.py", "learning/search/score.py"],
+        ["tests/mutation/test_score_numbers.py"],
+    ),
+    "evidence building": (
+        ["evidence/build.py", "evidence/paths.py", "evidence/held.py"],
+        ["tests/unit/test_evidence_builder.py"],
+    ),
+    "EM steps": (
+        ["learning/em/rates_update.py", "learning/em/e_step.py", "learning/em/emission_fit.py"],
+        ["tests/mutation/test_em_numbers.py"],
+    ),
+    "cluster messages": (
+        ["clusters/_cluster_messages.py"], ["tests/mutation/test_cluster_numbers.py"],
+    ),
+    "sampler sweep": (
+        ["sampling/_gibbs.py", "sampling/_path.py", "sampling/_families.py"],
+        ["tests/mutation/test_sampler_numbers.py"],
+    ),
+}  # fmt: skip
 
 SWAPS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -29,12 +61,26 @@ SWAPS: dict[type, type] = {
 }  # fmt: skip
 
 
+def places(tree: ast.Module) -> list[ast.AST]:
+    """Every node in order, without annotations and decorators, which do not compute."""
+    idle: set[int] = set()
+    for node in ast.walk(tree):
+        quiet: list[Any] = []
+        if isinstance(node, ast.FunctionDef):
+            quiet = [*node.decorator_list, node.returns]
+        elif isinstance(node, ast.AnnAssign | ast.arg):
+            quiet = [node.annotation]
+        for part in filter(None, quiet):
+            idle |= {id(inner) for inner in ast.walk(part)}
+    return [node for node in ast.walk(tree) if id(node) not in idle]
+
+
 def changes(tree: ast.Module) -> list[tuple[int, str, int]]:
-    """Every place that can be changed: number of the node, what is done, line."""
+    """Everything that can be changed: number of the node, what is done, line."""
     found = []
-    for number, node in enumerate(ast.walk(tree)):
+    for number, node in enumerate(places(tree)):
         line = getattr(node, "lineno", 0)
-        if isinstance(node, (ast.BinOp, ast.BoolOp, ast.AugAssign)) and type(node.op) in SWAPS:
+        if isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(node.op) in SWAPS:
             found.append((number, f"{type(node.op).__name__} swapped", line))
         elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
             found.append((number, f"{type(node.ops[0]).__name__} swapped", line))
@@ -50,72 +96,136 @@ def changes(tree: ast.Module) -> list[tuple[int, str, int]]:
 def mutant(tree: ast.Module, number: int) -> str:
     """The source with one node changed."""
     changed = copy.deepcopy(tree)
-    node = list(ast.walk(changed))[number]
-    if isinstance(node, (ast.BinOp, ast.BoolOp, ast.AugAssign)):
+    node = places(changed)[number]
+    if isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign):
         node.op = SWAPS[type(node.op)]()
     elif isinstance(node, ast.Compare):
         node.ops[0] = SWAPS[type(node.ops[0])]()
     elif isinstance(node, ast.Constant):
-        assert isinstance(node.value, (int, float))
+        assert isinstance(node.value, int | float)
         node.value = node.value + 1
     elif isinstance(node, ast.UnaryOp):
-        node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
-        if isinstance(node.op, ast.Not):
+        if isinstance(node.op, ast.USub):
+            node.op = ast.UAdd()
+        else:
             node.operand = ast.UnaryOp(ast.Not(), node.operand)
     return ast.unparse(ast.fix_missing_locations(changed))
 
 
-def run_tests(source: Path, root: Path, tests: list[str], seconds: float) -> str:
-    """What the tests say about a copy of the source."""
-    environment = {
-        **os.environ, "PYTHONPATH": str(source), "NUMBA_DISABLE_JIT": "1", "ASTERISM_REDUCED": "1",
+def run_tests(source: Path, tests: list[str], seconds: float) -> str:
+    """What the tests say about a copy of the source, in a fork of this process."""
+    pid = os.fork()
+    if pid == 0:
+        code = 3
+        try:
+            import pytest
+
+            silent = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+            os.chdir(ROOT)
+            sys.path.insert(0, str(source))
+            quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+            # without the compiler, numpy warns of numbers that wrap around or divide by zero
+            quiet += ["-W", "ignore::RuntimeWarning"]
+            code = int(pytest.main([*quiet, *tests]))
+        finally:
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return "killed (endless)"
+
+
+def chosen(modules: list[str], n_mutants: int) -> tuple[list[tuple[str, int, str, int]], int]:
+    """Mutants drawn at random from all modules of a part, and how many there are."""
+    possible = []
+    for module in modules:
+        tree = ast.parse((ROOT / "src/asterism" / module).read_text(encoding="utf-8"))
+        possible += [(module, *change) for change in changes(tree)]
+    drawn = random.Random(21).sample(possible, min(n_mutants, len(possible)))
+    return drawn, len(possible)
+
+
+def measure(part: str, n_mutants: int, minutes: float) -> tuple[dict[str, Any], list[dict]]:
+    """One row of the summary, and one for every mutant."""
+    modules, tests = PARTS[part]
+    drawn, n_possible = chosen(modules, n_mutants)
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        begin = time.monotonic()
+        if run_tests(source, tests, 600) != "survived":
+            sys.exit(f"{part}: the tests fail without any change.")
+        usual = time.monotonic() - begin
+        print(f"{part}: {n_possible} mutants are possible, the tests take {usual:.1f} s")
+        end = time.monotonic() + 60.0 * minutes
+        for module, number, what, line in drawn:
+            if time.monotonic() > end:
+                break
+            file = source / "asterism" / module
+            original = file.read_text(encoding="utf-8")
+            file.write_text(mutant(ast.parse(original), number), encoding="utf-8")
+            verdict = run_tests(source, tests, 10.0 + 4.0 * usual)
+            file.write_text(original, encoding="utf-8")
+            code = original.splitlines()[line - 1].strip()
+            rows.append(
+                {"part": part, "module": module, "line": line, "code": code, "change": what,
+                 "outcome": verdict}
+            )  # fmt: skip
+            print(f"  {verdict}: {module}:{line} {what}: {code}", flush=True)
+    killed = sum(row["outcome"] != "survived" for row in rows)
+    summary = {
+        "part": part, "possible": n_possible, "tried": len(rows), "killed": killed,
+        "share": killed / max(1, len(rows)), "seconds_per_mutant": usual,
     }  # fmt: skip
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=root, env=environment, capture_output=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired:
-        return "killed (too slow)"
-    return "survived" if done.returncode == 0 else "killed"
+    return summary, rows
+
+
+def with_reasons(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """The survivors, each with the reason why it is none to worry about, where one is known."""
+    table = pd.DataFrame(rows)
+    left = table[table["outcome"] == "survived"].drop(columns="outcome")
+    known = pd.read_csv(REASONS) if REASONS.exists() else pd.DataFrame()
+    if len(known) == 0:
+        return left.assign(reason="")
+    joined = left.merge(known, on=["module", "code", "change"], how="left")
+    return joined.fillna({"reason": "a test is missing"})
 
 
 def main() -> None:
+    from common import option_parser, write_table
+
     parser = option_parser(__doc__, "benchmark-mutants")
-    parser.add_argument("module", help="path below src, such as asterism/evidence/build.py")
-    parser.add_argument("tests", help="test files, with spaces between them")
-    parser.add_argument("--mutants", type=int, default=20)
-    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--mutants", type=int, default=40, help="drawn from each part")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for each part")
     arguments = parser.parse_args()
-    root = Path(__file__).resolve().parents[1]
-    tests = arguments.tests.split()
-    with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "src"
-        shutil.copytree(root / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        file = source / arguments.module
-        original = file.read_text(encoding="utf-8")
-        tree = ast.parse(original)
-        begin = time.monotonic()
-        if run_tests(source, root, tests, 600) != "survived":
-            sys.exit("The tests fail without any change.")
-        limit = 30.0 + 5.0 * (time.monotonic() - begin)
-        possible = changes(tree)
-        step = max(1, len(possible) // arguments.mutants)
-        chosen = possible[random.Random(0).randrange(step) :: step][: arguments.mutants]
-        rows = []
-        end = time.monotonic() + 60.0 * arguments.minutes
-        for number, what, line in chosen:
-            if time.monotonic() > end:
-                break
-            file.write_text(mutant(tree, number), encoding="utf-8")
-            verdict = run_tests(source, root, tests, limit)
-            rows.append({"module": arguments.module, "line": line, "change": what,
-                         "outcome": verdict})  # fmt: skip
-            print(rows[-1], flush=True)
-    killed = sum(row["outcome"] != "survived" for row in rows)
-    print(f"{killed} of {len(rows)} mutants noticed ({len(possible)} are possible)")
-    name = arguments.module.removesuffix(".py").replace("/", "_")
-    write_table(rows, arguments.output / f"mutants_{name}.csv")
+    # everything but asterism, so that a fork has only the changed code to load
+    import hypothesis  # noqa: F401
+    import matplotlib  # noqa: F401
+    import numba  # noqa: F401
+    import pytest  # noqa: F401
+    import scipy.integrate
+    import scipy.optimize
+    import scipy.stats  # noqa: F401
+    import xarray  # noqa: F401
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "asterism"]:
+        sys.exit(f"{name} is loaded already, so that changes would not count.")
+    summaries, rows = [], []
+    for part in arguments.parts:
+        summary, own = measure(part, arguments.mutants, arguments.minutes)
+        summaries.append(summary)
+        rows += own
+    write_table(summaries, arguments.output / "mutants.csv")
+    write_table(with_reasons(rows).to_dict("records"), arguments.output / "mutants_survivors.csv")
 
 
 if __name__ == "__main__":

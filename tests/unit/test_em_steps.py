@@ -1,0 +1,403 @@
+"""The steps of EM in numbers: closed forms, finite differences and a plain maximiser.
+
+Small enough to run with the compiler off; ``benchmarks/mutants.py`` asks them whether wrong code
+would be noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import asterism as am
+from asterism.errors import ModelError
+from asterism.evidence.build import build_evidence
+from asterism.learning.em import emission_fit
+from asterism.learning.em.e_step import ExactStep, VariationalStep
+from asterism.learning.em.emission_fit import LearnedNode
+from asterism.learning.em.rates_update import (
+    FASTEST,
+    LARGEST_EFFECT,
+    RateLink,
+    RateUpdate,
+    automatic_prior_rate,
+    complete_diagonals,
+    fastest_rate,
+    rate_update,
+)
+from tests.reference.random_evidence import make_evidence, random_network
+
+RNG = np.random.default_rng(3)
+NETWORK = am.Network(
+    {"A": [], "B": ["A"]},
+    {
+        "A": RNG.uniform(0.5, 2.0, (2, 2)) * (1 - np.eye(2)),
+        "B": RNG.uniform(0.5, 2.0, (2, 3, 3)) * (1 - np.eye(3)),
+    },
+    {"A": ["0", "1"], "B": ["0", "1", "2"]},
+)
+GRAPH = NETWORK.compiled.graph
+N_RATES = 4 + 18
+N_DWELL = 2 + 6
+MOVES = RNG.uniform(1.0, 9.0, N_RATES)
+DWELL = RNG.uniform(1.0, 5.0, N_DWELL)
+CURRENT = RNG.uniform(0.1, 1.0, N_RATES)
+
+
+def allowed() -> np.ndarray:
+    """All jumps but 0 > 2 of B."""
+    tables = [~np.eye(2, dtype=bool), np.broadcast_to(~np.eye(3, dtype=bool), (2, 3, 3)).copy()]
+    tables[1][:, 0, 2] = False
+    return np.concatenate([t.ravel() for t in tables])
+
+
+def update(prior: am.GammaPrior | None = None, mode: bool = False, **more: Any) -> RateUpdate:
+    return rate_update(GRAPH, allowed(), prior, mode, more.pop("ceiling", np.inf), **more)
+
+
+def dwell_of_rate(i: int) -> float:
+    """The time of the state that the i-th entry of the flat table leaves, by counting."""
+    if i < 4:
+        return float(DWELL[i // 2])
+    return float(DWELL[2 + (i - 4) // 3])
+
+
+@pytest.mark.parametrize(
+    ("prior", "mode", "a", "b"),
+    [(None, False, 0.0, 0.0), (am.GammaPrior(3.0, 2.0), False, 3.0, 2.0),
+     (am.GammaPrior(3.0, 2.0), True, 2.0, 2.0)],
+)  # fmt: skip
+def test_plain_rates_are_jumps_over_time(prior: Any, mode: bool, a: float, b: float) -> None:
+    one = update(prior, mode)
+    assert one.index.tolist() == np.flatnonzero(allowed()).tolist()
+    rates, effects = one.improved(MOVES, DWELL, CURRENT, np.zeros(0))
+    assert len(effects) == 0
+    blocks = (rates[:4].reshape(1, 2, 2), rates[4:].reshape(2, 3, 3))
+    for block in blocks:
+        np.testing.assert_allclose(block.sum(axis=2), 0.0, atol=1e-12)
+    for i in one.index.tolist():
+        assert rates[i] == pytest.approx((MOVES[i] + a) / (dwell_of_rate(i) + b), rel=1e-12)
+    assert rates[4 + 2] == CURRENT[4 + 2]  # not learned: stays
+    expected = sum(a * np.log(rates[i]) - b * rates[i] for i in one.index.tolist())
+    assert one.penalty(rates, effects) == pytest.approx(expected, rel=1e-12)
+
+
+def test_no_rate_above_the_ceiling_and_none_without_time() -> None:
+    one = update(ceiling=0.9)
+    rates, _ = one.improved(MOVES, DWELL, CURRENT, np.zeros(0))
+    free = MOVES[one.index] / np.array([dwell_of_rate(i) for i in one.index.tolist()])
+    np.testing.assert_allclose(rates[one.index], np.minimum(free, 0.9))
+    dwell = DWELL.copy()
+    dwell[0] = 0.0
+    rates, _ = update().improved(MOVES, dwell, CURRENT, np.zeros(0))
+    assert rates[1] == CURRENT[1]
+    assert rates[2] == pytest.approx(MOVES[2] / DWELL[1])
+
+
+def test_a_mode_needs_a_shape_of_one() -> None:
+    assert update(am.GammaPrior(1.0, 2.0), True).added_transitions == 0.0
+    with pytest.raises(ModelError, match="mode at rate zero"):
+        update(am.GammaPrior(0.5, 2.0), True)
+
+
+def linked() -> RateUpdate:
+    """Two rates share a baseline, one is fixed, and two effects act on all."""
+    index = update().index
+    base = np.arange(len(index)) - 2
+    base[0], base[1], base[2] = 0, 0, -1
+    base[3:] = np.arange(1, len(index) - 2)
+    design = np.random.default_rng(5).normal(size=(len(index), 2))
+    offset = np.zeros(len(index))
+    offset[2] = np.log(0.7)
+    n_base = int(base.max()) + 1
+    link = RateLink(base, offset, design, n_base, np.zeros(2), np.full(n_base, np.nan))
+    return update(am.GammaPrior(2.0, 1.5), link=link)
+
+
+def expected_log(one: RateUpdate, base: np.ndarray, effects: np.ndarray) -> float:
+    """Σ M ln R − T R + Σ a ln B − b B, rate by rate."""
+    total = float(np.sum(one.added_transitions * np.log(base) - one.added_time * base))
+    for k, i in enumerate(one.index.tolist()):
+        rate = np.exp(one.link.offset[k] + one.link.design[k] @ effects)
+        if one.link.base[k] >= 0:
+            rate *= base[one.link.base[k]]
+        total += MOVES[i] * np.log(rate) - dwell_of_rate(i) * rate
+    return total
+
+
+def test_effects_are_those_of_a_plain_maximiser() -> None:
+    one = linked()
+    assert (one.n_base, one.n_effects) == (one.link.n_base, 2)
+    rates, effects = one.improved(MOVES, DWELL, CURRENT, np.zeros(2))
+    n = one.n_base
+    best = minimize(
+        lambda v: -expected_log(one, np.exp(v[:n]), v[n:]), np.zeros(n + 2), method="BFGS",
+        options={"gtol": 1e-9},
+    )  # fmt: skip
+    np.testing.assert_allclose(effects, best.x[n:], atol=1e-5)
+    np.testing.assert_allclose(one.baselines(rates, effects), np.exp(best.x[:n]), rtol=1e-4)
+    found = expected_log(one, one.baselines(rates, effects), effects)
+    assert found >= -best.fun - 1e-9
+    # a shared baseline means one rate apart from effects; a fixed rate is its offset times effects
+    own = rates[one.index] / np.exp(one.link.design @ effects)
+    assert own[0] == pytest.approx(own[1])
+    assert own[2] == pytest.approx(0.7)
+    # from a far start the same is found
+    _, again = one.improved(MOVES, DWELL, CURRENT, np.array([2.0, -2.0]))
+    np.testing.assert_allclose(again, effects, atol=1e-6)
+
+
+def test_profile_has_the_slopes_it_says() -> None:
+    one, at, h = linked(), np.array([0.3, -0.2]), 1e-5
+    moves, time = MOVES[one.index], DWELL[one.dwell_index]
+    value, gradient, hessian = one._profile(moves, time, at)
+    m, t = one.totals(MOVES, DWELL, at)
+    assert value == pytest.approx(expected_log(one, m / t, at), rel=1e-10)
+    for k in range(2):
+        step = h * np.eye(2)[k]
+        up, down = (one._profile(moves, time, at + s) for s in (step, -step))
+        assert gradient[k] == pytest.approx((up[0] - down[0]) / (2 * h), rel=1e-6)
+        np.testing.assert_allclose(hessian[k], -(up[1] - down[1]) / (2 * h), rtol=1e-6)
+
+
+def test_effects_stay_within_their_limits() -> None:
+    """All jumps at one level of a covariate: the best effect is infinite."""
+    index = update().index
+    design = np.zeros((len(index), 1))
+    design[0] = 1.0
+    n = len(index)
+    link = RateLink(np.zeros(n, dtype=int), np.zeros(n), design, 1, np.zeros(1), np.full(1, np.nan))
+    moves = MOVES.copy()
+    moves[index[1:]] = 0.0
+    one = update(link=link)
+    _, effects = one.improved(moves, DWELL, CURRENT, np.zeros(1))
+    assert 5.0 < effects[0] <= LARGEST_EFFECT
+
+
+def test_unseen_configurations_get_the_pooled_rates() -> None:
+    dwell = DWELL.copy()
+    dwell[2:5] = 0.0  # B under A = 0 was never seen
+    moves = MOVES.copy()
+    moves[4:13] = 0.0
+    found = update().pooled_where_unseen(moves, dwell, CURRENT)
+    seen = moves[13:].reshape(3, 3) / dwell[5:][:, None]
+    block = found[4:13].reshape(3, 3)
+    for x, y in ((0, 1), (1, 0), (1, 2), (2, 0), (2, 1)):
+        assert block[x, y] == pytest.approx(seen[x, y])
+    np.testing.assert_array_equal(found[13:][allowed()[13:]], CURRENT[13:][allowed()[13:]])
+    np.testing.assert_allclose(block.sum(axis=1), 0.0, atol=1e-12)
+    dwell[2:] = 0.0
+    assert (update().pooled_where_unseen(moves, dwell, CURRENT)[4:][allowed()[4:]] == 0.0).all()
+
+
+def test_the_automatic_prior_takes_the_time_scale_of_the_data() -> None:
+    one = update()
+    time = float(DWELL.sum())
+    assert automatic_prior_rate(4.0, one, MOVES, DWELL) == pytest.approx(
+        4.0 * time / MOVES[one.index].sum()
+    )
+    assert automatic_prior_rate(4.0, one, 0.0 * MOVES, DWELL) == pytest.approx(4.0 * time)
+    with pytest.raises(ModelError, match="last some time"):
+        automatic_prior_rate(4.0, one, MOVES, 0.0 * DWELL)
+
+
+def test_the_fastest_rate_follows_the_shortest_gap() -> None:
+    points = [(0, 0, 0.5, np.zeros(2)), (0, 1, 0.75, np.zeros(3)), (1, 0, 0.75, np.zeros(2))]
+    assert fastest_rate(make_evidence([2, 3], [0.0, 0.0], [3.0, 2.0], points)) == FASTEST / 0.25
+    spans = [(1, 0, 1.9, 2.0, 1)]
+    found = fastest_rate(make_evidence([2, 3], [0.0, 0.0], [3.0, 2.0], points, spans=spans))
+    assert found == pytest.approx(FASTEST / 0.1)
+    assert fastest_rate(make_evidence([2], [0.0], [0.0])) == np.inf
+
+
+def test_diagonals() -> None:
+    rates = CURRENT.copy()
+    complete_diagonals(rates, GRAPH)
+    np.testing.assert_allclose(rates[:4].reshape(2, 2).sum(axis=1), 0.0, atol=1e-14)
+    assert rates[0] == -CURRENT[1]
+
+
+# ---- emissions --------------------------------------------------------------------------------
+
+VALUES = np.array([0.2, 1.4, -0.5, 2.2, 1.0])
+WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(2), size=5)
+KINDS: dict[str, tuple[Any, np.ndarray]] = {
+    "Gaussian": (am.Gaussian((0.1, 1.5), 0.6, learn=True), VALUES),
+    "Gaussian with two scales": (am.Gaussian((0.1, 1.5), (0.6, 0.9), learn=True), VALUES),
+    "Poisson": (am.Poisson((1.2, 4.0), learn=True), np.array([0, 3, 5, 1, 7])),
+    "Categorical": (
+        am.Categorical(((0.8, 0.2), (0.3, 0.7)), learn=True), np.array([0, 1, 1, 0, 1]),
+    ),
+}  # fmt: skip
+
+
+def learned(name: str) -> LearnedNode:
+    emission, values = KINDS[name]
+    return LearnedNode("A", (0, 1), values, np.arange(10).reshape(5, 2), emission)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_emissions_have_the_slopes_they_say(name: str) -> None:
+    """Gradient of Σ w ln P(y | x) by differences; in √p along what keeps the row's sum."""
+    emission, node = KINDS[name][0], learned(name)
+
+    def q(vector: np.ndarray) -> float:
+        there = emission_fit.at_coordinates(emission, vector, node)
+        return float(np.sum(WEIGHTS * there.log_likelihood(node.values, node.states)))
+
+    at = emission_fit.coordinates(emission, node)
+    np.testing.assert_allclose(
+        emission_fit.at_coordinates(emission, at, node).log_likelihood(node.values, node.states),
+        emission.log_likelihood(node.values, node.states),
+        atol=1e-12,
+    )
+    gradient, information = emission_fit.score_and_information(emission, node, WEIGHTS)
+    h = 1e-6
+    slopes = [(q(at + h * e) - q(at - h * e)) / (2 * h) for e in np.eye(len(at))]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-6)
+    assert (information > 0.0).all()
+    flat = emission_fit.write_log_likelihoods((node,), (emission,), np.full(12, 7.0))
+    assert flat[10:].tolist() == [7.0, 7.0]
+    np.testing.assert_allclose(
+        flat[:10].reshape(5, 2), emission.log_likelihood(node.values, node.states)
+    )
+
+
+def test_information_of_each_kind() -> None:
+    total = WEIGHTS.sum(axis=0)
+    _, found = emission_fit.score_and_information(*_of("Gaussian"), WEIGHTS)
+    np.testing.assert_allclose(found, [*(total / 0.36), 2 * total.sum()])
+    _, found = emission_fit.score_and_information(*_of("Gaussian with two scales"), WEIGHTS)
+    np.testing.assert_allclose(found, [*(total / np.array([0.36, 0.81])), *(2 * total)])
+    _, found = emission_fit.score_and_information(*_of("Poisson"), WEIGHTS)
+    np.testing.assert_allclose(found, total * np.array([1.2, 4.0]))
+    _, found = emission_fit.score_and_information(*_of("Categorical"), WEIGHTS)
+    np.testing.assert_allclose(found, 4 * np.repeat(total, 2))
+
+
+def _of(name: str) -> tuple[Any, LearnedNode]:
+    return KINDS[name][0], learned(name)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_distance_and_trusted_range(name: str) -> None:
+    emission, node = _of(name)
+    at = emission_fit.coordinates(emission, node)
+    low, high = emission_fit.trusted_range(emission, at, node)
+    assert (low < at).all()
+    assert (high > at).all()
+    if name == "Categorical":
+        np.testing.assert_allclose(low, 0.03 * at)
+        assert (high == 1.0).all()
+    elif name == "Poisson":
+        np.testing.assert_allclose(high - at, 1.5)
+        np.testing.assert_allclose(at - low, 1.5)
+    else:
+        np.testing.assert_allclose((high - at)[:2], emission.scale)
+        np.testing.assert_allclose((high - at)[2:], 1.5)
+    assert emission_fit.distance(emission, emission, node) == 0.0
+    moved = at.copy()
+    moved[0] += 0.05
+    if name != "Categorical":
+        other = emission_fit.at_coordinates(emission, moved, node)
+        scale = 0.6 if "Gaussian" in name else 1.0
+        assert emission_fit.distance(emission, other, node) == pytest.approx(0.05 / scale)
+
+
+def test_entries_of_a_confusion_matrix_that_start_at_zero_stay() -> None:
+    emission = am.Categorical(((1.0, 0.0, 0.0), (0.2, 0.7, 0.1), (0.0, 0.4, 0.6)), learn=True)
+    node = LearnedNode("A", (0, 1, 2), np.array([0, 1, 2]), np.zeros((3, 3), dtype=int), emission)
+    at = emission_fit.coordinates(emission, node)
+    np.testing.assert_allclose(at**2, [0.2, 0.7, 0.1, 0.4, 0.6])
+    there = emission_fit.at_coordinates(emission, np.array([1.0, 1.0, 1.0, 1.0, 3.0]), node)
+    np.testing.assert_allclose(
+        there.confusion, [[1, 0, 0], [1 / 3, 1 / 3, 1 / 3], [0, 0.1, 0.9]], atol=1e-12
+    )
+    redundant = emission_fit.reference_coordinates(emission, node)
+    assert redundant.tolist() == [False, True, False, False, True]
+    assert emission_fit.root_score(
+        np.array([2.0, 1.0]), np.array([4.0, 4.0]), np.array([0.25, 0.0])
+    ).tolist() == [2.0 * (2.0 - 1.0) / 0.5, 0.0]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_another_start_is_of_the_same_kind_and_near(name: str) -> None:
+    emission, node = _of(name)
+    other = emission_fit.jittered(emission, node, np.random.default_rng(0))
+    assert type(other) is type(emission)
+    at, there = (emission_fit.coordinates(e, node) for e in (emission, other))
+    assert not np.allclose(at, there)
+    rng = np.random.default_rng(0)
+    if name == "Poisson":
+        np.testing.assert_allclose(there, at + 0.5 * rng.normal(size=2))
+    elif "Gaussian" in name:
+        np.testing.assert_allclose(there[:2], np.sort(at[:2] + 0.5 * 0.7 * rng.normal(size=2)))
+        np.testing.assert_allclose(there[2:], at[2:] + 0.3 * rng.normal(size=len(at) - 2))
+    else:
+        factor = np.exp(0.5 * rng.normal(size=4)).reshape(2, 2)
+        rows = (at.reshape(2, 2) * factor) ** 2
+        np.testing.assert_allclose(
+            other.confusion, rows / rows.sum(axis=1, keepdims=True), atol=1e-12
+        )
+
+
+def test_a_scale_does_not_vanish() -> None:
+    emission, node = _of("Gaussian")
+    tiny = emission_fit.at_coordinates(emission, np.array([0.0, 1.0, -50.0]), node)
+    assert 0.0 < tiny.scale < 0.1 * VALUES.std()
+    assert isinstance(tiny.scale, float)
+
+
+# ---- expected statistics ------------------------------------------------------------------------
+
+
+def small_case() -> tuple[am.Network, am.Observations, am.Gaussian]:
+    network = random_network(np.random.default_rng(2), [2, 2], 1)
+    noise = am.Gaussian((0, 1), 0.7)
+    labels = dict.fromkeys(network.nodes, (0, 1))
+    network = am.Network(network.parents, network.rates, labels, network.initial)
+    paths = am.simulate(network, 2, duration=0.8, seed=0)
+    return network, am.observe(paths, noise, n_observations=2, seed=1), noise
+
+
+def test_both_steps_find_the_statistics_of_inference() -> None:
+    network, seen, noise = small_case()
+    evidence = build_evidence(network, seen, noise)
+    compiled = network.compiled
+    flat = evidence.points.log_likelihood
+    exact = ExactStep(compiled.graph, evidence, 1)(compiled.rates, compiled.initial, flat)
+    steps = {"exact": exact}
+    star = VariationalStep(
+        compiled.graph, evidence, "star", compiled.rates, compiled.initial, flat, 1e-3, None, 1
+    )
+    steps["star"] = star(compiled.rates, compiled.initial, flat)
+    for method, found in steps.items():
+        posterior = am.infer(network, seen, noise, method=method)
+        np.testing.assert_allclose(
+            found.log_evidence, posterior.log_evidence_by_trajectory, atol=1e-6
+        )
+        dwell = [np.asarray(posterior.statistics.dwell_times[n]).ravel() for n in network.nodes]
+        np.testing.assert_allclose(found.dwell, np.concatenate(dwell), atol=1e-6)
+        moves = [np.asarray(posterior.statistics.transitions[n]) for n in network.nodes]
+        off = np.concatenate([m.ravel() for m in moves])
+        kept = np.concatenate([np.broadcast_to(~np.eye(2, dtype=bool), m.shape).ravel()
+                               for m in moves])  # fmt: skip
+        np.testing.assert_allclose(found.transitions[kept], off[kept], atol=1e-6)
+        start = posterior.marginals([0.0])
+        by_node = [start.sel(node=n).values[:, 0, :2].sum(axis=0) for n in network.nodes]
+        np.testing.assert_allclose(found.initial, np.concatenate(by_node), atol=1e-5)
+        points = evidence.points
+        for k, place in enumerate(points.offset.tolist()):
+            node = network.nodes[int(points.node[k])]
+            at = posterior.marginals([float(points.time[k])]).sel(node=node).values
+            own = at[int(points.trajectory[k]), 0, :2]
+            np.testing.assert_allclose(found.points[place : place + 2], own, atol=1e-4)
+        assert found.settled
+    # other likelihoods, the same grids: nothing measured means nothing learned
+    silent = star(compiled.rates, compiled.initial, 0.0 * flat)
+    np.testing.assert_allclose(silent.log_evidence, 0.0, atol=1e-3)
+    assert replace(silent, settled=False).settled is False
