@@ -87,15 +87,15 @@ def seconds_per_sweep(setup: ModelSetup, chain: ModelChain, repeats: int = 3) ->
 def nanoseconds_per_event(setup: ModelSetup, chain: ModelChain) -> float:
     """Of drawing paths alone."""
     n_nodes, n_trajectories = len(setup.names), len(setup.layout.start)
-    arrays = (setup.layout, chain.seen, chain.families, chain.rates)
+    model = chain.model(setup)
     shortest, events = math.inf, 0.0
     for _ in range(4):
         begin = time.process_time()
         chain.paths, chain.work, _ = skip_paths(
-            100, *arrays, chain.paths, chain.work, chain.streams
+            100, model, chain.paths, chain.work, chain.streams.paths, False
         )
         shortest = min(shortest, time.process_time() - begin)
-        jumps = chain.paths.n_jumps.reshape(n_trajectories, n_nodes).sum(axis=0)
+        jumps = chain.paths.n_jumps.reshape(n_nodes, n_trajectories).sum(axis=1)
         omega = [
             chain.rates.omega[a : a + c].mean()
             for a, c in zip(setup.layout.config_start[:-1], chain.families.n_configs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,37 @@ def random_evidence(
             table = np.log(rng.uniform(0.05, 1, size=tuple(sizes[n] for n in pair)))
             joint.append(JointMeasurement(d, float(rng.uniform(a, b)), pair, table))
     return make_evidence(sizes, start, end, points, jumps, spans, joint, exogenous)
+
+
+def with_random_interventions(
+    rng: np.random.Generator, network: Network, evidence: Evidence
+) -> Evidence:
+    """Every node without recorded jumps and spans is held once or twice in every trajectory.
+
+    Some interventions begin with the trajectory, some end with it, some follow upon each other.
+    """
+    sizes = [len(network.states[n]) for n in network.nodes]
+    points = evidence.points
+    logs = points.log_likelihood.copy()
+    rows = []
+    for d in range(evidence.n_trajectories):
+        a, b = float(evidence.start[d]), float(evidence.end[d])
+        for n, size in enumerate(sizes):
+            tables = (evidence.jumps, evidence.spans)
+            if any(((t.trajectory == d) & (t.node == n)).any() for t in tables):
+                continue
+            cuts = np.sort(rng.uniform(a, b, size=3))
+            cuts[0] = a if rng.random() < 0.3 else cuts[0]
+            cuts[2] = b if rng.random() < 0.3 else cuts[2]
+            rows.append((d, n, cuts[0], cuts[1], int(rng.integers(size))))
+            if rng.random() < 0.5:
+                rows.append((d, n, cuts[1], cuts[2], int(rng.integers(size))))
+    for d, n, begin, end, _ in rows:
+        mine = (points.trajectory == d) & (points.node == n)
+        for i in np.flatnonzero(mine & (points.time >= begin) & (points.time <= end)):
+            logs[points.offset[i] : points.offset[i] + sizes[n]] = 0.0
+    kinds = (np.int64, np.int64, float, float, np.int64)
+    columns = [np.array([r[k] for r in rows], dtype=kind) for k, kind in enumerate(kinds)]
+    return replace(
+        evidence, interventions=Spans(*columns), points=replace(points, log_likelihood=logs)
+    )

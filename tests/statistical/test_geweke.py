@@ -3,18 +3,22 @@
 Two ways to draw parameters and data jointly must agree: from the prior forwards, and by turns "data
 given parameters and paths" and "one sweep given data". Whatever is wrong in a sweep pulls the
 second away from the prior. Data of every kind: noisy points, joint measurements, windows of
-continuous observation with their jumps, an exogenous node.
+continuous observation with their jumps, an exogenous node, interventions.
+
+The counter-tests tell the sweeps something else than what the data are; the same moments must
+notice.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import digamma
 
-from asterism.evidence.arrays import JointMeasurement
+from asterism.evidence.arrays import JointMeasurement, Jumps, Spans, held_and_set, no_spans
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
 from asterism.sampling.model_setup import (
@@ -33,6 +37,8 @@ INPUT = 2
 TIMES = [0.3, 1.6, 2.9]
 SWITCH, END = 1.7, 4.0
 N_TRAJECTORIES = 2
+#: per trajectory: (node, begin, end, state) of the interventions
+HELD = [[(1, 1.0, 1.9, 2)], [(0, 0.0, 0.9, 1), (0, 0.9, 1.4, 0)]]
 SHAPE, RATE = 2.0, 1.5
 NOISE = 1.0
 JOINT = np.log(np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]]))
@@ -120,19 +126,31 @@ def forward_moments(n_draws: int, seed: int) -> np.ndarray:
         sums = np.zeros(15)
         for d in range(N_TRAJECTORIES):
             x = [int(rng.choice(SIZES[n], p=start[n])) for n in (0, 1)]
+            for n, begin, _, state in HELD[d]:
+                x[n] = state if begin == 0.0 else x[n]
             paths = [(x[0], [], []), (x[1], [], [])]
             time = 0.0
+            breaks = [SWITCH, *(t for _, a, b, _ in HELD[d] for t in (a, b))]
             while time < END:
                 given = (d + (time >= SWITCH)) % 2
                 each = []
                 for n in (0, 1):
+                    if any(m == n and a <= time < b for m, a, b, _ in HELD[d]):
+                        each.append(np.zeros(SIZES[n]))
+                        continue
                     other = x[1 - n] if 1 - n in families[n] else 0
                     block = rates[n][other, given if INPUT in families[n] else 0]
                     each.append(block[x[n], : SIZES[n]] * ALLOWED[n][x[n]])
                 total = sum(e.sum() for e in each)
                 wait = rng.exponential(1.0 / total)
-                if time < SWITCH <= time + wait:
-                    time = SWITCH
+                until = min([t for t in breaks if t > time], default=np.inf)
+                if until <= time + wait:
+                    time = until
+                    for n, begin, _, state in HELD[d]:
+                        if begin == time and x[n] != state:
+                            x[n] = state
+                            paths[n][1].append(time)
+                            paths[n][2].append(state)
                     continue
                 time += wait
                 if time >= END:
@@ -150,17 +168,20 @@ def forward_moments(n_draws: int, seed: int) -> np.ndarray:
 
 def draw_evidence(rng, chain, means, scale):
     """New data given the present paths; without a chain, data that say nothing."""
-    points, joint, jumps, spans, values = [], [], [], [], []
+    points, joint, jumps, spans, values, by_hand = [], [], [], [], [], []
     for d in range(N_TRAJECTORIES):
         spans += [(d, INPUT, 0.0, SWITCH, d % 2), (d, INPUT, SWITCH, END, (d + 1) % 2)]
         watched = int(rng.integers(2))
-        a, b = np.sort(rng.uniform(0.0, END, size=2))
+        by_hand += [(d, *row) for row in HELD[d]]
+        free_from = max([end for n, _, end, _ in HELD[d] if n == watched], default=0.0)
+        a, b = np.sort(rng.uniform(free_from, END, size=2))
         for n in (0, 1):
             path = None if chain is None else path_of(chain, d, n)
             for t in TIMES:
                 logs = np.zeros(SIZES[n])
                 value = 0.0
-                if path is not None:
+                held = any(m == n and a_ <= t <= b_ for m, a_, b_, _ in HELD[d])
+                if path is not None and not held:
                     value = means[n][state_at(path, t)] + scale[n] * rng.normal()
                     logs = -0.5 * ((value - means[n]) / scale[n]) ** 2
                 points.append((d, n, t, logs))
@@ -184,7 +205,12 @@ def draw_evidence(rng, chain, means, scale):
         SIZES, [0.0] * N_TRAJECTORIES, [END] * N_TRAJECTORIES, points, jumps, spans, joint,
         (INPUT,),
     )  # fmt: skip
-    return evidence, np.array([v[3] for v in sorted(values, key=lambda v: v[:3])])
+    kinds = (np.int64, np.int64, float, float, np.int64)
+    columns = [np.array([r[k] for r in by_hand], dtype=kind) for k, kind in enumerate(kinds)]
+    evidence = replace(evidence, interventions=Spans(*columns))
+    # as the sampler sorts them: by node, trajectory, time
+    order = sorted(values, key=lambda v: (v[1], v[0], v[2]))
+    return evidence, np.array([v[3] for v in order])
 
 
 def setup_of(evidence, emissions=()) -> ModelSetup:
@@ -199,7 +225,42 @@ def setup_of(evidence, emissions=()) -> ModelSetup:
     )
 
 
-def successive_draws(n_sweeps: int, learned: bool, seed: int) -> np.ndarray:
+def _told_otherwise(evidence, values, broken: str | None):
+    """What the sweeps are told instead of the data."""
+    points, spans, jumps = evidence.points, evidence.spans, evidence.jumps
+    if broken == "joint":
+        joint = tuple(replace(m, log_likelihood=JOINT) for m in evidence.joint)
+        return replace(evidence, joint=joint), values
+    if broken == "spans":
+        # known for longer than was watched
+        last = np.append(np.diff(spans.node + 3 * spans.trajectory) != 0, True)
+        longer = np.where(last & (spans.node != INPUT), spans.end + 0.5, spans.end)
+        return replace(evidence, spans=replace(spans, end=np.minimum(longer, END))), values
+    if broken == "interventions":
+        # seen to be there, as if by its own rates
+        seen, is_set = held_and_set(evidence)
+        jump = np.lexsort((np.append(jumps.time, 0.9), np.append(jumps.node, 0),
+                           np.append(jumps.trajectory, 1)))  # fmt: skip
+        columns = (
+            np.append(jumps.trajectory, 1), np.append(jumps.node, 0), np.append(jumps.time, 0.9),
+            np.append(jumps.to_state, 0), np.append(jumps.from_state, -1),
+        )  # fmt: skip
+        assert is_set.sum() == 3
+        jumps = Jumps(*(c[jump] for c in columns))
+        return replace(evidence, interventions=no_spans(), spans=seen, jumps=jumps), values
+    if broken == "points":
+        # everything measured half a unit too high
+        logs = points.log_likelihood.copy()
+        for row in range(len(points.node)):
+            own = slice(points.offset[row], points.offset[row] + SIZES[points.node[row]])
+            logs[own] += 0.5 * np.arange(len(logs[own])) * (np.ptp(logs[own]) > 0.0)
+        return replace(evidence, points=replace(points, log_likelihood=logs)), values + 0.5
+    return evidence, values
+
+
+def successive_draws(
+    n_sweeps: int, learned: bool, seed: int, broken: str | None = None
+) -> np.ndarray:
     """By turns new data and one sweep; series of everything unknown."""
     rng = np.random.default_rng(seed)
     means = [np.array([-1.0, 1.0]), np.array([-2.0, 0.0, 2.0])]
@@ -209,7 +270,9 @@ def successive_draws(n_sweeps: int, learned: bool, seed: int) -> np.ndarray:
     if learned:
         import asterism as am
 
-        rows = np.flatnonzero(evidence.points.node == 0)
+        points = evidence.points
+        held = (points.trajectory == 1) & (points.time <= HELD[1][-1][2])
+        rows = np.flatnonzero((points.node == 0) & ~held)
         emissions = [
             LearnedEmission(
                 0, am.Gaussian((-1.0, 1.0), 1.0), np.zeros(len(rows)), evidence.points.offset[rows]
@@ -225,6 +288,7 @@ def successive_draws(n_sweeps: int, learned: bool, seed: int) -> np.ndarray:
             means[0] = chain.emitted.parameter[:2].copy()
             scale[0] = float(chain.emitted.parameter[2])
         evidence, values = draw_evidence(rng, chain, means, scale)
+        evidence, values = _told_otherwise(evidence, values, broken)
         chain.seen = seen_of(evidence, np.array(SIZES))
         if learned:
             chain.emitted.value[: len(values)] = values
@@ -256,9 +320,11 @@ def successive_draws(n_sweeps: int, learned: bool, seed: int) -> np.ndarray:
     return np.array(kept, dtype=float)
 
 
-def z_values(learned: bool, n_sweeps: int, n_forward: int, seed: int) -> np.ndarray:
+def z_values(
+    learned: bool, n_sweeps: int, n_forward: int, seed: int, broken: str | None = None
+) -> np.ndarray:
     """How far the series are from the prior, in Monte Carlo errors of the difference."""
-    found = successive_draws(n_sweeps, learned, seed)[100:]
+    found = successive_draws(n_sweeps, learned, seed, broken)[100:]
     log_rate = digamma(SHAPE) - np.log(RATE)
     forward = forward_moments(n_forward, seed)
     expected = [log_rate] * 7 + [*np.exp(LOG_PRIOR[0]), *np.exp(LOG_PRIOR[1])]
@@ -290,3 +356,23 @@ def test_long_runs_leave_the_prior_as_it_is(learned: bool, seed: int) -> None:
     size = 5_000 if REDUCED else 30_000
     z = z_values(learned, n_sweeps=size, n_forward=size // 2, seed=100 + seed)
     assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+BROKEN = ("points", "joint", "spans", "interventions")
+
+
+@pytest.mark.parametrize(
+    ("broken", "learned"),
+    [
+        ("interventions", False),
+        *(
+            pytest.param(what, learned, marks=pytest.mark.slow)
+            for what in BROKEN
+            for learned in (False, True)
+            if (what, learned) != ("interventions", False)
+        ),
+    ],
+)
+def test_a_mistake_is_noticed(broken: str, learned: bool) -> None:
+    z = z_values(learned, n_sweeps=2500, n_forward=1500, seed=5, broken=broken)
+    assert np.abs(z).max() > 4.0, np.round(z, 1)

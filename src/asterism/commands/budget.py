@@ -32,11 +32,6 @@ def sampled_within(
         return learner, "Complete paths are scored exactly, so --minutes has nothing to decide."
     if learner.method == "sample":
         return learner, "The posterior was sampled as asked."
-    if len(data.interventions):
-        return learner, (
-            "Sampling cannot take interventions yet, so the star's probabilities stay, tempered "
-            f"by {learner.tempering_:g} (--minutes)."
-        )
     # sampling begins with the star's search once more
     left = 60.0 * minutes - 2.0 * seconds_used
     if left < LEAST_SECONDS:

@@ -139,7 +139,8 @@ def refuse_interventions(evidence: Evidence, who: str) -> None:
     """For methods that do not know interventions."""
     if len(evidence.interventions.node):
         raise ModelError(
-            f"{who} cannot take interventions yet; the star, mean field and exact inference can."
+            f"{who} cannot take interventions yet; the star, mean field, sampling and exact "
+            "inference can."
         )
 
 

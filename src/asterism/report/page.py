@@ -75,6 +75,7 @@ def render(
         large=len(data["layout"]) > LARGE_DRAWING,
         has_courses=data["courses"] is not None,
         has_history=data["history"] is not None,
+        traces=_traces(run),
         truth=data["truth"],
         notices=[*run.run.get("notices", []), *data["notices"]],
     )
@@ -88,6 +89,15 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         facts.append(("trajectories", f"{run.observations['trajectory'].nunique():,}"))
         facts.append(("measurements", f"{len(run.observations):,}"))
     return facts
+
+
+def _traces(run: Run) -> Any:
+    """Drawings of the chains, where the run was sampled."""
+    if not run.run.get("chains"):
+        return None
+    from asterism.report.chain_traces import chain_traces
+
+    return chain_traces(run.run["chains"])
 
 
 def _title(run: Run, path: Path) -> str:

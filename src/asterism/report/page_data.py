@@ -72,6 +72,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
     unit = run.run.get("time_unit")
     return {
         "learned": run.learned,
+        "sampled": bool(run.run.get("chains")),
         "threshold": threshold if run.learned else 0.0,
         "first_node": _first_node(run, number, node),
         "time_label": f"time ({unit})" if unit else "time",

@@ -199,7 +199,10 @@ def _learned_record(learner: Any) -> dict[str, Any]:
             by_node = dict.fromkeys(learner.network_.nodes, emission)
         record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
         record["emissions"] = {str(node): one for node, one in by_node.items()}
-    for name, attribute in (("tempering", "tempering_"), ("levels", "level_record_")):
+    for name, attribute in (
+        *(("tempering", "tempering_"), ("levels", "level_record_")),
+        ("chains", "chain_record_"),
+    ):
         if getattr(learner, attribute, None) is not None:
             record[name] = getattr(learner, attribute)
     return record

@@ -37,13 +37,13 @@ def _gather(n, layout, seen, emitted, paths, totals):
 
     For a categorical emission: the number of every label instead.
     """
-    n_nodes = len(layout.n_states)
+    n_trajectories = len(layout.start)
     size = layout.n_states[n]
     n_labels = 0
     if emitted.kind[n] == CATEGORICAL:
         n_labels = (emitted.start[n + 1] - emitted.start[n]) // size
-    for d in range(len(layout.start)):
-        pair = d * n_nodes + n
+    for d in range(n_trajectories):
+        pair = n * n_trajectories + d
         at = paths.slot[pair]
         last = at + paths.n_jumps[pair]
         state = paths.initial[pair]
@@ -130,13 +130,13 @@ def _keeps_order(n, size, layout, emitted, new):
 
 @inner
 def _write_likelihoods(n, layout, seen, emitted):
-    n_nodes = len(layout.n_states)
+    n_trajectories = len(layout.start)
     size = layout.n_states[n]
     first = emitted.start[n]
     kind = emitted.kind[n]
     n_labels = (emitted.start[n + 1] - first) // size
-    for d in range(len(layout.start)):
-        pair = d * n_nodes + n
+    for d in range(n_trajectories):
+        pair = n * n_trajectories + d
         for i in range(seen.point_start[pair], seen.point_start[pair + 1]):
             if not emitted.is_read[i]:
                 continue

@@ -2,7 +2,8 @@
 
 A family's statistics are one table (configuration, from, to): numbers of jumps, and on the diagonal
 the time spent. They come from merging the node's path with those of its parents, so a single parent
-costs the jumps of two nodes and not a walk over the whole network.
+costs the jumps of two nodes and not a walk over the whole network. While the experimenter holds a
+node, nothing is counted: its own family learns nothing from that.
 """
 
 from __future__ import annotations
@@ -12,16 +13,27 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner
-from asterism.sampling._path import advance, follow, soonest
+from asterism.sampling._along import advance, follow, soonest
 
 
 @inner
-def add_statistics(d, n, families, row, layout, paths, work, table, at):
-    """Add one trajectory to the statistics that begin at ``table[at]``."""
-    n_nodes = len(layout.n_states)
-    pair = d * n_nodes + n
+def add_statistics(d, n, families, row, model, paths, work, table, at):
+    """Add one trajectory to the statistics that begin at ``table[at]``.
+
+    ``families`` are the present ones, whose row is the node, or a list of candidates.
+    """
+    layout, seen = model.layout, model.seen
+    n_trajectories = len(layout.start)
+    pair = n * n_trajectories + d
     size = layout.n_states[n]
-    n_followed, config = follow(families, row, -1, d * n_nodes, paths, work)
+    by_hand = seen.set_start[pair]
+    last_by_hand = seen.set_start[pair + 1]
+    if families.n_parents[row] == 1 and by_hand == last_by_hand:
+        parent = families.parents[row, 0] * n_trajectories + d
+        start, end = layout.start[d], layout.end[d]
+        _merge_two(paths, pair, parent, families.term[row, 0], size, start, end, table[at:])
+        return
+    n_followed, config = follow(families, row, -1, d, n_trajectories, paths, work)
     time = layout.start[d]
     end = layout.end[d]
     jump = paths.slot[pair]
@@ -30,14 +42,25 @@ def add_statistics(d, n, families, row, layout, paths, work, table, at):
     who = soonest(work, n_followed)
     parent_time = work.next_time[who] if who >= 0 else math.inf
     jump_time = paths.time[jump] if jump < last_jump else math.inf
+    held = False
+    set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
     while True:
-        until = min(jump_time, parent_time, end)
+        until = min(jump_time, parent_time, end, set_time)
         here = at + (config * size + state) * size
-        table[here + state] += until - time
+        if not held:
+            table[here + state] += until - time
         time = until
-        if jump_time == until:
+        if set_time == until:
+            held = not held
+            if held:
+                set_time = seen.set_end[by_hand]
+            else:
+                by_hand += 1
+                set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+        elif jump_time == until:
             target = np.int64(paths.state[jump])
-            table[here + target] += 1.0
+            if not held:
+                table[here + target] += 1.0
             state = target
             jump += 1
             jump_time = paths.time[jump] if jump < last_jump else math.inf
@@ -47,3 +70,37 @@ def add_statistics(d, n, families, row, layout, paths, work, table, at):
             parent_time = work.next_time[who]
         else:
             return
+
+
+@inner
+def _merge_two(paths, pair, parent, term, size, start, end, table):
+    """The same for one parent and no interventions, without branches that depend on the paths.
+
+    Which of the two jumps next is a coin toss, so a processor that guesses would guess wrong half
+    of the time. Reads one place beyond each path; arenas are that much longer.
+    """
+    i = paths.slot[pair]
+    last_i = i + paths.n_jumps[pair]
+    j = paths.slot[parent]
+    last_j = j + paths.n_jumps[parent]
+    state = paths.initial[pair]
+    config = term[paths.initial[parent]]
+    time = start
+    for _ in range(last_i - i + last_j - j):
+        own_time = paths.time[i]
+        own_time = own_time if i < last_i else math.inf
+        parent_time = paths.time[j]
+        parent_time = parent_time if j < last_j else math.inf
+        is_own = own_time <= parent_time
+        until = own_time if is_own else parent_time
+        here = (config * size + state) * size
+        table[here + state] += until - time
+        time = until
+        entered = np.int64(paths.state[i if is_own else j])
+        target = entered if is_own else state
+        table[here + target] += 1.0 if is_own else 0.0
+        config = config if is_own else term[entered]
+        state = target
+        i += 1 if is_own else 0
+        j += 0 if is_own else 1
+    table[(config * size + state) * size + state] += end - time

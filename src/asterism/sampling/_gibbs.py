@@ -1,42 +1,47 @@
 """Compiled: whole batches of sweeps, so that Python is asked once per batch and not once per node.
 
-The arrays that can turn out too small (the arena of jumps, the room for one path, the record of
-draws) grow here; the kernels below only say that they are full. A path that did not fit is drawn
-again from the same random numbers, so the draws never depend on how large the arrays were.
+Trajectories are cut into neighbouring chunks, one for each thread that works on a chain; every
+chunk has its own part of the arena of jumps. The arrays that can turn out too small (the arena, the
+room for one path, the record of draws) grow here; the kernels below only say that they are full. A
+path that did not fit is drawn again from the same random numbers, so the draws depend neither on
+how large the arrays were nor on the chunks.
+
+The loop over nodes is the outer one: the paths of one node in all trajectories lie side by side.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inner, kernel
+from asterism.sampling._along import state_at
 from asterism.sampling._families import add_statistics
-from asterism.sampling._path import (
-    IMPOSSIBLE,
-    WORK_TOO_SMALL,
-    draw_path,
-    state_at,
-    write_path,
-)
+from asterism.sampling._path import IMPOSSIBLE, WORK_TOO_SMALL, draw_path, write_path
 from asterism.sampling.sampler_arrays import FloatArray, IntArray, Paths, Work
+
+#: what :func:`sweep_chunk` says beside "done" (0) and ``IMPOSSIBLE``
+ARENA_FULL = -3
+#: spare room of a path in the arena
+_SPARE = 6
 
 
 class Record(NamedTuple):
-    """Kept draws of all paths, flat."""
+    """Kept draws of all paths, flat; here the place of node n in trajectory d is d·N + n."""
 
     initial: NDArray[np.int16]
     """(draws, D·N)"""
     start: IntArray
-    """(draws, D·N+1) the jumps of each pair in ``time`` and ``state``."""
+    """(draws, D·N+1) the jumps of each place in ``time`` and ``state``."""
     time: FloatArray
     state: NDArray[np.int16]
 
 
 @kernel
-def new_work(capacity, largest, n_followed):
+def new_work(capacity, largest, n_followed, n_totals):
     """Room for ``capacity`` grid points of a node with up to ``largest`` states."""
     return Work(
         np.empty(capacity),
@@ -49,65 +54,116 @@ def new_work(capacity, largest, n_followed):
         np.empty(n_followed, np.int64),
         np.empty(n_followed),
         np.empty(n_followed, np.int64),
+        np.empty(n_totals),
+        np.empty(n_totals),
     )
 
 
-@inner(allocates=True)
-def _with_room(paths, pair, n_jumps):
-    """The same paths, with a slot for ``n_jumps`` jumps of this pair."""
-    room = 2 * n_jumps
-    first = paths.used[0]
-    time = paths.time
-    state = paths.state
-    if first + room > len(time):
-        length = 2 * len(time) + room
-        time = np.empty(length)
-        state = np.empty(length, np.int16)
-        time[:first] = paths.time[:first]
-        state[:first] = paths.state[:first]
-    paths.slot[pair] = first
-    paths.room[pair] = room
-    paths.used[0] = first + room
-    return Paths(paths.initial, paths.n_jumps, paths.slot, paths.room, paths.used, time, state)
+@kernel
+def arranged(paths, first, wide_pair, needed):
+    """The same paths in a new arena cut into chunks at ``first``, nodes side by side.
 
-
-@inner(allocates=True)
-def sweep_paths(layout, seen, families, rates, paths, work, streams, first_time):
-    """Draw every node's path in every trajectory; returns (paths, work, pair that failed or −1)."""
-    n_nodes = len(layout.n_states)
-    saved = np.empty(4, np.uint64)
-    for d in range(len(layout.start)):
-        stream = streams[d]
+    ``wide_pair`` gets room for ``needed`` jumps.
+    """
+    n_chunks = len(first) - 1
+    n_trajectories = first[n_chunks]
+    n_nodes = len(paths.n_jumps) // n_trajectories
+    slot = np.empty_like(paths.slot)
+    room = np.empty_like(paths.room)
+    used = np.empty(n_chunks, np.int64)
+    limit = np.empty(n_chunks, np.int64)
+    at = 0
+    for c in range(n_chunks):
+        begin = at
         for n in range(n_nodes):
-            if layout.is_given[n]:
-                continue
-            pair = d * n_nodes + n
-            saved[:] = stream
-            n_grid, n_jumps = draw_path(
-                d, n, layout, seen, families, rates, paths, work, stream, first_time
-            )
-            while n_jumps == WORK_TOO_SMALL:
+            for d in range(first[c], first[c + 1]):
+                pair = n * n_trajectories + d
+                count = paths.n_jumps[pair]
+                if pair == wide_pair:
+                    count = max(count, needed)
+                slot[pair] = at
+                room[pair] = count + count // 2 + _SPARE
+                at += room[pair]
+        used[c] = at
+        at += (at - begin) // 2 + 64
+        limit[c] = at
+    # one place more: paths may be read beyond their end
+    time = np.full(at + 1, math.inf)
+    state = np.zeros(at + 1, np.int16)
+    for pair in range(len(slot)):
+        old = paths.slot[pair]
+        for i in range(paths.n_jumps[pair]):
+            time[slot[pair] + i] = paths.time[old + i]
+            state[slot[pair] + i] = paths.state[old + i]
+    return Paths(paths.initial, paths.n_jumps, slot, room, first, used, limit, time, state)
+
+
+@kernel
+def sweep_chunk(c, place, model, paths, work, streams, first_time):
+    """Draw every node's path in the trajectories of one chunk, from ``place`` on.
+
+    Returns (work, place, pair, 0 or what went wrong there, jumps that found no room).
+    """
+    layout = model.layout
+    n_trajectories = len(layout.start)
+    begin = paths.first[c]
+    width = paths.first[c + 1] - begin
+    saved = np.empty(4, np.uint64)
+    while place < width * len(layout.n_states):
+        n = place // width
+        d = begin + place % width
+        if layout.is_given[n]:
+            place += width
+            continue
+        pair = n * n_trajectories + d
+        stream = streams[d]
+        saved[:] = stream
+        n_grid, n_jumps = draw_path(d, n, model, paths, work, stream, first_time)
+        while n_jumps == WORK_TOO_SMALL:
+            stream[:] = saved
+            largest = len(work.filtered) // (len(work.time) + 1)
+            work = new_work(2 * len(work.time), largest, len(work.place), len(work.totals))
+            n_grid, n_jumps = draw_path(d, n, model, paths, work, stream, first_time)
+        if n_jumps == IMPOSSIBLE:
+            return work, place, pair, IMPOSSIBLE, 0
+        if n_jumps > paths.room[pair]:
+            room = n_jumps + n_jumps // 2 + _SPARE
+            if paths.used[c] + room > paths.limit[c]:
                 stream[:] = saved
-                largest = len(work.filtered) // (len(work.time) + 1)
-                work = new_work(2 * len(work.time), largest, len(work.place))
-                n_grid, n_jumps = draw_path(
-                    d, n, layout, seen, families, rates, paths, work, stream, first_time
-                )
-            if n_jumps == IMPOSSIBLE:
+                return work, place, pair, ARENA_FULL, n_jumps
+            paths.slot[pair] = paths.used[c]
+            paths.room[pair] = room
+            paths.used[c] += room
+        write_path(paths, pair, work, n_grid)
+        place += 1
+    return work, place, -1, 0, 0
+
+
+@inner(allocates=True)
+def sweep_paths(model, paths, work, streams, first_time):
+    """Draw every node's path in every trajectory; returns (paths, work, pair that failed or −1)."""
+    for c in range(len(paths.used)):
+        place = 0
+        while True:
+            work, place, pair, trouble, n_jumps = sweep_chunk(
+                c, place, model, paths, work, streams, first_time
+            )
+            if trouble == IMPOSSIBLE:
                 return paths, work, pair
-            if n_jumps > paths.room[pair]:
-                paths = _with_room(paths, pair, n_jumps)
-            write_path(paths, pair, work, n_grid)
+            if trouble == 0:
+                break
+            paths = arranged(paths, paths.first, pair, n_jumps)
     return paths, work, -1
 
 
 @kernel
-def present_statistics(layout, families, paths, work, table):
+def present_statistics(model, paths, work, table):
     """Add the statistics of the present families, summed over the trajectories, to a flat table."""
-    n_nodes = len(layout.n_states)
-    for d in range(len(layout.start)):
-        for n in range(n_nodes):
-            add_statistics(d, n, families, n, layout, paths, work, table, layout.table_start[n])
+    layout = model.layout
+    for n in range(len(layout.n_states)):
+        for d in range(len(layout.start)):
+            at = layout.table_start[n]
+            add_statistics(d, n, model.families, n, model, paths, work, table, at)
 
 
 @inner(allocates=True)
@@ -120,12 +176,15 @@ def _longer(time, state, length):
 
 
 @kernel
-def run_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
+def run_paths(n_sweeps, drawn_already, model, paths, work, streams):
     """Sweeps over the paths at fixed rates, all kept.
 
-    Returns (paths, work, failed pair or −1, record of the draws).
+    ``drawn_already`` keeps the paths as they are, as one draw. Returns (paths, work, failed pair or
+    −1, record of the draws).
     """
+    n_trajectories = len(model.layout.start)
     n_pairs = len(paths.n_jumps)
+    n_nodes = n_pairs // n_trajectories
     initial = np.empty((n_sweeps, n_pairs), np.int16)
     start = np.empty((n_sweeps, n_pairs + 1), np.int64)
     time = np.empty(64)
@@ -133,17 +192,17 @@ def run_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
     used = 0
     failed = -1
     for kept in range(n_sweeps):
-        paths, work, failed = sweep_paths(
-            layout, seen, families, rates, paths, work, streams, False
-        )
+        if not drawn_already:
+            paths, work, failed = sweep_paths(model, paths, work, streams, False)
         if failed >= 0:
             break
         needed = used + paths.n_jumps.sum()
         if needed > len(time):
             time, state = _longer(time, state, 2 * needed)
-        for pair in range(n_pairs):
-            initial[kept, pair] = paths.initial[pair]
-            start[kept, pair] = used
+        for place in range(n_pairs):
+            pair = (place % n_nodes) * n_trajectories + place // n_nodes
+            initial[kept, place] = paths.initial[pair]
+            start[kept, place] = used
             at = paths.slot[pair]
             for i in range(paths.n_jumps[pair]):
                 time[used] = paths.time[at + i]
@@ -154,55 +213,56 @@ def run_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
 
 
 @kernel
-def skip_paths(n_sweeps, layout, seen, families, rates, paths, work, streams):
-    """Sweeps of which nothing is kept; returns (paths, work, failed pair or −1)."""
+def skip_paths(n_sweeps, model, paths, work, streams, first_time):
+    """Sweeps of which nothing is kept; returns (paths, work, failed pair or −1).
+
+    The first time, paths are drawn that explain each node's own evidence only.
+    """
     failed = -1
     for _ in range(n_sweeps):
-        paths, work, failed = sweep_paths(
-            layout, seen, families, rates, paths, work, streams, False
-        )
+        paths, work, failed = sweep_paths(model, paths, work, streams, first_time)
         if failed >= 0:
             break
     return paths, work, failed
 
 
 @kernel
-def draw_statistics(layout, families, record, work):
+def draw_statistics(model, record, work):
     """(draws, table) statistics of every kept draw, summed over the trajectories."""
     n_draws, n_pairs = record.initial.shape
-    result = np.zeros((n_draws, layout.table_start[-1]))
+    n_trajectories = len(model.layout.start)
+    n_nodes = n_pairs // n_trajectories
+    result = np.zeros((n_draws, model.layout.table_start[-1]))
     initial = np.empty(n_pairs, np.int64)
     count = np.empty(n_pairs, np.int64)
     slot = np.empty(n_pairs, np.int64)
-    paths = Paths(initial, count, slot, count, count, record.time, record.state)
+    # one place more: paths may be read beyond their end
+    time, state = _longer(record.time, record.state, len(record.time) + 1)
+    paths = Paths(initial, count, slot, count, count, count, count, time, state)
     for i in range(n_draws):
-        for pair in range(n_pairs):
-            initial[pair] = record.initial[i, pair]
-            slot[pair] = record.start[i, pair]
-            count[pair] = record.start[i, pair + 1] - record.start[i, pair]
-        present_statistics(layout, families, paths, work, result[i])
+        for place in range(n_pairs):
+            pair = (place % n_nodes) * n_trajectories + place // n_nodes
+            initial[pair] = record.initial[i, place]
+            slot[pair] = record.start[i, place]
+            count[pair] = record.start[i, place + 1] - record.start[i, place]
+        present_statistics(model, paths, work, result[i])
     return result
 
 
 @kernel
-def impossible_measurement(layout, seen, paths):
+def impossible_measurement(model, paths):
     """The first joint measurement that the present paths contradict, or −1."""
-    n_nodes = len(layout.n_states)
+    layout, seen = model.layout, model.seen
+    n_trajectories = len(layout.start)
     for row in range(len(seen.joint_index)):
         i = seen.joint_index[row]
         if seen.joint_member[row] != 0:
             continue
-        d = (np.searchsorted(seen.joint_start, row, side="right") - 1) // n_nodes
+        d = (np.searchsorted(seen.joint_start, row, side="right") - 1) % n_trajectories
         at = seen.joint_table[i]
         for m in range(seen.member_start[i], seen.member_start[i + 1]):
-            state = state_at(paths, d * n_nodes + seen.member[m], seen.joint_time[i])
+            state = state_at(paths, seen.member[m] * n_trajectories + d, seen.joint_time[i])
             at += seen.member_stride[m] * state
         if seen.joint_log[at] == -np.inf:
             return i
     return -1
-
-
-@kernel
-def draw_first_paths(layout, seen, families, rates, paths, work, streams):
-    """Paths that explain each node's own evidence; returns (paths, work, failed pair or −1)."""
-    return sweep_paths(layout, seen, families, rates, paths, work, streams, True)

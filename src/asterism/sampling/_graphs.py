@@ -1,7 +1,9 @@
 """Compiled: sweeps over everything unknown: families, rates, starts, emissions, then paths.
 
 The family of a node is drawn with its rates integrated out, then the rates given the family: one
-block. Counts of jumps are whole numbers, so their Gamma functions come from a table.
+block. Counts of jumps are whole numbers, so their Gamma functions come from a table. All that
+concerns one node's parameters uses that node's random numbers and paths only, so threads can share
+the nodes (:func:`draw_nodes`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from asterism.sampling._emissions import draw_emission
 from asterism.sampling._families import add_statistics
 from asterism.sampling._gibbs import sweep_paths
 from asterism.sampling._variates import draw_index, gamma
-from asterism.sampling.sampler_arrays import FloatArray
+from asterism.sampling.sampler_arrays import FloatArray, IntArray
 
 #: Ω over the largest rate of leaving, as in ``sampler_setup.py``
 _GRID_FACTOR = 2.0
@@ -113,15 +115,23 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
 
 
 @inner
-def _draw_start(n, layout, rates, paths, stream):
-    """Starting probabilities of one node from their Dirichlet posterior."""
-    n_nodes = len(layout.n_states)
+def _draw_start(n, model, paths, stream):
+    """Starting probabilities of one node from their Dirichlet posterior.
+
+    A node that is held from the start on says nothing about how it starts by itself.
+    """
+    layout, seen, _, rates = model
+    n_trajectories = len(layout.start)
     first = layout.state_start[n]
     size = layout.n_states[n]
     for x in range(size):
         rates.initial[first + x] = 1.0
-    for d in range(len(layout.start)):
-        rates.initial[first + paths.initial[d * n_nodes + n]] += 1.0
+    for d in range(n_trajectories):
+        pair = n * n_trajectories + d
+        by_hand = seen.set_start[pair]
+        if by_hand < seen.set_start[pair + 1] and seen.set_begin[by_hand] <= layout.start[d]:
+            continue
+        rates.initial[first + paths.initial[pair]] += 1.0
     total = 0.0
     for x in range(size):
         rates.initial[first + x] = gamma(stream, rates.initial[first + x])
@@ -130,8 +140,8 @@ def _draw_start(n, layout, rates, paths, stream):
         rates.initial[first + x] /= total
 
 
-@inner
-def _list_children(families):
+@kernel
+def list_children(families):
     """Bring the lists of children up to date with the parents."""
     n_nodes = len(families.n_parents)
     families.child_start[:] = 0
@@ -156,10 +166,12 @@ def _list_children(families):
 
 
 @inner
-def _add_averages(n, candidates, prior, allowed, size, table, probability, averages):
+def _add_averages(n, choices, size, room, averages):
     """Add P(family | paths), and what the rates would be on average, of one node's families."""
+    candidates, prior, _ = choices
+    allowed, table = prior.allowed_start[n], room.table
     for f in range(candidates.start[n], candidates.start[n + 1]):
-        weight = probability[f]
+        weight = room.probability[f]
         averages.family[f] += weight
         if weight < _NEGLIGIBLE:
             continue
@@ -171,40 +183,6 @@ def _add_averages(n, candidates, prior, allowed, size, table, probability, avera
                 if y != x and prior.allowed[allowed + x * size + y]:
                     mean = (prior.shape + table[at + y]) / (prior.rate + table[at + x])
                     averages.rates[at + y] += weight * mean
-
-
-@inner
-def draw_models(layout, seen, candidates, prior, families, rates, paths, work, node_streams, room):
-    """Family and rates of every node given all paths; fills ``room.table``, ``room.probability``.
-
-    With ``room.hold`` families stay as they are, and only their rates are drawn.
-    """
-    n_nodes = len(layout.n_states)
-    for n in range(n_nodes):
-        if layout.is_given[n]:
-            continue
-        size = layout.n_states[n]
-        allowed = prior.allowed_start[n]
-        first, last = candidates.start[n], candidates.start[n + 1]
-        room.table[candidates.table_start[first] : candidates.table_start[last]] = 0.0
-        for f in range(first, last):
-            for d in range(len(layout.start)):
-                at = candidates.table_start[f]
-                add_statistics(d, n, candidates, f, layout, paths, work, room.table, at)
-            room.probability[f] = candidates.log_prior[f] + log_score(
-                room.table, candidates.table_start[f], candidates.n_configs[f], size, allowed,
-                prior, room.log_gamma,
-            )  # fmt: skip
-        chosen = draw_index(node_streams[n], room.probability, first, last)
-        if not room.hold[0]:
-            room.place[n] = chosen
-            _adopt(n, chosen, families, candidates)
-        f = room.place[n]
-        _draw_rates(
-            n, layout, rates, prior, room.table, candidates.table_start[f],
-            candidates.n_configs[f], node_streams[n],
-        )  # fmt: skip
-    _list_children(families)
 
 
 class Room(NamedTuple):
@@ -220,67 +198,93 @@ class Room(NamedTuple):
     """(N,) the present family of every node, as a row of the candidates."""
     hold: NDArray[np.bool_]
     """(1,) whether the graph is held fixed."""
-    totals: FloatArray
-    new: FloatArray
-    """For the parameters of one emission."""
+    kept: IntArray
+    """(2,) the draw to which the present sweep belongs, or −1; and sweeps per draw."""
+
+
+@inner
+def _draw_family(n, model, choices, paths, work, stream, room):
+    """Family and rates of one node given all paths; fills ``room.table``, ``room.probability``.
+
+    With ``room.hold`` the family stays as it is, and only its rates are drawn.
+    """
+    layout, _, families, rates = model
+    candidates, prior, _ = choices
+    size = layout.n_states[n]
+    allowed = prior.allowed_start[n]
+    first, last = candidates.start[n], candidates.start[n + 1]
+    room.table[candidates.table_start[first] : candidates.table_start[last]] = 0.0
+    for f in range(first, last):
+        at = candidates.table_start[f]
+        for d in range(len(layout.start)):
+            add_statistics(d, n, candidates, f, model, paths, work, room.table, at)
+        room.probability[f] = candidates.log_prior[f] + log_score(
+            room.table, at, candidates.n_configs[f], size, allowed, prior, room.log_gamma
+        )
+    chosen = draw_index(stream, room.probability, first, last)
+    if not room.hold[0]:
+        room.place[n] = chosen
+        _adopt(n, chosen, families, candidates)
+    f = room.place[n]
+    _draw_rates(
+        n, layout, rates, prior, room.table, candidates.table_start[f], candidates.n_configs[f],
+        stream,
+    )  # fmt: skip
 
 
 @kernel
-def run_models(
-    n_sweeps, keep_every, layout, seen, candidates, prior, emitted, families, rates, paths, work,
-    streams, node_streams, room, averages, keep_rates,
-):  # fmt: skip
-    """Sweeps over everything unknown; returns (paths, work, failed pair or −1, kept draws)."""
-    n_nodes = len(layout.n_states)
-    n_kept = n_sweeps // keep_every if keep_every > 0 else 0
-    n_edges = 0
-    for f in range(len(candidates.n_parents)):
-        for p in range(candidates.n_parents[f]):
-            n_edges = max(n_edges, candidates.edge[f, p] + 1)
-    edges = np.zeros((n_kept, n_edges), np.float32)
-    family = np.zeros((n_kept, n_nodes), np.int32)
-    kept_rates = np.zeros((n_kept, len(rates.rate) if keep_rates else 0))
-    initial = np.zeros((n_kept, len(rates.initial)))
-    emission = np.zeros((n_kept, len(emitted.parameter)))
-    n_jumps = np.zeros(n_kept)
+def draw_nodes(first, last, model, choices, paths, work, node_streams, room, averages, edges):
+    """Family, rates, start and emission of some nodes, given all paths."""
+    layout = model.layout
+    candidates, prior, emitted = choices
+    kept, keep_every = room.kept[0], room.kept[1]
+    for n in range(first, last):
+        if layout.is_given[n]:
+            continue
+        stream = node_streams[n]
+        _draw_family(n, model, choices, paths, work, stream, room)
+        if prior.learn_initial:
+            _draw_start(n, model, paths, stream)
+        if emitted.kind[n] > 0:
+            draw_emission(n, layout, model.seen, emitted, paths, stream, work.totals, work.proposed)
+        if kept < 0:
+            continue
+        _add_averages(n, choices, layout.n_states[n], room, averages)
+        for f in range(candidates.start[n], candidates.start[n + 1]):
+            for p in range(candidates.n_parents[f]):
+                edges[kept, candidates.edge[f, p]] += room.probability[f] / keep_every
+
+
+@kernel
+def keep_present(kept, model, emitted, paths, room, drawn):
+    """Write the present parameters down as draw ``kept``."""
+    drawn.family[kept] = room.place
+    if drawn.rates.shape[1] > 0:
+        drawn.rates[kept] = model.rates.rate
+    drawn.initial[kept] = model.rates.initial
+    drawn.emission[kept] = emitted.parameter
+    drawn.n_jumps[kept] = paths.n_jumps.sum()
+
+
+@kernel
+def run_models(n_sweeps, model, choices, paths, work, streams, room, averages, drawn):
+    """Sweeps over everything unknown; returns (paths, work, failed pair or −1).
+
+    ``drawn`` has a row for every ``room.kept[1]`` sweeps, or none.
+    """
+    n_nodes = len(model.layout.n_states)
     failed = -1
+    keep_every = room.kept[1]
     for sweep in range(n_sweeps):
-        draw_models(
-            layout, seen, candidates, prior, families, rates, paths, work, node_streams, room
+        kept = sweep // keep_every
+        room.kept[0] = kept if kept < len(drawn.n_jumps) else -1
+        draw_nodes(
+            0, n_nodes, model, choices, paths, work, streams.nodes, room, averages, drawn.edges
         )
-        for n in range(n_nodes):
-            if layout.is_given[n]:
-                continue
-            if prior.learn_initial:
-                _draw_start(n, layout, rates, paths, node_streams[n])
-            if emitted.kind[n] > 0:
-                draw_emission(
-                    n, layout, seen, emitted, paths, node_streams[n], room.totals, room.new
-                )
-        if n_kept > 0 and sweep < n_kept * keep_every:
-            kept = sweep // keep_every
-            for n in range(n_nodes):
-                if layout.is_given[n]:
-                    continue
-                _add_averages(
-                    n, candidates, prior, prior.allowed_start[n], layout.n_states[n], room.table,
-                    room.probability, averages,
-                )  # fmt: skip
-                for f in range(candidates.start[n], candidates.start[n + 1]):
-                    for p in range(candidates.n_parents[f]):
-                        edges[kept, candidates.edge[f, p]] += room.probability[f] / keep_every
-            if (sweep + 1) % keep_every == 0:
-                for n in range(n_nodes):
-                    family[kept, n] = room.place[n]
-                if keep_rates:
-                    kept_rates[kept] = rates.rate
-                initial[kept] = rates.initial
-                emission[kept] = emitted.parameter
-                n_jumps[kept] = paths.n_jumps.sum()
-        paths, work, failed = sweep_paths(
-            layout, seen, families, rates, paths, work, streams, False
-        )
+        list_children(model.families)
+        if room.kept[0] >= 0 and (sweep + 1) % keep_every == 0:
+            keep_present(kept, model, choices.emitted, paths, room, drawn)
+        paths, work, failed = sweep_paths(model, paths, work, streams.paths, False)
         if failed >= 0:
             break
-    drawn = DrawnModels(edges, family, kept_rates, initial, emission, n_jumps)
-    return paths, work, failed, drawn
+    return paths, work, failed

@@ -4,15 +4,16 @@ Four steps, all by walking along sorted lists, without sorting and without alloc
 
 1. *Grid.* Along the present path, imagined jumps are laid at rate Ω(u) − exit(x): together with
    the real jumps they are a Poisson process of rate Ω(u), whatever the path.
-2. *Weights.* Between two grid points state x is weighed by what depends on it elsewhere: the
-   waiting times and jumps of the children, measurements, joint measurements given the other
-   members, indicators where the state is known.
+2. *Weights* (``_weights.py``). Between two grid points state x is weighed by what depends on it
+   elsewhere: the waiting times and jumps of the children, measurements, joint measurements given
+   the other members, indicators where the state is known.
 3. *Filter.* On the grid the path is a chain in discrete time with transitions I + R/Ω; at a
-   recorded jump it must move, with weight R.
+   recorded jump it must move, with weight R; where the experimenter takes hold of the node every
+   state becomes the one that is set, with weight 1.
 4. *Draw* backwards. Jumps of a state into itself are dropped when the path is written.
 
-Ties: at one time, a node's own jump comes before changes of its parents (only exogenous parents can
-change exactly then), and a measurement sees the state after the jump.
+Ties: at one time, a node's own jump comes before changes of its parents (only exogenous parents and
+those set by hand can change exactly then), and a measurement sees the state after the jump.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import numpy as np
 
 from asterism.numerics._jit import inner
 from asterism.numerics._random_stream import uniform
+from asterism.sampling._along import advance, follow, soonest
+from asterism.sampling._weights import weigh_child, weigh_evidence
 
 #: what :func:`draw_path` returns instead of a number of jumps
 WORK_TOO_SMALL = -1
@@ -30,79 +33,19 @@ IMPOSSIBLE = -2
 
 
 @inner
-def state_at(paths, pair, time):
-    """State of a pair at a time; the new one at a jump."""
-    low = paths.slot[pair]
-    high = low + paths.n_jumps[pair]
-    first = low
-    while low < high:
-        middle = (low + high) // 2
-        if paths.time[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return paths.initial[pair] if low == first else np.int64(paths.state[low - 1])
-
-
-@inner
-def follow(families, row, skipped, base, paths, work):
-    """Put all parents of a family but one at their starts; returns (their number, configuration).
-
-    ``base`` is the number of the trajectory's first pair. Families are the present ones, whose row
-    is the node, or a list of candidates.
-    """
-    config = 0
-    k = 0
-    for p in range(families.n_parents[row]):
-        if p == skipped:
-            continue
-        pair = base + families.parents[row, p]
-        first = paths.slot[pair]
-        work.place[k] = first
-        work.until[k] = first + paths.n_jumps[pair]
-        work.now[k] = paths.initial[pair]
-        work.next_time[k] = paths.time[first] if paths.n_jumps[pair] > 0 else math.inf
-        config += families.term[row, p, work.now[k]]
-        k += 1
-    return k, config
-
-
-@inner
-def soonest(work, n_followed):
-    """Which followed parent jumps next; −1 if none is followed."""
-    best = -1
-    for k in range(n_followed):
-        if best < 0 or work.next_time[k] < work.next_time[best]:
-            best = k
-    return best
-
-
-@inner
-def advance(families, row, skipped, paths, work, k):
-    """Let a followed parent make its next jump; returns the change of the configuration."""
-    slot = k + 1 if 0 <= skipped <= k else k
-    old = work.now[k]
-    at = work.place[k]
-    new = np.int64(paths.state[at])
-    work.now[k] = new
-    work.place[k] = at + 1
-    work.next_time[k] = paths.time[at + 1] if at + 1 < work.until[k] else math.inf
-    return families.term[row, slot, new] - families.term[row, slot, old]
-
-
-@inner
-def _lay_grid(d, n, layout, seen, families, rates, paths, work, stream, first_time):
+def _lay_grid(d, n, model, paths, work, stream, first_time):
     """Fill ``work.time``, ``config`` and ``jump``; returns the number of grid points + 1.
 
     Point 0 is the start. No jumps are imagined where the state is known throughout. The very first
     time there is no present path yet, only times at which it may jump: then Ω itself is the rate.
     """
-    n_nodes = len(layout.n_states)
-    pair = d * n_nodes + n
+    layout, seen, families, rates = model
+    n_trajectories = len(layout.start)
+    pair = n * n_trajectories + d
     size = layout.n_states[n]
     table = layout.table_start[n]
     omegas = layout.config_start[n]
-    n_followed, config = follow(families, n, -1, d * n_nodes, paths, work)
+    n_followed, config = follow(families, n, -1, d, n_trajectories, paths, work)
     capacity = len(work.time)
     time = layout.start[d]
     end = layout.end[d]
@@ -111,11 +54,18 @@ def _lay_grid(d, n, layout, seen, families, rates, paths, work, stream, first_ti
     recorded = seen.jump_start[pair]
     span = seen.span_start[pair]
     last_span = seen.span_start[pair + 1]
+    by_hand = seen.set_start[pair]
+    last_by_hand = seen.set_start[pair + 1]
     pinned = False
     state = paths.initial[pair]
     work.time[0] = time
     work.config[0] = config
     work.jump[0] = -1
+    set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+    held = set_time <= time
+    if held:
+        work.jump[0] = -2 - seen.set_state[by_hand]
+        set_time = seen.set_end[by_hand]
     k = 1
     hazard = -math.log(uniform(stream))
     while True:
@@ -125,8 +75,8 @@ def _lay_grid(d, n, layout, seen, families, rates, paths, work, stream, first_ti
         edge = math.inf
         if span < last_span:
             edge = seen.span_end[span] if pinned else seen.span_begin[span]
-        until = min(own_time, parent_time, edge, end)
-        if not pinned:
+        until = min(own_time, parent_time, edge, end, set_time)
+        if not (pinned or held):
             rate = rates.omega[omegas + config]
             if not first_time:
                 rate -= rates.rate[table + (config * size + state) * size + state]
@@ -141,7 +91,23 @@ def _lay_grid(d, n, layout, seen, families, rates, paths, work, stream, first_ti
                 hazard = -math.log(uniform(stream))
             hazard -= rate * (until - time)
         time = until
-        if own_time == until:
+        if set_time == until and held:
+            by_hand += 1
+            held = False
+            set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+        elif set_time == until:
+            if k == capacity:
+                return WORK_TOO_SMALL
+            work.time[k] = time
+            work.config[k] = config
+            work.jump[k] = -2 - seen.set_state[by_hand]
+            k += 1
+            if own_time == until:
+                own += 1
+            state = seen.set_state[by_hand]
+            held = True
+            set_time = seen.set_end[by_hand]
+        elif own_time == until:
             if k == capacity:
                 return WORK_TOO_SMALL
             work.time[k] = time
@@ -161,91 +127,6 @@ def _lay_grid(d, n, layout, seen, families, rates, paths, work, stream, first_ti
             pinned = not pinned
         else:
             return k
-
-
-@inner
-def _weigh_child(d, n, child, slot, layout, families, rates, paths, work, n_grid):
-    """Add to the weights how well each state of ``n`` explains the path of one child."""
-    n_nodes = len(layout.n_states)
-    pair = d * n_nodes + child
-    size = layout.n_states[n]
-    own_size = layout.n_states[child]
-    table = layout.table_start[child]
-    n_followed, config = follow(families, child, slot, d * n_nodes, paths, work)
-    time = layout.start[d]
-    end = layout.end[d]
-    jump = paths.slot[pair]
-    last_jump = jump + paths.n_jumps[pair]
-    state = paths.initial[pair]
-    k = 0
-    grid_time = work.time[1] if n_grid > 1 else math.inf
-    jump_time = paths.time[jump] if jump < last_jump else math.inf
-    who = soonest(work, n_followed)
-    parent_time = work.next_time[who] if who >= 0 else math.inf
-    while True:
-        until = min(grid_time, jump_time, parent_time, end)
-        length = until - time
-        time = until
-        here = table + (config * own_size + state) * own_size
-        if length > 0.0:
-            for x in range(size):
-                step = families.term[child, slot, x] * own_size * own_size
-                work.log_weight[k * size + x] -= length * rates.rate[here + step + state]
-        if jump_time == until:
-            target = np.int64(paths.state[jump])
-            for x in range(size):
-                step = families.term[child, slot, x] * own_size * own_size
-                work.log_weight[k * size + x] += rates.log_rate[here + step + target]
-            state = target
-            jump += 1
-            jump_time = paths.time[jump] if jump < last_jump else math.inf
-        elif grid_time == until:
-            k += 1
-            grid_time = work.time[k + 1] if k + 1 < n_grid else math.inf
-        elif parent_time == until:
-            config += advance(families, child, slot, paths, work, who)
-            who = soonest(work, n_followed)
-            parent_time = work.next_time[who]
-        else:
-            return
-
-
-@inner
-def _weigh_evidence(d, n, layout, seen, paths, work, n_grid, with_joint):
-    """Add measurements, joint measurements given the other members, and known states."""
-    n_nodes = len(layout.n_states)
-    pair = d * n_nodes + n
-    size = layout.n_states[n]
-    k = 0
-    for i in range(seen.point_start[pair], seen.point_start[pair + 1]):
-        while k + 1 < n_grid and work.time[k + 1] <= seen.point_time[i]:
-            k += 1
-        for x in range(size):
-            work.log_weight[k * size + x] += seen.log_likelihood[seen.point_offset[i] + x]
-    k = 0
-    for i in range(seen.span_start[pair], seen.span_start[pair + 1]):
-        while k + 1 < n_grid and work.time[k + 1] <= seen.span_begin[i]:
-            k += 1
-        for x in range(size):
-            if x != seen.span_state[i]:
-                work.log_weight[k * size + x] = -math.inf
-    if not with_joint:
-        return
-    k = 0
-    for row in range(seen.joint_start[pair], seen.joint_start[pair + 1]):
-        i = seen.joint_index[row]
-        while k + 1 < n_grid and work.time[k + 1] <= seen.joint_time[i]:
-            k += 1
-        at = seen.joint_table[i]
-        stride = 0
-        for m in range(seen.member_start[i], seen.member_start[i + 1]):
-            if m - seen.member_start[i] == seen.joint_member[row]:
-                stride = seen.member_stride[m]
-            else:
-                other = d * n_nodes + seen.member[m]
-                at += seen.member_stride[m] * state_at(paths, other, seen.joint_time[i])
-        for x in range(size):
-            work.log_weight[k * size + x] += seen.joint_log[at + x * stride]
 
 
 @inner
@@ -273,13 +154,16 @@ def _weighed(work, k, size):
 
 
 @inner
-def _filter(n, layout, seen, rates, work, n_grid):
+def _filter(n, model, work, n_grid):
     """Fill ``work.filtered``: P(state after grid point k, all weights up to then), normalised."""
+    layout, seen, _, rates = model
     size = layout.n_states[n]
     table = layout.table_start[n]
     omegas = layout.config_start[n]
     for x in range(size):
         work.filtered[x] = rates.initial[layout.state_start[n] + x]
+        if work.jump[0] < -1:
+            work.filtered[x] = 1.0 if x == -2 - work.jump[0] else 0.0
     if not _weighed(work, 0, size):
         return False
     for k in range(1, n_grid):
@@ -298,6 +182,9 @@ def _filter(n, layout, seen, rates, work, n_grid):
             if total <= 0.0:
                 return False
             work.filtered[after + target] = 1.0
+        elif recorded < -1:
+            for x in range(size):
+                work.filtered[after + x] = 1.0 if x == -2 - recorded else 0.0
         else:
             omega = rates.omega[omegas + work.config[k]]
             share = 1.0 / omega if omega > 0.0 else 0.0
@@ -316,8 +203,9 @@ def _filter(n, layout, seen, rates, work, n_grid):
 
 
 @inner
-def _draw_backwards(n, layout, seen, rates, work, n_grid, stream):
+def _draw_backwards(n, model, work, n_grid, stream):
     """Fill ``work.state``; returns the number of real jumps."""
+    layout, seen, _, rates = model
     size = layout.n_states[n]
     table = layout.table_start[n]
     omegas = layout.config_start[n]
@@ -342,6 +230,8 @@ def _draw_backwards(n, layout, seen, rates, work, n_grid, stream):
             if recorded >= 0:
                 may = x != state and (seen.jump_from[recorded] < 0 or seen.jump_from[recorded] == x)
                 weight = rates.rate[block + x * size + state] if may else 0.0
+            elif recorded < -1:
+                weight = 1.0
             elif x == state:
                 weight = max(0.0, omega - rates.rate[block + x * size + x])
             else:
@@ -367,29 +257,28 @@ def _draw_backwards(n, layout, seen, rates, work, n_grid, stream):
 
 
 @inner
-def draw_path(d, n, layout, seen, families, rates, paths, work, stream, first_time):
+def draw_path(d, n, model, paths, work, stream, first_time):
     """Draw a path into ``work``; returns (number of grid points, number of jumps or a problem).
 
     The first time (see ``_lay_grid``) children and joint measurements are left out.
     """
-    n_grid = _lay_grid(d, n, layout, seen, families, rates, paths, work, stream, first_time)
+    n_grid = _lay_grid(d, n, model, paths, work, stream, first_time)
     if n_grid < 0:
         return 0, WORK_TOO_SMALL
-    size = layout.n_states[n]
+    families = model.families
+    size = model.layout.n_states[n]
     if (n_grid + 1) * size > len(work.filtered):
         return 0, WORK_TOO_SMALL
     for i in range(n_grid * size):
         work.log_weight[i] = 0.0
     if not first_time:
         for i in range(families.child_start[n], families.child_start[n + 1]):
-            _weigh_child(
-                d, n, families.child[i], families.child_slot[i], layout, families, rates, paths,
-                work, n_grid,
-            )  # fmt: skip
-    _weigh_evidence(d, n, layout, seen, paths, work, n_grid, not first_time)
-    if not _filter(n, layout, seen, rates, work, n_grid):
+            child, slot = families.child[i], families.child_slot[i]
+            weigh_child(d, child, slot, size, model, paths, work, n_grid)
+    weigh_evidence(d, n, model, paths, work, n_grid, not first_time)
+    if not _filter(n, model, work, n_grid):
         return n_grid, IMPOSSIBLE
-    return n_grid, _draw_backwards(n, layout, seen, rates, work, n_grid, stream)
+    return n_grid, _draw_backwards(n, model, work, n_grid, stream)
 
 
 @inner

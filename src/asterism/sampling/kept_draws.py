@@ -13,8 +13,7 @@ from asterism.data.trajectories import Trajectories
 from asterism.sampling._draws import forecast_draws, states_in_draws
 from asterism.sampling._gibbs import Record, draw_statistics, new_work
 from asterism.sampling.diagnose import monte_carlo_error
-from asterism.sampling.path_chains import PathModel
-from asterism.sampling.sampler_arrays import FloatArray, IntArray
+from asterism.sampling.sampler_arrays import FloatArray, IntArray, PathModel
 
 #: at most so many states are compared at once when marginals are counted
 _AT_ONCE = 20_000_000
@@ -126,11 +125,10 @@ class KeptDraws:
 
     def statistics(self) -> FloatArray:
         """(chains, draws, table) jumps and, on the diagonals, times of every family."""
-        layout, families = self.model.layout, self.model.families
-        work = new_work(2, 2, families.parents.shape[1] + 1)
+        work = new_work(2, 2, self.model.families.parents.shape[1] + 1, 0)
         return np.stack(
             [
-                np.concatenate([draw_statistics(layout, families, r, work) for r in blocks])
+                np.concatenate([draw_statistics(self.model, r, work) for r in blocks])
                 for blocks in self.blocks
             ]
         )

@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, JointMeasurement, Points
+from asterism.evidence.arrays import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    JointMeasurement,
+    Points,
+    Spans,
+)
 from asterism.model.compiled import (
     CompiledGraph,
     CompiledNetwork,
@@ -258,11 +265,11 @@ def _check_group(
             f"{why}; they have {size} states together, above the limit of {STATE_LIMIT}: use ",
             *(Setting("method", "clusters"), ", or small rates instead of zeros."),
         )
-    for rows in (evidence.jumps.node, evidence.spans.node):
+    for rows in (evidence.jumps.node, evidence.spans.node, evidence.interventions.node):
         if np.isin(rows, group).any():
             raise AsterismError(
-                f"{why}, which sampling cannot do while jumps or intervals of them are recorded: "
-                "use ",
+                f"{why}, which sampling cannot do while jumps, intervals or interventions of them "
+                "are recorded: use ",
                 *(Setting("method", "exact"), " or ", Setting("method", "clusters")),
                 ", or small rates instead of zeros.",
             )
@@ -352,7 +359,12 @@ def _merged_evidence(
     number = np.array([home[n][0] for n in range(evidence.n_nodes)], dtype=np.int64)
     jumps, spans = evidence.jumps, evidence.spans
     jump_order = np.lexsort((jumps.time, number[jumps.node], jumps.trajectory))
-    span_order = np.lexsort((spans.start, number[spans.node], spans.trajectory))
+
+    def renumbered(table: Spans) -> Spans:
+        order = np.lexsort((table.start, number[table.node], table.trajectory))
+        columns = (table.trajectory, number[table.node], table.start, table.end, table.state)
+        return Spans(*(column[order] for column in columns))
+
     return replace(
         evidence,
         n_nodes=len(members),
@@ -370,13 +382,8 @@ def _merged_evidence(
             jumps.to_state[jump_order],
             jumps.from_state[jump_order],
         ),
-        spans=type(spans)(
-            spans.trajectory[span_order],
-            number[spans.node][span_order],
-            spans.start[span_order],
-            spans.end[span_order],
-            spans.state[span_order],
-        ),
+        spans=renumbered(spans),
+        interventions=renumbered(evidence.interventions),
         joint=tuple(joint),
         exogenous=frozenset(home[n][0] for n in evidence.exogenous),
     )

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from asterism.numerics.resources import n_threads
-from asterism.sampling._graphs import Averages, DrawnModels, Room, run_models
+from asterism.numerics.resources import chunks
+from asterism.sampling._gibbs import new_work
+from asterism.sampling._graphs import (
+    Averages,
+    DrawnModels,
+    Room,
+    draw_nodes,
+    keep_present,
+    list_children,
+    run_models,
+)
 from asterism.sampling.model_setup import ModelSetup
-from asterism.sampling.path_chains import PathModel, chain_streams, start_chain
+from asterism.sampling.path_chains import (
+    chain_streams,
+    on_threads,
+    require_possible,
+    start_chain,
+    sweep_on_threads,
+)
 from asterism.sampling.sampler_arrays import (
+    Choices,
     Emitted,
     Families,
     FloatArray,
     IntArray,
+    PathModel,
     Paths,
     Rates,
     Seen,
+    Streams,
     Work,
 )
 from asterism.sampling.sampler_setup import rates_of
@@ -42,11 +60,14 @@ class ModelChain:
     rates: Rates
     paths: Paths
     work: Work
-    streams: Any
-    node_streams: Any
+    streams: Streams
     room: Room
     averages: Averages
     n_sweeps: int = 0
+
+    def model(self, setup: ModelSetup) -> PathModel:
+        """What the paths depend on, with the present parameters."""
+        return PathModel(setup.layout, self.seen, self.families, self.rates)
 
 
 def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray) -> ModelChain:
@@ -66,9 +87,9 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
         block[:] = mean * own
     rates = rates_of(layout, families.n_configs, table, setup.initial)
     model = PathModel(layout, seen, families, rates)
-    begun = start_chain(model, seed, number, setup.labels, setup.names)
-    n_families = len(candidates.n_parents)
     largest = int(max(3 * layout.n_states.max(), np.diff(emitted.start).max(initial=0), 1))
+    begun = start_chain(model, seed, number, setup.labels, setup.names, largest)
+    n_families = len(candidates.n_parents)
     counts = np.arange(_COUNTS)
     return ModelChain(
         seen=seen,
@@ -77,34 +98,73 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
         rates=rates,
         paths=begun.paths,
         work=begun.work,
-        streams=begun.streams,
-        node_streams=chain_streams(seed, number, len(layout.n_states), _NODES),
+        streams=Streams(begun.streams, chain_streams(seed, number, len(layout.n_states), _NODES)),
         room=Room(
             table=np.zeros(int(candidates.table_start[-1])),
             probability=np.zeros(n_families),
             log_gamma=gammaln(prior.shape + counts) - gammaln(prior.shape),
             place=place.astype(np.int64).copy(),
             hold=np.zeros(1, dtype=np.bool_),
-            totals=np.zeros(largest),
-            new=np.zeros(largest),
+            kept=np.array([-1, 1], dtype=np.int64),
         ),
         averages=_no_averages(setup),
     )
 
 
 def run_model_chain(
-    setup: ModelSetup, chain: ModelChain, n_sweeps: int, keep_every: int, keep_rates: bool
+    setup: ModelSetup,
+    chain: ModelChain,
+    n_sweeps: int,
+    keep_every: int,
+    keep_rates: bool,
+    pool: Executor | None = None,
 ) -> DrawnModels:
-    """Go on with a chain; ``keep_every`` 0 keeps nothing."""
-    chain.paths, chain.work, failed, drawn = run_models(
-        n_sweeps, keep_every, setup.layout, chain.seen, setup.candidates, setup.prior,
-        chain.emitted, chain.families, chain.rates, chain.paths, chain.work, chain.streams,
-        chain.node_streams, chain.room, chain.averages, keep_rates,
-    )  # fmt: skip
-    if failed >= 0:
-        raise RuntimeError("A sampled path became impossible; this is an error of the sampler.")
+    """Go on with a chain; ``keep_every`` 0 keeps nothing. A pool shares nodes and trajectories."""
+    drawn = _no_draws(setup, chain, n_sweeps // keep_every if keep_every else 0, keep_rates)
+    chain.room.kept[1] = max(1, keep_every)
+    model = chain.model(setup)
+    choices = Choices(setup.candidates, setup.prior, chain.emitted)
+    if pool is not None:
+        _run_on_threads(n_sweeps, model, choices, chain, drawn, pool)
+    else:
+        chain.paths, chain.work, failed = run_models(
+            n_sweeps, model, choices, chain.paths, chain.work, chain.streams, chain.room,
+            chain.averages, drawn,
+        )  # fmt: skip
+        require_possible(failed)
     chain.n_sweeps += n_sweeps
-    return drawn  # type: ignore[no-any-return]
+    return drawn
+
+
+def _run_on_threads(
+    n_sweeps: int,
+    model: PathModel,
+    choices: Choices,
+    chain: ModelChain,
+    drawn: DrawnModels,
+    pool: Executor,
+) -> None:
+    """What ``run_models`` does, with nodes and then trajectories shared by threads."""
+    pieces = chunks(len(model.layout.n_states), len(chain.paths.used))
+    works = [
+        new_work(2, 2, len(chain.work.place), len(chain.work.totals)) for _ in range(len(pieces))
+    ]
+    room = chain.room
+    for sweep in range(n_sweeps):
+        kept = sweep // int(room.kept[1])
+        room.kept[0] = kept if kept < len(drawn.n_jumps) else -1
+
+        def draw(piece: tuple[int, int], work: Work) -> None:
+            draw_nodes(
+                *piece, model, choices, chain.paths, work, chain.streams.nodes, room,
+                chain.averages, drawn.edges,
+            )  # fmt: skip
+
+        list(pool.map(draw, pieces, works))
+        list_children(model.families)
+        if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
+            keep_present(kept, model, choices.emitted, chain.paths, room, drawn)
+        sweep_on_threads(model, chain, pool)
 
 
 def run_model_chains(
@@ -117,11 +177,10 @@ def run_model_chains(
 ) -> list[DrawnModels]:
     """Go on with all chains, on threads; an interruption lets those that run finish."""
 
-    def go_on(chain: ModelChain) -> DrawnModels:
-        return run_model_chain(setup, chain, n_sweeps, keep_every, keep_rates)
+    def go_on(chain: ModelChain, pool: Executor | None) -> DrawnModels:
+        return run_model_chain(setup, chain, n_sweeps, keep_every, keep_rates, pool)
 
-    with ThreadPoolExecutor(min(n_threads(n_jobs), len(chains))) as pool:
-        return list(pool.map(go_on, chains))
+    return on_threads(go_on, chains, n_jobs, len(setup.layout.start))
 
 
 def forget_averages(setup: ModelSetup, chain: ModelChain) -> None:
@@ -141,8 +200,8 @@ _BUNDLES = ("families", "rates", "paths", "averages")
 def chain_arrays(chain: ModelChain) -> dict[str, Any]:
     """Everything that a chain needs to go on exactly as if it had not been stopped."""
     arrays: dict[str, Any] = {
-        "streams": chain.streams,
-        "node_streams": chain.node_streams,
+        "streams": chain.streams.paths,
+        "node_streams": chain.streams.nodes,
         "place": chain.room.place,
         "hold": chain.room.hold,
         "parameter": chain.emitted.parameter,
@@ -157,8 +216,8 @@ def chain_arrays(chain: ModelChain) -> dict[str, Any]:
 
 def restore_chain(chain: ModelChain, arrays: dict[str, Any]) -> None:
     """Put a freshly started chain where another one was written down."""
-    chain.streams[:] = arrays["streams"]
-    chain.node_streams[:] = arrays["node_streams"]
+    chain.streams.paths[:] = arrays["streams"]
+    chain.streams.nodes[:] = arrays["node_streams"]
     chain.room.place[:] = arrays["place"]
     chain.room.hold[:] = arrays["hold"]
     chain.emitted.parameter[:] = arrays["parameter"]
@@ -177,6 +236,17 @@ def _no_averages(setup: ModelSetup) -> Averages:
         family=np.zeros(n_families),
         rates=np.zeros(int(setup.candidates.table_start[-1])),
         weight=np.zeros(n_families),
+    )
+
+
+def _no_draws(setup: ModelSetup, chain: ModelChain, n_kept: int, keep_rates: bool) -> DrawnModels:
+    return DrawnModels(
+        edges=np.zeros((n_kept, len(setup.edges)), dtype=np.float32),
+        family=np.zeros((n_kept, len(setup.names)), dtype=np.int32),
+        rates=np.zeros((n_kept, len(chain.rates.rate) if keep_rates else 0)),
+        initial=np.zeros((n_kept, len(chain.rates.initial))),
+        emission=np.zeros((n_kept, len(chain.emitted.parameter))),
+        n_jumps=np.zeros(n_kept),
     )
 
 

@@ -181,7 +181,7 @@ def _burn_in(
         n = clock.sweeps(1, most)
         clock.run(lambda k: run_model_chains(setup, chains, k, 0, False, plan.n_jobs), n)
         found.n_burned += n
-        plan.tell(max(clock.used(), 0.0))
+        plan.tell(max(clock.used(), found.n_burned / (plan.burn_in + plan.max_sweeps)))
     if not any(found.blocks):
         for chain in chains:
             hold_graph(chain, False)
@@ -213,7 +213,8 @@ def _draw(
             for own, block in zip(found.blocks, drawn):
                 own.append(block)
             done += n
-            plan.tell(max(clock.used(), done / plan.max_sweeps))
+            whole = plan.burn_in + plan.max_sweeps
+            plan.tell(max(clock.used(), (plan.burn_in + done) / whole))
         found.averages = [c.averages for c in chains]
         figures, good, _ = plan.judge(found)
         found.history.append(
@@ -231,13 +232,14 @@ def _draw(
 
 
 def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> str:
-    drawn = f"{found.n_chains} chains of {found.n_draws * found.keep_every} sweeps: {words}"
+    n_sweeps = f"{found.n_draws * found.keep_every:,} sweeps in each of {found.n_chains} chains"
     if found.interrupted:
-        return f"{drawn}; interrupted."
+        return f"Interrupted after {n_sweeps}: {words}."
     if found.converged:
-        return f"{drawn}."
-    limit = "of time" if clock.used() >= 1.0 else f"of {plan.max_sweeps:,} sweeps"
-    return f"{drawn}; the limit {limit} was reached first: allow more."
+        return f"{n_sweeps} were enough: {words}."
+    if clock.used() >= 1.0:
+        return f"The time was over after {n_sweeps}: {words}. Allow more time."
+    return f"The limit of {n_sweeps} was reached: {words}. Allow more."
 
 
 # ---------------------------------------------------------------------- checkpoints

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence, refuse_interventions
+from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.sampling import _emissions as kinds
@@ -92,7 +92,6 @@ def model_setup(
     emissions: Sequence[LearnedEmission] = (),
 ) -> ModelSetup:
     """Lay everything out; refuses nodes that joint measurements lock to each other."""
-    refuse_interventions(evidence, "Sampling")
     if links := links_by_measurements(evidence):
         a, b = sorted(links)[0]
         raise AsterismError(

@@ -7,9 +7,11 @@ raised to a floor, and the floor is lowered until the paths are possible without
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,15 +21,18 @@ from asterism.model.compiled import CompiledGraph
 from asterism.numerics._random_stream import new_stream
 from asterism.numerics.resources import n_threads
 from asterism.sampling._gibbs import (
+    ARENA_FULL,
     Record,
-    draw_first_paths,
+    arranged,
     impossible_measurement,
     new_work,
     present_statistics,
     run_paths,
     skip_paths,
+    sweep_chunk,
 )
-from asterism.sampling.sampler_arrays import Families, FloatArray, Layout, Paths, Rates, Seen, Work
+from asterism.sampling._path import IMPOSSIBLE
+from asterism.sampling.sampler_arrays import FloatArray, PathModel, Paths, Work
 from asterism.sampling.sampler_setup import (
     diagonal_places,
     families_of,
@@ -41,27 +46,20 @@ from asterism.sampling.sampler_setup import (
 _FLOORS = tuple(10.0 ** (-k / 2) for k in range(0, 17))
 _SWEEPS_PER_FLOOR = 4
 
+Result = TypeVar("Result")
 
-@dataclass(frozen=True)
-class PathModel:
+
+def path_model(
+    graph: CompiledGraph, table: FloatArray, initial: FloatArray, evidence: Evidence
+) -> PathModel:
     """Everything that is known: families, their rates, the evidence."""
-
-    layout: Layout
-    seen: Seen
-    families: Families
-    rates: Rates
-
-    @classmethod
-    def of(
-        cls, graph: CompiledGraph, table: FloatArray, initial: FloatArray, evidence: Evidence
-    ) -> PathModel:
-        layout = layout_of(graph, evidence)
-        return cls(
-            layout=layout,
-            seen=seen_of(evidence, graph.n_states),
-            families=families_of(graph),
-            rates=rates_of(layout, graph.n_configurations, table, initial),
-        )
+    layout = layout_of(graph, evidence)
+    return PathModel(
+        layout=layout,
+        seen=seen_of(evidence, graph.n_states),
+        families=families_of(graph),
+        rates=rates_of(layout, graph.n_configurations, table, initial),
+    )
 
 
 @dataclass
@@ -85,7 +83,9 @@ def chain_streams(seed: Any, chain: int, n_streams: int, purpose: int = 0) -> An
     return streams
 
 
-def start_chain(model: PathModel, seed: Any, number: int, labels: Any, nodes: Any) -> PathChain:
+def start_chain(
+    model: PathModel, seed: Any, number: int, labels: Any, nodes: Any, n_totals: int = 0
+) -> PathChain:
     """A chain whose paths can happen; refuses evidence for which none are found."""
     layout, seen, families = model.layout, model.seen, model.families
     width = families.parents.shape[1] + 1
@@ -93,70 +93,140 @@ def start_chain(model: PathModel, seed: Any, number: int, labels: Any, nodes: An
     failed = -1
     for floor in (0.0, *_FLOORS):
         # from scratch at the first floor; then on from where the higher floor led
-        rates, likelihoods = model.rates, seen
-        if floor > 0.0:
-            rates, likelihoods = _floored(model, floor)
+        floored = model if floor == 0.0 else _floored(model, floor)
         if floor == 0.0 or floor == _FLOORS[0]:
             paths = places_for_first_jumps(layout, seen)
-            work = new_work(64, int(layout.n_states.max()), width)
-            paths, work, failed = draw_first_paths(
-                layout, likelihoods, families, rates, paths, work, streams
-            )
+            work = new_work(64, int(layout.n_states.max()), width, n_totals)
+            paths, work, failed = skip_paths(1, floored, paths, work, streams, True)
         for _ in range(_SWEEPS_PER_FLOOR if floor > 0.0 else 1):
             if failed < 0 and _can_happen(model, paths, work):
                 return PathChain(streams, paths, work)
             if floor > 0.0 and failed < 0:
-                paths, work, failed = skip_paths(
-                    1, layout, likelihoods, families, rates, paths, work, streams
-                )
+                paths, work, failed = skip_paths(1, floored, paths, work, streams, False)
     where = _place_of_trouble(model, paths, work, failed)
-    d, n = divmod(where, len(layout.n_states))
+    n, d = divmod(where, len(layout.start))
     raise DataError(
         f"Trajectory {labels[d]!r}, node {nodes[n]!r}: no path was found that agrees with the "
         "evidence and with the rates and likelihoods that are zero; check both, or allow more."
     )
 
 
-def run_chain(model: PathModel, chain: PathChain, n_sweeps: int, keep: bool) -> Record | None:
-    """Go on with a chain; the draws if they are to be kept."""
-    arrays = (model.layout, model.seen, model.families, model.rates)
+def run_chain(
+    model: PathModel, chain: PathChain, n_sweeps: int, keep: bool, pool: Executor | None = None
+) -> Record | None:
+    """Go on with a chain; the draws if they are to be kept. A pool shares the trajectories."""
     record = None
+    if pool is not None:
+        records = []
+        for _ in range(n_sweeps):
+            sweep_on_threads(model, chain, pool)
+            if keep:
+                records.append(run_paths(1, True, model, chain.paths, chain.work, chain.streams)[3])
+        return _joined(records) if keep else None
     if keep:
         chain.paths, chain.work, failed, record = run_paths(
-            n_sweeps, *arrays, chain.paths, chain.work, chain.streams
+            n_sweeps, False, model, chain.paths, chain.work, chain.streams
         )
     else:
         chain.paths, chain.work, failed = skip_paths(
-            n_sweeps, *arrays, chain.paths, chain.work, chain.streams
+            n_sweeps, model, chain.paths, chain.work, chain.streams, False
         )
+    require_possible(failed)
+    return record
+
+
+def require_possible(failed: int) -> None:
+    """Raise if a path could not be drawn: the present one always could be drawn again."""
     if failed >= 0:
         raise RuntimeError("A sampled path became impossible; this is an error of the sampler.")
-    return record
 
 
 def run_chains(
     model: PathModel, chains: list[PathChain], n_sweeps: int, keep: bool, n_jobs: int
 ) -> list[Record | None]:
     """Go on with several chains, on threads; results do not depend on how many."""
-    threads = min(n_threads(n_jobs), len(chains))
-    if threads <= 1:
-        return [run_chain(model, chain, n_sweeps, keep) for chain in chains]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda chain: run_chain(model, chain, n_sweeps, keep), chains))
+
+    def go_on(chain: PathChain, pool: Executor | None) -> Record | None:
+        return run_chain(model, chain, n_sweeps, keep, pool)
+
+    return on_threads(go_on, chains, n_jobs, len(model.layout.start))
 
 
-def _floored(model: PathModel, floor: float) -> tuple[Rates, Seen]:
+def sweep_on_threads(model: PathModel, chain: Any, pool: Executor) -> None:
+    """One sweep over all paths of a chain (its ``paths``, ``work``, ``streams``), by chunks."""
+    streams = getattr(chain.streams, "paths", chain.streams)
+    n_chunks = len(chain.paths.used)
+    places, waiting = [0] * n_chunks, list(range(n_chunks))
+    while waiting:
+
+        def go_on(c: int) -> Any:
+            work = new_work(
+                len(chain.work.time),
+                len(chain.work.filtered) // (len(chain.work.time) + 1),
+                len(chain.work.place),
+                0,
+            )
+            return sweep_chunk(c, places[c], model, chain.paths, work, streams, False)
+
+        found = dict(zip(waiting, pool.map(go_on, waiting)))
+        waiting = []
+        for c, (_, place, pair, trouble, n_jumps) in found.items():
+            places[c] = place
+            if trouble == IMPOSSIBLE:
+                require_possible(pair)
+            if trouble == ARENA_FULL:
+                waiting.append(c)
+                chain.paths = arranged(chain.paths, chain.paths.first, pair, n_jumps)
+
+
+def on_threads(
+    go_on: Callable[[Any, Executor | None], Result],
+    chains: list[Any],
+    n_jobs: int,
+    n_trajectories: int,
+) -> list[Result]:
+    """``go_on(chain, pool)`` of every chain; where threads are left, chains get pools of them.
+
+    The paths of each chain are laid out in as many chunks as threads will share it.
+    """
+    threads = n_threads(n_jobs)
+    each = max(1, min(threads // len(chains), n_trajectories))
+    first = np.array([n_trajectories * i // each for i in range(each + 1)], dtype=np.int64)
+    for chain in chains:
+        if len(chain.paths.used) != each:
+            chain.paths = arranged(chain.paths, first, -1, 0)
+    if threads == 1:
+        return [go_on(chain, None) for chain in chains]
+    with ExitStack() as stack:
+        outer = stack.enter_context(ThreadPoolExecutor(min(threads, len(chains))))
+        pools = [stack.enter_context(ThreadPoolExecutor(each)) for _ in chains if each > 1]
+        return list(outer.map(go_on, chains, pools or [None] * len(chains)))
+
+
+def _joined(records: list[Record]) -> Record:
+    """Records of one draw each as one."""
+    shift = np.cumsum([0, *(len(r.time) for r in records)])
+    return Record(
+        np.concatenate([r.initial for r in records]),
+        np.concatenate([r.start + s for r, s in zip(records, shift)]),
+        np.concatenate([r.time for r in records]),
+        np.concatenate([r.state for r in records]),
+    )
+
+
+def _floored(model: PathModel, floor: float) -> PathModel:
     rate = model.rates.rate
     typical = float(np.median(rate[rate > 0.0])) if (rate > 0.0).any() else 1.0
     raised = np.where(rate > 0.0, rate, floor * typical)
     seen = model.seen._replace(joint_log=np.maximum(model.seen.joint_log, 2.0 * np.log(floor) - 1))
     initial = model.rates.initial
-    return rates_of(model.layout, model.families.n_configs, raised, initial), seen
+    rates = rates_of(model.layout, model.families.n_configs, raised, initial)
+    return model._replace(rates=rates, seen=seen)
 
 
 def _forbidden_jumps(model: PathModel, paths: Paths, work: Work) -> Any:
     table = np.zeros(len(model.rates.rate))
-    present_statistics(model.layout, model.families, paths, work, table)
+    present_statistics(model, paths, work, table)
     forbidden = (table > 0.0) & (model.rates.rate == 0.0)
     for n in np.flatnonzero(model.layout.is_given):
         forbidden[model.layout.table_start[n] : model.layout.table_start[n + 1]] = False
@@ -165,7 +235,7 @@ def _forbidden_jumps(model: PathModel, paths: Paths, work: Work) -> Any:
 
 
 def _can_happen(model: PathModel, paths: Paths, work: Work) -> bool:
-    if impossible_measurement(model.layout, model.seen, paths) >= 0:
+    if impossible_measurement(model, paths) >= 0:
         return False
     return not _forbidden_jumps(model, paths, work).any()
 
@@ -176,7 +246,8 @@ def _place_of_trouble(model: PathModel, paths: Paths, work: Work, failed: int) -
         return failed
     forbidden = np.flatnonzero(_forbidden_jumps(model, paths, work))
     if len(forbidden):
-        return int(np.searchsorted(model.layout.table_start, forbidden[0], side="right")) - 1
-    i = int(impossible_measurement(model.layout, model.seen, paths))
+        node = int(np.searchsorted(model.layout.table_start, forbidden[0], side="right")) - 1
+        return node * len(model.layout.start)
+    i = int(impossible_measurement(model, paths))
     row = int(np.flatnonzero(model.seen.joint_index == i)[0])
     return int(np.searchsorted(model.seen.joint_start, row, side="right")) - 1

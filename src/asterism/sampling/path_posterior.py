@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, refuse_interventions
+from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.model.network import Network
 from asterism.sampling.diagnose import Diagnosis, diagnose, typical_autocorrelation
 from asterism.sampling.kept_draws import KeptDraws
 from asterism.sampling.locked import locked_groups, merge, split_draws
-from asterism.sampling.path_chains import PathModel, run_chains, start_chain
+from asterism.sampling.path_chains import path_model, run_chains, start_chain
 from asterism.sampling.sampled_posterior import SampledPosterior
+from asterism.sampling.sampler_arrays import PathModel
 
 #: "auto" stops at this Monte Carlo error of every marginal, and this R̂
 ERROR_GOAL = 0.01
@@ -47,16 +48,15 @@ def solve(
     .01 and R̂ ≤ 1.01, or to ``max_draws``.
     """
     _check(n_chains, n_draws, burn_in, max_draws)
-    refuse_interventions(evidence, "Sampling")
     compiled = network.compiled
-    model = PathModel.of(compiled.graph, compiled.rates, compiled.initial, evidence)
+    model = path_model(compiled.graph, compiled.rates, compiled.initial, evidence)
     labels = evidence.labels or tuple(range(evidence.n_trajectories))
     merged = None
     names: Sequence[str] = network.nodes
     sampled = model
     if groups := locked_groups(compiled, evidence):
         merged = merge(compiled, evidence, groups, network.nodes)
-        sampled = PathModel.of(merged.graph, merged.rates, merged.initial, merged.evidence)
+        sampled = path_model(merged.graph, merged.rates, merged.initial, merged.evidence)
         names = [" and ".join(network.nodes[n] for n in own) for own in merged.members]
     chains = [start_chain(sampled, seed, c, labels, names) for c in range(n_chains)]
     run_chains(sampled, chains, _BURN_IN if burn_in is None else burn_in, False, n_jobs)
@@ -156,14 +156,15 @@ def _next_goal(n: int, found: Diagnosis, limit: int) -> int:
 
 
 def _reason(found: Diagnosis, n_chains: int, n_draws: int, auto: bool, settled: bool) -> str:
+    drawn = f"{n_draws:,} draws in each of {n_chains} chains"
     figures = (
-        f"{n_chains} chains of {n_draws} draws: largest Monte Carlo error of a marginal "
-        f"{found.error:.2g}, largest R̂ {found.r_hat:.3f}"
+        f"the largest Monte Carlo error of a marginal is {found.error:.2g} (goal {ERROR_GOAL}), "
+        f"the largest R̂ {found.r_hat:.3f} (goal {R_HAT_GOAL})"
     )
     if settled:
-        return f"{figures}; both within {ERROR_GOAL} and {R_HAT_GOAL}."
-    stopped = "the limit of draws was reached" if auto else "as many as were asked for"
-    auto_draws = Sentence("raise ", Setting("n_draws"), ", or use ", Setting("n_draws", "auto"))
-    remedy = Sentence("raise ", Setting("max_draws")) if auto else auto_draws
-    goals = f"the goals are {ERROR_GOAL} and {R_HAT_GOAL}"
-    return Sentence(f"{figures}; {stopped}, {goals}: ", remedy, ".")
+        return f"{drawn} were enough: {figures}."
+    if auto:
+        remedy = Sentence("Raise ", Setting("max_draws"), ".")
+        return Sentence(f"The limit of {drawn} was reached: {figures}. ", remedy)
+    remedy = Sentence("Raise ", Setting("n_draws"), ", or use ", Setting("n_draws", "auto"), ".")
+    return Sentence(f"{drawn} were made, as asked: {figures}. ", remedy)

@@ -1,7 +1,8 @@
 """The plain arrays that the compiled parts of the sampler share.
 
-D trajectories, N nodes. A *pair* is one node in one trajectory and has the number d·N + n. Ragged
-things are flat with an array of offsets, closed by their length.
+D trajectories, N nodes. A *pair* is one node in one trajectory and has the number n·D + d, so that
+the paths of one node lie side by side. Ragged things are flat with an array of offsets, closed by
+their length.
 """
 
 from __future__ import annotations
@@ -49,8 +50,13 @@ class Seen(NamedTuple):
     span_begin: FloatArray
     span_end: FloatArray
     span_state: IntArray
+    set_start: IntArray
+    set_begin: FloatArray
+    set_end: FloatArray
+    set_state: IntArray
+    """Interventions: while the experimenter holds a node, its own rates have no say."""
     joint_start: IntArray
-    """(D·N+1,) rows of ``joint_index`` and ``joint_member`` that concern a pair."""
+    """(N·D+1,) rows of ``joint_index`` and ``joint_member`` that concern a pair."""
     joint_index: IntArray
     joint_member: IntArray
     """Which measurement, and which of its members this node is."""
@@ -96,8 +102,20 @@ class Rates(NamedTuple):
     """Flat starting probabilities of every node."""
 
 
+class PathModel(NamedTuple):
+    """Everything that a path depends on beside the other paths."""
+
+    layout: Layout
+    seen: Seen
+    families: Families
+    rates: Rates
+
+
 class Paths(NamedTuple):
-    """The present path of every pair: a start, then jumps in an arena of slots that can grow."""
+    """The present path of every pair: a start, then jumps in an arena of slots that can grow.
+
+    Neighbouring trajectories form chunks, each with its own part of the arena.
+    """
 
     initial: IntArray
     n_jumps: IntArray
@@ -105,8 +123,11 @@ class Paths(NamedTuple):
     """First jump of a pair in ``time`` and ``state``."""
     room: IntArray
     """How many jumps fit into the slot of a pair."""
+    first: IntArray
+    """(chunks+1,) the first trajectory of every chunk."""
     used: IntArray
-    """(1,) how much of the arena is given away."""
+    limit: IntArray
+    """(chunks,) up to where a chunk's part of the arena is given away, and its end."""
     time: FloatArray
     state: NDArray[np.int16]
     """The state entered."""
@@ -118,7 +139,8 @@ class Work(NamedTuple):
     time: FloatArray
     config: IntArray
     jump: IntArray
-    """Per grid point: the recorded jump that must happen there, or −1."""
+    """Per grid point: the recorded jump that must happen there, or −1; −2 − x where the
+    experimenter sets the state x."""
     log_weight: FloatArray
     filtered: FloatArray
     """Per grid point and state."""
@@ -130,6 +152,9 @@ class Work(NamedTuple):
     next_time: FloatArray
     now: IntArray
     """When its next jump is, and its present state."""
+    totals: FloatArray
+    proposed: FloatArray
+    """For the parameters of one emission."""
 
 
 class Candidates(NamedTuple):
@@ -160,6 +185,15 @@ class RatePrior(NamedTuple):
     """Whether starting probabilities are drawn (Dirichlet, 1 per state)."""
 
 
+class Streams(NamedTuple):
+    """Random numbers of one chain, so that draws do not depend on who draws which."""
+
+    paths: NDArray[np.uint64]
+    """(D, 4) one stream per trajectory."""
+    nodes: NDArray[np.uint64]
+    """(N, 4) one per node, for its family, rates, start and emission."""
+
+
 class Emitted(NamedTuple):
     """Learned emissions: kinds, present parameters, priors, and the measured values."""
 
@@ -176,3 +210,11 @@ class Emitted(NamedTuple):
     """Per point: what was measured, or its label's number."""
     is_read: BoolArray
     """Per point: whether its likelihood comes from the emission, and not from an exact state."""
+
+
+class Choices(NamedTuple):
+    """What a chain over models may choose from, and how probable it is beforehand."""
+
+    candidates: Candidates
+    prior: RatePrior
+    emitted: Emitted

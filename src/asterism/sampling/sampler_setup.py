@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.evidence.arrays import Evidence, refuse_interventions
+from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.sampling._gibbs import arranged
 from asterism.sampling.sampler_arrays import (
     BoolArray,
     Families,
@@ -19,13 +20,10 @@ from asterism.sampling.sampler_arrays import (
 
 #: Ω is this many times the largest rate of leaving: larger grids mix better and cost more
 GRID_FACTOR = 2.0
-#: shortest slot of a pair in the arena of jumps
-_FEWEST_JUMPS = 4
 
 
 def layout_of(graph: CompiledGraph, evidence: Evidence) -> Layout:
     """The layout of a fixed graph: every table as large as its family needs."""
-    refuse_interventions(evidence, "Sampling")
     return Layout(
         n_states=graph.n_states,
         state_start=graph.state_start,
@@ -102,15 +100,23 @@ def rates_of(layout: Layout, n_configs: IntArray, table: FloatArray, initial: Fl
 
 def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
     """The evidence grouped by pair."""
-    n_nodes, n_pairs = evidence.n_nodes, evidence.n_nodes * evidence.n_trajectories
+    n_pairs = evidence.n_nodes * evidence.n_trajectories
     points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+    by_hand = evidence.interventions
 
-    def starts(trajectory: IntArray, node: IntArray) -> IntArray:
-        pair = trajectory * n_nodes + node
-        return np.searchsorted(pair, np.arange(n_pairs + 1)).astype(np.int64)
+    def by_pair(trajectory: IntArray, node: IntArray) -> tuple[IntArray, IntArray]:
+        """The rows in the order of pairs (times stay in order), and where each pair's begin."""
+        pair = node * evidence.n_trajectories + trajectory
+        order = np.argsort(pair, kind="stable")
+        first = np.searchsorted(pair[order], np.arange(n_pairs + 1))
+        return order, first.astype(np.int64)
 
+    point, point_start = by_pair(points.trajectory, points.node)
+    jump, jump_start = by_pair(jumps.trajectory, jumps.node)
+    span, span_start = by_pair(spans.trajectory, spans.node)
+    held, set_start = by_pair(by_hand.trajectory, by_hand.node)
     rows = [
-        (m.trajectory * n_nodes + node, m.time, i, k)
+        (node * evidence.n_trajectories + m.trajectory, m.time, i, k)
         for i, m in enumerate(evidence.joint)
         for k, node in enumerate(m.nodes)
     ]
@@ -123,18 +129,22 @@ def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
     ]
     tables = [np.asarray(m.log_likelihood, dtype=np.float64).ravel() for m in evidence.joint]
     return Seen(
-        point_start=starts(points.trajectory, points.node),
-        point_time=points.time,
-        point_offset=points.offset,
+        point_start=point_start,
+        point_time=points.time[point],
+        point_offset=points.offset[point],
         log_likelihood=points.log_likelihood.copy(),
-        jump_start=starts(jumps.trajectory, jumps.node),
-        jump_time=jumps.time,
-        jump_to=jumps.to_state,
-        jump_from=jumps.from_state,
-        span_start=starts(spans.trajectory, spans.node),
-        span_begin=spans.start,
-        span_end=spans.end,
-        span_state=spans.state,
+        jump_start=jump_start,
+        jump_time=jumps.time[jump],
+        jump_to=jumps.to_state[jump],
+        jump_from=jumps.from_state[jump],
+        span_start=span_start,
+        span_begin=spans.start[span],
+        span_end=spans.end[span],
+        span_state=spans.state[span],
+        set_start=set_start,
+        set_begin=by_hand.start[held],
+        set_end=by_hand.end[held],
+        set_state=by_hand.state[held],
         joint_start=np.searchsorted([r[0] for r in rows], np.arange(n_pairs + 1)).astype(np.int64),
         joint_index=np.array([r[2] for r in rows], dtype=np.int64),
         joint_member=np.array([r[3] for r in rows], dtype=np.int64),
@@ -154,13 +164,13 @@ def places_for_first_jumps(layout: Layout, seen: Seen) -> Paths:
     it may need to get from one state to another. What the path really is there, is still to be
     drawn.
     """
-    n_nodes = len(layout.n_states)
-    n_pairs = n_nodes * len(layout.start)
+    n_trajectories = len(layout.start)
+    n_pairs = n_trajectories * len(layout.n_states)
     initial = np.zeros(n_pairs, dtype=np.int64)
     times: list[FloatArray] = []
     states: list[IntArray] = []
     for pair in range(n_pairs):
-        d, n = divmod(pair, n_nodes)
+        n, d = divmod(pair, n_trajectories)
         spans = slice(int(seen.span_start[pair]), int(seen.span_start[pair + 1]))
         begin, end, state = seen.span_begin[spans], seen.span_end[spans], seen.span_state[spans]
         if layout.is_given[n]:
@@ -172,6 +182,10 @@ def places_for_first_jumps(layout: Layout, seen: Seen) -> Paths:
             continue
         jumps = seen.jump_time[seen.jump_start[pair] : seen.jump_start[pair + 1]]
         points = seen.point_time[seen.point_start[pair] : seen.point_start[pair + 1]]
+        by_hand = slice(int(seen.set_start[pair]), int(seen.set_start[pair + 1]))
+        begin = np.concatenate([begin, seen.set_begin[by_hand]])
+        end = np.concatenate([end, seen.set_end[by_hand]])[np.argsort(begin, kind="stable")]
+        begin = np.sort(begin)
         edges = np.unique([layout.start[d], layout.end[d], *jumps, *points, *begin, *end])
         n_between = int(layout.n_states[n]) - 1
         share = np.arange(1, n_between + 1) / (n_between + 1)
@@ -182,12 +196,17 @@ def places_for_first_jumps(layout: Layout, seen: Seen) -> Paths:
         times.append(np.unique([*jumps, *between]))
         states.append(np.arange(len(times[-1])) % int(layout.n_states[n]))
     count = np.array([len(t) for t in times], dtype=np.int64)
-    room = np.maximum(2 * count, _FEWEST_JUMPS)
-    slot = running_sum(room)
-    time = np.zeros(int(slot[-1]))
-    entered = np.zeros(int(slot[-1]), dtype=np.int16)
-    for pair in range(n_pairs):
-        own = slice(int(slot[pair]), int(slot[pair] + count[pair]))
-        time[own] = times[pair]
-        entered[own] = states[pair]
-    return Paths(initial, count, slot[:-1].copy(), room, slot[-1:].copy(), time, entered)
+    slot = running_sum(count)
+    whole = np.array([0, n_trajectories], dtype=np.int64)
+    packed = Paths(
+        initial=initial,
+        n_jumps=count,
+        slot=slot[:-1],
+        room=count,
+        first=whole,
+        used=slot[-1:],
+        limit=slot[-1:],
+        time=np.concatenate([np.zeros(0), *times]),
+        state=np.concatenate([np.zeros(0), *states]).astype(np.int16),
+    )
+    return arranged(packed, whole, -1, 0)  # type: ignore[no-any-return]

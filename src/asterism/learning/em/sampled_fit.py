@@ -181,8 +181,8 @@ def _judged(models: SampledModels, places: NDArray[np.int64]) -> tuple[Diagnosis
     return (
         found,
         good,
-        f"at least {found.effective:.0f} effective draws of every parameter (goal "
-        f"{EFFECTIVE_GOAL:.0f}), largest R̂ {found.r_hat:.3f} (goal {R_HAT_GOAL})",
+        f"every parameter has at least {found.effective:.0f} effective draws (goal "
+        f"{EFFECTIVE_GOAL:.0f}), the largest R̂ is {found.r_hat:.3f} (goal {R_HAT_GOAL})",
     )
 
 

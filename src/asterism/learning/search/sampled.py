@@ -61,6 +61,9 @@ _SURE = 0.1 * ERROR_GOAL
 #: probability that a family which was never likely still has
 _SMALLEST = 1e-12
 CHECKPOINT = "sampling.npz"
+#: edges whose chains the report draws, and points of each
+_TRACED = 6
+_TRACE_POINTS = 120
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,28 @@ class SampledGraphs:
         )
         return table.sort_values("error", ascending=False, ignore_index=True)
 
+    def chain_record(self, nodes: tuple[str, ...]) -> dict[str, Any]:
+        """Plain numbers about the edges with the largest errors: what the report draws."""
+        table = self.diagnostics(nodes)
+        table = table[table["error"] > 0.0].head(_TRACED)
+        edges = self.renumber[self.models.setup.edges]
+        number = {(nodes[p], nodes[c]): i for i, (p, c) in enumerate(edges.tolist())}
+        draws = self.models.series("edges")
+        length = max(1, draws.shape[1] // _TRACE_POINTS)
+        rows = []
+        for row in table.to_dict("records"):
+            own = draws[:, :, number[row["parent"], row["child"]]]
+            whole = own[:, : own.shape[1] // length * length].reshape(len(own), -1, length)
+            rows.append({**row, "traces": np.round(whole.mean(axis=2), 3).tolist()})
+        return {
+            "chains": self.models.n_chains,
+            "draws": self.models.n_draws,
+            "edges": [
+                {k: v if isinstance(v, str | list) else float(v) for k, v in row.items()}
+                for row in rows
+            ],
+        }
+
     def to_arviz(self, nodes: tuple[str, ...]) -> xarray.DataTree:
         """Draws of edges (P(edge | paths)), numbers of jumps, starts and emissions."""
         edges = self.renumber[self.models.setup.edges]
@@ -159,12 +184,12 @@ def learn_from_observations(
         dtype=np.int64,
     )
     places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]
-    progress.start(1000, "drawing graphs, rates and paths")
+    progress.start(100, "drawing graphs, rates and paths (percent of the limit)")
     told = 0
 
     def tell(share: float) -> None:
         nonlocal told
-        now = min(1000, int(1000 * share))
+        now = min(100, int(100 * share))
         progress.advance(max(0, now - told))
         told = max(told, now)
 
@@ -205,8 +230,8 @@ def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
     )
     good = worst.error <= ERROR_GOAL and worst.r_hat <= R_HAT_GOAL
     words = (
-        f"largest Monte Carlo error of an edge {worst.error:.3f} (goal {ERROR_GOAL}), largest R̂ "
-        f"{worst.r_hat:.3f} (goal {R_HAT_GOAL})"
+        f"the largest Monte Carlo error of an edge is {worst.error:.3f} (goal {ERROR_GOAL}), the "
+        f"largest R̂ {worst.r_hat:.3f} (goal {R_HAT_GOAL})"
     )
     return worst, good, words
 

@@ -321,6 +321,14 @@ class StructureLearner(Estimator):
         """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
         return self._sampled().to_arviz(self._found.nodes)
 
+    @property
+    def chain_record_(self) -> dict[str, Any] | None:
+        """For method "sample": chains of the edges known least well, thinned; for the page."""
+        self._require_fitted("_found")
+        if self._found.sampled is None:
+            return None
+        return self._found.sampled.chain_record(self._found.nodes)
+
     def _sampled(self) -> SampledGraphs:
         self._require_fitted("_found")
         if self._found.sampled is None:

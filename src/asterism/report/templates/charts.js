@@ -33,13 +33,13 @@
   report.drawHistory = () => {
     const holder = report.byId("history-chart");
     if (!holder) return;
-    const counters = ["iteration", "sweep", "step"];
+    const counters = ["iteration", "sweep", "step", "draws"];
     const all = Object.entries(report.history);
     const counter = all.find(([name]) => counters.includes(name));
     const series = all.filter(([name, values]) => !counters.includes(name) && values.some((v) => v !== null)).slice(0, 3);
     if (!series.length) { holder.hidden = true; return; }
     const xs = counter ? counter[1] : series[0][1].map((_, i) => i + 1);
-    report.chart(holder, "Objective and residual over the iterations", (svg, width) => {
+    report.chart(holder, `${series.map(([name]) => name.replaceAll("_", " ")).join(", ")} over the ${counter ? counter[0] : "iterations"}`, (svg, width) => {
       const columns = width < 560 ? 1 : series.length, each = width / columns, high = 190;
       series.forEach(([name, values], i) => {
         const known = values.filter((v) => v !== null);

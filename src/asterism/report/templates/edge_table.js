@@ -28,7 +28,7 @@ if (document.getElementById("edge-table")) {
   const probabilityCell = (edge) => {
     const fill = report.element("i", {});
     fill.style.width = `${Math.round(100 * edge.p)}%`;
-    return report.element("td", { class: "mark" }, report.probability(edge.p), report.element("span", { class: "bar", "aria-hidden": "true" }, fill));
+    return report.element("td", { class: "mark" }, report.probability(edge.p), report.sampled && edge.error ? report.element("span", { class: "between" }, ` ± ${report.number(edge.error, 2)}`) : "", report.element("span", { class: "bar", "aria-hidden": "true" }, fill));
   };
 
   /** An arrow and a word; on a phone the arrow alone is seen. */

@@ -1,0 +1,98 @@
+"""Ctrl-C while the posterior is sampled: what was drawn is kept, and --resume goes on from it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asterism as am
+from asterism.sampling import model_posterior
+from tests.command_line import invoke
+
+PROGRAM = Path(sys.executable).with_name("asterism")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    network = am.glauber({"A": [], "B": ["A"], "C": ["B"]}, a=1.0, b=0.8)
+    noise = am.Gaussian((-1, 1), 0.7)
+    seen = am.observe(am.simulate(network, 4, duration=4.0, seed=3), noise, 6, seed=4)
+    seen.to_frame().to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+def drawn(folder: Path) -> int:
+    with np.load(folder / "sampling.npz") as held:
+        return int(held["draws/n_jumps"].shape[1])
+
+
+def test_an_interruption_keeps_what_was_drawn(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = model_posterior.run_model_chains
+    n_calls = 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 6:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(model_posterior, "run_model_chains", interrupted)
+    monkeypatch.setattr(model_posterior, "_LOOK", 0.05)
+    folder = tmp_path / "RUN"
+    command = ("learn", table, "-o", folder, "--sample", "--max-parents", 1, "--states", 2)
+    result = invoke(*command)
+    assert result.exit_code == 130, result.output
+    assert "--resume goes on" in result.stderr
+    record = json.loads((folder / "run.json").read_text())
+    assert record["stop_reason"].startswith("Interrupted after ")
+    assert record["converged"] is False
+    assert record["chains"]["edges"][0]["traces"]
+    assert "Chains that agree" in (folder / "report.html").read_text()
+    before = drawn(folder)
+    assert before >= 4
+    assert invoke(*command).exit_code == 2, "an interrupted run was overwritten"
+    result = invoke(*command, "--resume")
+    assert result.exit_code in (0, 4), result.output
+    assert drawn(folder) > before
+
+
+@pytest.mark.slow
+def test_a_real_interruption(table: Path) -> None:
+    folder = table.parent
+    command = [str(PROGRAM), "learn", "table.csv", "-o", "RUN", "--max-parents", "1"]
+    process = subprocess.Popen(
+        [*command, "--states", "2", "--sample", "5"], cwd=folder, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("drawing"):
+            break
+    # until the first checkpoint
+    for _ in range(600):
+        if (folder / "RUN" / "sampling.npz").exists() or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=300)[1]
+    assert "Traceback" not in said
+    if process.returncode == 0:
+        pytest.skip("it was done before it could be interrupted")
+    assert process.returncode == 130, said
+    before = drawn(folder / "RUN")
+    went_on = subprocess.run(
+        [*command, "--states", "2", "--sample", "0.1", "--resume"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert went_on.returncode in (0, 4), went_on.stderr
+    assert drawn(folder / "RUN") >= before
