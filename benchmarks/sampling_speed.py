@@ -18,7 +18,12 @@ from common import option_parser, peak_gigabytes
 import asterism as am
 from asterism.evidence.build import build_evidence
 from asterism.sampling._gibbs import skip_paths
-from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
+from asterism.sampling.model_chains import (
+    ModelChain,
+    run_model_chain,
+    run_model_chains,
+    start_model_chain,
+)
 from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
 
 DURATION, N_POINTS, NOISE = 10.0, 10, 0.6
@@ -84,6 +89,11 @@ def seconds_per_sweep(setup: ModelSetup, chain: ModelChain, repeats: int = 3) ->
     return shortest
 
 
+def on_two_threads(setup: ModelSetup, chain: ModelChain, n_sweeps: int) -> None:
+    """One chain whose nodes and trajectories two threads share."""
+    run_model_chains(setup, [chain], n_sweeps, 0, False, 2)
+
+
 def nanoseconds_per_event(setup: ModelSetup, chain: ModelChain) -> float:
     """Of drawing paths alone."""
     n_nodes, n_trajectories = len(setup.names), len(setup.layout.start)
@@ -146,6 +156,10 @@ def main() -> None:
             seconds_per_sweep(setup, chain, 1),
             "s",
         )
+        on_two_threads(setup, chain, 1)
+        begin = time.perf_counter()
+        on_two_threads(setup, chain, 3)
+        note("the same on two threads, by the clock", (time.perf_counter() - begin) / 3, "s")
         note("peak memory", peak_gigabytes(), "GB")
     options.output.mkdir(parents=True, exist_ok=True)
     pd.DataFrame(rows).to_csv(options.output / "sampling_speed.csv", index=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from asterism.evidence.build import build_evidence
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.sampling.diagnose import Diagnosis, monte_carlo_error
 from asterism.sampling.locked import locked_groups
+from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced
 from asterism.sampling.model_posterior import RunPlan, sample_models
 from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
 from asterism.sampling.path_posterior import solve
@@ -207,6 +209,21 @@ def test_draws_do_not_depend_on_the_number_of_threads() -> None:
     np.testing.assert_array_equal(
         alone.statistics.dwell_times["B"], shared.statistics.dwell_times["B"]
     )
+
+
+def test_chains_that_run_elsewhere_draw_the_same() -> None:
+    _, seen, noise = small_case()
+    setup = small_setup(seen, noise)
+    places = [setup.candidates.start[:-1].copy()] * 2
+
+    def elsewhere(setup: ModelSetup, tasks: list[ChainTask]) -> list[AdvancedChain]:
+        sent = pickle.loads(pickle.dumps((setup, tasks)))
+        return pickle.loads(pickle.dumps([advanced(sent[0], task) for task in sent[1]]))
+
+    here, away = (sample_models(setup, places, plan(30, spread=s)) for s in (None, elsewhere))
+    for name in ("edges", "family", "initial", "n_jumps"):
+        np.testing.assert_array_equal(here.series(name), away.series(name))
+    np.testing.assert_array_equal(here.family_probabilities(), away.family_probabilities())
 
 
 def test_options_are_checked() -> None:

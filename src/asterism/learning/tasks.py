@@ -60,7 +60,7 @@ def map_tasks(
     progress: Progress,
 ) -> Iterator[Result]:
     """``work(shared, *task)`` of every task, in order."""
-    client = _dask_client()
+    client = dask_client()
     if client is not None:
         yield from _map_on_cluster(client, work, shared, tasks, progress)
         return
@@ -92,7 +92,7 @@ def _size(task: tuple[Any, ...]) -> int:
     return sum(len(f) for f in task[1]) if len(task) > 1 else 1
 
 
-def _dask_client() -> Any:
+def dask_client() -> Any:
     """The client of the Dask backend that joblib is set to use, or None."""
     if "distributed" not in sys.modules:
         return None

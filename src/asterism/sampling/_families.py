@@ -33,6 +33,14 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
         start, end = layout.start[d], layout.end[d]
         _merge_two(paths, pair, parent, families.term[row, 0], size, start, end, table[at:])
         return
+    if families.n_parents[row] == 2 and by_hand == last_by_hand:
+        parents = (
+            families.parents[row, 0] * n_trajectories + d,
+            families.parents[row, 1] * n_trajectories + d,
+        )
+        start, end = layout.start[d], layout.end[d]
+        _merge_three(paths, pair, parents, families.term[row], size, start, end, table[at:])
+        return
     n_followed, config = follow(families, row, -1, d, n_trajectories, paths, work)
     time = layout.start[d]
     end = layout.end[d]
@@ -104,3 +112,44 @@ def _merge_two(paths, pair, parent, term, size, start, end, table):
         i += 1 if is_own else 0
         j += 0 if is_own else 1
     table[(config * size + state) * size + state] += end - time
+
+
+@inner
+def _merge_three(paths, pair, parents, term, size, start, end, table):
+    """The same for two parents."""
+    i = paths.slot[pair]
+    last_i = i + paths.n_jumps[pair]
+    j = paths.slot[parents[0]]
+    last_j = j + paths.n_jumps[parents[0]]
+    k = paths.slot[parents[1]]
+    last_k = k + paths.n_jumps[parents[1]]
+    state = paths.initial[pair]
+    first = term[0, paths.initial[parents[0]]]
+    second = term[1, paths.initial[parents[1]]]
+    time = start
+    for _ in range(last_i - i + last_j - j + last_k - k):
+        own_time = paths.time[i]
+        own_time = own_time if i < last_i else math.inf
+        first_time = paths.time[j]
+        first_time = first_time if j < last_j else math.inf
+        second_time = paths.time[k]
+        second_time = second_time if k < last_k else math.inf
+        is_first = first_time <= second_time
+        parent_time = first_time if is_first else second_time
+        is_own = own_time <= parent_time
+        until = own_time if is_own else parent_time
+        here = ((first + second) * size + state) * size
+        table[here + state] += until - time
+        time = until
+        parent_state = np.int64(paths.state[j if is_first else k])
+        target = np.int64(paths.state[i]) if is_own else state
+        table[here + target] += 1.0 if is_own else 0.0
+        state = target
+        moves_first = is_first and not is_own
+        moves_second = not is_first and not is_own
+        first = term[0, parent_state] if moves_first else first
+        second = term[1, parent_state] if moves_second else second
+        i += 1 if is_own else 0
+        j += 1 if moves_first else 0
+        k += 1 if moves_second else 0
+    table[((first + second) * size + state) * size + state] += end - time

@@ -238,6 +238,7 @@ def draw_statistics(model, record, work):
     slot = np.empty(n_pairs, np.int64)
     # one place more: paths may be read beyond their end
     time, state = _longer(record.time, record.state, len(record.time) + 1)
+    time[-1], state[-1] = math.inf, 0
     paths = Paths(initial, count, slot, count, count, count, count, time, state)
     for i in range(n_draws):
         for place in range(n_pairs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -165,6 +165,23 @@ def _run_on_threads(
         if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
             keep_present(kept, model, choices.emitted, chain.paths, room, drawn)
         sweep_on_threads(model, chain, pool)
+
+
+class ChainTask(NamedTuple):
+    """One chain and how far it is to go: a piece of work that can be sent elsewhere."""
+
+    chain: ModelChain
+    n_sweeps: int
+    keep_every: int
+    keep_rates: bool
+
+
+AdvancedChain = tuple[ModelChain, DrawnModels]
+
+
+def advanced(setup: ModelSetup, task: ChainTask) -> AdvancedChain:
+    """The chain after its sweeps, and what was drawn."""
+    return task.chain, run_model_chain(setup, *task)
 
 
 def run_model_chains(

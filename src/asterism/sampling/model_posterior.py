@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,8 @@ from asterism.errors import Advice, AsterismError
 from asterism.sampling._graphs import Averages, DrawnModels
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.model_chains import (
+    AdvancedChain,
+    ChainTask,
     ModelChain,
     chain_arrays,
     forget_averages,
@@ -61,6 +63,8 @@ class RunPlan:
     resume: bool = False
     tell: Callable[[float], None] = field(default=lambda share: None)
     """Called with the share of the limit that is used up."""
+    spread: Callable[[ModelSetup, list[ChainTask]], Iterable[AdvancedChain]] | None = None
+    """Runs chains elsewhere and hands them back in order; None runs them on threads here."""
 
 
 @dataclass
@@ -139,6 +143,21 @@ def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> S
     return found
 
 
+def _go_on(
+    setup: ModelSetup, chains: list[ModelChain], plan: RunPlan, n_sweeps: int, keep_every: int
+) -> list[DrawnModels]:
+    """The next sweeps of all chains, wherever they run."""
+    keep_rates = plan.keep_rates and keep_every > 0
+    if plan.spread is None:
+        return run_model_chains(setup, chains, n_sweeps, keep_every, keep_rates, plan.n_jobs)
+    found = []
+    tasks = [ChainTask(chain, n_sweeps, keep_every, keep_rates) for chain in chains]
+    for chain, (advanced, drawn) in zip(chains, plan.spread(setup, tasks)):
+        vars(chain).update(vars(advanced))
+        found.append(drawn)
+    return found
+
+
 class _Clock:
     """The time that is left, and how many sweeps fit between two looks at it."""
 
@@ -179,7 +198,7 @@ def _burn_in(
             hold_graph(chain, hold)
         most = (held if hold else plan.burn_in) - found.n_burned
         n = clock.sweeps(1, most)
-        clock.run(lambda k: run_model_chains(setup, chains, k, 0, False, plan.n_jobs), n)
+        clock.run(lambda k: _go_on(setup, chains, plan, k, 0), n)
         found.n_burned += n
         plan.tell(max(clock.used(), found.n_burned / (plan.burn_in + plan.max_sweeps)))
     if not any(found.blocks):
@@ -206,10 +225,7 @@ def _draw(
         goal = min(judged, plan.max_sweeps)
         while done < goal and (clock.used() < 1.0 or done == 0):
             n = max(unit, clock.sweeps(unit, max(unit, (goal - done) // unit * unit)))
-            drawn = clock.run(
-                lambda k: run_model_chains(setup, chains, k, unit, plan.keep_rates, plan.n_jobs),
-                n,
-            )
+            drawn = clock.run(lambda k: _go_on(setup, chains, plan, k, unit), n)
             for own, block in zip(found.blocks, drawn):
                 own.append(block)
             done += n

@@ -25,7 +25,9 @@ is that of sampling.
        · likelihoods of measurements · joint likelihoods given the other members
 
    A recorded jump into y is a point of W at which the chain must move, with weight R(x, y). Where
-   the state is known throughout, W has no points.
+   the state is known throughout, W has no points. Where the experimenter takes hold of the node
+   every state becomes the set one, with weight 1; until it is free again W has no points, and the
+   node's own rates count neither for its parents nor for its family.
 
 What may go wrong, and what is done about it:
 

@@ -9,6 +9,7 @@ is the average of P(family | paths) over the sweeps.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,7 @@ from asterism.learning.search.task import (
     SearchTask,
     search_observations,
 )
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import Progress, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.sampling.diagnose import (
@@ -40,10 +41,11 @@ from asterism.sampling.diagnose import (
     potential_scale_reduction,
 )
 from asterism.sampling.draw_tree import draw_tree
-from asterism.sampling.model_chains import mean_rates
+from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced, mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
     LearnedEmission,
+    ModelSetup,
     PriorChoice,
     can_sample,
     candidates_of,
@@ -205,10 +207,16 @@ def learn_from_observations(
             checkpoint=_checkpoint(settings),
             resume=settings.resume,
             tell=tell,
+            spread=None if dask_client() is None else _on_cluster,
         ),
     )
     progress.finish()
     return _result(task, state, models, families, settings, observations)
+
+
+def _on_cluster(setup: ModelSetup, tasks: list[ChainTask]) -> Iterator[AdvancedChain]:
+    """Chains go on at the workers of the Dask cluster that joblib is set to use."""
+    return map_tasks(advanced, setup, [(task,) for task in tasks], 1, Silent())
 
 
 def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
