@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
+import asterism as am
 from asterism.evidence.arrays import JointMeasurement, Jumps, Spans, held_and_set, no_spans
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
@@ -166,7 +167,32 @@ def forward_moments(n_draws: int, seed: int) -> np.ndarray:
     return np.array(result)
 
 
-def draw_evidence(rng, chain, means, scale):
+#: emissions of node 0 whose parameters are learned: how they begin, and a proper prior
+LEARNED = {
+    "gaussian": (am.Gaussian((-1.0, 1.0), 1.0), (0.0, 0.5, 3.0, 3.0)),
+    "poisson": (am.Poisson((1.0, 3.0)), (0.0, 0.0, 3.0, 1.5)),
+    "categorical": (am.Categorical([[0.7, 0.3], [0.2, 0.8]]), (0.0, 0.0, 0.0, 0.0)),
+}
+LEVELS = [np.array([-1.0, 1.0]), np.array([-2.0, 0.0, 2.0])]
+
+
+def measured(rng, n, state, parameter, learned):
+    """A value of node n in a state, and its log-likelihoods; ``parameter`` of node 0 if learned."""
+    means, scale = LEVELS[n], NOISE
+    if learned and n == 0:
+        if learned == "poisson":
+            value = float(rng.poisson(parameter[state]))
+            return value, value * np.log(parameter) - parameter
+        if learned == "categorical":
+            table = parameter.reshape(2, 2)
+            label = int(rng.random() < table[state, 1])
+            return float(label), np.log(table[:, label])
+        means, scale = parameter[:2], float(parameter[2])
+    value = means[state] + scale * rng.normal()
+    return value, -0.5 * ((value - means) / scale) ** 2
+
+
+def draw_evidence(rng, chain, learned):
     """New data given the present paths; without a chain, data that say nothing."""
     points, joint, jumps, spans, values, by_hand = [], [], [], [], [], []
     for d in range(N_TRAJECTORIES):
@@ -182,8 +208,8 @@ def draw_evidence(rng, chain, means, scale):
                 value = 0.0
                 held = any(m == n and a_ <= t <= b_ for m, a_, b_, _ in HELD[d])
                 if path is not None and not held:
-                    value = means[n][state_at(path, t)] + scale[n] * rng.normal()
-                    logs = -0.5 * ((value - means[n]) / scale[n]) ** 2
+                    parameter = chain.emitted.parameter
+                    value, logs = measured(rng, n, state_at(path, t), parameter, learned)
                 points.append((d, n, t, logs))
                 values.append((d, n, t, value))
             if path is not None and n == watched:
@@ -225,7 +251,7 @@ def setup_of(evidence, emissions=()) -> ModelSetup:
     )
 
 
-def _told_otherwise(evidence, values, broken: str | None):
+def _told_otherwise(evidence, values, broken: str | None, learned: str | None):
     """What the sweeps are told instead of the data."""
     points, spans, jumps = evidence.points, evidence.spans, evidence.jumps
     if broken == "joint":
@@ -254,41 +280,38 @@ def _told_otherwise(evidence, values, broken: str | None):
         for row in range(len(points.node)):
             own = slice(points.offset[row], points.offset[row] + SIZES[points.node[row]])
             logs[own] += 0.5 * np.arange(len(logs[own])) * (np.ptp(logs[own]) > 0.0)
-        return replace(evidence, points=replace(points, log_likelihood=logs)), values + 0.5
+        told = values + 0.5
+        if learned == "poisson":
+            told = values + 1.0
+        elif learned == "categorical":
+            # half of the labels 0 are taken for 1
+            told = np.where(np.arange(len(values)) % 2 == 0, 1.0, values)
+        return replace(evidence, points=replace(points, log_likelihood=logs)), told
     return evidence, values
 
 
 def successive_draws(
-    n_sweeps: int, learned: bool, seed: int, broken: str | None = None
+    n_sweeps: int, learned: str | None, seed: int, broken: str | None = None
 ) -> np.ndarray:
     """By turns new data and one sweep; series of everything unknown."""
     rng = np.random.default_rng(seed)
-    means = [np.array([-1.0, 1.0]), np.array([-2.0, 0.0, 2.0])]
-    scale = [NOISE, NOISE]
-    evidence, _ = draw_evidence(rng, None, means, scale)
+    evidence, _ = draw_evidence(rng, None, learned)
     emissions = []
     if learned:
-        import asterism as am
-
         points = evidence.points
         held = (points.trajectory == 1) & (points.time <= HELD[1][-1][2])
         rows = np.flatnonzero((points.node == 0) & ~held)
-        emissions = [
-            LearnedEmission(
-                0, am.Gaussian((-1.0, 1.0), 1.0), np.zeros(len(rows)), evidence.points.offset[rows]
-            )
-        ]
+        emission = LEARNED[learned][0]
+        emissions = [LearnedEmission(0, emission, np.zeros(len(rows)), points.offset[rows])]
     setup = setup_of(evidence, emissions)
-    # a proper prior that does not look at the data
-    setup.emitted.prior[0] = 0.0, 0.5, 3.0, 3.0
+    if learned:
+        # a proper prior that does not look at the data
+        setup.emitted.prior[0] = LEARNED[learned][1]
     chain = start_model_chain(setup, seed, 0, setup.candidates.start[:-1].copy())
     kept = []
     for _ in range(n_sweeps):
-        if learned:
-            means[0] = chain.emitted.parameter[:2].copy()
-            scale[0] = float(chain.emitted.parameter[2])
-        evidence, values = draw_evidence(rng, chain, means, scale)
-        evidence, values = _told_otherwise(evidence, values, broken)
+        evidence, values = draw_evidence(rng, chain, learned)
+        evidence, values = _told_otherwise(evidence, values, broken, learned)
         chain.seen = seen_of(evidence, np.array(SIZES))
         if learned:
             chain.emitted.value[: len(values)] = values
@@ -314,45 +337,65 @@ def successive_draws(
                 *drawn.initial[0][:4],
                 *drawn.initial[0][:4] ** 2,
                 *drawn.emission[0],
-                *np.log(drawn.emission[0][2:3]),
+                *drawn.emission[0] ** 2,
             ]
         )
     return np.array(kept, dtype=float)
 
 
+def _emission_prior(learned: str, size: int = 1_000_000) -> np.ndarray:
+    """(draws, parameters) of the learned emission, from its prior given the order of states."""
+    rng = np.random.default_rng(0)
+    if learned == "poisson":
+        return np.sort(rng.gamma(3.0, size=(size, 2)) / 1.5, axis=1)
+    if learned == "categorical":
+        both = rng.random(size=(size, 2))
+        # each state is the likeliest source of its own label
+        both = both[both.sum(axis=1) >= 1.0]
+        return np.stack([both[:, 0], 1 - both[:, 0], 1 - both[:, 1], both[:, 1]], axis=1)
+    sigma = np.sqrt(3.0 / rng.gamma(3.0, size=size))
+    means = np.sort(sigma[:, None] * rng.normal(size=(size, 2)) / np.sqrt(0.5), axis=1)
+    return np.stack([means[:, 0], means[:, 1], sigma, sigma], axis=1)
+
+
 def z_values(
-    learned: bool, n_sweeps: int, n_forward: int, seed: int, broken: str | None = None
+    learned: str | None, n_sweeps: int, n_forward: int, seed: int, broken: str | None = None
 ) -> np.ndarray:
     """How far the series are from the prior, in Monte Carlo errors of the difference."""
     found = successive_draws(n_sweeps, learned, seed, broken)[100:]
     log_rate = digamma(SHAPE) - np.log(RATE)
     forward = forward_moments(n_forward, seed)
     expected = [log_rate] * 7 + [*np.exp(LOG_PRIOR[0]), *np.exp(LOG_PRIOR[1])]
-    error = [0.0] * 15 + [*(forward.std(axis=0) / np.sqrt(n_forward)), *([0.0] * 13)]
+    error = [0.0] * 15 + [*(forward.std(axis=0) / np.sqrt(n_forward)), *([0.0] * 8)]
     expected += [*forward.mean(axis=0)]
     expected += [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 6, 1 / 6]
     if learned:
-        rng = np.random.default_rng(0)
-        sigma = np.sqrt(3.0 / rng.gamma(3.0, size=1_000_000))
-        means = np.sort(sigma[:, None] * rng.normal(size=(1_000_000, 2)) / np.sqrt(0.5), axis=1)
-        mean = means.mean(axis=0)
-        expected += [mean[0], mean[1], sigma.mean(), sigma.mean(), np.log(sigma).mean()]
+        prior = _emission_prior(learned)
+        expected += [*prior.mean(axis=0), *(prior**2).mean(axis=0)]
+        error = np.append(error, np.zeros(2 * prior.shape[1]))
     own = monte_carlo_error(found[None])
     total = np.hypot(own, np.array(error)[: len(own)])
     result: np.ndarray = (found.mean(axis=0) - np.array(expected)) / np.maximum(total, 1e-9)
     return result
 
 
-@pytest.mark.parametrize("learned", [False, True], ids=["known noise", "learned noise"])
-def test_sweeps_leave_the_prior_as_it_is(learned: bool) -> None:
+@pytest.mark.parametrize(
+    "learned",
+    [
+        None,
+        "gaussian",
+        *(pytest.param(k, marks=pytest.mark.slow) for k in ("poisson", "categorical")),
+    ],
+)
+def test_sweeps_leave_the_prior_as_it_is(learned: str | None) -> None:
     z = z_values(learned, n_sweeps=2500, n_forward=1500, seed=5)
     assert np.abs(z).max() < 4.0, np.round(z, 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("learned", [False, True], ids=["known noise", "learned noise"])
+@pytest.mark.parametrize("learned", [None, *LEARNED])
 @pytest.mark.parametrize("seed", range(1 if REDUCED else 4))
-def test_long_runs_leave_the_prior_as_it_is(learned: bool, seed: int) -> None:
+def test_long_runs_leave_the_prior_as_it_is(learned: str | None, seed: int) -> None:
     size = 5_000 if REDUCED else 30_000
     z = z_values(learned, n_sweeps=size, n_forward=size // 2, seed=100 + seed)
     assert np.abs(z).max() < 4.0, np.round(z, 1)
@@ -364,15 +407,17 @@ BROKEN = ("points", "joint", "spans", "interventions")
 @pytest.mark.parametrize(
     ("broken", "learned"),
     [
-        ("interventions", False),
+        ("interventions", None),
         *(
             pytest.param(what, learned, marks=pytest.mark.slow)
             for what in BROKEN
-            for learned in (False, True)
-            if (what, learned) != ("interventions", False)
+            for learned in (None, "gaussian")
+            if (what, learned) != ("interventions", None)
         ),
+        pytest.param("points", "poisson", marks=pytest.mark.slow),
+        pytest.param("points", "categorical", marks=pytest.mark.slow),
     ],
 )
-def test_a_mistake_is_noticed(broken: str, learned: bool) -> None:
+def test_a_mistake_is_noticed(broken: str, learned: str | None) -> None:
     z = z_values(learned, n_sweeps=2500, n_forward=1500, seed=5, broken=broken)
     assert np.abs(z).max() > 4.0, np.round(z, 1)

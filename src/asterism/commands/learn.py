@@ -120,7 +120,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         console.warn(f"{options.output} holds no journal to resume from: starting anew.")
     with (
         scored_in(options.output, console),
-        on_cluster(options.scheduler, search.screened, console),
+        on_cluster(options.scheduler, search.screened or _method(options) == "sample", console),
         compiling_ahead(search.screened),
     ):
         begin = time.monotonic()
