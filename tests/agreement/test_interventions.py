@@ -67,7 +67,7 @@ def test_sampling_agrees_with_exact_inference():
 
 def test_a_sampled_family_does_not_learn_from_what_was_set_by_hand():
     """B is held throughout: its rates keep their prior, while those of its child do not."""
-    always = seen([("B", 0.0, 3.0, 1)])
+    always = seen([("B", 0.0, 1.5, 1), ("B", 1.5, 3.0, 0)])
     fit = am.ParameterLearner(
         network().parents, NOISE, am.GammaPrior(2.0, 2.0), "sample", states=network().states
     ).fit(always)

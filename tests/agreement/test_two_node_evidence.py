@@ -110,6 +110,6 @@ def test_sampled_graphs_have_the_evidence_of_the_table(truth: str, n_trajectorie
         axis=-1,
     )
     exact = np.exp(own.exact[list(GRAPHS)] - own.exact.max()).to_numpy()
-    exact /= exact.sum()
+    exact = exact / exact.sum()
     error = np.hypot(monte_carlo_error(graphs), exact * own.exact_se[list(GRAPHS)].to_numpy())
     assert np.all(np.abs(graphs.mean(axis=(0, 1)) - exact) <= 4.0 * error + 1e-3)
