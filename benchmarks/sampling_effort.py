@@ -29,7 +29,7 @@ from tests.reference.structure_posterior import Measured, sample_graphs
 import asterism as am
 from asterism.evidence.arrays import Evidence
 from asterism.evidence.build import build_evidence
-from asterism.learning.search.structure_prior import structure_prior
+from asterism.learning.search.settings import structure_prior
 from asterism.sampling.diagnose import effective_size
 from asterism.sampling.kept_draws import KeptDraws
 from asterism.sampling.model_chains import run_model_chain, start_model_chain

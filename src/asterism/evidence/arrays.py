@@ -138,10 +138,7 @@ class Evidence:
 def refuse_interventions(evidence: Evidence, who: str) -> None:
     """For methods that do not know interventions."""
     if len(evidence.interventions.node):
-        raise ModelError(
-            f"{who} cannot take interventions yet; the star, mean field, sampling and exact "
-            "inference can."
-        )
+        raise ModelError(f"{who} cannot take interventions yet; infer can, by any method.")
 
 
 def held_and_set(evidence: Evidence) -> tuple[Spans, NDArray[np.bool_]]:
