@@ -100,10 +100,6 @@ def main() -> None:
         ("panel_hazard_ratios", pd.concat(ratios, ignore_index=True)),
         ("panel_fits", pd.DataFrame(models)),
     ):
-        # what is not identified has no limits: empty cells instead of 0 and infinity
-        if "note" in table.columns:
-            open_ = table["note"] != ""
-            table.loc[open_, ["hazard_ratio_lower", "hazard_ratio_upper"]] = float("nan")
         table.to_csv(options.output / f"{file}.csv", index=False, float_format="%.8g")
         print(table.to_string())
 

@@ -162,6 +162,11 @@ TABLES = [
         text(renamed(trajectory="sample", time="time_h")),
         says=["'sample' names the trajectory", "Time 0 to 7 h"],
     ),
+    OddTable(
+        "hours_post_dose.csv",
+        text(renamed(trajectory="Mouse ID", time="hours post dose")),
+        says=["'Mouse ID' names the trajectory", "'hours post dose' is the time, in h"],
+    ),
     OddTable("no_time.csv", text(renamed(time="moment")), BAD, ["--time COLUMN"]),
     # ---- times
     OddTable("hours.csv", text(with_times("{:g}h".format)), says=["Time 0 to 7 h"]),

@@ -14,7 +14,7 @@ def generator(log_base, effects, z, pairs, n_states):
     """Q at covariates z; ``effects`` is (transitions, covariates)."""
     q = np.zeros((n_states, n_states))
     for (x, y), a, b in zip(pairs, log_base, effects):
-        q[x, y] = np.exp(np.clip(a + b @ z, -30.0, 10.0))
+        q[x, y] = np.exp(np.clip(a + b @ z, -30.0, 5.0))
     np.fill_diagonal(q, -q.sum(axis=1))
     return q
 
@@ -38,11 +38,69 @@ def log_likelihood(visits, log_base, effects, pairs, n_states, exact_death=None)
     return total
 
 
+class Steps:
+    """All steps from one visit to the next, as arrays, so that a maximum is found in seconds.
+
+    P(t) comes from Taylor's series, all matrices at once; ``log_likelihood`` above, with scipy's
+    matrix exponential, must give the same number.
+    """
+
+    def __init__(self, visits, pairs, n_states, exact_death=None):
+        rows = [
+            (t[k + 1] - t[k], x[k], x[k + 1], *z[k])
+            for t, x, z in visits
+            for k in range(len(t) - 1)
+        ]
+        table = np.array(rows, dtype=float)
+        self.gap = table[:, 0]
+        self.before, self.after = table[:, 1].astype(int), table[:, 2].astype(int)
+        self.z, self.which = np.unique(table[:, 3:], axis=0, return_inverse=True)
+        self.which = np.ravel(self.which)
+        self.pairs, self.n_states = pairs, n_states
+        self.dies = np.zeros(len(table), bool) if exact_death is None else self.after == exact_death
+        self.exact_death = exact_death
+
+    def value(self, log_base, effects):
+        """ln P of all visits given each patient's first."""
+        q = np.array([
+            generator(log_base, effects, z, self.pairs, self.n_states) for z in self.z
+        ])  # fmt: skip
+        p = _exponentials(q[self.which] * self.gap[:, None, None])[
+            np.arange(len(self.gap)), self.before
+        ]
+        found = p[np.arange(len(p)), self.after]
+        if self.exact_death is not None:
+            into = q[:, :, self.exact_death].copy()
+            into[:, self.exact_death] = 0.0
+            found = np.where(self.dies, np.sum(p * into[self.which], axis=1), found)
+        return float(np.log(np.maximum(found, 1e-300)).sum())
+
+
+def _exponentials(matrices):
+    """exp of a stack of matrices: halve until small, Taylor's series, square again."""
+    size = np.abs(matrices).sum(axis=-1).max()
+    halvings = max(0, int(np.ceil(np.log2(size / 0.25))))
+    small = matrices / 2.0**halvings
+    result, term = np.eye(matrices.shape[-1]) + small, small
+    for k in range(2, 14):
+        term = term @ small / k
+        result = result + term
+    for _ in range(halvings):
+        result = result @ result
+    return result
+
+
 def maximum(value, start):
-    """The largest value of a function, where it is, and the covariance there."""
-    found = minimize(lambda v: -value(v), start, method="BFGS", options={"gtol": 1e-4})
-    found = minimize(lambda v: -value(v), found.x, method="BFGS", options={"gtol": 1e-5})
+    """The largest value of a function, and where it is; scipy alone, from a distant start."""
+    found = minimize(lambda v: -value(v), start, method="BFGS", options={"gtol": 1e-3})
+    for _ in range(3):
+        found = minimize(lambda v: -value(v), found.x, method="BFGS", options={"gtol": 1e-5})
     return -found.fun, found.x
+
+
+def standard_errors(value, at, step=1e-3):
+    """Square roots of the diagonal of the inverse information."""
+    return np.sqrt(np.diag(np.linalg.inv(hessian(value, at, step))))
 
 
 def hessian(value, at, step=1e-3):

@@ -107,6 +107,23 @@ def test_a_graph_is_fitted(tmp_path):
     assert named.str.contains("=").all()
 
 
+def test_a_covariate_acts_on_one_node_of_a_graph(tmp_path):
+    network = am.glauber({"A": [], "B": ["A"]}, a=1.0, b=0.5)
+    paths = am.simulate(network, n_trajectories=20, duration=5.0, seed=0)
+    frame = am.observe(paths, am.Exact(), n_observations=10, seed=0).to_frame()
+    frame["drug"] = frame["trajectory"].astype(int) % 2
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "edges.csv").write_text("parent,child\nA,B\n")
+    common = ("fit", tmp_path / "data.csv", "--edges", tmp_path / "edges.csv", "-o")
+    result = invoke(*common, tmp_path / "RUN", "--covariate", "drug:B", "--equal-effects", "drug")
+    assert result.exit_code in (0, 4), result.stderr
+    effects = pd.read_csv(tmp_path / "RUN" / "effects.csv")
+    assert list(effects["node"]) == ["B"]
+    assert "Hazard ratio of drug on B -1>1, 1>-1" in result.stderr
+    vague = invoke(*common, tmp_path / "RUN2", "--covariate", "drug:-1>1")
+    assert_refused(vague, 2, "needs the name of a node")
+
+
 def test_what_fit_refuses(panel, tmp_path):
     assert_refused(invoke("fit", panel, "-o", tmp_path / "A"), 2, "--nodes", "--covariate")
     assert_refused(
@@ -132,3 +149,40 @@ def test_learn_takes_the_restrictions(panel, tmp_path):
     assert result.exit_code in (0, 4), result.stderr
     table = am.load(tmp_path / "RUN").network.rates["s"]
     assert (np.asarray(table).reshape(-1, 3, 3)[:, 2] == 0).all()
+
+
+def test_data_that_contradict_the_restrictions_are_named(panel, tmp_path):
+    result = invoke("fit", panel, "--ignore", "sex", "--progressive", "-o", tmp_path / "RUN")
+    assert_refused(result, 3, "goes from 2 to 1 in trajectory")
+    assert "--progressive rules out (the order is 1 → 2 → 3; --order" in result.stderr
+    learned = invoke(
+        *("learn", panel, "--nodes", "s", "-o", tmp_path / "RUN", "--allowed", "1>2,2>3")
+    )
+    assert_refused(learned, 3, "which --allowed rules out")
+
+
+def test_states_have_the_order_that_was_given(tmp_path):
+    names = ["mild", "severe", "dead"]
+    rows = [(d, t, names[min(2, (t + d % 3) // 2)]) for d in range(20) for t in range(5)]
+    path = tmp_path / "stages.csv"
+    pd.DataFrame(rows, columns=["patient", "time", "stage"]).to_csv(path, index=False)
+    alphabetical = invoke("fit", path, "--progressive", "-o", tmp_path / "RUN")
+    assert_refused(alphabetical, 3, "the order is dead → mild → severe")
+    flags = ("--progressive", "--order", "mild,severe,dead")
+    told = invoke("fit", path, *flags, "-o", tmp_path / "RUN")
+    assert "in the order mild → severe → dead" in told.stderr
+    rates = pd.read_csv(tmp_path / "RUN" / "rates.csv")
+    assert list(rates["from"] + rates["to"]) == ["mildsevere", "milddead", "severedead"]
+    short = invoke("fit", path, "--order", "mild,dead", "-o", tmp_path / "RUN2")
+    assert_refused(short, 2, "must name every state of 'stage' once")
+
+
+def test_check_asks_what_fit_and_learn_ask(panel):
+    result = invoke("check", panel, "--nodes", "s")
+    assert "--absorbing 3 keeps it there" in result.stdout
+
+
+def test_a_rate_at_zero_is_said_as_zero(panel, tmp_path):
+    result = invoke("fit", panel, "--ignore", "sex", "-o", tmp_path / "RUN", "--fix", "1>2=0.4")
+    assert "s 1 → 2: 0.4 per unit of time, fixed." in result.stderr
+    assert "e-" not in result.stderr.split("Writing")[1].split("Log-likelihood")[0]

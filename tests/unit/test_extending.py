@@ -13,6 +13,8 @@ import pytest
 
 import asterism as am
 from asterism import errors
+from asterism.commands.exits import Refused
+from asterism.commands.options import parse_emission
 from asterism.data.formats.registry import (
     FORMATS,
     Content,
@@ -69,6 +71,9 @@ def test_an_emission_is_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch) 
     assert abs(star.log_evidence - exact.log_evidence) < 1.0
     monkeypatch.setitem(EMISSION_KINDS, "laplace", (__name__, "Laplace"))
     assert emission_from_dict(emission_to_dict(noise)) == noise
+    assert parse_emission("laplace:-1,1:0.2", 2) == noise
+    with pytest.raises(Refused, match="does not suit laplace"):
+        parse_emission("laplace:1,2:1:2", 2)
 
 
 def test_an_emission_without_more_says_what_it_cannot_do() -> None:

@@ -217,3 +217,39 @@ def test_covariates_that_cannot_be(obs):
     )
     with pytest.raises(ModelError, match="Two effects"):
         twice.fit(obs)
+
+
+def test_probabilities_at_zero_have_limits_by_the_likelihood():
+    """What the limit excludes, the likelihood of a refit with that value excludes too."""
+    rates = np.array([[0.0, 0.4], [0.3, 0.0]])
+    network = am.Network({"s": []}, {"s": rates}, {"s": ["a", "b"]}, initial={"s": [1.0, 0.0]})
+    paths = am.simulate(network, n_trajectories=40, duration=6.0, seed=1)
+    data = am.observe(paths, am.Exact(), n_observations=10, seed=2)
+    data = am.Observations.from_frame(data.to_frame(), labels=["s"])
+
+    def fitted(confusion, learn):
+        emission = am.Categorical(confusion, learn=learn, labels=("a", "b"))
+        return am.ParameterLearner(
+            {"s": []}, {"s": emission}, method="exact", states={"s": ["a", "b"]}
+        ).fit(data)
+
+    free = fitted([[0.9, 0.1], [0.0, 1.0]], learn=True)
+    table = free.parameters_.set_index("parameter")
+    wrong, right = table.loc["s: a reported as b"], table.loc["s: a reported as a"]
+    assert wrong.note == "at zero: upper is a limit"
+    assert wrong.lower == 0.0
+    assert 0.0 < wrong.upper < 0.2
+    assert right.lower == pytest.approx(1.0 - wrong.upper)
+    held = fitted([[1.0 - wrong.upper, wrong.upper], [0.0, 1.0]], learn=False)
+    fall = 2.0 * (free.log_evidence_ - held.log_evidence_)
+    assert 2.0 < fall < 6.0  # 3.84 if the evidence fell in a straight line
+
+
+def test_a_state_in_which_nobody_starts_has_a_limit(obs, learner):
+    """Nobody of n starts there: −2 n ln(1 − p) reaches 3.84 near p = 1.92 / n."""
+    table = learner.parameters_.set_index("parameter")
+    first = obs.to_frame().groupby("trajectory")["time"].min()
+    assert len(first) == 120
+    dead = table.loc["s: starts in 3"]
+    assert dead.note == "at zero: upper is a limit"
+    assert 1.959964**2 / (2 * 120) * 0.99 < dead.upper < 0.2

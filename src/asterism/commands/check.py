@@ -13,7 +13,9 @@ from asterism.commands import exits
 from asterism.commands.exits import in_flags
 from asterism.commands.input_table import Table, TableOptions, read_table
 from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
+from asterism.commands.panel import PanelOptions, hints
 from asterism.data.columns import TableProblem, listed
+from asterism.data.observations import Observations
 from asterism.errors import AsterismError
 
 #: nodes that are listed one by one on a screen; JSON holds all
@@ -43,6 +45,8 @@ def run(options: CheckOptions) -> int:
         summary["warnings"] += [in_flags(line) for line in listed(warned)]
         if not table.errors:
             found = _as_learn_would(table, options)
+        if isinstance(found.data, Observations):
+            summary["warnings"] += hints(found.data, PanelOptions())
     decisions = [*table.decisions, *found.decisions]
     n_errors = len(table.errors) + len(found.errors)
     if options.as_json:

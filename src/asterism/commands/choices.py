@@ -299,12 +299,11 @@ def model_decisions(
     limits, flags = f"At most {most} {parent}", "--max-parents"
     if options.min_parents:
         limits, flags = f"{options.min_parents} to {most} {parent}", "--min-parents, --max-parents"
-    lines = [
-        f"{limits} of a node ({flags}); {search}."
-        if most > 0
-        else "No node may have a parent (--max-parents)."
-    ]
-    lines.append(_about_edges(options, data))
+    lines = []
+    if most > 0:
+        lines = [f"{limits} of a node ({flags}); {search}.", _about_edges(options, data)]
+    elif len(data.nodes) > 1:
+        lines = ["No node may have a parent (--max-parents)."]
     if options.exogenous:
         listed = ", ".join(map(repr, options.exogenous))
         lines.append(

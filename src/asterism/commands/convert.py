@@ -69,7 +69,7 @@ def recognise(path: Path) -> str:
     found = registry.recognise(path)
     if found is None:
         raise Refused(
-            f"The form of {str(path)!r} is not recognised; say it with --from: "
+            f"The format of {str(path)!r} is not recognised; name it with --from: "
             f"{', '.join(registry.FORMATS)}."
         )
     return found
@@ -80,7 +80,8 @@ def by_ending(path: Path, content: Content) -> str:
     found = registry.by_ending(path, content)
     if found is None:
         raise Refused(
-            f"The ending of {str(path)!r} says nothing; use --to: {', '.join(registry.FORMATS)}."
+            f"The ending of {str(path)!r} does not name a format; use --to: "
+            f"{', '.join(registry.FORMATS)}."
         )
     return found
 

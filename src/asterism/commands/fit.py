@@ -28,7 +28,7 @@ from asterism.data.clock import per_unit, read_clock
 from asterism.data.columns import cells
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table
-from asterism.errors import DataError
+from asterism.errors import DataError, counted
 from asterism.model.network import Network
 
 if TYPE_CHECKING:
@@ -150,6 +150,12 @@ def _read(options: FitOptions) -> _Input:
             parents[child].append(parent)
         graph = parents
     emission, states, said = _emissions(options, data, network)
+    if options.panel.restricts:
+        from asterism.commands.panel_states import restrict
+
+        known = {} if network is None else {n: list(network.states[n]) for n in network.nodes}
+        states, more = restrict(options.panel, data, emission, {**known, **states})
+        said = [*said, *more]
     return _Input(data, graph, emission, states, [*decisions, *said], warnings)
 
 
@@ -177,9 +183,9 @@ def _nodes(
     left = [name for name in header if name not in taken]
     if len(left) != 1:
         raise Refused(
-            f"The table has {len(left)} columns that could be nodes ({listed(left)}). Name the one "
-            "to fit with --nodes COLUMN, give the graph with --edges or --network, and name "
-            "columns that change the rates with --covariate."
+            f"The table has {counted(len(left), 'column')} that could be nodes ({listed(left)}). "
+            "Name the one to fit with --nodes COLUMN, give the graph with --edges or --network, "
+            "and name columns that change the rates with --covariate."
         )
     return left
 
@@ -246,20 +252,29 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
         level=options.level,
         n_jobs=options.jobs,
         random_state=options.seed,
-        covariates=_effects(options) or None,
+        covariates=_effects(options, changing) or None,
         equal_rates=_by_node(options.equal, changing, "--equal") or None,
         fixed_rates=_fixed(options, changing) or None,
     )
 
 
-def _effects(options: FitOptions) -> list[Any]:
+def _effects(options: FitOptions, nodes: Sequence[str]) -> list[Any]:
+    """COLUMN, COLUMN:1>2, and in networks COLUMN:NODE and COLUMN:NODE:1>2."""
     from asterism.learning.em.rate_model import Effect
 
     result = []
     for text in options.covariate:
-        name, colon, transitions = (part.strip() for part in text.partition(":"))
+        name, colon, rest = (part.strip() for part in text.partition(":"))
+        node, _, transitions = (part.strip() for part in rest.partition(":"))
+        if not colon or node not in nodes:
+            node, transitions = "", rest
+        if colon and not node and len(nodes) > 1:
+            raise Refused(
+                f"--covariate {text!r} needs the name of a node, as COLUMN:NODE or "
+                f"COLUMN:NODE:TRANSITIONS; the nodes are {listed(list(nodes))}."
+            )
         equal = name in options.equal_effects
-        result.append(Effect(name, transitions if colon else None, equal=equal))
+        result.append(Effect(name, transitions or None, node or None, equal))
     for name in options.equal_effects:
         if name not in covariate_names(options):
             raise Refused(f"--equal-effects names {name!r}, which is not a --covariate.")
@@ -297,27 +312,51 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
     lines = []
     for row in rates.head(12).to_dict("records"):
         where = f" ({row['configuration']})" if row["configuration"] else ""
+        name = f"{row['node']} {row['from']} → {row['to']}{where}"
+        if row["note"] == "fixed":
+            lines.append(f"{name}: {row['rate']:.4g} {per_unit(unit)}, fixed.")
+            continue
         note = f"; {row['note']}" if row["note"] else ""
+        rate = 0.0 if row["note"].startswith("at zero") else row["rate"]
         lines.append(
-            f"{row['node']} {row['from']} → {row['to']}{where}: {row['rate']:.4g} "
-            f"{per_unit(unit)} ({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
+            f"{name}: {rate:.4g} {per_unit(unit)} "
+            f"({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
         )
     if len(rates) > 12:
         lines.append(f"… and {len(rates) - 12} more rates in rates.csv.")
     for row in learner.effects_.head(12).to_dict("records"):
         note = f"; {row['note']}" if row["note"] else ""
+        node = f"{row['node']} " if len(learner.network_.nodes) > 1 else ""
         lines.append(
-            f"Hazard ratio of {row['covariate']} on {row['transitions']}: "
+            f"Hazard ratio of {row['covariate']} on {node}{row['transitions']}: "
             f"{row['hazard_ratio']:.4g} "
             f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
         )
+    if options.misreported:
+        errors = learner.parameters_.query("kind == 'emission'")
+        for row in errors[[not _is_right(name) for name in errors["parameter"]]].to_dict("records"):
+            lines.append(
+                f"{row['parameter']}: {_small(row['estimate'])} of the visits "
+                f"({share}: {row['lower']:.3g} to {row['upper']:.3g})."
+            )
     lines.append(
-        f"Log-likelihood {learner.log_evidence_:.4f} with {learner.n_parameters_} parameters "
+        f"Log-likelihood {learner.log_evidence_:.4f} with "
+        f"{counted(learner.n_parameters_, 'parameter')} "
         f"(−2 ln L given the first visits {-2.0 * learner.log_evidence_given_first_:.4f}); "
         f"AIC {learner.aic_:.2f}, BIC {learner.bic_:.2f}."
     )
     lines.append(f"Results: {options.output}; open {options.output / 'report.html'}")
     return lines
+
+
+def _is_right(name: str) -> bool:
+    """Whether a parameter is the chance that a state is reported as itself."""
+    true, _, reported = name.partition(": ")[2].partition(" reported as ")
+    return true == reported
+
+
+def _small(share: float) -> str:
+    return "0" if share < 1e-6 else f"{share:.3g}"
 
 
 def _summary(options: FitOptions, learner: ParameterLearner, given: _Input) -> dict[str, Any]:

@@ -26,6 +26,12 @@ panel_options: o.Decorator = o.several(
     ),
     o.switch("--progressive", help="Only later states can be entered; the last is never left."),
     click.option(
+        "--order",
+        multiple=True,
+        metavar="[NODE:]mild,severe,dead",
+        help="Order of the states; by size or alphabet if not given.",
+    ),
+    click.option(
         "--exact-entry",
         multiple=True,
         metavar="[NODE:]STATE",
@@ -48,7 +54,7 @@ panel_options: o.Decorator = o.several(
 #: those of ``panel_options``
 PANEL_FLAGS = (
     *("allowed", "absorbing", "progressive"),
-    *("exact_entry", "state_code", "censored"),
+    *("exact_entry", "state_code", "censored", "order"),
 )
 
 learn_options: o.Decorator = o.several(
@@ -58,13 +64,13 @@ learn_options: o.Decorator = o.several(
     o.whole("--min-parents", 0, "Smallest number of parents of a node.", at_least=0),
     o.choice(
         *("--family-prior", "sparse", "uniform", "by_size"),
-        help="Beforehand: few edges, every set of parents equally probable, or every "
-        "number of parents.",
+        help="Expected before the data: few edges, all sets of parents alike, or all numbers of "
+        "parents alike.",
     ),
-    o.file("--edge-prior", "Prior probabilities of single edges: parent,child,probability."),
+    o.file("--edge-prior", "Table with prior probabilities of edges: parent,child,probability."),
     o.file(
         "--interventions",
-        "Nodes set by the experimenter: trajectory,node,start,end,state.",
+        "Table of nodes set by the experimenter: trajectory,node,start,end,state.",
     ),
     o.choice(
         *("--graph", "probable", "map"),
@@ -74,7 +80,7 @@ learn_options: o.Decorator = o.several(
         "--threshold",
         type=click.FloatRange(0, 1, min_open=True),
         default=0.5,
-        help="Probability from which an edge is in the graph.",
+        help="An edge is in the graph from this probability on.",
     ),
     click.option(
         "--minutes",
@@ -86,7 +92,7 @@ learn_options: o.Decorator = o.several(
         "--null",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Also search N times in data permuted between nodes: what arises by chance?",
+        help="Also search N times in permuted data, to see what arises by chance.",
     ),
     o.emission_option,
     o.states_option,
@@ -99,7 +105,7 @@ learn_options: o.Decorator = o.several(
         default=None,
         type=o.AMOUNT,
         metavar="[MINUTES]",
-        help="Draw graphs, rates and paths from their posterior, for at most so many minutes.",
+        help="Draw graphs, rates and paths from their posterior, for at most MINUTES minutes.",
     ),
     o.choice(
         "--method",
@@ -114,7 +120,7 @@ learn_options: o.Decorator = o.several(
     o.whole("--candidates", 10, "Candidate parents of each node that a screened search keeps."),
     o.choice(
         *("--initial", "learn", "uniform"),
-        help="Probabilities of the first state of a trajectory.",
+        help="How probable each state is at the start of a trajectory.",
     ),
     o.several_names(
         "--exogenous",
@@ -152,8 +158,8 @@ fit_options: o.Decorator = o.several(
     click.option(
         "--covariate",
         multiple=True,
-        metavar="COLUMN[:1>2,…]",
-        help="Column that changes the rates, of all transitions or of some.",
+        metavar="COLUMN[:NODE][:1>2,…]",
+        help="Column that changes the rates of all nodes and transitions, or of some.",
     ),
     o.several_names("--equal-effects", "Covariates with one effect for all of their transitions."),
     click.option("--fix", multiple=True, metavar="[NODE:]1>2=RATE", help="A rate that is known."),
@@ -169,7 +175,10 @@ fit_options: o.Decorator = o.several(
     o.emission_option,
     o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2),
     click.option(
-        "--method", default="auto", show_default=True, help="How hidden courses are found."
+        "--method",
+        default="auto",
+        show_default=True,
+        help="How the hidden states between measurements are computed.",
     ),
     click.option(
         "--prior",
@@ -177,14 +186,14 @@ fit_options: o.Decorator = o.several(
         metavar="SHAPE[,RATE]",
         help="Gamma prior of the rates; maximum likelihood if not given.",
     ),
-    o.choice("--initial", "learn", "uniform", help="Probabilities of the states at the start."),
+    o.choice("--initial", "learn", "uniform", help="How probable each state is at the start."),
     o.setting(
         "--level",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         default=0.95,
         help="Level of the intervals.",
     ),
-    o.whole("--n-init", 1, "Starts of the fit; the best counts."),
+    o.whole("--n-init", 1, "Number of starts; the best fit is kept."),
     o.jobs_option,
     o.seed_option,
     click.option("--title", help="Title of the report."),

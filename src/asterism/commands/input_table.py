@@ -275,7 +275,8 @@ VALUE = ("value", "measurement", "expression", "level")
 
 #: what may follow the name of a trajectory column: patient_id, Mouse No.
 _NUMBERING = re.compile(r"_(id|ids|no|nr|num|number|name|label|index)$")
-_UNIT = re.compile(rf"_({'|'.join(UNITS)})$")
+#: and the name of a time column: time_min, hours post dose, days since admission
+_UNIT = re.compile(rf"_({'|'.join(UNITS)})$|_(post|after|since|from|past)(_.*)?$")
 
 
 @dataclass(frozen=True)

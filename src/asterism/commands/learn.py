@@ -37,7 +37,7 @@ from asterism.commands.panel_emissions import without_coded
 from asterism.data.columns import listed
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, counted
 from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 
@@ -117,7 +117,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
 
     say_if_compiling(console)
     if options.resume and not (options.output / JOURNAL).exists():
-        console.warn(f"{options.output} holds no journal to resume from: starting anew.")
+        console.warn(f"{options.output} holds no journal to resume from: the search starts again.")
     with (
         scored_in(options.output, console),
         on_cluster(options.scheduler, search.screened or _method(options) == "sample", console),
@@ -187,8 +187,7 @@ def _read(
         data = data.with_interventions(_read_numbers(options.interventions, ("start", "end")))
         n_set = len(data.interventions)
         decisions.append(
-            f"Set by the experimenter (--interventions): {n_set} "
-            f"{'stretch' if n_set == 1 else 'stretches'} of "
+            f"Set by the experimenter (--interventions): {counted(n_set, 'time')}, of "
             f"{', '.join(dict.fromkeys(map(str, data.interventions.node)))}."
         )
     decisions += found.decisions

@@ -254,6 +254,12 @@ def make_learnable(
     data, read = read_values(panel or PanelOptions(), data)
     choose = panel_emissions if read else choose_emissions
     choice = choose(data, emission, n_states, keep=keep)
+    states = dict(choice.states)
+    if panel is not None and panel.restricts:
+        from asterism.commands.panel_states import restrict
+
+        states, said = restrict(panel, data, choice.emission, states)
+        read = [*read, *said]
     if not choice.nodes and not {*data.events.node, *data.intervals.node}:
         return Learnable(None, decisions=choice.decisions, errors=[NOTHING])
     used = only_nodes(data, choice.nodes)
@@ -264,7 +270,7 @@ def make_learnable(
     return Learnable(
         used,
         choice.emission,
-        choice.states or None,
+        states or None,
         [*read, *choice.decisions],
         choice.levels,
         errors,

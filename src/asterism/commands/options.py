@@ -17,6 +17,7 @@ import click
 
 from asterism.commands.exits import Refused
 from asterism.data.formats.registry import FORMATS
+from asterism.errors import counted
 from asterism.model.emission_kinds import EMISSION_KINDS
 
 Decorated = Callable[..., Any]
@@ -65,7 +66,7 @@ def prior(_: click.Context, parameter: click.Parameter, value: str) -> tuple[flo
         found = math.nan, None
     if not all(number is None or 0.0 < number < math.inf for number in found):
         raise click.BadParameter(
-            f"{value!r} is no prior; write SHAPE or SHAPE,RATE with positive numbers, such as 5 "
+            f"{value!r} is not a prior; write SHAPE or SHAPE,RATE with positive numbers, such as 5 "
             "or 5,10.",
             param=parameter,
         )
@@ -153,7 +154,8 @@ def known_format(_: click.Context, parameter: click.Parameter, value: str | None
 
 # --- emissions in words -----------------------------------------------------------------------
 
-KINDS = tuple(kind for kind in EMISSION_KINDS if kind != "silent")
+#: kinds that words on the command line have a meaning of their own for, and their parameters
+_MOST = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0, "likelihood": 0}
 
 #: chance that a reported label is wrong, where learning of a confusion matrix starts
 ERROR_RATE = 0.1
@@ -174,12 +176,14 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
     kind = kind.lower()
     learn = "learn" in parameters
     parameters = [p for p in parameters if p != "learn"]
-    if kind not in KINDS:
-        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(KINDS)}.")
-    most = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2}.get(kind, 0)
-    if len(parameters) > most:
-        raise Refused(f"--emission {text!r} has more than {most} parameters.")
+    kinds = [name for name in EMISSION_KINDS if name != "silent"]
+    if kind not in kinds:
+        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(kinds)}.")
     values = [_numbers(p, text) for p in parameters]
+    if kind not in _MOST:
+        return _of_ones_own(kind, text, values, learn)
+    if len(parameters) > _MOST[kind]:
+        raise Refused(f"--emission {text!r} has more than {counted(_MOST[kind], 'parameter')}.")
     match kind:
         case "gaussian":
             if not values:
@@ -205,6 +209,18 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
         case "exact":
             return Exact()
     return Likelihood()
+
+
+def _of_ones_own(kind: str, text: str, values: list[list[float]], learn: bool) -> Any:
+    """An emission that somebody added: its class, with these numbers in their order."""
+    from asterism.model.emissions import emission_class
+
+    given: list[Any] = [tuple(group) if len(group) > 1 else group[0] for group in values]
+    settings: dict[str, Any] = {"learn": True} if learn else {}
+    try:
+        return emission_class(kind)(*given, **settings)
+    except TypeError as error:
+        raise Refused(f"--emission {text!r} does not suit {kind}: {error}.") from None
 
 
 def as_flag(emission: Any) -> str | None:

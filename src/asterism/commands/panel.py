@@ -20,6 +20,7 @@ from asterism.commands.exits import Refused
 from asterism.data.columns import canonical
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
+from asterism.errors import counted
 from asterism.model.priors import as_mask
 
 
@@ -33,6 +34,12 @@ class PanelOptions:
     exact_entry: Sequence[str] = ()
     state_code: Sequence[str] = ()
     censored: Sequence[str] = ()
+    order: Sequence[str] = ()
+
+    @property
+    def restricts(self) -> bool:
+        """Whether anything is said about the order of states or about transitions."""
+        return bool(self.order or self.allowed or self.absorbing or self.progressive)
 
 
 def read_values(options: PanelOptions, data: Observations) -> tuple[Observations, list[str]]:
@@ -67,7 +74,7 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
         data = data.with_exact_entries(node, state)
         decisions.append(
             f"{node!r} enters {state!r} exactly at the time of its row (--exact-entry): "
-            f"{len(data.events) - n_before} events."
+            f"{counted(len(data.events) - n_before, 'event')}."
         )
     return data, decisions
 
@@ -158,14 +165,14 @@ def _about_code(node: str, value: str, count: int, low: float, high: float) -> s
         f"{node!r} is {value} in {count} rows and from {low:g} to {high:g} in all others. If "
         f"{value} is a code, say so: --state-code {value}=STATE (a state known for certain, such "
         f"as dead), "
-        f"--censored {value}=STATES (one of several states), or leave these cells empty."
+        f"--censored {value}=STATES (one of several states), or --missing={value} (not measured)."
     )
 
 
 def _about_order(
     node: str, data: Observations, record: NodeMeasurements, options: PanelOptions
 ) -> list[str]:
-    trajectory, label = _readings(node, data, record)
+    trajectory, _, label = readings(node, data, record)
     states = sorted(set(label.tolist()), key=by_number)
     if not 2 <= len(states) <= 12:
         return []
@@ -187,7 +194,7 @@ def _about_order(
         order = " → ".join(states)
         return [
             f"{node!r} only ever moves forward in the order {order} ({forward} moves, none back), "
-            "yet moves back are allowed: --progressive excludes them."
+            "yet moves back are allowed: --progressive rules them out."
         ]
     result = []
     for x, state in enumerate(states):
@@ -195,16 +202,16 @@ def _about_order(
         if entries >= FEWEST_ENTRIES and moves[x].sum() == 0 and allowed[x].any():
             result.append(
                 f"{node!r} enters {state!r} {entries} times and never leaves it, yet it may: "
-                f"--absorbing {prefix}{state} makes it final (and --exact-entry {prefix}{state} "
+                f"--absorbing {prefix}{state} keeps it there (and --exact-entry {prefix}{state} "
                 "says that its times are exact)."
             )
     return result
 
 
-def _readings(
+def readings(
     node: str, data: Observations, record: NodeMeasurements
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Everything said about the state, as texts, by trajectory and time; numbers are none."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
+    """Trajectory, time and text of everything said about the state, in order of time."""
     rows = np.flatnonzero(~record.in_a_set)
     values = [canonical(v) for v in record.value[rows].tolist()]
     mine = data.events.node == node
@@ -212,7 +219,7 @@ def _readings(
     time = np.concatenate([record.time[rows], data.events.time[mine]])
     label = np.array([*values, *(canonical(v) for v in data.events.to[mine])], dtype=object)
     order = np.lexsort((time, trajectory))
-    return trajectory[order], label[order]
+    return trajectory[order], time[order], label[order]
 
 
 def by_number(value: Any) -> tuple[int, float, str]:

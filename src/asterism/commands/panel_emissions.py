@@ -45,7 +45,7 @@ def panel_emissions(
         if isinstance(one, Exact) or not certain or (known_states and node in known_states):
             continue
         emission[node] = SilentStates(one, tuple(certain))
-        decisions.append(f"{node!r} is never measured with error in {listed(certain)}.")
+        decisions.append(f"{node!r}: {listed(certain)} is always known for certain.")
         if node in states:
             states[node] = [*states[node], *certain]
         elif isinstance(one, Categorical):

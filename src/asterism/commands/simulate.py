@@ -14,7 +14,7 @@ from asterism.commands.console import Console
 from asterism.commands.exits import Refused
 from asterism.commands.options import parse_emission, seconds
 from asterism.commands.outputs import print_json, require_file
-from asterism.errors import ModelError
+from asterism.errors import ModelError, counted
 from asterism.model.emissions import Gaussian
 from asterism.model.network import Network
 
@@ -68,7 +68,7 @@ def run(options: SimulateOptions) -> int:
         duration = options.duration
         if duration is None and options.transitions is None:
             duration = 10.0
-        with console.busy(f"Simulating {options.trajectories} trajectories"):
+        with console.busy(f"Simulating {counted(options.trajectories, 'trajectory')}"):
             drawn = simulate(
                 network,
                 n_trajectories=options.trajectories,
@@ -80,7 +80,7 @@ def run(options: SimulateOptions) -> int:
             )
         if options.paths:
             drawn.save(options.output)
-            amount = f"{drawn.n_jumps:,} jumps"
+            amount = counted(drawn.n_jumps, "jump")
         else:
             observed = observe(
                 drawn,
@@ -91,14 +91,14 @@ def run(options: SimulateOptions) -> int:
                 seed=[options.seed, 1],
             )
             observed.to_csv(options.output)
-            amount = f"{observed.n_measurements:,} measurements"
+            amount = counted(observed.n_measurements, "measurement")
         if options.save_network is not None:
             network.save(options.save_network)
         if options.save_truth is not None:
             _save_truth(network, options.save_truth)
         console.say(
-            f"{options.output}: {amount} of {network.n_nodes} nodes in {options.trajectories} "
-            f"trajectories, seed {options.seed}."
+            f"{options.output}: {amount} of {counted(network.n_nodes, 'node')} in "
+            f"{counted(options.trajectories, 'trajectory')}, seed {options.seed}."
         )
     if options.as_json:
         print_json(

@@ -83,12 +83,14 @@ def per_unit(unit: str | None) -> str:
 
 
 def unit_of_column(name: str) -> str:
-    """The unit in a column's name: "Time (h)", "time_min", "hours", "hpi"; "" if there is none."""
+    """The unit in a column's name: "Time (h)", "time_min", "hours post dose"; "" if none."""
     words = re.findall(r"[a-z]+", name.lower())
     if not words:
         return ""
     in_brackets = re.search(r"[(\[]\s*([A-Za-z]+)\.?\s*[)\]]", name)
     last = in_brackets[1].lower() if in_brackets else words[-1]
+    if not in_brackets and {"post", "after", "since", "from", "past"} & {*words[1:2]}:
+        last = words[0]
     if len(words) == 1 and len(last) == 1:
         return UNITS.get(last, "") if last in ("h", "d") else ""
     return UNITS.get(last, "")

@@ -33,7 +33,7 @@ from asterism.data.panel_records import exact_entries, state_codes, state_sets
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, Setting
+from asterism.errors import DataError, Setting, counted
 from asterism.notebook_card import MOST_ROWS, card
 
 FloatArray = NDArray[np.float64]
@@ -255,26 +255,26 @@ class Observations:
             (node, f"{len(self.measurements[node].time) if node in self.measurements else 0:,}")
             for node in self.nodes[:MOST_ROWS]
         ]
-        title = f"Observations: {self.n_trajectories:,} trajectories, {len(self.nodes):,} nodes"
-        title += f", {self.n_measurements:,} measurements"
+        title = f"Observations: {self._size()}, {counted(self.n_measurements, 'measurement')}"
         return card(title, facts, ("node", "measurements"), rows, len(self.nodes))
 
     def __repr__(self) -> str:
-        parts = [f"{self.n_measurements} measurements"]
+        parts = [counted(self.n_measurements, "measurement")]
         if len(self.events):
-            parts.append(f"{len(self.events)} events")
+            parts.append(counted(len(self.events), "event"))
         if len(self.intervals):
-            parts.append(f"{len(self.intervals)} intervals")
+            parts.append(counted(len(self.intervals), "interval"))
         if len(self.interventions):
-            parts.append(f"{len(self.interventions)} interventions")
+            parts.append(counted(len(self.interventions), "intervention"))
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
         span = ""
         if self.n_trajectories:
             span = f", time {self.start.min():g} to {self.end.max():g}"
-        return (
-            f"<Observations: {self.n_trajectories} trajectories, {len(self.nodes)} nodes "
-            f"({shown}), {', '.join(parts)}{span}>"
-        )
+        return f"<Observations: {self._size()} ({shown}), {', '.join(parts)}{span}>"
+
+    def _size(self) -> str:
+        nodes = counted(len(self.nodes), "node")
+        return f"{counted(self.n_trajectories, 'trajectory')}, {nodes}"
 
     # ------------------------------------------------------------------ derived observations
     def select(

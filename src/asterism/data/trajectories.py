@@ -23,7 +23,7 @@ from asterism.data.json_files import side_file
 from asterism.data.measurements import objects
 from asterism.data.path_graph import path_graph
 from asterism.data.statistics import Statistics, dwell_start
-from asterism.errors import DataError
+from asterism.errors import DataError, counted
 from asterism.notebook_card import MOST_ROWS, card, listed
 
 IntArray = NDArray[np.int64]
@@ -185,7 +185,7 @@ class Trajectories:
         )
 
     def _repr_html_(self) -> str:
-        title = f"Trajectories: {self.n_trajectories:,}, with {len(self.nodes):,} nodes"
+        title = f"Trajectories: {self.n_trajectories:,}, with {counted(len(self.nodes), 'node')}"
         rows = [(node, listed(self.states[node])) for node in self.nodes[:MOST_ROWS]]
         facts = [("jumps", f"{self.n_jumps:,}")]
         return card(title, facts, ("node", "states"), rows, len(self.nodes))
@@ -193,8 +193,8 @@ class Trajectories:
     def __repr__(self) -> str:
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
         return (
-            f"<Trajectories: {self.n_trajectories} trajectories, "
-            f"{len(self.nodes)} nodes ({shown}), {self.n_jumps} jumps>"
+            f"<Trajectories: {counted(self.n_trajectories, 'trajectory')}, "
+            f"{counted(len(self.nodes), 'node')} ({shown}), {counted(self.n_jumps, 'jump')}>"
         )
 
     # ------------------------------------------------------------------ derived paths

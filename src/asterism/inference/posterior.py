@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, DataError, Setting, TooLargeError
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError, counted
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -327,8 +327,9 @@ class Posterior:
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"
         return (
-            f"<Posterior ({self.method}): {len(self.labels)} trajectories, "
-            f"{self.network.n_nodes} nodes, log evidence {self.log_evidence:.6g}, {state}>"
+            f"<Posterior ({self.method}): {counted(len(self.labels), 'trajectory')}, "
+            f"{counted(self.network.n_nodes, 'node')}, "
+            f"log evidence {self.log_evidence:.6g}, {state}>"
         )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from asterism.data.files import write_text
 from asterism.data.json_files import read_json
-from asterism.errors import Advice, AsterismError, ModelError
+from asterism.errors import Advice, AsterismError, ModelError, counted
 from asterism.model import joint_space
 from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
@@ -285,12 +285,12 @@ class Network:
             (node, listed(self.states[node]), listed(self.parents[node]) or "–")
             for node in self.nodes[:MOST_ROWS]
         ]
-        title = f"Network: {self.n_nodes:,} nodes, {n_edges:,} edges"
+        title = f"Network: {counted(self.n_nodes, 'node')}, {counted(n_edges, 'edge')}"
         return card(title, (), ("node", "states", "parents"), rows, self.n_nodes)
 
     def __repr__(self) -> str:
         n_edges = sum(map(len, self.parents.values()))
-        lines = [f"Network: {self.n_nodes} nodes, {n_edges} edges"]
+        lines = [f"Network: {counted(self.n_nodes, 'node')}, {counted(n_edges, 'edge')}"]
         shown = self.nodes[:20]
         width = max(len(node) for node in shown)
         for node in shown:

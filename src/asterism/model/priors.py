@@ -192,7 +192,7 @@ def transition_pairs(given: Any) -> list[Pair]:
     for text in given.replace("->", ">").replace("→", ">").split(","):
         before, arrow, after = (part.strip() for part in text.partition(">"))
         if not (arrow and before and after) or ">" in after:
-            raise ModelError(f"{text.strip()!r} is no transition; write FROM>TO, such as 1>2.")
+            raise ModelError(f"{text.strip()!r} is not a transition; write FROM>TO, such as 1>2.")
         result.append((before, after))
     return result
 
@@ -201,7 +201,7 @@ def _checked_pair(pair: Any) -> Pair:
     if isinstance(pair, str):
         return transition_pairs(pair)[0]
     if not isinstance(pair, Iterable) or len(list(pair)) != 2:
-        raise ModelError(f"{pair!r} is no transition; give a pair (from, to), or '1>2'.")
+        raise ModelError(f"{pair!r} is not a transition; give a pair (from, to), or '1>2'.")
     before, after = pair
     return str(before), str(after)
 

@@ -43,7 +43,7 @@ MEANING = {
 
 CAUTION = (
     "The probabilities of the runs are taken as independent, and each is conditional on the rest "
-    "of its graph, so they are rather too sure. An edge that is gained or lost with a probability "
+    "of its graph, so they tend to be too sure. An edge that is gained or lost with a probability "
     "near one half tells little."
 )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from asterism.data.files import write_text
+from asterism.errors import counted
 from asterism.report.page_data import fit_sentence, json_for_script, page_data
 from asterism.results.run import Run
 from asterism.results.summary import as_text, sentences, settings_rows
@@ -32,9 +33,10 @@ def write_report(
     """Write the page, atomically; see :func:`render`."""
     path = Path(path)
     if run.is_fit:
-        from asterism.report.rates_page import write_rates_page
+        from asterism.report.rates_page import Methods, write_rates_page
 
-        return write_rates_page(run, path)
+        methods = Methods(methods_paragraph(run), references(run))
+        return write_rates_page(run, path, methods)
     write_text(path, render(run, _title(run, path), threshold=threshold, node=node))
     return path
 
@@ -139,7 +141,8 @@ IN_WORDS = {
 
 def methods_paragraph(run: Run) -> str:
     """What was done, in the past tense, with the numbers a reader of a paper asks for."""
-    parts = [_model(run), _data(run), _inference(run), _search(run), _stop(run), _software(run)]
+    found = _fit(run) if run.run.get("kind") == "fit" else _search(run)
+    parts = [_model(run), _data(run), _inference(run), found, _stop(run), _software(run)]
     return " ".join(part for part in parts if part)
 
 
@@ -173,9 +176,15 @@ def _data(run: Run) -> str:
     unit = run.run.get("time_unit")
     first, last = float(seen["time"].min()), float(seen["time"].max())
     span = f"{first:g} to {last:g}{f' {unit}' if unit else ''}"
+    # a fit keeps the courses of the first trajectories only, but counts all
+    sizes = [run.run.get("n_measurements"), run.run.get("n_trajectories")]
+    n_seen, n_trajectories = (
+        size if isinstance(size, int) else known
+        for size, known in zip(sizes, (len(seen), seen["trajectory"].nunique()))
+    )
     return (
-        f"The data were {len(seen):,} measurements in {seen['trajectory'].nunique():,} "
-        f"trajectories, at times from {span}."
+        f"The data were {counted(n_seen, 'measurement')} in "
+        f"{counted(n_trajectories, 'trajectory')}, at times from {span}."
     )
 
 
@@ -193,7 +202,9 @@ def _search(run: Run) -> str:
     if not run.learned:
         return ""
     parents = _setting(run, "max_parents")
-    limit = f" with at most {parents} parents per node" if isinstance(parents, int) else ""
+    limit = ""
+    if isinstance(parents, int):
+        limit = f" with at most {counted(parents, 'parent')} per node"
     prior = run.run.get("prior")
     on_rates = ""
     if isinstance(prior, dict) and {"shape", "rate"} <= prior.keys():
@@ -205,6 +216,20 @@ def _search(run: Run) -> str:
         f"{n_edges:,} edge{'s' * (n_edges != 1)}. Edge probabilities sum the posterior "
         "probabilities of the families that hold the edge."
     )
+
+
+def _fit(run: Run) -> str:
+    """How the rates of a given graph were estimated."""
+    settings = run.run.get("settings")
+    prior = settings.get("prior") if isinstance(settings, dict) else None
+    how = "by maximum likelihood" if prior is None else "with a Gamma prior"
+    text = f"Rates were estimated {how} (EM with quasi-Newton steps)"
+    level = run.run.get("level")
+    if isinstance(level, int | float):
+        text += f"; {level:.0%} intervals come from the observed information"
+    if run.run.get("covariates"):
+        text += ". Covariates act on the logarithm of the rates"
+    return text + "."
 
 
 def _stop(run: Run) -> str:

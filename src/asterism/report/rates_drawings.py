@@ -33,6 +33,17 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def rate(row: Any) -> str:
+    """A rate of a table; one that was found to be zero is shown as zero."""
+    is_zero = str(row.get("note") or "").startswith("at zero")
+    return "0" if is_zero else number(row["rate"])
+
+
+def share(value: float) -> str:
+    """A probability: three digits, and nothing below a millionth."""
+    return "0" if value < 1e-6 else f"{value:.3g}"
+
+
 def state_diagram(states: Sequence[Any], rates: pd.DataFrame) -> Markup:
     """States on an ellipse, an arrow for every transition, its width by the rate."""
     width, height, radius = 720.0, 380.0, 30.0
@@ -46,7 +57,8 @@ def state_diagram(states: Sequence[Any], rates: pd.DataFrame) -> Markup:
         )
     largest = max(float(rates["rate"].max()), 1e-300) if len(rates) else 1.0
     parts = [
-        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="diagram">',
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="diagram" '
+        'aria-label="States and the rates between them; the table below lists them">',
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" '
         'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
         '<path d="M0,0L10,5L0,10z" class="tip"/></marker></defs>',
@@ -82,18 +94,19 @@ def _arrow(
         0.25 * ends[0][1] + 0.5 * middle[1] + 0.25 * ends[1][1],
     )
     limits = f"{number(row['lower'])} to {number(row['upper'])}"
-    title = f"{row['from']} to {row['to']}: {number(row['rate'])} ({limits})"
+    title = f"{row['from']} to {row['to']}: {rate(row)} ({limits})"
     return (
         f'<path d="M{ends[0][0]:.1f},{ends[0][1]:.1f}Q{middle[0]:.1f},{middle[1]:.1f} '
         f'{ends[1][0]:.1f},{ends[1][1]:.1f}" class="arrow" stroke-width="{width:.2f}" '
         f'marker-end="url(#tip)"><title>{escape(title)}</title></path>'
-        f'<text x="{label[0]:.1f}" y="{label[1]:.1f}" class="rate">{number(row["rate"])}</text>'
+        f'<text x="{label[0]:.1f}" y="{label[1]:.1f}" class="rate">{rate(row)}</text>'
     )
 
 
 def hazard_ratios(effects: pd.DataFrame) -> Markup:
     """A forest plot: hazard ratios with their intervals on a logarithmic axis."""
     rows = effects.to_dict("records")
+    several = len({row["node"] for row in rows}) > 1
     height, left, right = 30 + 26 * len(rows), 300.0, 700.0
     finite = np.array(
         [
@@ -110,14 +123,18 @@ def hazard_ratios(effects: pd.DataFrame) -> Markup:
         position = (math.log(min(max(value, 1e-300), 1e300)) - low) / (high - low)
         return left + (right - left) * min(max(position, 0.0), 1.0)
 
-    parts = [f'<svg viewBox="0 0 720 {height}" role="img" class="forest">']
+    parts = [
+        f'<svg viewBox="0 0 720 {height}" role="img" class="forest" '
+        'aria-label="Hazard ratios with their intervals; the table below lists them">'
+    ]
     parts.append(f'<line x1="{x(1):.1f}" x2="{x(1):.1f}" y1="4" y2="{height - 22}" class="axis"/>')
     for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10):
         if low <= math.log(tick) <= high:
             parts.append(f'<text x="{x(tick):.1f}" y="{height - 6}" class="tick">{tick:g}</text>')
     for i, row in enumerate(rows):
         y = 18 + 26 * i
-        name = f"{row['covariate']} on {row['transitions']}"
+        where = f"{row['node']} " if several else ""
+        name = f"{row['covariate']} on {where}{_shortened(str(row['transitions']))}"
         parts.append(f'<text x="{left - 12}" y="{y + 4}" class="name">{escape(name)}</text>')
         parts.append(
             f'<line x1="{x(row["hazard_ratio_lower"]):.1f}" '
@@ -127,7 +144,13 @@ def hazard_ratios(effects: pd.DataFrame) -> Markup:
     return Markup("".join(parts) + "</svg>")
 
 
-def prevalence_chart(table: pd.DataFrame, states: Sequence[Any]) -> Markup:
+def _shortened(transitions: str) -> str:
+    """Many transitions with one effect, as their number; the table lists them."""
+    listed = transitions.split(", ")
+    return transitions if len(listed) <= 3 else f"{len(listed)} transitions"
+
+
+def prevalence_chart(table: pd.DataFrame, states: Sequence[Any], unit: str = "") -> Markup:
     """Observed shares as dots, expected ones as lines, one colour per state."""
     width, height, left, bottom = 720.0, 300.0, 46.0, 34.0
     clock = table["time"].to_numpy(dtype=float)
@@ -139,14 +162,19 @@ def prevalence_chart(table: pd.DataFrame, states: Sequence[Any]) -> Markup:
     def y(p: float) -> float:
         return 10 + (height - bottom - 10) * (1 - p)
 
-    parts = [f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="chart">']
+    parts = [
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="chart" '
+        'aria-label="Observed and expected share of each state over time">'
+    ]
     for p in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(
             f'<line x1="{left}" x2="{width - 10}" y1="{y(p):.1f}" y2="{y(p):.1f}" class="grid"/>'
             f'<text x="{left - 8}" y="{y(p) + 4:.1f}" class="name">{p:.0%}</text>'
         )
     for t in np.linspace(t0, t1, 6):
-        parts.append(f'<text x="{x(t):.1f}" y="{height - 12}" class="tick">{t:.3g}</text>')
+        parts.append(f'<text x="{x(t):.1f}" y="{height - 14}" class="tick">{t:.3g}</text>')
+    if unit:
+        parts.append(f'<text x="{width - 10}" y="{height - 1}" class="name">{escape(unit)}</text>')
     for i, state in enumerate(states):
         rows = table[table["state"].astype(str) == str(state)]
         line = " ".join(f"{x(t):.1f},{y(p):.1f}" for t, p in zip(rows["time"], rows["expected"]))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from asterism.data.clock import per_unit
 from asterism.data.files import write_text
 from asterism.report import rates_drawings as draw
 from asterism.report.page_data import json_for_script
@@ -24,24 +25,33 @@ from asterism.results.run import Run
 MOST_COURSES = 60
 
 
-def write_rates_page(run: Run, path: str | Path) -> Path:
+class Methods(NamedTuple):
+    """What was done, as a paper says it."""
+
+    text: str
+    references: list[str]
+
+
+def write_rates_page(run: Run, path: str | Path, methods: Methods) -> Path:
     """Write the page, atomically."""
     path = Path(path)
     named = run.run.get("title") or path.resolve().parent.name
-    write_text(path, render_rates(run, f"{named} · rates"))
+    write_text(path, render_rates(run, f"{named} · rates", methods))
     return path
 
 
-def render_rates(run: Run, title: str = "Rates") -> str:
+def render_rates(run: Run, title: str, methods: Methods) -> str:
     """The page as text."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = draw.number
+    environment.filters.update(number=draw.number, rate=draw.rate, share=draw.share)
     template = environment.from_string(_text("rates.html.j2"))
     tables = run.tables
     states = {node: [str(s) for s in run.network.states[node]] for node in run.network.nodes}
+    unit = str(run.run.get("time_unit") or "")
+    confusion, others = _measured_how(tables, states)
     return template.render(
         title=title,
         style=Markup(_text("rates.css")),
@@ -59,12 +69,18 @@ def render_rates(run: Run, title: str = "Rates") -> str:
         sojourn=[r for r in _records(tables.get("sojourn_times")) if np.isfinite(r["mean"])],
         has_probabilities="transition_probabilities" in tables,
         prevalence=_prevalence(run, states),
-        misclassification=_of_kind(tables, "emission"),
+        confusion=confusion,
+        misclassification=others,
         starts=_of_kind(tables, "start"),
         has_courses=run.posterior is not None,
         decisions=run.run.get("decisions") or [],
         warnings=run.run.get("warnings") or [],
         notices=run.run.get("notices") or [],
+        unit=unit,
+        in_unit=f" ({unit})" if unit else "",
+        per=per_unit(unit),
+        methods=methods.text,
+        references=methods.references,
         level=f"{float(run.run.get('level') or 0.95):.0%}",
     )
 
@@ -111,12 +127,37 @@ def _prevalence(run: Run, states: dict[str, list[str]]) -> dict[str, Any] | None
         return None
     names = next(iter(states.values()))
     legend = [(name, draw.colour(i)) for i, name in enumerate(names)]
-    return {"drawing": draw.prevalence_chart(table, names), "legend": legend}
+    unit = str(run.run.get("time_unit") or "")
+    return {"drawing": draw.prevalence_chart(table, names, unit), "legend": legend}
 
 
 def _of_kind(tables: dict[str, pd.DataFrame], kind: str) -> list[dict[str, Any]]:
     table = tables.get("parameters")
     return [] if table is None else _records(table[table["kind"] == kind])
+
+
+def _measured_how(
+    tables: dict[str, pd.DataFrame], states: dict[str, list[str]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Confusion matrices by node, and all other parameters of emissions."""
+    cells: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    others = []
+    for row in _of_kind(tables, "emission"):
+        node, _, rest = str(row["parameter"]).partition(": ")
+        true, sign, reported = rest.partition(" reported as ")
+        if sign:
+            cells.setdefault(node, {})[true, reported] = row
+        else:
+            others.append(row)
+    matrices = []
+    for node, table in cells.items():
+        order = states.get(node, [])
+        columns = list(dict.fromkeys(r for _, r in table))
+        columns.sort(key=lambda name: order.index(name) if name in order else len(order))
+        trues = dict.fromkeys(true for true, _ in table)
+        rows = [(true, [table.get((true, r)) for r in columns]) for true in trues]
+        matrices.append({"node": node, "reported": columns, "rows": rows})
+    return matrices, others
 
 
 def _records(table: pd.DataFrame | None) -> list[dict[str, Any]]:
@@ -130,6 +171,7 @@ def _records(table: pd.DataFrame | None) -> list[dict[str, Any]]:
 def _script_data(run: Run) -> dict[str, Any]:
     """What the slider and the choice of a trajectory need."""
     data: dict[str, Any] = {"probabilities": None, "courses": None}
+    data["unit"] = str(run.run.get("time_unit") or "")
     table = run.tables.get("transition_probabilities")
     if table is not None:
         labels = list(dict.fromkeys(table["from"].astype(str)))

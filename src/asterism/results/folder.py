@@ -117,7 +117,7 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         what = "does not exist"
         if folder.exists():
             what = "holds no network.json" if folder.is_dir() else "is not a folder"
-        raise DataError(f"{str(folder)!r} {what}, so it is no results folder.")
+        raise DataError(f"{str(folder)!r} {what}, so it is not a results folder.")
     record = read_record(folder, verify=bool(verified_files))
     verified = bool(verified_files) and _verify(folder, record, verified_files)
     families = _read_table(folder / "families.csv", FAMILY_COLUMNS, ["score", "probability"])

@@ -29,7 +29,7 @@ FAMILY_COLUMNS = ["node", "parents", "score", "probability"]
 OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
 
 #: how the intervals of a learned network's rates are described to readers
-GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, rather too narrow"
+GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, somewhat too narrow"
 
 #: tables that a fit adds to its rates, each a CSV file of this name
 FIT_TABLES = (

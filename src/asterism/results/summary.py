@@ -12,8 +12,8 @@ from asterism.model.network import Network
 from asterism.results.edge_effects import LOWERS, RAISES, effect
 
 CAUTION = (
-    "Each probability is conditional on the rest of the graph being as learned, and is therefore "
-    "rather too sure: take the ranking of the edges more seriously than the numbers."
+    "Each probability takes the rest of the graph as learned, so it tends to be too sure: trust "
+    "the ranking of the edges more than the numbers."
 )
 TEMPERED = (
     "The approximation is too sure of itself, so what it says about the data counts only "
@@ -33,7 +33,7 @@ GIVEN = (
     "probabilities hold only as far as the graph does."
 )
 
-ALONE = "Rates and state probabilities hold only as far as the model does."
+ALONE = "Rates and state probabilities are only as good as the model."
 
 
 class Summarised(Protocol):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError, Setting
+from asterism.errors import AsterismError, Setting, counted
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
@@ -156,7 +156,8 @@ class SampledPosterior(Posterior):
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged ({self.stop_reason})"
         return (
-            f"<SampledPosterior: {len(self.labels)} trajectories, {self.network.n_nodes} nodes, "
+            f"<SampledPosterior: {counted(len(self.labels), 'trajectory')}, "
+            f"{counted(self.network.n_nodes, 'node')}, "
             f"{self.draws.n_chains} chains of {self.draws.n_draws} draws, {state}>"
         )
 

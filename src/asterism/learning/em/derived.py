@@ -97,8 +97,8 @@ class Uncertainty:
         half = vectors * np.sqrt(np.maximum(values, 0.0))
         rng = np.random.default_rng(seed)
         draws = coordinates.vector(best) + rng.normal(size=(_N_DRAWS, len(half))) @ half.T
-        n_roots = coordinates.n_roots
-        draws[:, :n_roots] = np.abs(draws[:, :n_roots])
+        is_root = coordinates.roots(best)
+        draws[:, is_root] = np.abs(draws[:, is_root])
         found = np.array([np.ravel(quantity(coordinates.estimate(v, best))) for v in draws])
         tail = 0.5 * (1.0 - level)
         return np.quantile(found, tail, axis=0), np.quantile(found, 1.0 - tail, axis=0)

@@ -225,6 +225,11 @@ def root_score(count: FloatArray, total: FloatArray, value: FloatArray) -> Float
     return result
 
 
+def has_roots(emission: Emission) -> bool:
+    """Whether the coordinates are square roots of probabilities."""
+    return isinstance(emission, Categorical)
+
+
 def reference_coordinates(emission: Emission, learned: LearnedNode) -> NDArray[np.bool_]:
     """Which coordinates are redundant: of each row of probabilities the largest."""
     redundant = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)

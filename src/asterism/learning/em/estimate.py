@@ -160,6 +160,15 @@ class Coordinates:
             information.append(i)
         return np.concatenate(score), np.concatenate(information)
 
+    def roots(self, estimate: Estimate) -> BoolArray:
+        """Coordinates that are square roots: the objective is even in them."""
+        parts = [np.ones(self.n_roots, dtype=np.bool_)]
+        parts.append(np.zeros(self.update.n_effects, dtype=np.bool_))
+        for emission, node in zip(estimate.emissions, self.nodes):
+            size = len(emission_fit.coordinates(emission, node))
+            parts.append(np.full(size, emission_fit.has_roots(emission)))
+        return np.concatenate(parts)
+
     def redundant(self, estimate: Estimate) -> BoolArray:
         """Coordinates that others determine: of each set of probabilities the largest."""
         parts = [np.zeros(self.update.n_base, dtype=np.bool_)]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asterism.errors import DataError, Sentence, Setting
+from asterism.errors import DataError, Sentence, Setting, counted
 from asterism.evidence.arrays import FloatArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
@@ -248,8 +248,8 @@ def _out_of_time(
     history: list[dict[str, float | int | str]],
 ) -> EmOutcome:
     text = (
-        f"{limit.sentence} and {len(history)} E-steps, with about {remaining:.2g} left to gain in "
-        "-2 ln P. The result is the best so far: allow more time."
+        f"{limit.sentence} and {counted(len(history), 'E-step')}, with about "
+        f"{remaining:.2g} left to gain in -2 ln P. The result is the best so far: allow more time."
     )
     return EmOutcome(best, False, text, remaining, history)
 
@@ -258,8 +258,8 @@ def _limit(
     best: Point, remaining: float, max_iterations: int, history: list[dict[str, float | int | str]]
 ) -> EmOutcome:
     text = Sentence(
-        f"Stopped after {max_iterations} E-steps with about {remaining:.2g} left to gain in "
-        "-2 ln P. Raise ",
+        f"Stopped after {counted(max_iterations, 'E-step')} with about {remaining:.2g} left to "
+        "gain in -2 ln P. Raise ",
         *(Setting("max_iterations"), ", or give a prior: some rates may not be identified."),
     )
     return EmOutcome(best, False, text, remaining, history)

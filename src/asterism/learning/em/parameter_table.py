@@ -2,7 +2,7 @@
 
 Rates, effects of covariates, starting probabilities and emissions, in this order. Rates keep the
 intervals of the rate table (which knows about rates at zero); all others come from the delta
-method.
+method, except for probabilities estimated as zero or one, which have limits by the likelihood.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from asterism.evidence.arrays import FloatArray
+from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
@@ -23,8 +23,8 @@ from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 
-#: probabilities closer than this to 0 or 1 are at their limit
-_AT_LIMIT = 1e-6
+_SELDOM = 0.05
+"""A probability that explains fewer measurements or starts than this counts as zero."""
 
 
 @dataclass(frozen=True)
@@ -128,19 +128,18 @@ def _both(uncertainty: Uncertainty, level: float) -> tuple[pd.DataFrame, pd.Data
     bounds = {"log": (0.0, np.inf), "logit": (0.0, 1.0), "identity": (-np.inf, np.inf)}
     for i in map(int, np.flatnonzero(unknown)):
         se[i], (lower[i], upper[i]) = np.inf, bounds[names[i].scale]
-    notes = ["not identified: the evidence is flat in this direction" if u else "" for u in unknown]
-    for i, named in enumerate(names):
-        # at a limit the evidence has no curvature to read an interval from
-        if named.kind == "emission" and named.scale == "logit" and _is_at_limit(value[i]):
-            se[i], (lower[i], upper[i]) = np.inf, bounds["logit"]
-            notes[i] = "at its limit: the data give no interval"
+    notes = ["not identified: the data cannot tell it" if u else "" for u in unknown]
+    for i, low, high in _probabilities_at_limits(uncertainty, len(rates), value, width):
+        if not unknown[i]:
+            se[i], lower[i], upper[i] = (high - low) / width**2, low, high
+            notes[i] = f"at {'one: lower' if low > 0.0 else 'zero: upper'} is a limit"
     n = len(rates)
     se[:n], lower[:n], upper[:n] = rates["se"], rates["lower"], rates["upper"]
     notes[:n] = list(rates["note"])
     first = fit.task.coordinates.effects.start
     for k, effect in enumerate(fit.outcome.best.estimate.effects):
         if first + k not in uncertainty.information.active or abs(effect) >= LARGEST_EFFECT:
-            notes[n + k] = "not identified: too few transitions show it"
+            notes[n + k] = "not identified: the data hold too few transitions to tell"
             se[n + k], lower[n + k], upper[n + k] = np.inf, -np.inf, np.inf
     table = pd.DataFrame(
         {
@@ -184,5 +183,53 @@ def effect_table(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
     )
 
 
-def _is_at_limit(probability: float) -> bool:
-    return not _AT_LIMIT < probability < 1.0 - _AT_LIMIT
+def _probabilities_at_limits(
+    uncertainty: Uncertainty, n_rates: int, value: FloatArray, width: float
+) -> list[tuple[int, float, float]]:
+    """Number, lower and upper end of every probability that is estimated as zero or one.
+
+    There the evidence falls in a straight line, ln P(p) ≈ ln P(0) − g·p, and the likelihood ratio
+    excludes what lies above width² / 2g. In √p that line is a parabola of information 2g, so the
+    limit is (width · standard error of √p)², as for rates at zero. One minus the others' largest
+    limit bounds a probability of one from below.
+    """
+    fit = uncertainty.fit
+    best, coordinates = fit.outcome.best, fit.task.coordinates
+    _, complete = coordinates.score_and_information(best.estimate, best.expected)
+    error = uncertainty.information.standard_errors()
+    result = []
+    for numbers, places in _probability_groups(fit, n_rates):
+        p = value[numbers]
+        seldom = p * complete[places] / 4.0 < _SELDOM  # complete is 4 × how often the state is seen
+        if not seldom.any():
+            continue
+        highest = 0.0
+        for i, root, se in zip(numbers[seldom], np.sqrt(p[seldom]), error[places[seldom]]):
+            high = min(1.0, float(root + width * se) ** 2)
+            highest = max(highest, high)
+            result.append((int(i), 0.0, high))
+        if (~seldom).sum() == 1 and 1.0 - highest > 0.0:
+            result.append((int(numbers[~seldom][0]), 1.0 - highest, 1.0))
+    return result
+
+
+def _probability_groups(fit: Fit, n_rates: int) -> list[tuple[IntArray, IntArray]]:
+    """Probabilities that sum to one: their numbers in the table, and their coordinates."""
+    coordinates = fit.task.coordinates
+    groups = []
+    number, place = n_rates + coordinates.update.n_effects, coordinates.update.n_base
+    for group in coordinates.initial_groups:
+        inside = np.arange(len(group))
+        groups.append((number + inside, place + inside))
+        number, place = number + len(group), place + len(group)
+    place = coordinates.effects.stop
+    for learned, emission in zip(coordinates.nodes, fit.outcome.best.estimate.emissions):
+        size = len(_emission_values(learned, emission))
+        if isinstance(emission, Categorical):
+            start = np.array(learned.start.confusion, dtype=np.float64)
+            row, _ = np.nonzero((start > 0.0) & (start < 1.0))
+            for x in np.unique(row):
+                inside = np.flatnonzero(row == x)
+                groups.append((number + inside, place + inside))
+        number, place = number + size, place + size
+    return groups

@@ -112,7 +112,7 @@ def sample_parameters(
 ) -> SampledFit:
     """Draw rates, starts and emissions of the template's network."""
     if settings.use_mode:
-        raise ModelError('map=True has no meaning with method="sample", which gives means.')
+        raise ModelError('map=True cannot be used with method="sample", which gives means.')
     network = template.network
     single, joint = split_emissions(emission, observations)
     emissions = emission_fit.started_emissions(network, observations, single)

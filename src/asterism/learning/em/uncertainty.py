@@ -32,6 +32,8 @@ _AT_ZERO = 0.05
 """A rate that explains fewer transitions than this counts as zero."""
 _WIDTH = 0.05
 """Half the distance of a central difference, in complete-data standard errors."""
+_WIDEST = 1e6
+"""An interval whose ends are this factor squared apart says nothing."""
 _FLAT = 1e-9
 """Eigenvalues of the scaled information below this: the data do not determine the direction."""
 
@@ -94,7 +96,7 @@ def observed_information(task: Task, best: Point) -> Information:
     vector = coordinates.vector(best.estimate)
     score, complete = coordinates.score_and_information(best.estimate, best.expected)
     is_active = (complete > 0.0) & ~coordinates.redundant(best.estimate)
-    update, n_roots = coordinates.update, coordinates.n_roots
+    update, is_root = coordinates.update, coordinates.roots(best.estimate)
     n_rates = update.n_base
     base = update.baselines(best.estimate.rates, best.estimate.effects)
     at_ceiling = base >= update.ceiling
@@ -111,7 +113,7 @@ def observed_information(task: Task, best: Point) -> Information:
             moved[i] += sign * width
             point = task.evaluate(coordinates.estimate(moved, best.estimate))
             gradient, _ = coordinates.score_and_information(point.estimate, point.expected)
-            if moved[i] < 0.0 and i < n_roots:
+            if moved[i] < 0.0 and is_root[i]:
                 gradient[i] *= -1.0  # the objective is even in a square root, its gradient odd
             gradients.append(gradient[active])
         matrix[:, column] = (gradients[1] - gradients[0]) / (2.0 * width)
@@ -150,7 +152,9 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     scale = 1.0 / np.where(known, per_time, 1.0)
     error = np.append(information.standard_errors()[: update.n_base], 0.0)[number]
     group_moves = np.append(update.per_base(seen), np.inf)[number]
-    absolute, lower, upper = _intervals(rate, group_moves < _AT_ZERO, error, float(norm.isf(tail)))
+    width, is_zero = float(norm.isf(tail)), group_moves < _AT_ZERO
+    error = np.where(_says_nothing(rate, is_zero, error, width), np.inf, error)
+    absolute, lower, upper = _intervals(rate, is_zero, error, width)
     table = pd.DataFrame(rate_labels(fit.network, place))
     notes = _notes(update, rate, time, group_moves, error)
     if not has_trusted_intervals(fit):
@@ -180,6 +184,14 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     )
 
 
+def _says_nothing(
+    rate: FloatArray, is_zero: NDArray[np.bool_], error: FloatArray, width: float
+) -> NDArray[np.bool_]:
+    """Whether an interval would span so many powers of ten that it says nothing."""
+    root = np.sqrt(np.maximum(rate, 1e-300))
+    return ~is_zero & (2.0 * width * error / root > np.log(_WIDEST))
+
+
 def _intervals(
     rate: FloatArray, is_zero: NDArray[np.bool_], error: FloatArray, width: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -203,13 +215,13 @@ def _notes(
     notes = []
     for r, t, m, e in zip(rate, time, moves, error):
         if t <= 1e-9 * total:
-            notes.append("not identified: this situation never occurred")
+            notes.append("not identified: this situation never occurs in the data")
         elif r >= update.ceiling:
             notes.append("at the upper limit: too fast for the data to tell")
         elif m < _AT_ZERO:
             notes.append("at zero: upper is a limit")
         elif not np.isfinite(e):
-            notes.append("not identified: the evidence is flat in this direction")
+            notes.append("not identified: the data cannot tell it")
         else:
             notes.append("")
     return notes

@@ -20,7 +20,7 @@ function showProbabilities(k) {
     table.append(row);
   });
   document.getElementById("probabilities").replaceChildren(table);
-  document.getElementById("time").textContent = p.times[k].toPrecision(3);
+  document.getElementById("time").textContent = String(+p.times[k].toPrecision(3));
 }
 
 function showCourse(d) {
@@ -41,9 +41,12 @@ function showCourse(d) {
       const s = c.states[n].indexOf(value);
       if (name === c.nodes[n]) svg += `<circle cx="${x(t)}" cy="${height - 24}" r="4.5" fill="${s < 0 ? "#888" : data.colours[s % data.colours.length]}"/>`;
     }
-    for (let k = 0; k <= 5; k++) { const t = t0 + (k * (t1 - t0)) / 5; svg += `<text x="${x(t)}" y="${height - 4}" class="tick">${t.toPrecision(3)}</text>`; }
+    for (let k = 0; k <= 5; k++) { const t = t0 + (k * (t1 - t0)) / 5; svg += `<text x="${x(t)}" y="${height - 4}" class="tick">${+t.toPrecision(3)}</text>`; }
+    if (data.unit) svg += `<text x="${width - 10}" y="${height + 10}" class="name">${data.unit}</text>`;
     const element = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    element.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    element.setAttribute("viewBox", `0 0 ${width} ${height + 14}`);
+    element.setAttribute("role", "img");
+    element.setAttribute("aria-label", `Probability of each state of ${c.nodes[n]} over time`);
     element.innerHTML = svg;
     const legend = make("p");
     legend.className = "legend";

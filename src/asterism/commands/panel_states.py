@@ -1,0 +1,115 @@
+"""The order of states, and data that contradict the transitions said to be possible.
+
+Loaded only where flags say something about order or transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.commands.exits import Refused
+from asterism.commands.input_table import listed
+from asterism.commands.panel import (
+    PanelOptions,
+    allowed_transitions,
+    by_number,
+    node_of,
+    readings,
+)
+from asterism.data.columns import canonical, plain
+from asterism.data.observations import Observations
+from asterism.errors import DataError
+from asterism.model.emissions import Exact
+from asterism.model.priors import as_mask
+
+
+def restrict(
+    options: PanelOptions, data: Observations, emission: Any, states: Mapping[str, Sequence[Any]]
+) -> tuple[dict[str, list[Any]], list[str]]:
+    """States in the order that was given, and sentences; refuses data that cannot be.
+
+    ``states``: the names that are known already, of hidden states for example.
+    """
+    result = {node: list(names) for node, names in states.items()}
+    said = []
+    for text in options.order:
+        node, rest = node_of(text, data.measurements, "--order")
+        result[node] = _in_order(node, rest, result.get(node) or _seen(node, data))
+    allowed = allowed_transitions(options, data.measurements) or {}
+    for node, given in allowed.items():
+        names = result.get(node) or _seen(node, data)
+        if options.progressive:
+            order = " → ".join(map(str, names))
+            said.append(f"{node!r} moves only forward (--progressive), in the order {order}.")
+        one = emission.get(node) if isinstance(emission, Mapping) else emission
+        if node in data.measurements and (one is None or isinstance(one, Exact)):
+            _refuse_contradictions(node, data, as_mask(node, given, names), names, options)
+    return result, said
+
+
+def _seen(node: str, data: Observations) -> list[Any]:
+    record = data.measurements[node]
+    values = [*record.value[~record.in_a_set].tolist(), *data.events.to[data.events.node == node]]
+    for among in () if record.among is None else record.among:
+        values += list(among or ())
+    return sorted({canonical(v): plain(v) for v in values}.values(), key=by_number)
+
+
+def _in_order(node: str, text: str, names: Sequence[Any]) -> list[Any]:
+    wanted = [part.strip() for part in text.replace(">", ",").split(",") if part.strip()]
+    known = {canonical(name): name for name in names}
+    unknown = [name for name in wanted if canonical(name) not in known]
+    absent = [name for name in known if name not in map(canonical, wanted)]
+    if unknown:
+        raise Refused(
+            f"--order names {unknown[0]!r}, which is not a state of {node!r}; its states are "
+            f"{listed(list(known))}."
+        )
+    if absent or len(set(map(canonical, wanted))) != len(wanted):
+        raise Refused(
+            f"--order must name every state of {node!r} once; its states are {listed(list(known))}."
+        )
+    return [known[canonical(name)] for name in wanted]
+
+
+def _refuse_contradictions(
+    node: str,
+    data: Observations,
+    mask: NDArray[np.bool_],
+    names: Sequence[Any],
+    options: PanelOptions,
+) -> None:
+    """States seen without error, one after the other, that no allowed transitions can connect."""
+    trajectory, time, label = readings(node, data, data.measurements[node])
+    number = {canonical(name): i for i, name in enumerate(names)}
+    code = np.array([number.get(v, -1) for v in label.tolist()])
+    reach = np.eye(len(names), dtype=np.bool_) | mask
+    for _ in names:
+        reach = (reach.astype(np.int64) @ reach) > 0
+    same = (trajectory[1:] == trajectory[:-1]) & (code[1:] >= 0) & (code[:-1] >= 0)
+    bad = np.flatnonzero(same & ~reach[code[:-1], code[1:]])
+    if not len(bad):
+        return
+    k = int(bad[0])
+    flags = [
+        flag
+        for flag, given in (
+            ("--progressive", options.progressive),
+            ("--allowed", options.allowed),
+            ("--absorbing", options.absorbing),
+        )
+        if given
+    ]
+    more = f" (the first of {len(bad)} such moves)" if len(bad) > 1 else ""
+    order = " → ".join(map(str, names))
+    kept = f" (the order is {order}; --order gives another)" if options.progressive else ""
+    raise DataError(
+        f"{node!r} goes from {label[k]} to {label[k + 1]} in trajectory "
+        f"{data.trajectories[int(trajectory[k])]!r} between {time[k]:.6g} and {time[k + 1]:.6g}"
+        f"{more}, which {' and '.join(flags)} rule{'s' * (len(flags) == 1)} out{kept}. Allow it, "
+        "correct the rows, or let states be misreported (--emission categorical)."
+    )

@@ -1,0 +1,98 @@
+"""The page of a fit of rates in a real browser: slider, patients, phones, screen readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from asterism.learning.em.saved_fit import fit_run
+from asterism.report.page import write_report
+from tests.browser.page_runs import count, open_page, requests_made
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    rows = []
+    for d in range(30):
+        state, sex = "well", "f" if d % 2 else "m"
+        for t in range(6):
+            rows.append((f"patient {d}", float(t), state, sex))
+            if state == "dead":
+                break
+            places = {"well": ["ill", "well"], "ill": ["dead", "well", "ill"]}[state]
+            state = str(rng.choice(places))
+    table = pd.DataFrame(rows, columns=["trajectory", "time", "state", "sex"])
+    obs = am.Observations.from_frame(table, labels=["state"], covariates=["sex"], unit="years")
+    learner = am.ParameterLearner(
+        {"state": []},
+        method="exact",
+        states={"state": ["well", "ill", "dead"]},
+        allowed_transitions={"state": "well>ill, ill>well, ill>dead"},
+        covariates=[am.Effect("sex", equal=True)],
+    ).fit(obs)
+    run = fit_run(learner, {"title": "A panel", "time_unit": "years", "warnings": []})
+    return write_report(run, tmp_path_factory.mktemp("fit") / "report.html")
+
+
+def test_the_slider_shows_other_times(browser: Any, page: Path) -> None:
+    open_page(browser, page)
+    shown = "return [document.getElementById('time'), document.getElementById('probabilities')]"
+    read = shown + ".map((e) => e.textContent);"
+    before = browser.execute_script(read)
+    browser.execute_script(
+        """const slider = document.getElementById("slider");
+        slider.value = 0;
+        slider.dispatchEvent(new Event("input"));"""
+    )
+    time, table = browser.execute_script(read)
+    assert time == "0"
+    assert table != before[1]
+    assert "1.000" in table  # at once everybody is where they are
+    body = browser.find_element("css selector", "body").text
+    assert "rate per year" in body
+    assert "Mean time in a state (years)" in body
+    assert "Rates were estimated by maximum likelihood" in body
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert requests_made(browser) == []
+
+
+def test_another_patient_can_be_chosen(browser: Any, page: Path) -> None:
+    open_page(browser, page)
+    first = browser.find_element("id", "course").get_attribute("innerHTML")
+    browser.execute_script(
+        """const choice = document.getElementById("trajectory");
+        choice.value = 1;
+        choice.dispatchEvent(new Event("change"));"""
+    )
+    assert browser.find_element("id", "course").get_attribute("innerHTML") != first
+    assert count(browser, "#course polygon") == 3
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_fits_and_keeps_nobody_out(browser: Any, page: Path, axe: str, width: int) -> None:
+    open_page(browser, page, width=width)
+    wide = browser.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth];"
+    )
+    assert wide[0] <= wide[1] <= width
+    outside = browser.execute_script(
+        """return [...document.querySelectorAll("svg text")].filter((label) => {
+          const box = label.getBoundingClientRect();
+          const all = label.closest("svg").getBoundingClientRect();
+          return box.width > 0 && (box.left < all.left - 1 || box.right > all.right + 1);
+        }).map((label) => label.textContent);"""
+    )
+    assert outside == []
+    browser.execute_script(axe)
+    found = browser.execute_async_script(
+        """axe.run().then((result) => arguments[0](result.violations
+          .filter(({ impact }) => impact === "serious" || impact === "critical")
+          .map(({ id, nodes }) => `${id}: ${nodes[0].html}`)));"""
+    )
+    assert found == []
