@@ -79,7 +79,12 @@ def test_the_numbers_of_the_page_on_panel_data(covariate, model):
     fits = pd.read_csv(results / "panel_fits.csv").set_index("model").loc[model]
     assert -2.0 * learner.log_evidence_given_first_ == pytest.approx(fits.minus2loglik, abs=1e-3)
     written = pd.read_csv(results / "panel_hazard_ratios.csv")
-    written = written[(written.model == model) & written.hazard_ratio_lower.notna()]
+    written = written[written.model == model]
+    untold = written[written.note.notna()]
+    assert (untold.hazard_ratio_lower == 0.0).all()
+    assert np.isinf(untold.hazard_ratio_upper).all()
+    assert list(untold.note) == [n for n in learner.effects_.note if n]
+    written = written[written.note.isna()]
     found = learner.effects_.set_index("transitions").loc[list(written.transitions)]
     np.testing.assert_allclose(found.hazard_ratio, written.hazard_ratio, rtol=2e-3)
     np.testing.assert_allclose(found.hazard_ratio_upper, written.hazard_ratio_upper, rtol=5e-3)
