@@ -178,6 +178,7 @@ fit_options: o.Decorator = o.several(
         "--method",
         default="auto",
         show_default=True,
+        metavar="auto|exact|clusters|sample|star|mean_field",
         help="How the hidden states between measurements are computed.",
     ),
     click.option(
