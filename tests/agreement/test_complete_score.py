@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.data._path_statistics import JumpArrays
 from asterism.learning.search import complete
 from asterism.learning.search._complete_score import family_statistics
 from asterism.learning.search.complete import CompleteScorer
@@ -51,18 +52,8 @@ def test_tables_are_the_paths_own_statistics() -> None:
     paths = mixed_paths(3)
     families = np.array([[0, 2], [1, -1], [-1, -1]])
     sizes = np.array([len(paths.states[n]) for n in paths.nodes])
-    start, table = family_statistics(
-        3,
-        families,
-        sizes,
-        paths.start,
-        paths.end,
-        paths.initial,
-        paths.jump_offset,
-        paths.jump_time,
-        paths.jump_node,
-        paths.jump_state,
-    )
+    arrays = JumpArrays(*(getattr(paths, name) for name in JumpArrays._fields))
+    start, table = family_statistics(3, families, sizes, arrays)
     for f, parents in enumerate([("0", "2"), ("1",), ()]):
         counted = paths.statistics({"3": parents})
         mine = table[start[f] : start[f + 1]]

@@ -39,7 +39,7 @@ from asterism.clusters.regions import STATE_LIMIT, find_regions
 from asterism.data.statistics import Statistics
 from asterism.errors import AsterismError, Sentence, Setting, counted
 from asterism.evidence.arrays import Evidence, FloatArray
-from asterism.inference.posterior import Posterior
+from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
 
@@ -98,10 +98,12 @@ def solve(
         ),
         courses=ClusterCourses(network, evidence, solution, parameters, solved),
         log_evidence_of=log_evidence_of,
-        converged=converged,
-        stop_reason=reason,
-        n_sweeps=int(solution.outcome.n_sweeps.max(initial=0)),
-        history=partial(_history, solution),
+        convergence=Convergence(
+            converged,
+            reason,
+            int(solution.outcome.n_sweeps.max(initial=0)),
+            partial(_history, solution),
+        ),
     )
 
 

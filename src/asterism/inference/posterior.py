@@ -11,7 +11,7 @@ import importlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -50,6 +50,19 @@ class Courses(Protocol):
         """``n`` paths of every trajectory, labelled (trajectory, draw)."""
 
 
+class Convergence(NamedTuple):
+    """How the iteration of a method ended."""
+
+    converged: bool = True
+    stop_reason: str = "Exact: nothing to iterate."
+    n_sweeps: int = 0
+    history: Callable[[], Sequence[Mapping[str, float]]] = tuple
+    """One row per sweep, made when it is asked for."""
+
+
+NOT_ITERATED = Convergence()
+
+
 class Posterior:
     """Evidence, marginals, expected statistics and sampled paths, given the data."""
 
@@ -62,10 +75,7 @@ class Posterior:
         statistics: Callable[[], Statistics],
         courses: Courses,
         log_evidence_of: Callable[[Evidence], FloatArray],
-        converged: bool = True,
-        stop_reason: str = "Exact: nothing to iterate.",
-        n_sweeps: int = 0,
-        history: Callable[[], Sequence[Mapping[str, float]]] = tuple,
+        convergence: Convergence = NOT_ITERATED,
         log_evidence_parts: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         """``log_evidence_of`` gives ln P per trajectory of other evidence by the same method.
@@ -77,13 +87,13 @@ class Posterior:
         self.method = method
         self._log_evidence_by_trajectory = log_evidence_by_trajectory
         self.log_evidence = float(np.sum(log_evidence_by_trajectory))
-        self.converged = converged
-        self.stop_reason = stop_reason
-        self.n_sweeps = n_sweeps
+        self.converged = convergence.converged
+        self.stop_reason = convergence.stop_reason
+        self.n_sweeps = convergence.n_sweeps
         self.courses = courses
         self._log_evidence_of = log_evidence_of
         self._make_statistics = statistics
-        self._make_history = history
+        self._make_history = convergence.history
         self._make_parts = log_evidence_parts
         self.measure_accuracy: Callable[[Posterior], Any] | None = None
 

@@ -31,7 +31,7 @@ from asterism.evidence.arrays import (
     Spans,
     refuse_interventions,
 )
-from asterism.inference.posterior import Posterior
+from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
 from asterism.numerics._jit import addresses
@@ -113,10 +113,12 @@ def solve(
             max_sweeps,
         ),
         log_evidence_of=log_evidence_of,
-        converged=converged,
-        stop_reason=reason,
-        n_sweeps=int(solution.outcome.n_sweeps.max(initial=0)),
-        history=partial(_history, solution),
+        convergence=Convergence(
+            converged,
+            reason,
+            int(solution.outcome.n_sweeps.max(initial=0)),
+            partial(_history, solution),
+        ),
         log_evidence_parts=partial(_parts, solution, compiled),
     )
 

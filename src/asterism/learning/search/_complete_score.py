@@ -16,24 +16,15 @@ from asterism.numerics._jit import kernel
 
 
 @kernel
-def family_statistics(
-    child,
-    families,
-    n_states,
-    start,
-    end,
-    initial,
-    jump_offset,
-    jump_time,
-    jump_node,
-    jump_state,
-):
+def family_statistics(child, families, n_states, paths):
     """Dwell times and transition counts of every family of ``child``.
 
-    ``families`` (F, k) are parents padded with −1. Returns ``cell_start`` (F+1,) and a table
-    (cells, 1 + S): column 0 is the dwell time, column 1 + y the jumps into y. The cells of a
-    family are its configurations in C order (the last parent varies fastest) times own state.
+    ``families`` (F, k) are parents padded with −1; ``paths`` are ``JumpArrays``. Returns
+    ``cell_start`` (F+1,) and a table (cells, 1 + S): column 0 is the dwell time, column 1 + y the
+    jumps into y. The cells of a family are its configurations in C order (the last parent varies
+    fastest) times own state.
     """
+    jump_node, jump_state, jump_time = paths.jump_node, paths.jump_state, paths.jump_time
     n_families, width = families.shape
     n_nodes = len(n_states)
     size = n_states[child]
@@ -68,17 +59,17 @@ def family_statistics(
     place = np.empty(n_families, dtype=np.int64)
     since = np.empty(n_families)
     state = np.empty(n_nodes, dtype=np.int64)
-    for d in range(len(start)):
+    for d in range(len(paths.start)):
         for n in range(n_nodes):
-            state[n] = initial[d, n]
+            state[n] = paths.initial[d, n]
         for f in range(n_families):
             cell = cell_start[f] + state[child]
             for j in range(width):
                 if families[f, j] >= 0:
                     cell += stride[f, j] * state[families[f, j]]
             place[f] = cell * record
-            since[f] = start[d]
-        for k in range(jump_offset[d], jump_offset[d + 1]):
+            since[f] = paths.start[d]
+        for k in range(paths.jump_offset[d], paths.jump_offset[d + 1]):
             node, new, t = jump_node[k], jump_state[k], jump_time[k]
             step = new - state[node]
             state[node] = new
@@ -97,7 +88,7 @@ def family_statistics(
                     since[f] = t
                     place[f] = at + step * member_stride[np.uint64(i)]
         for f in range(n_families):
-            table[np.uint64(place[f])] += end[d] - since[f]
+            table[np.uint64(place[f])] += paths.end[d] - since[f]
     return cell_start, table.reshape(-1, record)
 
 
@@ -134,33 +125,7 @@ def table_scores(cell_start, table, allowed, shape, rate, log_gamma):
 
 
 @kernel
-def complete_scores(
-    child,
-    families,
-    allowed,
-    shape,
-    rate,
-    log_gamma,
-    n_states,
-    start,
-    end,
-    initial,
-    jump_offset,
-    jump_time,
-    jump_node,
-    jump_state,
-):
+def complete_scores(child, families, allowed, shape, rate, log_gamma, n_states, paths):
     """(F,) exact log marginal likelihood of every family of ``child``."""
-    cell_start, table = family_statistics(
-        child,
-        families,
-        n_states,
-        start,
-        end,
-        initial,
-        jump_offset,
-        jump_time,
-        jump_node,
-        jump_state,
-    )
+    cell_start, table = family_statistics(child, families, n_states, paths)
     return table_scores(cell_start, table, allowed, shape, rate, log_gamma)

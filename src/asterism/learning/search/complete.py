@@ -84,9 +84,11 @@ class CompleteScorer:
 
     def scores(self, child: int, families: IntArray) -> FloatArray:
         """(n_families,) ln P(paths of the child | paths of the parents), rates integrated out."""
+        from asterism.data._path_statistics import JumpArrays
         from asterism.learning.search._complete_score import complete_scores
 
         paths = self.paths
+        arrays = JumpArrays(*(getattr(paths, name) for name in JumpArrays._fields))
         size = int(self.n_states[child])
         widest = size * int(self.n_states.max()) ** families.shape[1]
         per_family = 8 * (widest * (1 + size) + 5 * families.shape[1])
@@ -101,13 +103,7 @@ class CompleteScorer:
                 self.prior.rate_value,
                 self.log_gamma,
                 self.n_states,
-                paths.start,
-                paths.end,
-                paths.initial,
-                paths.jump_offset,
-                paths.jump_time,
-                paths.jump_node,
-                paths.jump_state,
+                arrays,
             )
             for begin in range(0, len(families), block)
         ]
