@@ -11,7 +11,6 @@ import pandas as pd
 
 from asterism.model.network import Network
 from asterism.results import courses
-from asterism.results.edge_effects import configurations
 from asterism.results.run import RATE_COLUMNS, Run
 
 GENES = ["SWI5", "CBF1", "GAL4", "GAL80", "ASH1", "MCM1", "FKH2", "CLN3"]
@@ -142,7 +141,7 @@ def with_rate_intervals(run: Run, width: float = 1.5) -> Run:
     """The run with an interval of every rate, and with what a learner says of its edges."""
     rows = []
     for node in run.network.nodes:
-        found = configurations(run.network, node, 1_000)
+        found = run.network.configurations(node, 1_000)
         assert found is not None
         for labels, block in found:
             pairs = zip(run.network.parents[node], labels)

@@ -29,13 +29,11 @@ from asterism.report.page import (
 from asterism.report.page_data import COURSE_VALUES, fit_sentence, json_for_script, page_data
 from asterism.results.courses import Levels, from_dataset, levels, measurements
 from asterism.results.edge_effects import (
-    configurations,
     effect,
-    rate_intervals,
     rate_ratios,
     rates_by_parent_state,
 )
-from asterism.results.run import Run
+from asterism.results.run import Run, rate_intervals
 from asterism.results.summary import probability_text, sentences, settings_rows
 from tests.example_runs import (
     TRUE_PARENTS,
@@ -484,11 +482,11 @@ def test_summary_rates_agree_with_their_expanded_table() -> None:
             rates_by_parent_state(short, "C", name), rates_by_parent_state(full, "C", name)
         )
         assert effect(short, "C", name) == effect(full, "C", name) == "raises"
-    one, other = configurations(short, "C", 64), configurations(full, "C", 64)
+    one, other = short.configurations("C", 64), full.configurations("C", 64)
     assert one is not None
     assert other is not None
     assert [labels for labels, _ in one] == [labels for labels, _ in other]
-    assert configurations(short, "C", 7) is None
+    assert short.configurations("C", 7) is None
 
 
 def test_exogenous_nodes_are_said_to_be_given() -> None:

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -216,6 +217,23 @@ class Network:
         return Network(self.parents, self.rates, self.states, changed)
 
     # ---- files ------------------------------------------------------------------------------
+
+    def configurations(
+        self, node: str, limit: int
+    ) -> list[tuple[tuple[Any, ...], FloatArray]] | None:
+        """Each parent configuration (labels) with its (S, S) rates; None beyond the limit."""
+        rates = self.rates[node]
+        if rates is None:
+            return []
+        sizes = [len(self.states[p]) for p in self.parents[node]]
+        if np.prod(sizes, dtype=np.float64) > limit:
+            return None
+        table = rates.expand() if isinstance(rates, SummaryRates) else rates
+        labels = [self.states[p] for p in self.parents[node]]
+        return [
+            (tuple(names[i] for names, i in zip(labels, place)), table[place])
+            for place in product(*(range(size) for size in sizes))
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the JSON file."""

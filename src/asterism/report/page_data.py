@@ -20,16 +20,9 @@ from asterism.model.network import Network
 from asterism.report.graph_layout import positions
 from asterism.results import courses as course_data
 from asterism.results.courses import Levels, Measured, Measurements, levels, measurements
-from asterism.results.edge_effects import (
-    RateIntervals,
-    configurations,
-    effect,
-    rate_intervals,
-    rate_ratios,
-    rates_by_parent_state,
-)
+from asterism.results.edge_effects import effect, rate_ratios, rates_by_parent_state
 from asterism.results.metrics import pr_curve, roc_curve
-from asterism.results.run import Run
+from asterism.results.run import RateIntervals, Run, rate_intervals
 
 #: edges that the page can list and search; the rest is in edges.csv
 LISTED_EDGES = 3_000
@@ -187,7 +180,7 @@ def _rates(
     families: dict[str, Any] = {}
     n_listed = 0
     for name in network.nodes:
-        rows = configurations(network, name, FAMILY_CONFIGURATIONS)
+        rows = network.configurations(name, FAMILY_CONFIGURATIONS)
         family: dict[str, Any] = {"parents": [number[p] for p in network.parents[name]]}
         if network.rates[name] is None:
             family["exogenous"] = True

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from asterism.errors import DataError
-from asterism.results.edge_effects import effect, rate_intervals, rate_ratios
-from asterism.results.run import Run
+from asterism.results.edge_effects import effect, rate_ratios
+from asterism.results.run import Run, rate_intervals
 from asterism.results.summary import as_text
 
 #: a number with the ends of its interval; NaN where unknown

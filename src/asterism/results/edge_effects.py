@@ -8,13 +8,12 @@ rates by error propagation on the logarithms, as if the rates were estimated ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.model.network import Network
@@ -88,24 +87,6 @@ def log_fold_of_odds(mean: FloatArray, variance: FloatArray, slot: int) -> tuple
     return log_fold, float(np.sqrt(squared))
 
 
-def configurations(
-    network: Network, child: str, limit: int
-) -> list[tuple[tuple[Any, ...], FloatArray]] | None:
-    """Each parent configuration (labels) with its (S, S) rates; None beyond the limit."""
-    rates = network.rates[child]
-    if rates is None:
-        return []
-    sizes = [len(network.states[p]) for p in network.parents[child]]
-    if np.prod(sizes, dtype=np.float64) > limit:
-        return None
-    table = rates.expand() if isinstance(rates, SummaryRates) else rates
-    labels = [network.states[p] for p in network.parents[child]]
-    return [
-        (tuple(names[i] for names, i in zip(labels, place)), table[place])
-        for place in product(*(range(size) for size in sizes))
-    ]
-
-
 def _settings(network: Network, child: str, parent: str) -> Iterator[FloatArray]:
     """(S_parent, S, S) rates for every setting of the other parents, or their average."""
     rates = network.rates[child]
@@ -157,32 +138,11 @@ def _long_run_mean(block: FloatArray) -> float:
 # ---- ratios of rates, with intervals ----------------------------------------------------------
 
 
-DESCRIBED = "95 % intervals of the rates"
-
-
-@dataclass(frozen=True)
-class RateIntervals:
-    """Lower and upper ends, by node, configuration of its parents, from and to (all as text)."""
-
-    ends: dict[tuple[str, str, str, str], tuple[float, float]]
-    described: str = DESCRIBED
-    """What kind of interval this is, for readers."""
+class IntervalEnds(Protocol):
+    """Intervals of a network's rates (``results.run.RateIntervals``)."""
 
     def of(self, network: Network, node: str) -> tuple[FloatArray, FloatArray] | None:
-        """Ends in the shape of the node's rates; NaN where unknown, None if all are."""
-        table = network.rates[node]
-        if table is None or isinstance(table, SummaryRates):
-            return None
-        low, high = (np.full(table.shape, np.nan) for _ in range(2))
-        above, states = network.parents[node], network.states[node]
-        for place in product(*(range(len(network.states[p])) for p in above)):
-            labels = (f"{p}={network.states[p][i]}" for p, i in zip(above, place))
-            configuration = ", ".join(labels)
-            for x, y in product(range(len(states)), repeat=2):
-                ends = self.ends.get((node, configuration, str(states[x]), str(states[y])))
-                if x != y and ends is not None:
-                    low[(*place, x, y)], high[(*place, x, y)] = ends
-        return None if np.isnan(low).all() else (low, high)
+        """Lower and upper ends in the shape of the node's rates; None if none is known."""
 
 
 @dataclass(frozen=True)
@@ -199,18 +159,8 @@ class RateRatio:
     upper: float
 
 
-def rate_intervals(table: pd.DataFrame | None, record: Mapping[str, Any]) -> RateIntervals | None:
-    """The intervals in a table of rates; ``record`` (run.json) says what they are."""
-    if table is None or not len(table):
-        return None
-    texts = [table[name].map(str) for name in ("node", "configuration", "from", "to")]
-    ends = zip(*(pd.to_numeric(table[name], errors="coerce") for name in ("lower", "upper")))
-    described = record.get("rate_intervals") or DESCRIBED
-    return RateIntervals(dict(zip(zip(*texts), ends)), str(described))
-
-
 def rate_ratios(
-    network: Network, child: str, parent: str, intervals: RateIntervals | None = None
+    network: Network, child: str, parent: str, intervals: IntervalEnds | None = None
 ) -> list[RateRatio]:
     """One per transition whose rate is above zero in the parent's first and last state."""
     rates = rates_by_parent_state(network, child, parent)
@@ -230,7 +180,7 @@ def rate_ratios(
 
 
 def _log_half_widths(
-    network: Network, child: str, parent: str, intervals: RateIntervals | None
+    network: Network, child: str, parent: str, intervals: IntervalEnds | None
 ) -> FloatArray:
     """(S_parent, S, S) half widths of the averaged rates' logarithms; NaN where unknown."""
     shape = rates_by_parent_state(network, child, parent).shape

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
+from asterism.model.rates import SummaryRates
 from asterism.notebook_card import MOST_ROWS, card
 from asterism.results.edge_sets import Edge, edge_list
 
@@ -100,8 +103,8 @@ class Run:
             **_learned_record(learner),
         }
         # intervals of a fit of rates take long; whoever wants them hands them over
-        if rates is None and hasattr(learner, "edges_"):
-            rates = getattr(learner, "rate_intervals_", None)
+        if hasattr(learner, "edges_"):
+            rates = getattr(learner, "rate_intervals_", None) if rates is None else rates
             record["rate_intervals"] = GIVEN_THE_GRAPH
         return cls(
             network=learner.network_,
@@ -272,6 +275,48 @@ def _require_known(network: Network, names: Sequence[Any], what: str) -> None:
     if unknown:
         listed = ", ".join(map(repr, unknown[:10]))
         raise DataError(f"{what} names {listed}, which the network does not have.")
+
+
+# ---- rates with intervals ----------------------------------------------------------------------
+
+DESCRIBED = "95 % intervals of the rates"
+
+
+@dataclass(frozen=True)
+class RateIntervals:
+    """Lower and upper ends, by node, configuration of its parents, from and to (all as text)."""
+
+    ends: dict[tuple[str, str, str, str], tuple[float, float]]
+    described: str = DESCRIBED
+    """What kind of interval this is, for readers."""
+
+    def of(
+        self, network: Network, node: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Ends in the shape of the node's rates; NaN where unknown, None if all are."""
+        table = network.rates[node]
+        if table is None or isinstance(table, SummaryRates):
+            return None
+        low, high = (np.full(table.shape, np.nan) for _ in range(2))
+        above, states = network.parents[node], network.states[node]
+        for place in product(*(range(len(network.states[p])) for p in above)):
+            labels = (f"{p}={network.states[p][i]}" for p, i in zip(above, place))
+            configuration = ", ".join(labels)
+            for x, y in product(range(len(states)), repeat=2):
+                ends = self.ends.get((node, configuration, str(states[x]), str(states[y])))
+                if x != y and ends is not None:
+                    low[(*place, x, y)], high[(*place, x, y)] = ends
+        return None if np.isnan(low).all() else (low, high)
+
+
+def rate_intervals(table: pd.DataFrame | None, record: Mapping[str, Any]) -> RateIntervals | None:
+    """The intervals in a table of rates; ``record`` (run.json) says what they are."""
+    if table is None or not len(table):
+        return None
+    texts = [table[name].map(str) for name in ("node", "configuration", "from", "to")]
+    ends = zip(*(pd.to_numeric(table[name], errors="coerce") for name in ("lower", "upper")))
+    described = record.get("rate_intervals") or DESCRIBED
+    return RateIntervals(dict(zip(zip(*texts), ends)), str(described))
 
 
 # ---- several names in one cell: "A;B", with a backslash before a semicolon in a name ----------
