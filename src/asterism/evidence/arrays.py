@@ -356,3 +356,13 @@ def _clipped(spans: Spans, keep: NDArray[np.bool_], end: FloatArray) -> Spans:
 
 def _is_exogenous(evidence: Evidence, node: IntArray) -> NDArray[np.bool_]:
     return np.isin(node, list(evidence.exogenous))
+
+
+def require_time(evidence: Evidence) -> None:
+    """Rates can be learned only from trajectories that last."""
+    if not np.any(evidence.end > evidence.start):
+        raise DataError(
+            "Every trajectory has measurements at a single time only, and says nothing about what "
+            "changes: give at least one trajectory two times (do the rows of one trajectory share "
+            "its name in the trajectory column?), or say with start and end when each was watched."
+        )

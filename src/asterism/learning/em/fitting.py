@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
+from asterism.evidence.arrays import Evidence, FloatArray, IntArray, require_time
 from asterism.evidence.build import build_evidence
 from asterism.inference.methods import METHODS
 from asterism.learning.em import emission_fit
@@ -34,12 +34,13 @@ from asterism.learning.em.rates_update import (
     rate_update,
 )
 from asterism.learning.em.relabel import in_order_of_means
-from asterism.learning.em.start import Template, crude_start, other_start, require_time
+from asterism.learning.em.start import crude_start, other_start
 from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
+from asterism.model.template import Template
 
 AUTO = "auto"
 _COARSE = 10.0

@@ -48,7 +48,6 @@ from asterism.learning.em.situations import (
     statistics_of,
     with_situations,
 )
-from asterism.learning.em.start import Template, build_template
 from asterism.learning.em.uncertainty import (
     Information,
     has_trusted_intervals,
@@ -61,6 +60,7 @@ from asterism.learning.levels import level_frame, with_levels
 from asterism.model.emissions import Exact, with_joint_by_column
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
+from asterism.model.template import Template, build_template
 from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:

@@ -19,17 +19,17 @@ from scipy.stats import gamma
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.errors import ModelError
-from asterism.evidence.arrays import FloatArray
+from asterism.evidence.arrays import FloatArray, require_time
 from asterism.evidence.build import build_evidence
 from asterism.learning.em import emission_fit
 from asterism.learning.em.fitting import Settings, single_node_rate
-from asterism.learning.em.start import Template, require_time
 from asterism.learning.em.uncertainty import rate_labels
 from asterism.learning.sampled_emissions import learned_emission, mean_emissions
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.rates import SummaryRates
+from asterism.model.template import Template
 from asterism.sampling.diagnose import (
     Diagnosis,
     effective_size,

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from asterism.data.observations import Observations
-from asterism.evidence.arrays import Evidence, FloatArray
+from asterism.evidence.arrays import Evidence, FloatArray, require_time
 from asterism.evidence.build import build_evidence
 from asterism.learning.em.fitting import Settings as EmSettings
 from asterism.learning.em.fitting import fit_parameters
-from asterism.learning.em.start import Template, build_template, require_time
 from asterism.learning.search.score import BoolArray, GridPlan, SingleStart, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
 from asterism.model.priors import automatic_rate, totals_of_nodes
+from asterism.model.template import Template, build_template
 
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200

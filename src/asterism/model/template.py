@@ -1,0 +1,206 @@
+"""Owns the template that learning starts from: a network with rate one wherever a jump may happen.
+
+Evidence can be checked against it, and a mask over its flat rates says which are learned. What the
+user left open is read off the data: a node has the states that its emission has parameters for, or
+the labels seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.data.columns import canonical, plain
+from asterism.data.observations import Observations
+from asterism.errors import Advice, ModelError, Setting
+from asterism.model.emissions import (
+    Categorical,
+    Exact,
+    Likelihood,
+    SilentStates,
+    Threshold,
+    emission_for,
+)
+from asterism.model.names import as_parents
+from asterism.model.network import Network
+from asterism.model.priors import as_mask
+from asterism.model.rates import SummaryRates
+
+BoolArray = NDArray[np.bool_]
+MAX_LABELS = 50
+
+#: what to do where the states of a node cannot be told
+_GIVE_STATES = Advice(
+    'give states={node: labels}, or count them with Gaussian(levels="auto", learn=True)',
+    "choose another --emission, or leave it out of --nodes",
+)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A network with rate one wherever a transition is allowed."""
+
+    network: Network
+    allowed: BoolArray
+    """Over the flat rates: the off-diagonal entries that are learned."""
+
+
+def build_template(
+    graph: Any,
+    observations: Observations,
+    emission: Any,
+    states: Mapping[Any, Sequence[Any]] | None,
+    exogenous: Sequence[Any],
+    allowed_transitions: Mapping[Any, Any] | None,
+    initial: Any,
+) -> Template:
+    """Check what the user asked for and fill in what the data say."""
+    parents = as_parents(graph)
+    given = graph if isinstance(graph, Network) else None
+    outside = {str(n) for n in exogenous} | (set(given.exogenous) if given else set())
+    masks = _checked_names("allowed_transitions", allowed_transitions, parents)
+    named = _checked_names("states", states, parents)
+    if hasattr(graph, "predecessors"):
+        for node, attributes in graph.nodes(data=True):
+            if attributes.get("states") is not None:
+                named.setdefault(str(node), attributes["states"])
+    for node in outside:
+        if node not in parents:
+            raise ModelError(
+                Setting("exogenous"),
+                f" names {node!r}, which is not a node; the nodes are "
+                f"{', '.join(map(repr, parents))}.",
+            )
+    labels: dict[str, Sequence[Any]] = {}
+    for node in parents:
+        if given is not None and node not in named:
+            labels[node] = given.states[node]
+        elif node in named:
+            labels[node] = list(named[node])
+        else:
+            labels[node] = _states_from_data(node, observations, emission, node in outside)
+    rates: dict[str, Any] = {}
+    for node, above in parents.items():
+        mask = as_mask(node, masks.get(node), labels[node])
+        structure = given.rates[node] if given is not None else None
+        if node in outside:
+            rates[node] = None
+        elif isinstance(structure, SummaryRates):
+            blocks = np.broadcast_to(mask, (structure.n_summary, *mask.shape))
+            rates[node] = structure.with_table(blocks.astype(np.float64))
+        else:
+            shape = (*(len(labels[p]) for p in above), *mask.shape)
+            rates[node] = np.broadcast_to(mask.astype(np.float64), shape)
+    network = Network(parents, rates, labels, _initial(initial, given))
+    flat = network.compiled.rates
+    return Template(network=network, allowed=flat > 0.0)
+
+
+def _initial(initial: Any, given: Network | None) -> Mapping[Any, Any] | None:
+    if isinstance(initial, Mapping):
+        return initial
+    if isinstance(initial, str) and initial in ("learn", "uniform"):
+        return None
+    if isinstance(initial, str) and initial == "fixed":
+        if given is None:
+            raise ModelError(
+                'initial="fixed" takes the distribution of the network given as graph; '
+                "give a Network, or {node: probabilities}."
+            )
+        return given.initial
+    raise ModelError(
+        Setting("initial"),
+        f' is {initial!r}; valid are "learn", "uniform", "fixed" (with a Network as graph) '
+        "or {node: probabilities}.",
+    )
+
+
+def _checked_names(what: str, given: Any, nodes: Mapping[str, Any]) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ModelError(f"{what} must be a dictionary by node, got {type(given).__name__}.")
+    for node in given:
+        if str(node) not in nodes:
+            raise ModelError(
+                f"{what} names {str(node)!r}, which is not a node; the nodes are "
+                f"{', '.join(map(repr, nodes))}."
+            )
+    return {str(node): value for node, value in given.items()}
+
+
+def _states_from_data(
+    node: str, observations: Observations, emission: Any, is_exogenous: bool
+) -> Sequence[Any]:
+    """Names of a node's states where the user gives none."""
+    record = observations.measurements.get(node)
+    seen = _labels_of_known_paths(node, observations)
+    if is_exogenous:
+        if record is not None:
+            seen += [plain(v) for v in record.value.tolist()]
+        return _sorted_labels(node, seen, "is exogenous")
+    found = emission_for(emission, node) if record is not None else None
+    if record is not None and record.likelihood is not None:
+        if record.states is not None:
+            return record.states
+        return [str(i) for i in range(record.likelihood.shape[1])]
+    if isinstance(found, SilentStates):
+        seen += [plain(v) for v in found.silent]
+        inner = found.emission.n_states
+        if record is not None and not isinstance(found.emission, Exact | Categorical) and inner:
+            return [*(str(i) for i in range(inner)), *found.silent]
+        found = found.emission
+    if isinstance(found, Exact | Categorical) and record is not None:
+        if isinstance(found, Exact) or found.labels is None:
+            seen += [plain(v) for v in record.value[~record.in_a_set].tolist()]
+        for among in () if record.among is None else record.among:
+            seen += list(among or ())
+        labels = _distinct(seen)
+        if isinstance(found, Categorical) and len(labels) != found.n_states:
+            return [str(i) for i in range(found.n_states)]
+        return _sorted_labels(node, labels, "is measured")
+    if isinstance(found, Threshold):
+        return ["0", "1"]
+    if found is not None and not isinstance(found, Likelihood) and found.n_states is not None:
+        return [str(i) for i in range(found.n_states)]
+    if seen:
+        return _sorted_labels(node, seen, "has a known path")
+    raise ModelError(
+        f"The states of node {node!r} cannot be read off the data or its emission; ",
+        _GIVE_STATES,
+        ".",
+    )
+
+
+def _labels_of_known_paths(node: str, observations: Observations) -> list[Any]:
+    events, intervals = observations.events, observations.intervals
+    mine = events.node == node
+    labels = [*events.to[mine], *(p for p in events.previous[mine] if p is not None)]
+    labels += [*intervals.state[intervals.node == node]]
+    return [plain(label) for label in labels]
+
+
+def _distinct(labels: Sequence[Any]) -> list[Any]:
+    by_text: dict[str, Any] = {}
+    for label in labels:
+        by_text.setdefault(canonical(label), label)
+    return list(by_text.values())
+
+
+def _sorted_labels(node: str, labels: Sequence[Any], why: str) -> list[Any]:
+    found = _distinct(labels)
+    if not 2 <= len(found) <= MAX_LABELS:
+        raise ModelError(
+            f"Node {node!r} {why} in {len(found)} different states; 2 to {MAX_LABELS} are "
+            "possible: ",
+            _GIVE_STATES,
+            ".",
+        )
+    try:
+        return sorted(found)
+    except TypeError:
+        return sorted(found, key=canonical)
