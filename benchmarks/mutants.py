@@ -35,7 +35,8 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
     "structure score": (
         ["learning/search/_marginal.py", "learning/search/_local.py",
          "learning/search/_complete_score.py", "learning/search/score.py"],
-        ["tests/mutation/test_score_numbers.py"],
+        ["tests/agreement/test_complete_score.py", "tests/agreement/test_gamma_terms.py",
+         "tests/unit/test_marginal_kernel.py", "tests/agreement/test_local_scores.py"],
     ),
     "evidence building": (
         ["evidence/build.py", "evidence/paths.py", "evidence/held.py"],
@@ -43,14 +44,14 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "EM steps": (
         ["learning/em/rates_update.py", "learning/em/e_step.py", "learning/em/emission_fit.py"],
-        ["tests/mutation/test_em_numbers.py"],
+        ["tests/unit/test_em_steps.py"],
     ),
     "cluster messages": (
-        ["clusters/_cluster_messages.py"], ["tests/mutation/test_cluster_numbers.py"],
+        ["clusters/_cluster_messages.py"], ["tests/agreement/test_cluster_reference.py"],
     ),
     "sampler sweep": (
         ["sampling/_gibbs.py", "sampling/_path.py", "sampling/_families.py"],
-        ["tests/mutation/test_sampler_numbers.py"],
+        ["tests/unit/test_sampler_numbers.py"],
     ),
 }  # fmt: skip
 
