@@ -16,6 +16,7 @@ from asterism.errors import AsterismError
 from asterism.evidence.arrays import JointMeasurement
 from asterism.evidence.build import build_evidence
 from asterism.exact.exact_posterior import solve as solve_exactly
+from asterism.sampling import model_posterior
 from asterism.sampling.diagnose import Diagnosis, monte_carlo_error
 from asterism.sampling.locked import locked_groups
 from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced
@@ -211,6 +212,45 @@ def test_draws_do_not_depend_on_the_number_of_threads() -> None:
     )
 
 
+def test_no_forged_checkpoint_reaches_a_compiled_loop(tmp_path: Path) -> None:
+    """A file may come from anybody, with a right checksum: places outside of arrays are refused."""
+    _, seen, noise = small_case()
+    setup = small_setup(seen, noise)
+    places = [setup.candidates.start[:-1].copy()] * 2
+    path = tmp_path / "sampling.npz"
+    sample_models(setup, places, plan(20, n_jobs=1, checkpoint=path))
+    with np.load(path) as held:
+        whole = {name: held[name] for name in held.files if name != "checksum"}
+
+    def refused(changed: dict[str, Any]) -> bool:
+        arrays = {**whole, **changed}
+        arrays = {name: value for name, value in arrays.items() if value is not None}
+        np.savez(path, **arrays, checksum=np.array(model_posterior._checksum(arrays)))
+        try:
+            sample_models(setup, places, plan(20, n_jobs=1, checkpoint=path, resume=True))
+        except AsterismError as error:
+            assert "damaged" in str(error)  # noqa: PT017
+            return True
+        return False
+
+    assert not refused({})
+    tried = 0
+    for name, value in whole.items():
+        if name.startswith(("1/", "key", "n_burned")) or not value.size:
+            continue
+        assert refused({name: None}), name
+        assert refused({name: value[..., None]}), name
+        # random numbers and counts lead nowhere; parents and paths are read in part
+        free = name.endswith(("streams", "hold", "n_sweeps", "parents", "term", "paths.state"))
+        if value.dtype.kind in "iu" and (not free or name.endswith("n_parents")):
+            for wrong in (-5, np.iinfo(value.dtype).max):
+                forged = value.copy()
+                forged.ravel()[-1 if "start" in name or "first" in name else 0] = wrong
+                assert refused({name: forged}), (name, wrong)
+                tried += 1
+    assert tried >= 20
+
+
 def test_chains_that_run_elsewhere_draw_the_same() -> None:
     _, seen, noise = small_case()
     setup = small_setup(seen, noise)
@@ -341,5 +381,5 @@ def test_a_resumed_run_goes_on_with_the_same_draws(tmp_path: Path) -> None:
         resumed.family_probabilities(), at_once.family_probabilities(), atol=1e-12
     )
     other = small_setup(seen, am.Gaussian((-1, 1), 0.9))
-    with pytest.raises(AsterismError, match="other data or settings"):
+    with pytest.raises(AsterismError, match="other data, settings or program"):
         sample_models(other, places, plan(120, checkpoint=tmp_path / "a.npz", resume=True))

@@ -34,6 +34,7 @@ from asterism.sampling.model_chains import (
 )
 from asterism.sampling.model_setup import ModelSetup
 from asterism.sampling.sampler_arrays import FloatArray, IntArray
+from asterism.sampling.sound_chains import are_sound_draws, is_sound_chain
 
 #: part of the burn-in during which chains keep the graph that they begin from
 _HELD = 0.2
@@ -268,6 +269,8 @@ def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan, keep_
     for place in places:
         digest.update(place.tobytes())
     digest.update(f"{plan.seed} {plan.burn_in} {plan.keep_rates} {keep_every}".encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):  # draws of other code are not mixed
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
@@ -296,22 +299,25 @@ def _checksum(arrays: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _checkpoint_arrays(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds; nothing in it is executed, and what is damaged is refused."""
-    damaged = AsterismError(
+def _damaged(path: Path) -> AsterismError:
+    return AsterismError(
         f"The checkpoint {str(path)!r} is damaged and cannot be resumed from; remove it, or ",
         Advice("start without resume.", "start again with --force."),
     )
+
+
+def _checkpoint_arrays(path: Path) -> dict[str, Any]:
+    """What a checkpoint holds; nothing in it is executed, and what is damaged is refused."""
     try:
         with np.load(path, allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
     except MemoryError:
         raise
     except Exception:  # whatever a broken archive makes numpy raise
-        raise damaged from None
+        raise _damaged(path) from None
     checksum = arrays.pop("checksum", None)
     if checksum is None or "key" not in arrays or str(checksum) != _checksum(arrays):
-        raise damaged
+        raise _damaged(path)
     return arrays
 
 
@@ -319,13 +325,20 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
     held = _checkpoint_arrays(path)
     if str(held["key"]) != key:
         raise AsterismError(
-            f"{path.name} belongs to a run with other data or settings: ",
+            f"{path.name} belongs to a run with other data, settings or program: ",
             Advice("start without resume.", "start again with --force."),
         )
+    drawn = [held.get(f"draws/{name}") for name in DrawnModels._fields]
+    if any(block is None or len(block) != len(chains) for block in drawn):
+        raise _damaged(path)
     for c, chain in enumerate(chains):
         prefix = f"{c}/"
-        restore_chain(chain, {k[len(prefix) :]: held[k] for k in held if k.startswith(prefix)})
-        found.blocks[c].append(
-            DrawnModels(*(held[f"draws/{name}"][c] for name in DrawnModels._fields))
-        )
+        arrays = {k[len(prefix) :]: held[k] for k in held if k.startswith(prefix)}
+        draws = DrawnModels(*(block[c] for block in drawn))
+        if not is_sound_chain(found.setup, chain_arrays(chain), arrays) or not are_sound_draws(
+            found.setup, draws
+        ):
+            raise _damaged(path)
+        restore_chain(chain, arrays)
+        found.blocks[c].append(draws)
     found.n_burned = int(held["n_burned"])
