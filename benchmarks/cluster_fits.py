@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=["limit", "coverage", "tree"])
     parser.add_argument("--sizes", type=int, nargs="+", default=list(range(2, 11)))
     parser.add_argument("--most-exact", type=int, default=8)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(range(10)))
     options = parser.parse_args()
     if "limit" in options.parts:
         path = options.output / "cluster_limit.csv"

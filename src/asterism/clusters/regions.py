@@ -26,8 +26,8 @@ from asterism.model.compiled import CompiledGraph
 #: joint states a cluster may have if a family needs them
 STATE_LIMIT = 1024
 #: clusters that are merged without being asked to stay below these
-MERGED_NODES = 5
-MERGED_STATES = 81
+MERGED_NODES = 4
+MERGED_STATES = 32
 #: a node in more clusters than this is a hub: its clusters meet only in the one that owns it
 _HUB = 12
 _FEW = 200  # the same where the user asks for merging
@@ -68,7 +68,7 @@ def find_regions(
 
     ``cluster_size``: families are merged while a cluster has at most that many nodes and
     ``state_limit`` joint states; 1 keeps the families as they are. By default only families that
-    form short loops are merged, into clusters of at most 5 nodes and 81 joint states.
+    share two nodes are merged, into clusters of at most 4 nodes and 32 joint states.
     """
     if cluster_size is not None and cluster_size < 1:
         raise AsterismError(Setting("cluster_size"), f" is {cluster_size}; it must be at least 1.")
@@ -82,9 +82,9 @@ def find_regions(
         _require_small(members, sizes, state_limit, names)
     clusters = _maximal(required)
     if cluster_size is None:
-        clusters = _merged(clusters, sizes, MERGED_NODES, MERGED_STATES, only_loops=True)
+        clusters = _merged(clusters, sizes, MERGED_NODES, MERGED_STATES, only_close=True)
     elif cluster_size > 1:
-        clusters = _merged(clusters, sizes, cluster_size, state_limit, only_loops=False)
+        clusters = _merged(clusters, sizes, cluster_size, state_limit, only_close=False)
     clusters = _in_order_of_neighbours(clusters)
     ordered = tuple(tuple(sorted(c)) for c in clusters)
     owner = _owners(graph.n_nodes, families, clusters, sizes)
@@ -144,12 +144,12 @@ def _merged(
     most_nodes: int,
     most_states: int,
     *,
-    only_loops: bool,
+    only_close: bool,
 ) -> list[frozenset[int]]:
     """Merge the two that share most, again and again, while the union stays small enough.
 
-    ``only_loops``: only clusters that share two nodes, or that share one and meet again in a third
-    cluster; elsewhere the families by themselves are nearly exact.
+    ``only_close``: only clusters that share two nodes; elsewhere the families by themselves are
+    nearly exact.
     """
     alive = dict(enumerate(clusters))
     holders: dict[int, set[int]] = {}
@@ -158,20 +158,14 @@ def _merged(
             holders.setdefault(n, set()).add(i)
     queue: list[tuple[int, int, int, int]] = []
 
-    def meet_again(i: int, j: int, shared: frozenset[int]) -> bool:
-        """Whether a third cluster shares other nodes with both."""
-        of_i = {c for n in alive[i] - shared if len(holders[n]) <= _HUB for c in holders[n]}
-        of_j = {c for n in alive[j] - shared if len(holders[n]) <= _HUB for c in holders[n]}
-        return bool((of_i & of_j) - {i, j})
-
-    most_holders = _HUB if only_loops else _FEW
+    most_holders = _HUB if only_close else _FEW
 
     def offer(i: int) -> None:
         near = {j for n in alive[i] if len(holders[n]) <= most_holders for j in holders[n]} - {i}
         for j in near:
             shared, union = alive[i] & alive[j], alive[i] | alive[j]
             fits = len(union) <= most_nodes and _joint_states(union, sizes) <= most_states
-            if fits and (not only_loops or len(shared) > 1 or meet_again(i, j, shared)):
+            if fits and (not only_close or len(shared) > 1):
                 heapq.heappush(queue, (-len(shared), len(union), min(i, j), max(i, j)))
 
     for i in alive:
