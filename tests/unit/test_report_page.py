@@ -148,7 +148,7 @@ def test_what_rises_is_said_of_words_in_alphabetical_order() -> None:
         run = example_run({"A": [], "B": ["A"]}, truth=False, n_weak=0)
         return sentences(replace(run, network=network))[1]
 
-    assert "raises with ill < well)" in surest("ill", "well")
+    assert "; B is well more often when A is well)" in surest("ill", "well")
     assert "raises)" in surest("low", "high")
     assert "raises)" in surest("0", "1")
 

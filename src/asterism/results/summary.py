@@ -172,8 +172,11 @@ def _described(run: Summarised, row: pd.Series) -> str:
     kind = effect(run.network, child, parent) if parent in run.network.parents[child] else ""
     note = ""
     if kind in (RAISES, LOWERS):
-        orders = dict.fromkeys(filter(None, (_order(run, parent), _order(run, child))))
-        note = f", {kind}" + (f" with {' and '.join(orders)}" if orders else "")
+        note = f", {kind}"
+        if _has_unclear_order(run, parent) or _has_unclear_order(run, child):
+            often = "more" if kind == RAISES else "less"
+            above, own = (run.network.states[node][-1] for node in (parent, child))
+            note = f"; {child} is {own} {often} often when {parent} is {above}"
     sure = "required" if [parent, child] in _required(run) else probability_text(row["probability"])
     return f"{parent} → {child} ({sure}{note})"
 
@@ -187,14 +190,14 @@ def _required(run: Summarised) -> list[list[str]]:
     return [[str(end) for end in edge] for edge in required if isinstance(edge, list | tuple)]
 
 
-def _order(run: Summarised, node: str) -> str:
-    """Words in the order of the alphabet may not mean what rises: then say what does."""
+def _has_unclear_order(run: Summarised, node: str) -> bool:
+    """Of words in the order of the alphabet nobody can tell which is more."""
     labels = [str(label) for label in run.network.states[node]]
     try:
         [float(label) for label in labels]
     except ValueError:
-        return " < ".join(labels) if labels == sorted(labels) else ""
-    return ""
+        return labels == sorted(labels)
+    return False
 
 
 def probability_text(probability: float) -> str:
