@@ -271,5 +271,5 @@ def say_if_compiling(console: Console) -> None:
     if must_compile():
         console.say(
             "First run on this machine: compiling takes up to a minute, once "
-            "(asterism warm-up does it beforehand)."
+            "(asterism warm-up does it ahead of time)."
         )

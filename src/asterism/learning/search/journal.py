@@ -229,12 +229,12 @@ def _match(connection: sqlite3.Connection, place: Path, print_of: Mapping[str, s
             raise DataError(
                 f"The journal {place.name} holds scores of another version of the program "
                 f"({there.get('program', 'an older one')} there, {print_of.get('program')} here); "
-                "go on with that version, or start anew."
+                "go on with that version, or start again."
             )
         raise DataError(
             f"The journal {place.name} belongs to another search; different: "
             f"{'; '.join(differences)}. Use the same data and settings, or ",
-            Advice("start anew.", "start again with --force."),
+            Advice("start again.", "start again with --force."),
         )
 
 
@@ -283,7 +283,7 @@ def _keep_what_is_whole(place: Path) -> None:
     else:
         text = (
             f"The journal {place.name} is damaged ({problem}); it was set aside as {aside.name} "
-            "and the search starts anew."
+            "and the search starts again."
         )
     warnings.warn(text, JournalWarning, stacklevel=3)
 

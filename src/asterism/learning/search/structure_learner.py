@@ -48,7 +48,7 @@ class StructureLearner(Estimator):
         time scale from the data, so that minutes and hours give the same graph;
         ``GammaPrior(5, 10)`` is the paper's.
     method
-        "star" or "mean_field"; "clusters" searches with the star and settles close calls, and
+        "star" or "mean_field"; "clusters" searches with the star and then decides close cases, and
         pairs of nodes that lead each other, by clusters; "sample" draws graphs.
     search
         "exhaustive" scores every family; "screened" only families of the ``n_candidates`` parents
