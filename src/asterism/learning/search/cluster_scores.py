@@ -198,8 +198,8 @@ def settle_by_clusters(task: SearchTask, state: SearchState) -> None:
     close, n_left = _close_families(task, state)
     if n_left:
         state.complaint = state.complaint or (
-            f"{n_left} close decisions were left to the star, which may overrate pairs of nodes that "
-            "lead each other: the network is too large for more by clusters"
+            f"{n_left} close decisions were left to the star, which may overrate pairs of nodes "
+            "that lead each other: the network is too large for more by clusters"
         )
     known: dict[Parents, float] = {state.solution.parents: state.solution.score}
     n_solves = sum(len(rows) for rows in close.values())
