@@ -100,12 +100,12 @@ def test_the_toy_problem_compiles_what_a_search_needs_and_nothing_else() -> None
 
 
 @pytest.mark.parametrize(
-    ("screened", "cores", "is_compiled"),
-    [(True, 2, True), (True, 1, False), (False, 2, False)],
-    ids=["all is compiled", "one core", "another search"],
+    ("cores", "is_compiled"),
+    [(2, True), (1, False)],
+    ids=["all is compiled", "one core"],
 )
 def test_nothing_is_compiled_ahead_in_vain(
-    screened: bool, cores: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+    cores: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
     if is_compiled:
@@ -115,7 +115,7 @@ def test_nothing_is_compiled_ahead_in_vain(
         monkeypatch.setattr(warm, "_is_compiled", lambda: False)
     monkeypatch.setattr(warm.os, "cpu_count", lambda: cores)
     monkeypatch.setattr(warm.subprocess, "Popen", lambda *a, **k: started.append(a) or Mock())
-    with warm.compiling_ahead(screened):
+    with warm.compiling_ahead():
         assert started == []
 
 
@@ -130,6 +130,6 @@ def test_what_compiles_ahead_ends_with_the_search(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(warm, "_is_compiled", lambda: False)
     monkeypatch.setattr(warm.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(warm.subprocess, "Popen", remember)
-    with warm.compiling_ahead(screened=True):
+    with warm.compiling_ahead():
         assert started[0].poll() is None
     assert started[0].poll() is not None

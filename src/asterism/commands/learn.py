@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,16 +116,16 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     for warning in summary["warnings"]:
         console.warn(warning)
 
-    say_if_compiling(console)
     if options.resume and not (options.output / JOURNAL).exists():
         console.warn(f"{options.output} holds no journal to resume from: the search starts again.")
     with (
         scored_in(options.output, console),
         on_cluster(options.scheduler, search.screened or _method(options) == "sample", console),
-        compiling_ahead(search.screened),
+        compiling_ahead() if search.screened else nullcontext(),
     ):
         begin = time.monotonic()
         with console.progress() as progress:
+            say_if_compiling(console)
             learner.fit(data, progress=progress)
         if options.minutes is not None:
             used = time.monotonic() - begin
@@ -294,6 +295,7 @@ def _make_run(
     from asterism.results.courses import LARGEST, measured_table, stored
     from asterism.results.run import Run
 
+    rates = learner.rate_intervals_
     found = posterior = observed = None
     if isinstance(data, Observations):
         with console.busy("State probabilities over time"):
@@ -306,6 +308,7 @@ def _make_run(
         posterior=posterior,
         observations=observed,
         truth=truth,
+        rates=rates,
         run={
             "title": options.title,
             "stop_reason": in_flags(learner.stop_reason_),

@@ -266,9 +266,10 @@ def on_cluster(address: str | None, screened: bool, console: Console) -> Iterato
 
 def say_if_compiling(console: Console) -> None:
     """Before a command that would otherwise be silent for a while."""
-    from asterism.learning.compile_ahead import must_compile
+    from asterism.numerics._jit import is_on_disk
+    from asterism.star._solve import iterate
 
-    if must_compile():
+    if not is_on_disk(iterate):
         console.say(
             "First run on this machine: compiling takes up to a minute, once "
             "(asterism warm-up does it ahead of time)."

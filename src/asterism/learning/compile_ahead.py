@@ -22,9 +22,9 @@ from asterism.numerics.child_process import start_child
 
 
 @contextmanager
-def compiling_ahead(screened: bool) -> Iterator[None]:
+def compiling_ahead() -> Iterator[None]:
     """Run the second process beside a screened search, if there is anything to compile."""
-    if not screened or (os.cpu_count() or 1) < 2 or _is_compiled():
+    if (os.cpu_count() or 1) < 2 or _is_compiled():
         yield
         return
     process = start_child(
@@ -39,14 +39,6 @@ def compiling_ahead(screened: bool) -> Iterator[None]:
         # numba writes its cache files whole: nothing half-written stays behind
         process.kill()
         process.wait()
-
-
-def must_compile() -> bool:
-    """Whether a first inference or search has yet to compile its kernels."""
-    from asterism.numerics._jit import is_on_disk
-    from asterism.star._solve import iterate
-
-    return not is_on_disk(iterate)
 
 
 def warm_up(tell: Callable[[str], None]) -> Path:

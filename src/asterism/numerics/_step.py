@@ -232,3 +232,12 @@ def sort_first(values, count):
             values[j] = values[j - 1]
             j -= 1
         values[j] = value
+
+
+def has_settled(change: float, moved: float, tolerance: float, size: float) -> bool:
+    """The stop rule of every iteration, in ``star`` and in ``learning/search``.
+
+    Neither messages and rates (``change``) nor the score (``moved``) change by more than the
+    tolerance; the score by ``size`` times as much, for what much data say may move by more.
+    """
+    return change <= tolerance and moved <= tolerance * size

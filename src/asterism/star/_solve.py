@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inner, kernel
+from asterism.numerics._step import has_settled
 from asterism.star._averages import configuration_weights
 from asterism.star._buffers import (
     BLOCK,
@@ -70,15 +71,6 @@ _MANY_MOMENTS = 4_000_000
 _MORE_PLAIN_SWEEPS = 20
 _SLACK = 1e-6  # by which the evidence may exceed its upper limit, relative to it
 _SLOW = 0.3  # share of the residual that a sweep may leave before mixing pays
-
-
-def has_settled(change: float, moved: float, tolerance: float, size: float) -> bool:
-    """The stop rule of every iteration here and in ``learning/search``.
-
-    Neither messages and rates (``change``) nor the score (``moved``) change by more than the
-    tolerance; the score by ``size`` times as much, for what much data say may move by more.
-    """
-    return change <= tolerance and moved <= tolerance * size
 
 
 settled = inner(has_settled)

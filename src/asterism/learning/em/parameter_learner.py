@@ -55,8 +55,8 @@ from asterism.learning.em.uncertainty import (
     rate_table,
 )
 from asterism.learning.em.viterbi import most_probable_paths
-from asterism.learning.estimator import Estimator
 from asterism.learning.levels import level_frame, with_levels
+from asterism.learning.tasks import Estimator
 from asterism.model.emissions import Exact, with_joint_by_column
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior

@@ -25,10 +25,11 @@ from asterism.learning.search._marginal import (
     Sums,
     update_all_rates,
 )
+from asterism.numerics._step import has_settled
 from asterism.numerics.resources import chunks, map_chunks
 from asterism.star._buffers import TABLE, Problem
 from asterism.star._messages import EVIDENCE, RESIDUAL
-from asterism.star._solve import BAD_NODE, IMPOSSIBLE, STATUS, has_settled
+from asterism.star._solve import BAD_NODE, IMPOSSIBLE, STATUS
 from asterism.star.batch import Counts, make_counts, make_progress, sum_in_order, sweep
 from asterism.star.problem import Parameters
 

@@ -18,10 +18,9 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.inference.methods import METHODS
-from asterism.learning.estimator import Estimator
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import SPARSE, StructureSettings
-from asterism.learning.tasks import Progress, listener_for
+from asterism.learning.tasks import Estimator, Progress, listener_for
 from asterism.model.network import Network
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 from asterism.numerics.resources import time_limit
