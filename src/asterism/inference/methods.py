@@ -45,7 +45,8 @@ class Method:
     scores_graphs: bool = False
     """Whether a structure search can use it."""
     graph_learner: str = "asterism.learning.search.task"
-    """Home of the ``learn_from_observations`` that learns graphs by it."""
+    """Home of the ``learn_from_observations`` that learns graphs by it, and of the
+    ``graph_scorer`` that scores single ones where it has an evidence value."""
     takes: str = "all evidence"
     """What evidence it can take."""
 

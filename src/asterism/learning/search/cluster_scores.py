@@ -165,7 +165,7 @@ def _separator_keys(regions: Regions) -> list[tuple[tuple[int, ...], ...]]:
     return [(s.nodes, *(regions.clusters[c] for c in s.clusters)) for s in regions.separators]
 
 
-def cluster_scorer(task: SearchTask) -> ClusterScorer:
+def graph_scorer(task: SearchTask) -> ClusterScorer:
     """The same data, prior and nodes as a search's scorer."""
     scorer, settings = task.scorer, task.settings
     places = find_breakpoints(scorer.evidence)
@@ -184,7 +184,7 @@ def learn_from_observations(
 ) -> SearchResult:
     """Search with the star, then settle close calls by clusters."""
     task, state = search_observations(replace(settings, method="star"), observations, progress)
-    by_clusters = replace(task, scorer=cluster_scorer(task), journal=None)
+    by_clusters = replace(task, scorer=graph_scorer(task), journal=None)
     settle_by_clusters(by_clusters, state)
     return in_the_users_order(by_clusters, state, list(observations.nodes))
 

@@ -349,6 +349,11 @@ def _go_on_refining(
     return task, state
 
 
+def graph_scorer(task: SearchTask) -> Scorer:
+    """What scores single graphs: for star and mean field, what the search itself uses."""
+    return task.scorer
+
+
 def score_graph(
     settings: StructureSettings, graph: Any, data: Observations | Trajectories
 ) -> float:
@@ -367,10 +372,8 @@ def score_graph(
     settings, _ = settings_with_levels(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
     task = prepare(settings, data, Silent(), nodes)
-    if settings.method == "clusters":
-        from asterism.learning.search.cluster_scores import cluster_scorer
-
-        task.scorer = cluster_scorer(task)
+    learner = importlib.import_module(METHODS[settings.method].graph_learner)
+    task.scorer = learner.graph_scorer(task)
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
     solution = task.scorer.solve(parents)
