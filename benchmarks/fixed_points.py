@@ -147,6 +147,7 @@ def coupled_rows(reduced: bool) -> list[dict[str, Any]]:
                     "difference": abs(found.score - exact.score),
                 }
             )
+            print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
