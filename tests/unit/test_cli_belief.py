@@ -92,7 +92,7 @@ def test_old_priors_are_a_flag_away(files: Path, tmp_path: Path) -> None:
         *(files / "empty.csv", tmp_path / "flat", "--family-prior", "uniform", "--prior", 5)
     )
     assert flat["prior"].iloc[0] > 2 * sparse["prior"].iloc[0]
-    assert "Every set of parents is equally likely before the data" in " ".join(words.split())
+    assert "Every set of parents is equally likely: an edge has" in " ".join(words.split())
     record = json.loads((tmp_path / "flat" / "run.json").read_text())
     assert record["prior"]["shape"] == 5.0
 

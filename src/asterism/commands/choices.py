@@ -323,9 +323,9 @@ def model_decisions(
 def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> str:
     """How probable an edge is beforehand."""
     if options.family_prior == "by_size":
-        text = "Every number of parents is equally likely before the data"
+        text = "Every number of parents is equally likely"
     elif options.family_prior == "uniform":
-        text = "Every set of parents is equally likely before the data"
+        text = "Every set of parents is equally likely"
     else:
         text = "Few edges are expected"
     edges = _prior_of(options, data)
