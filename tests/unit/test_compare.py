@@ -172,3 +172,12 @@ def test_the_command_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
     assert_refused(invoke("compare", *pair, *out, "--names", "x,x"), 2, "name of its own")
     assert_refused(invoke("compare", tmp_path / "a", tmp_path / "empty", *out), 3, "network.json")
     assert not (tmp_path / "out").exists()
+
+
+def test_fits_without_edges_are_compared_by_their_fit() -> None:
+    run = example_run({"FEV1": []}, truth=False, n_weak=0)
+    record = {"log_evidence": -10.0, "n_parameters": 1, "aic": 22.0}
+    runs = [replace(run, run={**run.run, **record, "aic": aic}) for aic in (22.0, 20.5)]
+    said = " ".join(comparison_sentences(compare(runs, ["one", "two"])))
+    assert "Neither one nor two has an edge." in said
+    assert "two has ln L -10.00 with 1 parameter, AIC 20.50" in said

@@ -15,6 +15,7 @@ from typing import Any
 import networkx
 
 from asterism.data.files import write_text
+from asterism.errors import counted
 from asterism.report.graph_layout import positions
 from asterism.results.comparison import (
     CHANGED,
@@ -92,11 +93,15 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
         counts = comparison.counts(name)
         gained, lost = comparison.expected_changes(name)
         both = counts[KEPT] + counts[CHANGED]
+        if not (both or counts[GAINED] or counts[LOST]):
+            said.append(f"Neither {first} nor {name} has an edge.")
+            continue
         said.append(
             f"Against {first}, {name} gained {_edges(counts[GAINED])}, lost {_edges(counts[LOST])} "
             f"and shares {_edges(both)}, {counts[CHANGED]} of them changed. Counting every edge by "
             f"its probabilities, about {gained:.1f} were gained and {lost:.1f} lost."
         )
+    said += _about_fits(comparison)
     if comparison.same_data is not None:
         said.append(
             "All runs read the same data, so differences come from the settings."
@@ -110,13 +115,26 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
     return said
 
 
+def _about_fits(comparison: Comparison) -> list[str]:
+    """Fits of rates are compared by how well they fit."""
+    records = [run.run for run in comparison.runs]
+    if not all(isinstance(record.get("aic"), int | float) for record in records):
+        return []
+    parts = [
+        f"{name} has ln L {float(record['log_evidence']):.2f} with "
+        f"{counted(int(record['n_parameters']), 'parameter')}, AIC {float(record['aic']):.2f}"
+        for name, record in zip(comparison.names, records)
+    ]
+    return ["; ".join(parts) + ": on the same data, a smaller AIC fits better."]
+
+
 def _run_facts(comparison: Comparison, number: int) -> str:
     run = comparison.runs[number]
     n_edges = sum(map(len, run.network.parents.values()))
-    facts = [f"{len(run.network.nodes):,} nodes", _edges(n_edges)]
+    facts = [counted(len(run.network.nodes), "node"), _edges(n_edges)]
     if run.observations is not None:
-        facts.append(f"{run.observations['trajectory'].nunique():,} trajectories")
-        facts.append(f"{len(run.observations):,} measurements")
+        facts.append(counted(run.observations["trajectory"].nunique(), "trajectory"))
+        facts.append(counted(len(run.observations), "measurement"))
     if run.run.get("converged") is False:
         facts.append("not converged")
     return ", ".join(facts)
