@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 from scipy.io import savemat
 
 import asterism as am
-from asterism.data.files import write_table
+from asterism.data.files import parse_json, write_table
 from asterism.data.formats.graphml import read_graphml
 from asterism.data.formats.mat import read_mat
-from asterism.data.json_files import parse_json
 from asterism.data.table_file import escape_cell, unescape_cell
 from asterism.errors import AsterismError, DataError
 from asterism.results.folder import load, save_run

@@ -22,7 +22,7 @@ from asterism.commands.outputs import (
     say_if_compiling,
     writing_to,
 )
-from asterism.data.json_files import read_json
+from asterism.data.files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError

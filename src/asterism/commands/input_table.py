@@ -19,7 +19,7 @@ import numpy as np
 from asterism.commands.exits import in_flags
 from asterism.data.clock import UNITS
 from asterism.data.columns import TableError, TableProblem, as_error
-from asterism.data.json_files import read_meta
+from asterism.data.files import read_meta
 from asterism.data.observations import Observations
 from asterism.data.table_file import (
     BYTES_PER_BYTE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,7 @@ def run(options: LearnOptions) -> int:
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
     command = effective("learn", options)
+    say_if_compiling(console)
     require_size(options.table.data)
     with writing_to(options.output, options.force, options.resume):
         return _learn(options, command, console)
@@ -105,27 +106,29 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     summary = summarise(plain, options.max_parents, options.exogenous)
     if isinstance(data, Observations):
         summary["warnings"] += hints(data, options.panel)
-    changing = [node for node in nodes if node not in options.exogenous]
-    learner = make_learner(options, emission, states, changing)
-    search = choose_search(options, data)
-    decisions += [*in_words(summary), *model_decisions(options, data, search)]
-    if options.refine_emissions:
-        decisions.append(_about_refining(emission))
-    for line in decisions:
-        console.say(line)
-    for warning in summary["warnings"]:
-        console.warn(warning)
-
-    if options.resume and not (options.output / JOURNAL).exists():
-        console.warn(f"{options.output} holds no journal to resume from: the search starts again.")
-    with (
-        scored_in(options.output, console),
-        on_cluster(options.scheduler, search.screened or _method(options) == "sample", console),
-        compiling_ahead() if search.screened else nullcontext(),
-    ):
-        begin = time.monotonic()
+    # results of an interrupted search are kept, whatever it was doing
+    with ExitStack() as around:
+        around.enter_context(scored_in(options.output, console))
         with console.progress() as progress:
-            say_if_compiling(console)
+            changing = [node for node in nodes if node not in options.exogenous]
+            learner = make_learner(options, emission, states, changing)
+            search = choose_search(options, data)
+            decisions += [*in_words(summary), *model_decisions(options, data, search)]
+            if options.refine_emissions:
+                decisions.append(_about_refining(emission))
+            for line in decisions:
+                console.say(line)
+            for warning in summary["warnings"]:
+                console.warn(warning)
+            if options.resume and not (options.output / JOURNAL).exists():
+                console.warn(
+                    f"{options.output} holds no journal to resume from: the search starts again."
+                )
+            is_shared = search.screened or _method(options) == "sample"
+            around.enter_context(on_cluster(options.scheduler, is_shared, console))
+            if search.screened:
+                around.enter_context(compiling_ahead())
+            begin = time.monotonic()
             learner.fit(data, progress=progress)
         if options.minutes is not None:
             used = time.monotonic() - begin

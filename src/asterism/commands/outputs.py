@@ -123,7 +123,7 @@ def effective(command: str, options: Any) -> dict[str, Any]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """To stdout; numbers that JSON lacks become null or text."""
-    from asterism.data.json_files import as_json
+    from asterism.data.files import as_json
 
     text = json.dumps(as_json(content), indent=2, ensure_ascii=False, allow_nan=False)
     try:

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from asterism.commands.outputs import is_in_graph
-from asterism.data.files import write_table
+from asterism.data.files import read_json, write_table
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
-from asterism.data.json_files import read_json
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_text_table
 from asterism.data.trajectories import Trajectories

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from asterism.data import clock, columns
 from asterism.data.columns import FIRST_ROW, Problems, canonical, encode, plain
-from asterism.data.json_files import read_meta
+from asterism.data.files import read_meta
 from asterism.data.measurements import objects
 from asterism.data.table_file import read_text_table
 from asterism.data.table_rows import follow_up

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.columns import FIRST_ROW, Problems, plain
-from asterism.data.files import write_table, write_text
+from asterism.data.files import read_meta, side_file, write_table, write_text
 from asterism.data.given_likelihoods import likelihoods_of_columns
-from asterism.data.json_files import read_meta, side_file
 from asterism.data.known_paths import (
     TimeBound,
     check_consistency,

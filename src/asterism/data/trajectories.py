@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import path_tables
 from asterism.data.columns import encode, plain
-from asterism.data.files import write_table, write_text
-from asterism.data.json_files import side_file
+from asterism.data.files import side_file, write_table, write_text
 from asterism.data.measurements import objects
 from asterism.data.path_graph import path_graph
 from asterism.data.statistics import Statistics, dwell_start

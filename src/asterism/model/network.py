@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.files import write_text
-from asterism.data.json_files import read_json
+from asterism.data.files import read_json, write_text
 from asterism.errors import Advice, AsterismError, ModelError, counted
 from asterism.model import joint_space
 from asterism.model import names as labels

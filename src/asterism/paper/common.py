@@ -20,8 +20,7 @@ import numpy as np
 import pandas as pd
 
 import asterism
-from asterism.data.files import write_atomically, write_text
-from asterism.data.json_files import parse_json
+from asterism.data.files import parse_json, write_atomically, write_text
 from asterism.errors import DataError
 from asterism.learning.tasks import Progress, Silent
 

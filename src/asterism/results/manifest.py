@@ -15,8 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from asterism.data.files import sha256, write_text
-from asterism.data.json_files import as_json, read_json
+from asterism.data.files import as_json, read_json, sha256, write_text
 from asterism.errors import Advice, DataError
 from asterism.results.run import Run
 

@@ -19,9 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.files import write_text
+from asterism.data.files import read_json, write_text
 from asterism.data.formats.registry import Content, FileFormat, NetworkTables, ReadSettings
-from asterism.data.json_files import read_json
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 

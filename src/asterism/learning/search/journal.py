@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.data.json_files import as_json
+from asterism.data.files import as_json
 from asterism.errors import Advice, AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search.settings import StructureSettings
