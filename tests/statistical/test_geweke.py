@@ -59,7 +59,7 @@ ALLOWED = [
 
 
 def path_of(chain: ModelChain, d: int, n: int) -> tuple[int, np.ndarray, np.ndarray]:
-    pair = d * len(SIZES) + n
+    pair = n * N_TRAJECTORIES + d
     first, count = int(chain.paths.slot[pair]), int(chain.paths.n_jumps[pair])
     own = slice(first, first + count)
     return int(chain.paths.initial[pair]), chain.paths.time[own], chain.paths.state[own]
