@@ -187,3 +187,13 @@ def test_a_rate_at_zero_is_said_as_zero(panel, tmp_path):
     result = invoke("fit", panel, "--ignore", "sex", "-o", tmp_path / "RUN", "--fix", "1>2=0.4")
     assert "s 1 → 2: 0.4 per unit of time, fixed." in result.stderr
     assert "e-" not in result.stderr.split("Writing")[1].split("Log-likelihood")[0]
+
+
+def test_a_time_limit_ends_a_fit_with_the_best_so_far(panel, tmp_path):
+    result = invoke(
+        *("fit", panel, "--ignore", "sex", "--absorbing", "3", "-o", tmp_path / "RUN"),
+        *("--minutes", "0.00004"),
+    )
+    assert result.exit_code == 4, result.output
+    assert "time limit" in result.stderr
+    assert (tmp_path / "RUN" / "rates.csv").exists()

@@ -15,6 +15,7 @@ from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import TableOptions, file_hash, guess_columns, listed, read_table
+from asterism.commands.options import seconds
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel import (
     PanelOptions,
@@ -57,6 +58,7 @@ class FitOptions:
     initial: str = "learn"
     level: float = 0.95
     n_init: int = 1
+    minutes: float | None = None
     jobs: int = -1
     seed: int = 0
     title: str | None = None
@@ -248,6 +250,7 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
         initial=options.initial,
         allowed_transitions=allowed_transitions(options.panel, changing),
         n_init=options.n_init,
+        max_seconds=seconds(options.minutes),
         states=given.states or None,
         level=options.level,
         n_jobs=options.jobs,

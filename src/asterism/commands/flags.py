@@ -195,6 +195,7 @@ fit_options: o.Decorator = o.several(
         help="Level of the intervals.",
     ),
     o.whole("--n-init", 1, "Number of starts; the best fit is kept."),
+    o.minutes_option,
     o.jobs_option,
     o.seed_option,
     click.option("--title", help="Title of the report."),

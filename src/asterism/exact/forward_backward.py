@@ -232,7 +232,7 @@ def _require_time(n_joint: int, work: float) -> None:
     """Exact inference has no best so far: what would take too long is refused, or announced."""
     limit = current_limit()
     seconds = work / _WORK_PER_SECOND
-    if seconds > limit.left:
+    if seconds > limit.seconds:
         raise TooLargeError(
             f"Exact inference on {n_joint:,} joint states would take about {seconds:.2g} seconds, "
             f"more than the time limit of {limit.seconds:g} s: allow more (",
