@@ -77,6 +77,7 @@ class Batch:
 
     @property
     def n_trajectories(self) -> int:
+        """Number of trajectories."""
         return self.evidence.n_trajectories
 
 
@@ -304,6 +305,7 @@ _NO_COUNTS = Counts(_NO_POINTS, _NO_POINTS, _NO_POINTS)
 
 
 def make_progress(n_trajectories: int, max_sweeps: int) -> Progress:
+    """Arrays that say how far the iteration of each trajectory is."""
     return Progress(
         np.zeros((n_trajectories, N_TOTALS)),
         np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
@@ -312,6 +314,7 @@ def make_progress(n_trajectories: int, max_sweeps: int) -> Progress:
 
 
 def make_counts(problem: Problem) -> Counts:
+    """Arrays for expected statistics, all zero."""
     last = problem.node[-1]
     return Counts(
         np.zeros(int(last[DWELL])), np.zeros(int(last[TABLE])), np.zeros(int(last[INITIAL]))

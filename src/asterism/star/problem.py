@@ -428,6 +428,7 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, network: CompiledNetwork, method: str) -> Parameters:
+        """The parameters of a network, as the method reads them."""
         geometric = method == "mean_field"
         table = (mean_field_table if geometric else star_table)(network)
         return cls(network.rates, table, network.initial, geometric)

@@ -83,6 +83,7 @@ class EmOutcome:
 
     @property
     def n_iterations(self) -> int:
+        """How many steps EM took."""
         return len(self.history)
 
 
