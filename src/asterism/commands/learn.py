@@ -85,8 +85,8 @@ def run(options: LearnOptions) -> int:
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
     command = effective("learn", options)
-    say_if_compiling(console)
     require_size(options.table.data)
+    say_if_compiling(console)
     with writing_to(options.output, options.force, options.resume):
         return _learn(options, command, console)
 

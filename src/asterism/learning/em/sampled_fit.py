@@ -23,8 +23,8 @@ from asterism.evidence.arrays import FloatArray, require_time
 from asterism.evidence.build import build_evidence
 from asterism.learning.em import emission_fit
 from asterism.learning.em.fitting import Settings, single_node_rate
+from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.em.uncertainty import rate_labels
-from asterism.learning.sampled_emissions import learned_emission, mean_emissions
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior

@@ -21,7 +21,7 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em import emission_fit
-from asterism.learning.sampled_emissions import learned_emission, mean_emissions
+from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import family_tuple
