@@ -12,8 +12,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import first_run
+import inference
+import page_size
 import pandas as pd
 import scaling
+import screening
 import search
 import states
 from common import Row, option_parser, write_table
@@ -36,10 +40,34 @@ def _scaling() -> list[Row]:
     ]
 
 
+def _pages() -> list[Row]:
+    """Sizes of pages, which depend on no machine."""
+    table = page_size.measure(None)
+    return [
+        (f"page of {name}, ratio of megabytes to the limit", size / limit, "at most 1")
+        for name, size, limit in zip(table["page"], table["megabytes"], table["limit"])
+        if limit > 0
+    ]
+
+
+def _inference() -> list[Row]:
+    """One thread only: two of them need a quiet machine."""
+    return inference.one_thread(repeats=8)
+
+
+def _first_run() -> list[Row]:
+    """Compiling for the first demo beside running it: the share of both that is compiling."""
+    return [row for row in first_run.measure() if "processor" in row[0]]
+
+
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "states": lambda: states.measure(repeats=8),
     "search": lambda: search.measure(sizes=(6,), repeats=1, patients=200),
     "scaling": _scaling,
+    "screening": lambda: screening.share_of_peak(400),
+    "inference": _inference,
+    "pages": _pages,
+    "first_run": _first_run,
 }
 
 

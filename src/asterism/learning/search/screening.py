@@ -75,6 +75,14 @@ class _Averages:
             grouped[:, first:last] = piece.reshape(squares, last - first)
         return cls(grouped, np.concatenate([[0], np.cumsum(sizes**2)]))
 
+    def of_state(self, nodes: IntArray, row: int) -> FloatArray:
+        """One row of each of these nodes; where rows lie evenly spaced, without a copy."""
+        places = self.row_start[nodes] + row
+        gaps = np.diff(places)
+        if len(gaps) and (gaps == gaps[0]).all():
+            return self.moments[places[0] : places[-1] + 1 : gaps[0]]
+        return self.moments[places]
+
 
 def _without_held(scorer: Scorer, block: IntArray, size: int, own: FloatArray) -> FloatArray:
     """The children's moments, without steps on which the experimenter held the child."""
@@ -112,15 +120,15 @@ def _gains(
     total = own.sum(axis=1)
     allowed = np.array([scorer.allowed[n].ravel() for n in block])
     gains = np.full((len(block), len(sizes)), -np.inf)
-    inverse = 1.0 / width
+    over_width = own / width
     for parent_size in np.unique(sizes):
         parents = np.flatnonzero(sizes == parent_size)
         for first in range(0, len(parents), _PARENTS_AT_ONCE):
             some = parents[first : first + _PARENTS_AT_ONCE]
             products = np.empty((int(parent_size), len(rows), len(some)))
             for u in range(int(parent_size) - 1):
-                of_state = averages.moments[averages.row_start[some] + u * int(parent_size) + u]
-                np.matmul(own * inverse, of_state.T, out=products[u])
+                of_state = averages.of_state(some, u * int(parent_size) + u)
+                np.matmul(over_width, of_state.T, out=products[u])
             # the states of a parent exclude each other and one of them holds
             products[-1] = total[:, None] - products[:-1].sum(axis=0)
             found = np.empty((len(block), len(some)))
