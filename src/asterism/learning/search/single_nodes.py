@@ -26,6 +26,7 @@ from asterism.model.template import Template, build_template
 
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
+_FARTHEST = 30.0  # times a first guess that a second fit begins from it
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,16 @@ def fit_single_nodes(
         totals = totals_of_nodes(allowed, likely.dwell, likely.transitions)
         rate = automatic_rate(shape, *totals)
         initial = likely.initial
+        first = tuple(
+            _near(start, likely.rates[a:b].reshape(start.shape))
+            for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
+        )
     else:
         rate = float(settings.prior.rate_value)
     found = solve(shape, rate, first, initial)
     rates = tuple(
-        found.rates[compiled.graph.table_start[n] : compiled.graph.table_start[n + 1]]
-        .reshape(sizes[n], sizes[n])
-        .copy()
-        for n in range(len(nodes))
+        found.rates[a:b].reshape(start.shape).copy()
+        for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
     )
     return SingleNodes(
         template=template,
@@ -124,6 +127,19 @@ def _crude_rate(evidence: Evidence) -> float:
     n_nodes = max(1, evidence.n_nodes)
     per_node = len(evidence.points.time) / n_nodes + len(evidence.jumps.time) / n_nodes
     return max(1.0, per_node) / duration
+
+
+def _bounds(table_start: Any) -> tuple[Any, Any]:
+    """First and past-the-last entry of every node's rates."""
+    return table_start[:-1], table_start[1:]
+
+
+def _near(start: FloatArray, likely: FloatArray) -> FloatArray:
+    """The likeliest rates, where they have not run away from the start: the next fit begins there.
+
+    Without a prior rates may fall towards zero, or grow without end.
+    """
+    return _with_diagonal(np.clip(likely, start / _FARTHEST, start * _FARTHEST))
 
 
 def _with_diagonal(rates: Any) -> FloatArray:
