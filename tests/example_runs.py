@@ -165,3 +165,23 @@ def large_run(n_nodes: int = 500) -> Run:
         for i, name in enumerate(names)
     }
     return example_run(parents, n_trajectories=20, n_times=40, n_weak=6_000, truth=True)
+
+
+def genome_run(n_nodes: int) -> Run:
+    """A tree of very many nodes, ten weak edges into each, and two short trajectories."""
+    rng = np.random.default_rng(1)
+    names = [f"gene{i:05d}" for i in range(n_nodes)]
+    parents = {name: [names[(i - 1) // 2]] if i else [] for i, name in enumerate(names)}
+    rows = [(p, c, float(1 - 0.5 * rng.beta(0.6, 3)), True) for c in names for p in parents[c]]
+    for child in names:
+        others = {names[i] for i in rng.choice(n_nodes, 10)} - {child, *parents[child]}
+        rows += [(other, child, float(rng.beta(0.35, 4.0)), False) for other in sorted(others)]
+    edges = pd.DataFrame(rows, columns=["parent", "child", "probability", "in_graph"])
+    small = example_run({names[0]: [], names[1]: [names[0]]}, truth=False)
+    return replace(
+        small,
+        network=example_network(parents),
+        edges=edges,
+        families=None,
+        **_data(names, rng, 2, 8, ("off", "on"), False),
+    )
