@@ -7,13 +7,16 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from numba import float64, int64
+from numpy.typing import NDArray
 
 from asterism.numerics import _jit
+from asterism.numerics._bundle import bundle, keep
 
 
 @_jit.inner
@@ -38,7 +41,7 @@ def _fill_with(values, n):
 _SLOT = 63
 _fill_from_afar = _jit.separate(_fill_with, (float64[::1], int64), _SLOT)
 # the table of the package keeps its own entries only
-_SEPARATE = _jit._SEPARATE.pop(_SLOT)
+_SEPARATE = _jit.UNITS.pop(_SLOT)
 
 
 @_jit.kernel(cache=False)
@@ -63,13 +66,78 @@ def test_a_kernel_is_called_by_its_address() -> None:
     np.testing.assert_array_equal(values, [1, 2, 3, 4, 5, 0, 0, 0])
 
 
-def test_the_table_of_addresses_is_complete() -> None:
+def test_what_is_asked_for_is_in_the_table_of_addresses() -> None:
     from asterism.numerics import _matrix_step
 
-    found = _jit.addresses()
+    found = _jit.addresses(_matrix_step.PROPAGATOR)
     assert found[_matrix_step.PROPAGATOR] != 0
-    assert found[_matrix_step.MOMENTS] != 0
     assert _jit.addresses() is found
+
+
+class _Room(NamedTuple):
+    values: NDArray[np.float64]
+    n: int
+
+
+@_jit.inner
+def _sum_of_room(room):
+    total = 0.0
+    for i in range(room.n):
+        total += room.values[i]
+    return total
+
+
+@_jit.kernel(cache=False)
+def _sum_as_bundle(n):
+    room = _Room(np.ones(8), n)
+    total = _sum_of_room(bundle(room))
+    keep(room)
+    return total
+
+
+def test_functions_take_bundles_and_named_tuples_alike() -> None:
+    assert _sum_as_bundle(5) == 5.0
+    assert _sum_of_room.py_func(_Room(np.ones(8), 3)) == 3.0
+
+
+@_jit.kernel(cache=False)
+def _mixed(values, n, x):
+    return n + n, n + x, values[n] + n, values[n] * x, values[1:][0], n / n
+
+
+def test_remembered_types_belong_to_the_arguments() -> None:
+    """Each sum and each item is looked up once per kind of argument, not once for all."""
+    whole, real = np.arange(3), np.arange(3.0)
+    for values, n, x in ((real, 1, 0.5), (whole, 1, 2), (whole, 1, 0.5), (real, 1, 0.5)):
+        found = _mixed(values, n, x)
+        expected = (n + n, n + x, values[n] + n, values[n] * x, values[1:][0], n / n)
+        assert found == expected
+        assert [type(a) is float for a in found] == [isinstance(b, float) for b in expected]
+
+
+def test_two_states_compile_nothing_for_more() -> None:
+    """Linked evidence and three states have kernels of their own, compiled when needed."""
+    code = (
+        "import numpy as np, asterism as am\n"
+        "from asterism.numerics import _jit\n"
+        "from asterism.star import _buffers, batch\n"
+        "asked = []\n"
+        "batch.UNITS = dict.fromkeys(range(16))\n"
+        "batch.addresses = lambda *slots: asked.extend(slots)\n"
+        "net = am.glauber({'A': [], 'B': ['A']}, a=1.0, b=1.0)\n"
+        "noise = am.Gaussian((-1, 1), 0.4)\n"
+        "seen = am.observe(am.simulate(net, 1, duration=1.0, seed=1), noise, n_observations=2)\n"
+        "from asterism.evidence.build import build_evidence\n"
+        "from asterism.star.problem import lay_out_evidence\n"
+        "made = batch.make_batch(build_evidence(net, seen, noise), net.compiled.graph, 1.0, 0.5)\n"
+        "batch.addresses_to_sweep(made.problem)\n"
+        "print(sorted(asked))\n"
+    )
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    answer = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert answer.strip() == "[2, 3, 4, 6, 7]"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs users")

@@ -9,12 +9,38 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+from asterism.numerics._jit import kernel
 from asterism.numerics._matrix_step import general_moments, general_propagator
-from asterism.numerics._step import two_state_moments, two_state_series
+from asterism.numerics._step import (
+    two_state_moments,
+    two_state_series,
+    two_state_stiff,
+    two_state_stiff_moments,
+)
 from asterism.numerics._tile_products import room_for
 from tests.reference.step_moments import step_in_many_digits
 
 STEPS = 12
+
+
+@kernel(cache=False)
+def series(generator, width, count, padded, coefficients, propagator, log_scale):
+    return two_state_series(generator, width, count, padded, coefficients, propagator, log_scale)
+
+
+@kernel(cache=False)
+def series_moments(generator, width, count, coefficients, forward, backward, moments):
+    two_state_moments(generator, width, count, coefficients, forward, backward, moments)
+
+
+@kernel(cache=False)
+def stiff(generator, width, count, coefficients, propagator, log_scale):
+    two_state_stiff(generator, width, count, coefficients, propagator, log_scale)
+
+
+@kernel(cache=False)
+def stiff_moments(generator, width, count, coefficients, forward, backward, moments):
+    two_state_stiff_moments(generator, width, count, coefficients, forward, backward, moments)
 
 
 def random_generators(rng: np.random.Generator, size: int, low: float, high: float) -> np.ndarray:
@@ -74,8 +100,8 @@ def test_closed_form_of_two_states(width: float) -> None:
     f, r = rng.uniform(0, 1, (2, STEPS)), rng.uniform(0, 1, (2, STEPS))
     propagator, log_scale = np.zeros((4, STEPS)), np.zeros(STEPS)
     moments, coefficients = np.zeros((4, STEPS)), np.zeros((3, STEPS))
-    assert two_state_series(generator, widths, STEPS, STEPS, coefficients, propagator, log_scale)
-    two_state_moments(generator, widths, STEPS, coefficients, f, r, moments)
+    assert series(generator, widths, STEPS, STEPS, coefficients, propagator, log_scale)
+    series_moments(generator, widths, STEPS, coefficients, f, r, moments)
     for k in range(STEPS):
         a = generator[:, k].reshape(2, 2)
         found = propagator[:, k].reshape(2, 2) * np.exp(log_scale[k])
@@ -90,7 +116,39 @@ def test_closed_form_of_two_states(width: float) -> None:
 def test_the_closed_form_declines_stiff_steps() -> None:
     generator = np.tile([[-50.0], [50.0], [50.0], [-50.0]], STEPS)
     room = np.zeros((3, STEPS)), np.zeros((4, STEPS)), np.zeros(STEPS)
-    assert not two_state_series(generator, np.ones(STEPS), STEPS, STEPS, *room)
+    assert not series(generator, np.ones(STEPS), STEPS, STEPS, *room)
+
+
+@pytest.mark.parametrize("width", [1e-7, 1e-3, 0.3, 3.0])
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+def test_stiff_steps_of_two_states_keep_the_accuracy_of_small_entries(
+    width: float, spread: float
+) -> None:
+    """Known at both ends, mild and stiff steps in one block: against many digits."""
+    rng = np.random.default_rng(4)
+    generator = random_generators(rng, 2, 0.3 / spread, 0.3 * spread)
+    generator[1, 0] = 0.0  # a state that is never left
+    generator[:, 1] *= 1e-3
+    widths = np.full(STEPS, width)
+    f, r = rng.uniform(0, 1, (2, STEPS)), rng.uniform(0, 1, (2, STEPS))
+    f[:, 2], r[:, 2], f[:, 3], r[:, 3] = (1, 0), (0, 1), (0, 1), (1, 0)
+    propagator, log_scale, coefficients = (
+        np.zeros((4, STEPS)),
+        np.zeros(STEPS),
+        np.zeros((3, STEPS)),
+    )
+    moments = np.zeros((4, STEPS))
+    stiff(generator, widths, STEPS, coefficients, propagator, log_scale)
+    stiff_moments(generator, widths, STEPS, coefficients, f, r, moments)
+    for k in range(6):
+        a = generator[:, k].reshape(2, 2)
+        exact, expected = step_in_many_digits(a, width, f[:, k], r[:, k])
+        found = propagator[:, k].reshape(2, 2)
+        np.testing.assert_allclose(found / found.max(), exact, rtol=1e-12, atol=1e-290)
+        np.testing.assert_allclose(moments[:, k].reshape(2, 2), expected, rtol=1e-12, atol=1e-290)
+        if width * np.abs(a).max() < 100.0:
+            scale = np.log(expm(a * width).max() / found.max())
+            assert log_scale[k] == pytest.approx(scale, abs=1e-9)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 6])
@@ -126,13 +184,16 @@ def test_stiff_generators_without_pull(size: int) -> None:
         np.testing.assert_allclose(found, expm(generator[k] * widths[k]), atol=1e-8)
 
 
-def test_small_entries_of_stiff_steps_keep_their_accuracy() -> None:
+@pytest.mark.parametrize("in_closed_form", [False, True])
+def test_small_entries_of_stiff_steps_keep_their_accuracy(in_closed_form: bool) -> None:
     """Two states in sixty digits: exp(A h) = e^{μh} (cosh δh + B sinh(δh)/δ)."""
     rng = np.random.default_rng(9)
     generator = random_generators(rng, 2, 1e-6, 1e6)
     widths = np.exp(rng.uniform(np.log(1e-7), np.log(1e-3), STEPS))
     ones = np.ones((2, STEPS))
     propagator, log_scale, _ = general(generator, widths, ones, ones)
+    if in_closed_form:
+        stiff(generator, widths, STEPS, np.zeros((3, STEPS)), propagator, log_scale)
     with decimal.localcontext(prec=60, Emin=-999999, Emax=999999):
         for k in range(STEPS):
             a, b, c, d = (Decimal(float(v)) for v in generator[:, k])

@@ -60,7 +60,6 @@ class PointTable:
     trajectories: tuple[object, ...]
 
     def describe(self, point: int) -> str:
-        """Where a measurement stands, for messages."""
         return _describe(int(self.source[point]), self.first_row, self.records, self.trajectories)
 
 

@@ -96,8 +96,12 @@ def compile_kernels() -> None:
     from asterism.numerics._jit import addresses
     from asterism.star import _grid_steps as refinement
     from asterism.star._between_points import marginals_at
-    from asterism.star._readings import Messages
+    from asterism.star._buffers import COLLECT_PULL, KEEP_MESSAGES, PASS_MESSAGES
+    from asterism.star._kept_messages import Messages
     from asterism.star.batch import make_batch
+
+    # the main process, which begins with the grid, needs these last
+    addresses(PASS_MESSAGES, COLLECT_PULL)
 
     rates = np.array([[-1.0, 1.0], [1.0, -1.0]])
     network = Network({"a": [], "b": []}, {"a": rates, "b": rates})
@@ -112,14 +116,6 @@ def compile_kernels() -> None:
         "star",
     )
     problem = scorer.problem_of(((), ()))
-    # the courses in the end are computed on corrected steps, and compared between two grids
-    coarse, fine = (
-        make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
-    )
-    coarse.moments[:] = 1.0
-    grids = (coarse.problem, coarse.moments, fine.problem, fine.moments, np.array([0]))
-    refinement.prolong(*grids, np.array([2]))
-    refinement.largest_change(*grids, np.array([2]), np.zeros(1))
     steps = len(problem.width)
     shared = SharedInput(
         problem=problem,
@@ -150,8 +146,16 @@ def compile_kernels() -> None:
         np.array([0]),
         np.zeros(1),
         np.zeros((1, 4)),
-        addresses(),
+        addresses(KEEP_MESSAGES),
     )
+    # the courses in the end are computed on corrected steps, and compared between two grids
+    coarse, fine = (
+        make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
+    )
+    coarse.moments[:] = 1.0
+    grids = (coarse.problem, coarse.moments, fine.problem, fine.moments, np.array([0]))
+    refinement.prolong(*grids, np.array([2]))
+    refinement.largest_change(*grids, np.array([2]), np.zeros(1))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,6 @@ class LevelChoice:
         return float(np.exp(self.scores[self.n_levels] - logs.max()) / weights.sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """What run.json says about the choice."""
         return {
             "levels": self.n_levels,
             "chosen": self.chosen,

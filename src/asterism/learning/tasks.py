@@ -190,14 +190,11 @@ class Progress(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def start(self, total: int, what: str) -> None:
-        """A stage of ``total`` steps begins."""
+    def start(self, total: int, what: str) -> None: ...
 
-    def advance(self, n: int = 1) -> None:
-        """Some more steps are done."""
+    def advance(self, n: int = 1) -> None: ...
 
-    def finish(self) -> None:
-        """The stage is over."""
+    def finish(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -234,21 +231,18 @@ class ProgressMeter:
         self._begin = self._shown = clock()
 
     def start(self, total: int, what: str) -> None:
-        """A stage of ``total`` steps begins."""
         with self._lock:
             self._what, self._total, self._done = what, total, 0
             self._begin = self._clock()
             self._tell()
 
     def advance(self, n: int = 1) -> None:
-        """Some more steps are done."""
         with self._lock:
             self._done += n
             if self._clock() - self._shown >= self._interval or self._done >= self._total:
                 self._tell()
 
     def finish(self) -> None:
-        """The stage is over."""
         with self._lock:
             self._tell(finished=True)
 

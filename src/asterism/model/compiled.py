@@ -53,7 +53,6 @@ class CompiledGraph:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return len(self.n_states)
 
 

@@ -24,6 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
+
+from asterism.numerics.numba_speed import (
+    compare_settings_quickly,
+    remember_types_of_operations,
+)
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -173,6 +179,8 @@ def _compile_private_code_once() -> None:
 
 
 _compile_private_code_once()
+remember_types_of_operations()
+compare_settings_quickly()
 
 
 def inner(
@@ -216,19 +224,29 @@ def view(function: Callable[..., Any]) -> Any:
     return kernel(function, inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int) -> Any:
+def unit(
+    function: Callable[..., Any] | None = None, *, allocates: bool = False, **options: Any
+) -> Any:
+    """For functions that other kernels call by their address (:func:`separate`), Python never."""
+    settings = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": allocates, **options}
+    return kernel(function, **settings)
+
+
+def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int, returns: Any = None) -> Any:
     """A way to call a kernel without making it a part of the caller: by its address.
 
-    What is called this way is compiled once, by itself, however many kernels call it; and the
-    callers are compiled without it. ``arguments`` are its types. A caller passes the table of
-    addresses that :func:`addresses` gives, and the arguments as one tuple.
+    What is called this way is compiled once, by itself, however many kernels call it, and only if
+    somebody needs it; the callers are compiled without it. ``arguments`` and ``returns`` are its
+    types. A caller passes the kernel's entry in the table that :func:`addresses` gives, and the
+    arguments as one tuple.
     """
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return lambda address, values: dispatcher(*values)
     from numba.core import cgutils, types
     from numba.extending import intrinsic
 
-    _SEPARATE[slot] = (dispatcher, arguments)
+    UNITS[slot] = (dispatcher, arguments)
+    result_type = types.none if returns is None else returns
 
     @intrinsic
     def call(typing_context: Any, address: Any, values: Any) -> Any:
@@ -237,39 +255,39 @@ def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int) -> Any:
             raise TypeError(f"{dispatcher.py_func.__name__} takes {arguments}, not {given}")
 
         def generate(context: Any, builder: Any, signature: Any, arguments_: Any) -> Any:
-            function_type = context.call_conv.get_function_type(types.none, arguments)
+            function_type = context.call_conv.get_function_type(result_type, arguments)
             pointer = builder.inttoptr(arguments_[0], function_type.as_pointer())
             parts = cgutils.unpack_tuple(builder, arguments_[1])
-            status, _ = context.call_conv.call_function(
-                builder, pointer, types.none, arguments, parts
+            status, result = context.call_conv.call_function(
+                builder, pointer, result_type, arguments, parts
             )
             with cgutils.if_unlikely(builder, status.is_error):
                 context.call_conv.return_status_propagate(builder, status)
-            return context.get_dummy_value()
+            return context.get_dummy_value() if returns is None else result
 
-        return types.none(address, values), generate
+        return result_type(address, values), generate
 
     return call
 
 
-_SEPARATE: dict[int, tuple[Any, tuple[Any, ...]]] = {}
-_ADDRESSES: list[Any] = []
-_MOST_SLOTS = 8
+UNITS: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+"""By slot, the kernels that are called by address, with the types of their arguments."""
+ADDRESSES = np.zeros(16, dtype=np.int64)
+"""Where they lie in this process, by slot; zero if not compiled yet."""
 
 
-def addresses() -> Any:
-    """Where the kernels that are called by address lie in this process; compiles them once."""
-    import numpy as np
+def addresses(*slots: int) -> Any:
+    """The table of addresses with these slots in it; compiles what is missing.
 
-    if not _ADDRESSES:
-        # without the compiler nothing has an address, and nothing is called by one
-        found = np.zeros(max(_SEPARATE, default=_MOST_SLOTS) + 1, dtype=np.int64)
-        for slot, (dispatcher, arguments) in _SEPARATE.items():
+    Without the compiler nothing has an address.
+    """
+    for slot in slots:
+        if ADDRESSES[slot] == 0 and slot in UNITS:
+            dispatcher, arguments = UNITS[slot]
             dispatcher.compile(arguments)
             result = dispatcher.overloads[arguments]
-            found[slot] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-        _ADDRESSES.append(found)
-    return _ADDRESSES[0]
+            ADDRESSES[slot] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    return ADDRESSES
 
 
 def cache_folder(dispatcher: Any) -> Path:

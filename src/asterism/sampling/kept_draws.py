@@ -31,7 +31,6 @@ class KeptDraws:
 
     @property
     def n_chains(self) -> int:
-        """Number of chains."""
         return len(self.blocks)
 
     @property
@@ -41,7 +40,6 @@ class KeptDraws:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return len(self.model.layout.n_states)
 
     def states(self, trajectory: int, times: FloatArray) -> NDArray[np.int16]:

@@ -86,7 +86,6 @@ class SampledModels:
 
     @property
     def n_chains(self) -> int:
-        """Number of chains."""
         return len(self.blocks)
 
     @property

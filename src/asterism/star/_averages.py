@@ -55,19 +55,20 @@ def multiply_in_parent(
 
 
 @inlined
-def _convolve_in_parent(
-    weights, reach, moments, begin, steps, size, shifts, first, count, inverse_width, scratch
-):
-    """Add one more parent to the distribution of the summary; returns the new largest value."""
+def _convolve_in_parent(weights, scratch, reach, moments, begin, steps, shifts, count, inverse):
+    """Add one more parent to the distribution of the summary; returns the new largest value.
+
+    The parent's moments on these steps begin at ``begin``.
+    """
+    size = shifts.shape[0]
     top = reach
     for x in range(size):
         top = max(top, reach + shifts[x])
     for s in range(top + 1):
         for k in range(count):
             scratch[s, k] = 0.0
-    inverse = inverse_width[first : first + count]
     for x in range(size):
-        row = begin + (x * size + x) * steps + first
+        row = begin + (x * size + x) * steps
         time = moments[row : row + count]
         for s in range(reach + 1):
             old = weights[s]
@@ -105,18 +106,10 @@ def configuration_weights(
             edge = begin + slot
             parent = problem.edge[edge, PARENT]
             shifts = problem.weights[problem.edge[edge, WEIGHT] : problem.edge[edge + 1, WEIGHT]]
+            row = moments_begin(problem, trajectory, parent) + first
+            inverse = inverse_width[first : first + count]
             reach = _convolve_in_parent(
-                weights,
-                reach,
-                moments,
-                moments_begin(problem, trajectory, parent),
-                steps,
-                problem.node[parent, STATES],
-                shifts,
-                first,
-                count,
-                inverse_width,
-                scratch,
+                weights, scratch, reach, moments, row, steps, shifts, count, inverse
             )
         return
     n_weights = 1
@@ -170,10 +163,10 @@ def _probability_of_parent(
 
 
 @inlined
-def average_over_parents(
-    problem, moments, table, trajectory, node, first, count, inverse_width, weights, scratch, out
-):
+def average_over_parents(problem, work, moments, table, trajectory, node, first, count, out):
     """out(x,y) = E_n[table(x,y)] on steps first … first+count−1."""
+    inverse_width = work.inverse_width
+    weights, scratch = work.configurations[0], work.configurations[1]
     if is_two_state_family(problem, node):
         for slot in range(2):
             _probability_of_parent(
@@ -218,21 +211,10 @@ def _contract(moments, row, steps, table, block, rows, count, out):
 
 
 @inlined
-def add_pull_of_child(
-    problem,
-    moments,
-    table,
-    trajectory,
-    child,
-    slot,
-    first,
-    count,
-    inverse_width,
-    weights,
-    scratch,
-    pull,
-):
+def add_pull_of_child(problem, work, moments, table, trajectory, child, slot, first, count, pull):
     """Add h ψ of one child to ``pull``: Σ_{x,y} W_child(x,y) E_child[table(x,y) | x']."""
+    inverse_width = work.inverse_width
+    weights, scratch = work.configurations[0], work.configurations[1]
     steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
     row = moments_begin(problem, trajectory, child) + first
     if is_two_state_family(problem, child):

@@ -16,11 +16,12 @@ import numpy as np
 
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._matrix_step import PROPAGATOR, separate_propagator
+from asterism.numerics._step import two_state_stiff
 from asterism.numerics._tile_products import room_for
 from asterism.star._buffers import BLOCK, FIRST, INITIAL, LAST, STATES, STRIDE
 from asterism.star._fourth_order import edge_entry
 from asterism.star._grid_steps import LEAST_STEPS, derivative_weights, distance
-from asterism.star._readings import at_grid_points, generator_of
+from asterism.star._kept_messages import at_grid_points, generator_of
 
 
 @inner
@@ -102,13 +103,12 @@ def _times(message, matrix, size, spare):
 
 
 @inner
-def _carry(
-    message, is_backward, size, q, propagator, generator, slope, time, on_stretch, matrix, spare
-):
+def _carry(message, is_backward, size, q, propagator, generator, slope, time, on_stretch, room):
     """message ← message · U over ``time`` or, backward, U · message.
 
-    The latter as the product with the transposed factors.
+    The latter as the product with the transposed factors. ``room``: for a matrix and a vector.
     """
+    matrix, spare = room
     sign = 1.0 if is_backward else -1.0
     for part in range(3):
         if part == 1:
@@ -196,6 +196,7 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
     before = np.zeros((rows, STRIDE))
     behind = np.zeros((rows, STRIDE))
     log_scale = np.zeros(STRIDE)
+    coefficients = np.zeros((3, STRIDE))
     edge = np.zeros((largest_size, largest_size))
     ahead = np.zeros(largest_size)
     back = np.zeros(largest_size)
@@ -203,7 +204,7 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
     stretch_of = np.full(steps + 1, -1)
     for i in range(problem.stretch_start[trajectory], problem.stretch_start[trajectory + 1]):
         stretch_of[problem.stretch[i, FIRST] : problem.stretch[i, LAST]] = i
-    scratch = np.zeros(room_for(largest_size))
+    scratch = np.zeros(room_for(largest_size) if largest_size > 2 else 0)
     for node in range(n_nodes):
         size = problem.node[node, STATES]
         at = problem.node[node, INITIAL]
@@ -244,11 +245,15 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
                         around,
                         (generator, later_generator, slopes),
                     )
-            address = addresses[PROPAGATOR]
-            arrays = (generator, to_start, size, count, before, log_scale, scratch)
-            separate_propagator(address, arrays)
-            arrays = (later_generator, to_end, size, count, behind, log_scale, scratch)
-            separate_propagator(address, arrays)
+            if size == 2:
+                two_state_stiff(generator, to_start, count, coefficients, before, log_scale)
+                two_state_stiff(later_generator, to_end, count, coefficients, behind, log_scale)
+            else:
+                address = addresses[PROPAGATOR]
+                arrays = (generator, to_start, size, count, before, log_scale, scratch)
+                separate_propagator(address, arrays)
+                arrays = (later_generator, to_end, size, count, behind, log_scale, scratch)
+                separate_propagator(address, arrays)
             for q in range(count):
                 k = step[first + q]
                 result = out[first + q, at : at + size]
@@ -261,13 +266,11 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
                     back[x] = backward[x, k + 1] if k < steps else 1.0
                 if k < steps:
                     s, r, on_stretch = to_start[q], to_end[q], stretch_of[k] >= 0
+                    room = (edge, spare)
+                    _carry(ahead, False, size, q, before, generator, slopes, s, on_stretch, room)
                     _carry(
-                        ahead, False, size, q, before, generator, slopes, s, on_stretch, edge, spare
+                        back, True, size, q, behind, later_generator, slopes, r, on_stretch, room
                     )
-                    _carry(
-                        back, True, size, q, behind, later_generator, slopes, r, on_stretch, edge,
-                        spare,
-                    )  # fmt: skip
                 if not _normalised_product(ahead, back, result):
                     return False
     return True

@@ -13,11 +13,15 @@ Moments are flat: for every trajectory and node S² rows, one after the other, o
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import boolean, float64, int64
+from numba.core import types
 from numpy.typing import NDArray
 
+from asterism.numerics._bundle import Bundle
 from asterism.numerics._jit import inlined, inner
 from asterism.numerics._tile_products import room_for
 
@@ -140,6 +144,34 @@ class Problem(NamedTuple):
     """(steps and more,) weights of values in the middle when they are summed over time."""
 
 
+_I1, _I2 = int64[::1], int64[:, ::1]
+_F1, _F2, _F3, _F4 = float64[::1], float64[:, ::1], float64[:, :, ::1], float64[:, :, :, ::1]
+PROBLEM = Bundle(
+    types.NamedTuple(
+        (
+            *(_I2, _I2, _I1, _I1, _F1, _I2, _I2, _F2, _F1, _I2),
+            *(_I1, _I2, _I2, _F1, _F1, _I1, _I2, _F2, _F2, _F2, _F1),
+        ),
+        Problem,
+    )
+)
+"""The problem as numba sees it."""
+
+# where kernels that are called by address stand in the table (the first two: ``_matrix_step.py``)
+COLLECT_PULL = 2
+NODE_GENERATOR = 3
+PASS_MESSAGES = 4
+PASS_MANY_STATES = 5
+STORE_MOMENTS = 6
+ADD_STATISTICS = 7
+LINKS = 8
+KEEP_MESSAGES = 9
+MARGINALS_AT_POINTS = 10
+
+# messages are rescaled when they leave this range
+LARGE = 1e30
+SMALL = 1e-30
+
 BLOCK = 256
 # rows that begin at multiples of a large power of two would compete for the same lines of the cache
 STRIDE = BLOCK + 8
@@ -172,18 +204,39 @@ class Work(NamedTuple):
     flat_matrices: FloatArray
     """The same numbers in one row."""
     tile: FloatArray
-    """Room for the propagators and moments of more than two states, or of stiff steps."""
+    """Room for the propagators and moments of more than two states."""
     marks: FloatArray
     """(marks, 2S + 1): values of the node's marks, the logarithm of their scale, and for fixed
     marks the logarithms of the values."""
     message: FloatArray
-    """(2, S): the running message and one more vector."""
+    """(3, S): the running message, one more vector, and ρ at the start of the trajectory."""
     edges: FloatArray
     """(stretches, 2, S, S): what multiplies messages at both edges of a stretch."""
     starts: FloatArray
     """Marginals at the start of the trajectory at hand, one entry per node and state."""
     addresses: IntArray
     """Where the kernels lie that are not a part of those that sweep."""
+
+
+WORK = Bundle(
+    types.NamedTuple(
+        (_F3, _F1, boolean[::1], _F1, _F1, _I1, _F3, _F3, _F1, _F1, _F2, _F2, _F4, _F1, _I1), Work
+    )
+)
+"""The buffers as numba sees them."""
+
+
+@inlined
+def rescaled(message, size):
+    """Bring a message back to order one; returns the logarithm taken out (−inf if all zero)."""
+    largest = 0.0
+    for x in range(size):
+        largest = max(largest, message[x])
+    if largest == 0.0:
+        return -math.inf
+    for x in range(size):
+        message[x] /= largest
+    return math.log(largest)
 
 
 @inlined
@@ -260,9 +313,9 @@ def make_work(problem, max_steps, addresses):
         np.zeros((2, n_configurations + 1, STRIDE)),
         flat_matrices.reshape(4, rows, STRIDE),
         flat_matrices,
-        np.zeros(room_for(size)),
+        np.zeros(room_for(size) if size > 2 else 0),
         np.zeros((n_marks, 2 * size + 1)),
-        np.zeros((2, size)),
+        np.zeros((3, size)),
         np.zeros((n_stretches, 2, size, size)),
         np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
         addresses,

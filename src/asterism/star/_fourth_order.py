@@ -111,7 +111,10 @@ def correct_generator(problem, size, trajectory, block, count, work):
     for row in range(size * size):
         m0 = middle[row]
         for k in range(padded):
-            common[k] += m0[k] / size
+            common[k] += m0[k]
+    share = 1.0 / size
+    for k in range(padded):
+        common[k] *= share
     for x in range(size):
         for k in range(padded):
             own[k] = -common[k]

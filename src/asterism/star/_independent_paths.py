@@ -20,7 +20,7 @@ from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import choose, new_stream, uniform
 from asterism.numerics._step import doubled, sort_first, total
 from asterism.star._buffers import INITIAL, IS_EXOGENOUS, STATES
-from asterism.star._readings import at_grid_points, generator_of
+from asterism.star._kept_messages import at_grid_points, generator_of
 
 
 @kernel

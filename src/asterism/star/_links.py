@@ -12,17 +12,23 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import float64, int64
 
-from asterism.numerics._jit import inner
+from asterism.numerics._jit import inner, separate, unit
 from asterism.star._buffers import (
     FROM,
+    IS_EXOGENOUS,
     IS_JUMP,
     IS_SUMMARY,
+    LINK,
+    LINKS,
     LOG_TABLE,
     MARGINAL,
+    MEMBER,
     MEMBER_NODE,
     MEMBERS,
     PARENTS,
+    PROBLEM,
     STATES,
     TABLE,
     TO,
@@ -87,7 +93,7 @@ def _summary_value(problem, node, radix, u, n_parents):
 
 
 @inner
-def soft_log_likelihood(problem, rates, link, slot, out):
+def _soft_log_likelihood(problem, rates, link, slot, out):
     """ln of the factor that member ``slot`` of a link receives from the others."""
     begin, n_members, radix = _members(problem, link)
     size = radix[slot]
@@ -136,7 +142,7 @@ def soft_log_likelihood(problem, rates, link, slot, out):
 
 
 @inner
-def link_expectation(problem, rates, link):
+def _link_expectation(problem, rates, link):
     """E[ln L] of a joint measurement, or G_e = Σ_x p(x) E_n[ln R_n(x, y*)] of a jump."""
     begin, n_members, radix = _members(problem, link)
     total = 0.0
@@ -173,7 +179,7 @@ def link_expectation(problem, rates, link):
 
 
 @inner
-def add_jump_statistics(problem, link, transitions):
+def _add_jump_statistics(problem, link, transitions):
     """Add M_n^u(x, y*) += p(x) m_n^u(t_e) of one recorded jump to the flat transition table."""
     begin, n_members, radix = _members(problem, link)
     node = problem.member[begin, MEMBER_NODE]
@@ -192,3 +198,50 @@ def add_jump_statistics(problem, link, transitions):
                 transitions[table + (configuration * own_size + x) * own_size + target] += (
                     p * weight
                 )
+
+
+@inner
+def _link_totals(problem, rates, trajectory):
+    """(correction of F, E[ln L] of joint measurements, Σ G_e of jumps) of one trajectory."""
+    correction = 0.0
+    joint = 0.0
+    jumps = 0.0
+    for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
+        expectation = _link_expectation(problem, rates, link)
+        # every member beyond the first that received a factor counted the evidence once more
+        for member in range(problem.link[link, MEMBERS] + 1, problem.link[link + 1, MEMBERS]):
+            if problem.node[problem.member[member, MEMBER_NODE], IS_EXOGENOUS] == 0:
+                correction -= expectation
+        if problem.link[link, IS_JUMP] == 1:
+            jumps += expectation
+        else:
+            joint += expectation
+    return correction, joint, jumps
+
+
+# what is asked of the links
+SOFT_MARK = 0
+TOTALS = 1
+JUMP_STATISTICS = 2
+
+
+@unit(allocates=True)
+def ask_links(problem, rates, question, number, out):
+    """What linked evidence says, to ``out``.
+
+    SOFT_MARK: logarithms of the factors that mark ``number`` stands for. TOTALS: correction of F,
+    E[ln L] of joint measurements and Σ G_e of jumps of trajectory ``number``. JUMP_STATISTICS: its
+    jumps are added to flat transitions.
+    """
+    if question == SOFT_MARK:
+        link, member = problem.mark[number, LINK], problem.mark[number, MEMBER]
+        _soft_log_likelihood(problem, rates, link, member, out)
+    elif question == TOTALS:
+        out[0], out[1], out[2] = _link_totals(problem, rates, number)
+    else:
+        for link in range(problem.link_start[number], problem.link_start[number + 1]):
+            if problem.link[link, IS_JUMP] == 1:
+                _add_jump_statistics(problem, link, out)
+
+
+separate_links = separate(ask_links, (PROBLEM, float64[::1], int64, int64, float64[::1]), LINKS)

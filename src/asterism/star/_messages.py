@@ -1,51 +1,149 @@
 """The backward and forward message of one node along one trajectory, with the evidence on it.
 
 Messages are rescaled only when they leave a wide range; what matters, f ρ / Σ f ρ, does not depend
-on their scale.
-
-One sweep over the nodes of a trajectory: every node's messages and moments, once, in order.
+on their scale. One step waits for the one before it: what counts is how long a chain of operations
+takes, so that two states are written out. More states are in ``_many_states.py``.
 """
 
 from __future__ import annotations
 
 import math
 
-from asterism.numerics._jit import inlined, inner
+from numba import float64, int64
+from numba.core import types
+
+from asterism.numerics._jit import inlined, separate, unit
 from asterism.star._buffers import (
     BLOCK,
+    FIRST,
     INITIAL,
-    IS_EXOGENOUS,
-    IS_JUMP,
+    IS_SET,
     JUMP,
     KIND,
+    LARGE,
+    LAST,
     LIKELIHOOD,
     LINK,
+    LINKS,
     MARGINAL,
     MARK,
     MEMBER,
-    MEMBER_NODE,
     MEMBERS,
+    PASS_MANY_STATES,
+    PASS_MESSAGES,
     POINT,
+    PROBLEM,
+    SMALL,
+    SPAN,
+    STATE,
     STATES,
     TO,
     VALUES,
+    WORK,
     backward_row,
+    forward_row,
+    is_corrected,
+    middle_row,
+    pull_row,
+    rescaled,
     scale_row,
 )
-from asterism.star._links import link_expectation, soft_log_likelihood
-from asterism.star._node import apply_spans, node_generator, store_moments
-from asterism.star._passing import SMALL, pass_backward, pass_forward, rescaled
-from asterism.star._readings import (
-    MESSAGES,
-    NOTHING,
-    keep_first_backward,
-    read_known_node,
-    read_node,
-)
+from asterism.star._links import SOFT_MARK, separate_links
+from asterism.star._many_states import separate_pass
 
 
 @inlined
-def evaluate_marks(problem, rates, trajectory, node, work):
+def _apply_spans(problem, trajectory, node, work):
+    """On steps where the state is known, keep only that state alive; True if there are any."""
+    n_nodes = problem.node.shape[0] - 1
+    pair = trajectory * n_nodes + node
+    begin = problem.pair[pair, SPAN]
+    end = problem.pair[pair + 1, SPAN]
+    if begin == end:
+        return False
+    size = problem.node[node, STATES]
+    rows = size * size
+    first_step = problem.step_start[trajectory]
+    steps = problem.step_start[trajectory + 1] - first_step
+    corrected = is_corrected(problem)
+    for k in range(steps):
+        work.clamp[k] = -1
+    for i in range(begin, end):
+        state = problem.span[i, STATE]
+        is_set = problem.span[i, IS_SET] == 1
+        diagonal = state * size + state
+        for k in range(problem.span[i, FIRST], problem.span[i, LAST]):
+            work.clamp[k] = state
+            block = k // BLOCK
+            j = k % BLOCK
+            for row in range(size * size):
+                work.steps[block, rows + row, j] = 0.0
+            work.steps[block, rows + diagonal, j] = 1.0
+            exit_rate = work.steps[block, diagonal, j]
+            if corrected:
+                # nothing moves: the integral over time is all there is
+                exit_rate = work.steps[block, middle_row(size) + diagonal, j]
+                exit_rate *= problem.quadrature[first_step + k]
+            if is_set:
+                # whatever the state was, it is now this one; only the children have a say
+                for x in range(size):
+                    work.steps[block, rows + x * size + state, j] = 1.0
+                exit_rate = work.steps[block, pull_row(size) + state, j]
+                if corrected:
+                    exit_rate *= problem.quadrature[first_step + k]
+            work.steps[block, scale_row(size), j] = exit_rate * problem.width[first_step + k]
+    return True
+
+
+@inlined
+def _backward_2(here, first, last, message):
+    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
+    kept0, kept1 = here[backward_row(2)], here[backward_row(2) + 1]
+    r0 = message[0]
+    r1 = message[1]
+    logarithm = 0.0
+    for k in range(last - 1, first - 1, -1):
+        kept0[k] = r0
+        kept1[k] = r1
+        n0 = p00[k] * r0 + p01[k] * r1
+        n1 = p10[k] * r0 + p11[k] * r1
+        r0 = n0
+        r1 = n1
+        total = r0 + r1
+        if total > LARGE or total < SMALL:
+            if not total > 0.0:
+                return logarithm, k
+            r0 /= total
+            r1 /= total
+            logarithm += math.log(total)
+    message[0] = r0
+    message[1] = r1
+    return logarithm, -1
+
+
+@inlined
+def _forward_2(here, first, last, message):
+    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
+    kept0, kept1 = here[forward_row(2)], here[forward_row(2) + 1]
+    f0 = message[0]
+    f1 = message[1]
+    for k in range(first, last):
+        kept0[k] = f0
+        kept1[k] = f1
+        n0 = f0 * p00[k] + f1 * p10[k]
+        n1 = f0 * p01[k] + f1 * p11[k]
+        f0 = n0
+        f1 = n1
+        total = f0 + f1
+        if total > LARGE or total < SMALL:
+            f0 /= total
+            f1 /= total
+    message[0] = f0
+    message[1] = f1
+
+
+@inlined
+def _evaluate_marks(problem, rates, trajectory, node, work):
     """Values and log scale of each of the node's marks, soft ones from the current marginals."""
     size = problem.node[node, STATES]
     pair = trajectory * (problem.node.shape[0] - 1) + node
@@ -59,7 +157,7 @@ def evaluate_marks(problem, rates, trajectory, node, work):
             work.marks[row, size] = problem.mark_scale[i]
             continue
         values = work.marks[row]
-        soft_log_likelihood(problem, rates, problem.mark[i, LINK], problem.mark[i, MEMBER], values)
+        separate_links(work.addresses[LINKS], (problem, rates, SOFT_MARK, i, values))
         largest = -math.inf
         for x in range(size):
             largest = max(largest, values[x])
@@ -77,7 +175,7 @@ def _sum(values, count):
 
 
 @inlined
-def backward_pass(problem, initial, trajectory, node, work):
+def _backward_pass(problem, initial, trajectory, node, work):
     """ρ from the end to the start; returns ln Z and the impossible point (or −1).
 
     Kept per step: ρ at its end, with the evidence there included.
@@ -125,14 +223,14 @@ def backward_pass(problem, initial, trajectory, node, work):
             block = (k - 1) // BLOCK
             begin_block = block * BLOCK
             lowest = max(stop, begin_block)
-            logarithm, bad = pass_backward(
-                work.steps[block],
-                size,
-                lowest - begin_block,
-                k - begin_block,
-                message,
-                work.message[1],
-            )
+            here, from_step, to_step = work.steps[block], lowest - begin_block, k - begin_block
+            if size == 2:
+                logarithm, bad = _backward_2(here, from_step, to_step, message)
+            else:
+                logarithm, bad = separate_pass(
+                    work.addresses[PASS_MANY_STATES],
+                    (here, size, from_step, to_step, message, work.message[1], True),
+                )
             if bad >= 0:
                 return -math.inf, begin_block + bad
             log_norm += logarithm
@@ -142,6 +240,7 @@ def backward_pass(problem, initial, trajectory, node, work):
         log_norm += _sum(work.steps[block, scale_row(size)], min(BLOCK, steps - block * BLOCK))
     total = 0.0
     for x in range(size):
+        work.message[2, x] = message[x]
         total += initial[problem.node[node, INITIAL] + x] * message[x]
     if not total > 0.0:
         return -math.inf, 0
@@ -171,7 +270,7 @@ def _marginal_at_point(size, steps, point, message, work):
 
 
 @inlined
-def forward_pass(problem, initial, trajectory, node, work):
+def _forward_pass(problem, initial, trajectory, node, work):
     """f from the start to the end; returns (E[ln L] of fixed marks, −KL(m(0) ‖ p0)).
 
     Kept per step: f at its start, with the evidence there included. Marginals at the times of
@@ -241,105 +340,38 @@ def forward_pass(problem, initial, trajectory, node, work):
             block = k // BLOCK
             begin_block = block * BLOCK
             highest = min(stop, begin_block + BLOCK)
-            pass_forward(
-                work.steps[block],
-                size,
-                k - begin_block,
-                highest - begin_block,
-                message,
-                work.message[1],
-            )
+            here, from_step, to_step = work.steps[block], k - begin_block, highest - begin_block
+            if size == 2:
+                _forward_2(here, from_step, to_step, message)
+            else:
+                separate_pass(
+                    work.addresses[PASS_MANY_STATES],
+                    (here, size, from_step, to_step, message, work.message[1], False),
+                )
             k = highest
         point = stop
     return data, divergence
 
 
-# columns of the totals of a trajectory
-EVIDENCE = 0
-DATA = 1
-START = 2
-JUMPS = 3
-RESIDUAL = 4
-N_TOTALS = 5
+@unit
+def pass_messages(problem, work, rates, initial, trajectory, node):
+    """Both messages of a node whose propagators are in the buffers.
 
-
-@inner
-def link_totals(problem, rates, trajectory):
-    """(correction of F, E[ln L] of joint measurements, Σ G_e of jumps) of one trajectory."""
-    correction = 0.0
-    joint = 0.0
-    jumps = 0.0
-    for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
-        expectation = link_expectation(problem, rates, link)
-        # every member beyond the first that received a factor counted the evidence once more
-        for member in range(problem.link[link, MEMBERS] + 1, problem.link[link + 1, MEMBERS]):
-            if problem.node[problem.member[member, MEMBER_NODE], IS_EXOGENOUS] == 0:
-                correction -= expectation
-        if problem.link[link, IS_JUMP] == 1:
-            jumps += expectation
-        else:
-            joint += expectation
-    return correction, joint, jumps
-
-
-@inner(inline="always")
-def sweep_trajectory(
-    problem,
-    rates,
-    table,
-    initial,
-    geometric,
-    with_pull,
-    damping,
-    moments,
-    trajectory,
-    work,
-    totals,
-    reading,
-    messages,
-    at_points,
-):
-    """Update every node of one trajectory once, in order (Gauss–Seidel).
-
-    ``totals[trajectory]`` receives F by the fixed-point identity Σ_n (ln Z_n − ∫ Σ m ψ), with the
-    corrections of linked evidence, its data and initial terms and the residual. ``reading`` says
-    what goes to ``messages`` or ``at_points``; with ``damping`` zero the moments stay as they are.
-    Returns node and grid point of impossible evidence, or −1 and −1.
+    Returns ln Z, E[ln L] of its fixed marks, −KL(m(0) ‖ p0), the impossible grid point (or −1) and
+    whether the node's state is known on some steps.
     """
-    evidence = 0.0
-    data = 0.0
-    start = 0.0
-    residual = 0.0
-    for node in range(problem.node.shape[0] - 1):
-        if problem.node[node, IS_EXOGENOUS] == 1:
-            read_known_node(problem, trajectory, node, reading, messages, at_points)
-            continue
-        node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work)
-        clamped = apply_spans(problem, trajectory, node, work)
-        evaluate_marks(problem, rates, trajectory, node, work)
-        log_z, bad_point = backward_pass(problem, initial, trajectory, node, work)
-        if bad_point >= 0:
-            totals[trajectory, EVIDENCE] = -math.inf
-            return node, bad_point
-        if reading == MESSAGES:
-            keep_first_backward(problem, node, messages, work)
-        node_data, node_start = forward_pass(problem, initial, trajectory, node, work)
-        if reading != NOTHING and not read_node(
-            problem, trajectory, node, clamped, reading, messages, at_points, work
-        ):
-            totals[trajectory, EVIDENCE] = -math.inf
-            return node, 0
-        change, pull_mass = store_moments(
-            problem, moments, geometric, damping, clamped, trajectory, node, work
-        )
-        evidence += log_z - pull_mass
-        data += node_data
-        start += node_start
-        residual = max(residual, change)
-    correction, joint, jumps = link_totals(problem, rates, trajectory)
-    totals[trajectory, EVIDENCE] = evidence + correction
-    totals[trajectory, DATA] = data + joint
-    totals[trajectory, START] = start
-    totals[trajectory, JUMPS] = jumps
-    totals[trajectory, RESIDUAL] = residual
-    return -1, -1
+    clamped = _apply_spans(problem, trajectory, node, work)
+    _evaluate_marks(problem, rates, trajectory, node, work)
+    log_z, bad_point = _backward_pass(problem, initial, trajectory, node, work)
+    data, start = 0.0, 0.0
+    if bad_point < 0:
+        data, start = _forward_pass(problem, initial, trajectory, node, work)
+    return log_z, data, start, bad_point, clamped
+
+
+separate_messages = separate(
+    pass_messages,
+    (PROBLEM, WORK, float64[::1], float64[::1], int64, int64),
+    PASS_MESSAGES,
+    types.Tuple((float64, float64, float64, int64, types.boolean)),
+)

@@ -42,7 +42,7 @@ from asterism.star._independent_paths import (
     start_weights,
     with_room,
 )
-from asterism.star._readings import at_grid_points, generator_of
+from asterism.star._kept_messages import at_grid_points, generator_of
 
 _BISECTIONS = 60
 _LARGEST_RATIO = 1e3

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import math
 
-from asterism.numerics._jit import inlined, inner
+from numba import boolean, float64, int64
+from numba.core import types
+
+from asterism.numerics._jit import inlined, inner, separate, unit
 from asterism.numerics._matrix_step import (
     MOMENTS,
     PROPAGATOR,
@@ -23,27 +26,40 @@ from asterism.numerics._step import (
     largest_of,
     two_state_moments,
     two_state_series,
+    two_state_stiff,
+    two_state_stiff_moments,
 )
 from asterism.star._averages import (
     add_pull_of_child,
     average_over_parents,
+    configuration_weights,
 )
 from asterism.star._buffers import (
+    ADD_STATISTICS,
     BLOCK,
     CHILD,
     CHILDREN,
+    COLLECT_PULL,
+    CONFIGURATIONS,
+    DWELL,
     FIRST,
+    IS_EXOGENOUS,
     IS_SET,
     LAST,
+    LINKS,
+    NODE_GENERATOR,
+    PARENTS,
+    PROBLEM,
     SLOT,
     SPAN,
-    STATE,
     STATES,
+    STORE_MOMENTS,
+    TABLE,
+    WORK,
     backward_row,
     forward_row,
     generator_row,
     is_corrected,
-    middle_row,
     moments_begin,
     pull_row,
     scale_row,
@@ -55,12 +71,13 @@ from asterism.star._fourth_order import (
     fill_edges,
     moments_to_middle,
 )
+from asterism.star._links import JUMP_STATISTICS, separate_links
 
 # sums over time may be reordered, so that they vectorise
 _REORDER = {"contract", "reassoc", "nsz"}
 
 
-@inner(inline="always")
+@inlined
 def propagate_block(size, width, block, count, padded, work):
     """Propagators of a block of steps from its generators, both in ``work.steps``.
 
@@ -71,21 +88,22 @@ def propagate_block(size, width, block, count, padded, work):
     generator = here[:rows]
     propagator = here[rows : 2 * rows]
     log_scale = here[scale_row(size)]
-    closed = False
     if size == 2:
-        coefficients = here[2 * rows : 2 * rows + 3]
+        coefficients = here[8:11]
         closed = two_state_series(
             generator, width, count, padded, coefficients, propagator, log_scale
         )
-    work.is_closed[block] = closed
-    if not closed:
+        work.is_closed[block] = closed
+        if not closed:
+            two_state_stiff(generator, width, count, coefficients, propagator, log_scale)
+    else:
         separate_propagator(
             work.addresses[PROPAGATOR],
             (generator, width, size, count, propagator, log_scale, work.tile),
         )
 
 
-@inner(inline="always")
+@inlined
 def step_moments(size, width, first, count, padded, clamped, work):
     """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[3]``."""
     rows = size * size
@@ -94,9 +112,12 @@ def step_moments(size, width, first, count, padded, clamped, work):
     forward = here[forward_row(size) : forward_row(size) + size]
     backward = here[backward_row(size) : backward_row(size) + size]
     fresh = work.matrices[3]
-    if work.is_closed[first // BLOCK]:
-        coefficients = here[2 * rows : 2 * rows + 3]
-        two_state_moments(generator, width, padded, coefficients, forward, backward, fresh)
+    if size == 2:
+        coefficients = here[8:11]
+        if work.is_closed[first // BLOCK]:
+            two_state_moments(generator, width, padded, coefficients, forward, backward, fresh)
+        else:
+            two_state_stiff_moments(generator, width, count, coefficients, forward, backward, fresh)
     else:
         separate_moments(
             work.addresses[MOMENTS],
@@ -135,8 +156,8 @@ def clear_set_steps(problem, trajectory, node, first, count, rows, values):
                     values[row, k - first] = 0.0
 
 
-@inlined
-def collect_pull(problem, moments, table, trajectory, node, first, count, work, pull):
+@unit
+def collect_pull(problem, work, moments, table, trajectory, node, first, count, pull):
     """ψ of the node on steps first … first+count−1, from all its children."""
     size = problem.node[node, STATES]
     for x in range(size):
@@ -147,19 +168,9 @@ def collect_pull(problem, moments, table, trajectory, node, first, count, work, 
         # a child that is held tells its parents nothing: what it adds then is taken back
         room = work.matrices[0]
         copy_set_steps(problem, trajectory, child, first, count, size, pull, room)
+        slot = problem.edge[edge, SLOT]
         add_pull_of_child(
-            problem,
-            moments,
-            table,
-            trajectory,
-            child,
-            problem.edge[edge, SLOT],
-            first,
-            count,
-            work.inverse_width,
-            work.configurations[0],
-            work.configurations[1],
-            pull,
+            problem, work, moments, table, trajectory, child, slot, first, count, pull
         )
         copy_set_steps(problem, trajectory, child, first, count, size, room, pull)
     inverse = work.inverse_width[first : first + count]
@@ -168,8 +179,15 @@ def collect_pull(problem, moments, table, trajectory, node, first, count, work, 
             pull[x, k] *= inverse[k]
 
 
-@inlined
-def node_generator(problem, moments, table, geometric, with_pull, trajectory, node, work):
+separate_pull = separate(
+    collect_pull,
+    (PROBLEM, WORK, float64[::1], float64[::1], int64, int64, int64, int64, float64[:, ::1]),
+    COLLECT_PULL,
+)
+
+
+@unit
+def node_generator(problem, work, moments, table, geometric, with_pull, trajectory, node):
     """Averaged generator (off-diagonal) with exit rates and ψ on the diagonal, and its propagator.
 
     The equations: A(x,y) = E[R(x,y)] (star) or exp E[ln R(x,y)] (mean field, ``geometric``),
@@ -187,19 +205,7 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
         steps_here = work.steps[block]
         average = steps_here[source : source + rows]
         pull = steps_here[pull_row(size) : pull_row(size) + size]
-        average_over_parents(
-            problem,
-            moments,
-            table,
-            trajectory,
-            node,
-            first,
-            count,
-            work.inverse_width,
-            work.configurations[0],
-            work.configurations[1],
-            average,
-        )
+        average_over_parents(problem, work, moments, table, trajectory, node, first, count, average)
         if geometric:
             for x in range(size):
                 for y in range(size):
@@ -207,7 +213,10 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
                         for k in range(count):
                             average[x * size + y, k] = math.exp(average[x * size + y, k])
         if with_pull:
-            collect_pull(problem, moments, table, trajectory, node, first, count, work, pull)
+            separate_pull(
+                work.addresses[COLLECT_PULL],
+                (problem, work, moments, table, trajectory, node, first, count, pull),
+            )
             for x in range(size):
                 for k in range(count):
                     average[x * size + x, k] += pull[x, k]
@@ -224,47 +233,11 @@ def node_generator(problem, moments, table, geometric, with_pull, trajectory, no
         fill_edges(problem, size, trajectory, work)
 
 
-@inlined
-def apply_spans(problem, trajectory, node, work):
-    """On steps where the state is known, keep only that state alive; True if there are any."""
-    n_nodes = problem.node.shape[0] - 1
-    pair = trajectory * n_nodes + node
-    begin = problem.pair[pair, SPAN]
-    end = problem.pair[pair + 1, SPAN]
-    if begin == end:
-        return False
-    size = problem.node[node, STATES]
-    rows = size * size
-    first_step = problem.step_start[trajectory]
-    steps = problem.step_start[trajectory + 1] - first_step
-    corrected = is_corrected(problem)
-    for k in range(steps):
-        work.clamp[k] = -1
-    for i in range(begin, end):
-        state = problem.span[i, STATE]
-        is_set = problem.span[i, IS_SET] == 1
-        diagonal = state * size + state
-        for k in range(problem.span[i, FIRST], problem.span[i, LAST]):
-            work.clamp[k] = state
-            block = k // BLOCK
-            j = k % BLOCK
-            for row in range(size * size):
-                work.steps[block, rows + row, j] = 0.0
-            work.steps[block, rows + diagonal, j] = 1.0
-            exit_rate = work.steps[block, diagonal, j]
-            if corrected:
-                # nothing moves: the integral over time is all there is
-                exit_rate = work.steps[block, middle_row(size) + diagonal, j]
-                exit_rate *= problem.quadrature[first_step + k]
-            if is_set:
-                # whatever the state was, it is now this one; only the children have a say
-                for x in range(size):
-                    work.steps[block, rows + x * size + state, j] = 1.0
-                exit_rate = work.steps[block, pull_row(size) + state, j]
-                if corrected:
-                    exit_rate *= problem.quadrature[first_step + k]
-            work.steps[block, scale_row(size), j] = exit_rate * problem.width[first_step + k]
-    return True
+separate_generator = separate(
+    node_generator,
+    (PROBLEM, WORK, float64[::1], float64[::1], boolean, boolean, int64, int64),
+    NODE_GENERATOR,
+)
 
 
 @inlined
@@ -273,8 +246,8 @@ def _larger(a, b):
     return 0.5 * (a + b + abs(a - b))
 
 
-@inlined(fastmath=_REORDER)
-def store_moments(problem, moments, geometric, damping, clamped, trajectory, node, work):
+@unit(fastmath=_REORDER)
+def store_moments(problem, work, moments, geometric, damping, clamped, trajectory, node):
     """W of each step, mixed into ``moments`` with weight ``damping``; (residual, ∫ Σ m ψ).
 
     The residual is the largest change of an averaged marginal or of a step's expected transitions.
@@ -341,3 +314,84 @@ def store_moments(problem, moments, geometric, damping, clamped, trajectory, nod
                         old[k] = keep * old[k] + damping * new[k]
         residual = max(residual, largest_of(change, count))
     return residual, pull_mass
+
+
+separate_store = separate(
+    store_moments,
+    (PROBLEM, WORK, float64[::1], boolean, float64, boolean, int64, int64),
+    STORE_MOMENTS,
+    types.UniTuple(float64, 2),
+)
+
+
+@inner(fastmath=_REORDER)
+def _add_node_statistics(
+    problem, work, rates, geometric, moments, trajectory, node, dwell, transitions
+):
+    """Add T^u(x) = ∫ m m^u and M^u(x,y) = ∫ τ^u of one node and trajectory to the flat tables."""
+    size = problem.node[node, STATES]
+    rows = size * size
+    begin = moments_begin(problem, trajectory, node)
+    table = problem.node[node, TABLE]
+    dwell_begin = problem.node[node, DWELL]
+    steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
+    weights = work.configurations[0]
+    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
+    for block in range((steps + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        count = min(BLOCK, steps - first)
+        configuration_weights(
+            problem,
+            moments,
+            trajectory,
+            node,
+            nobody,
+            first,
+            count,
+            work.inverse_width,
+            weights,
+            work.configurations[1],
+        )
+        if is_corrected(problem):
+            begin_step = problem.step_start[trajectory] + first
+            quadrature = problem.quadrature[begin_step : begin_step + count]
+            for u in range(problem.node[node, CONFIGURATIONS]):
+                for k in range(count):
+                    weights[u, k] *= quadrature[k]
+        n_configurations = problem.node[node, CONFIGURATIONS]
+        clear_set_steps(problem, trajectory, node, first, count, n_configurations, weights)
+        for u in range(problem.node[node, CONFIGURATIONS]):
+            for row in range(rows):
+                total = 0.0
+                place = begin + row * steps + first
+                here = moments[place : place + count]
+                for k in range(count):
+                    total += weights[u, k] * here[k]
+                x = row // size
+                if row == x * size + x:
+                    dwell[dwell_begin + u * size + x] += total
+                elif geometric:
+                    transitions[table + u * rows + row] += total
+                else:
+                    transitions[table + u * rows + row] += rates[table + u * rows + row] * total
+
+
+@unit
+def add_statistics(problem, work, rates, geometric, moments, trajectory, dwell, transitions):
+    """Add the expected statistics of one trajectory to flat tables."""
+    for node in range(problem.node.shape[0] - 1):
+        if problem.node[node, IS_EXOGENOUS] == 0:
+            _add_node_statistics(
+                problem, work, rates, geometric, moments, trajectory, node, dwell, transitions
+            )
+    if problem.link_start[trajectory + 1] > problem.link_start[trajectory]:
+        address = work.addresses[LINKS]
+        separate_links(address, (problem, rates, JUMP_STATISTICS, trajectory, transitions))
+
+
+_ROW = float64[::1]
+separate_statistics = separate(
+    add_statistics,
+    (PROBLEM, WORK, _ROW, boolean, _ROW, int64, _ROW, _ROW),
+    ADD_STATISTICS,
+)

@@ -11,8 +11,6 @@ Anderson mixing: where the last few differences of an iteration say that its fix
 From the last differences of the residual (what a sweep changed) and of the image (what a sweep
 gave) the next state is image − Σ γ_i Δimage_i, with γ the least-squares fit of the residual by its
 differences. These are kept in single precision: only the way to the fixed point depends on them.
-
-Expected dwell times and transitions from the moments of solved trajectories.
 """
 
 from __future__ import annotations
@@ -23,33 +21,38 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.numerics._bundle import bundle, keep
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._step import has_settled
-from asterism.star._averages import configuration_weights
 from asterism.star._buffers import (
-    BLOCK,
-    CONFIGURATIONS,
-    DWELL,
+    ADD_STATISTICS,
     IS_EXOGENOUS,
-    IS_JUMP,
+    KEEP_MESSAGES,
+    LINKS,
     MARGINAL,
+    MARGINALS_AT_POINTS,
     MEMBERS,
-    PARENTS,
-    STATES,
-    TABLE,
+    NODE_GENERATOR,
+    PASS_MESSAGES,
+    STORE_MOMENTS,
     is_corrected,
     make_work,
-    moments_begin,
     moments_range,
     prepare_trajectory,
     project_moments,
     scale_of_moments,
     start_moments,
 )
-from asterism.star._links import add_jump_statistics
-from asterism.star._messages import DATA, EVIDENCE, JUMPS, RESIDUAL, START, sweep_trajectory
-from asterism.star._node import clear_set_steps
-from asterism.star._readings import NOTHING
+from asterism.star._kept_messages import (
+    AT_POINTS,
+    MESSAGES,
+    NOTHING,
+    separate_keep,
+    separate_marginals,
+)
+from asterism.star._links import TOTALS, separate_links
+from asterism.star._messages import separate_messages
+from asterism.star._node import separate_generator, separate_statistics, separate_store
 
 # how an iteration ended
 CONVERGED = 0
@@ -87,62 +90,136 @@ def _linked_range(problem, trajectory):
     return first, last
 
 
-@kernel
-def iterate(
-    problem,
-    rates,
-    table,
-    initial,
-    geometric,
-    moments,
-    chosen,
-    restart,
-    max_sweeps,
-    tolerance,
-    damping_at_start,
-    totals,
-    integers,
-    history,
-    counting,
-    dwell,
-    transitions,
-    starts,
-    reading,
-    messages,
-    at_points,
-    addresses,
+# columns of the totals of a trajectory
+EVIDENCE = 0
+DATA = 1
+START = 2
+JUMPS = 3
+RESIDUAL = 4
+N_TOTALS = 5
+
+
+@inner
+def keep_reading(problem, work, reading, trajectory, node, clamped):
+    """Keep what ``reading`` asks for of a node; False if it left the range of finite numbers."""
+    if reading.kind == MESSAGES:
+        separate_keep(
+            work.addresses[KEEP_MESSAGES],
+            (problem, work, bundle(reading.messages), trajectory, node, clamped),
+        )
+    elif reading.kind == AT_POINTS:
+        return separate_marginals(
+            work.addresses[MARGINALS_AT_POINTS],
+            (problem, work, reading.at_points, trajectory, node),
+        )
+    return True
+
+
+@inner
+def sweep_trajectory(
+    problem, work, parameters, moments, trajectory, with_pull, damping, totals, reading
 ):
+    """Update every node of one trajectory once, in order (Gauss–Seidel).
+
+    ``totals[trajectory]`` receives F by the fixed-point identity Σ_n (ln Z_n − ∫ Σ m ψ), with the
+    corrections of linked evidence, its data and initial terms and the residual. ``reading`` says
+    what to keep; with ``damping`` zero the moments stay as they are. Returns node and grid point of
+    impossible evidence, or −1 and −1.
+    """
+    evidence = 0.0
+    data = 0.0
+    start = 0.0
+    residual = 0.0
+    geometric = parameters.geometric
+    for node in range(problem.node.shape[0] - 1):
+        if problem.node[node, IS_EXOGENOUS] == 1:
+            keep_reading(problem, work, reading, trajectory, node, True)
+            continue
+        separate_generator(
+            work.addresses[NODE_GENERATOR],
+            (problem, work, moments, parameters.table, geometric, with_pull, trajectory, node),
+        )
+        log_z, node_data, node_start, bad_point, clamped = separate_messages(
+            work.addresses[PASS_MESSAGES],
+            (problem, work, parameters.rates, parameters.initial, trajectory, node),
+        )
+        if bad_point >= 0 or not keep_reading(problem, work, reading, trajectory, node, clamped):
+            totals[trajectory, EVIDENCE] = -math.inf
+            return node, max(bad_point, 0)
+        change, pull_mass = separate_store(
+            work.addresses[STORE_MOMENTS],
+            (problem, work, moments, geometric, damping, clamped, trajectory, node),
+        )
+        evidence += log_z - pull_mass
+        data += node_data
+        start += node_start
+        residual = max(residual, change)
+    totals[trajectory, EVIDENCE] = evidence
+    totals[trajectory, DATA] = data
+    totals[trajectory, START] = start
+    totals[trajectory, JUMPS] = 0.0
+    totals[trajectory, RESIDUAL] = residual
+    if problem.link_start[trajectory + 1] > problem.link_start[trajectory]:
+        of_links = work.matrices[0, 0]
+        separate_links(
+            work.addresses[LINKS], (problem, parameters.rates, TOTALS, trajectory, of_links)
+        )
+        totals[trajectory, EVIDENCE] += of_links[0]
+        totals[trajectory, DATA] += of_links[1]
+        totals[trajectory, JUMPS] = of_links[2]
+    return -1, -1
+
+
+@kernel
+def iterate(problem, parameters, moments, chosen, control, progress, counts, reading, addresses):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
-    ``rates`` are the intensities, ``table`` what is averaged (``rates`` again, or logarithms off
-    the diagonal when ``geometric``). ``restart`` begins from uninformed moments, else from what
-    ``moments`` holds. ``totals[d]`` and ``integers[d]`` receive the columns named above,
-    ``history[d]`` F and residual after every sweep.
-
-    With ``counting``, the expected statistics of the moments in the end are added to ``dwell`` and
-    ``transitions``, and the marginals at the start to ``starts``; ``max_sweeps`` zero does no more
-    than that. ``reading`` (see ``readings``) asks for what the last sweep's messages say: with
-    ``damping_at_start`` zero and one sweep that is all that happens.
+    The named tuples are described in ``batch.py``. ``moments`` hold the start, unless ``control``
+    asks for a restart from uninformed ones, and receive the solution. With ``counts``, the expected
+    statistics of the moments in the end are added to them, and the marginals at the start; no
+    sweeps at all do no more than that. ``reading`` asks for what the last sweep's messages say:
+    with one sweep and ``damping`` zero that is all that happens.
     """
     longest = 1
     for trajectory in chosen:
         steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
         longest = max(longest, steps)
-    work = make_work(problem, longest, addresses)
+    buffers = make_work(problem, longest, addresses)
+    _iterate(
+        bundle(problem),
+        bundle(buffers),
+        bundle(parameters),
+        moments,
+        chosen,
+        bundle(control),
+        bundle(progress),
+        bundle(counts),
+        bundle(reading),
+    )
+    keep(buffers)
+
+
+@inner(allocates=True)
+def _iterate(problem, work, parameters, moments, chosen, control, progress, counts, reading):
+    rates, geometric = parameters.rates, parameters.geometric
+    dwell, transitions = counts.dwell, counts.transitions
+    totals, integers, history = progress.totals, progress.integers, progress.history
+    max_sweeps = history.shape[2]
+    tolerance = control.tolerance
     memory = make_history(0)
     gram = np.zeros((DEPTH, DEPTH))
     for trajectory in chosen:
         first_moment, last_moment = moments_range(problem, trajectory)
         current = moments[first_moment:last_moment]
         prepare_trajectory(problem, trajectory, work)
-        if restart:
+        if control.restart:
             start_moments(problem, trajectory, moments)
         first_linked, last_linked = _linked_range(problem, trajectory)
         linked = problem.marginals[first_linked:last_linked]
-        linked_before = linked.copy() if reading != NOTHING else linked
+        linked_before = linked.copy() if reading.kind != NOTHING else linked
         # the first sweep from an uninformed start ignores the children
-        with_pull = not restart
-        damping = damping_at_start
+        with_pull = not control.restart
+        damping = control.damping
         plain_sweeps = _PLAIN_SWEEPS
         if current.shape[0] > _MANY_MOMENTS:
             plain_sweeps = _MORE_PLAIN_SWEEPS
@@ -160,20 +237,7 @@ def iterate(
             if accelerating:
                 begin_sweep(memory, current)
             bad_node, bad_point = sweep_trajectory(
-                problem,
-                rates,
-                table,
-                initial,
-                geometric,
-                with_pull,
-                damping,
-                moments,
-                trajectory,
-                work,
-                totals,
-                reading,
-                messages,
-                at_points,
+                problem, work, parameters, moments, trajectory, with_pull, damping, totals, reading
             )
             if bad_node >= 0:
                 status = IMPOSSIBLE
@@ -219,19 +283,22 @@ def iterate(
                 if mix_alone(memory, current, n_differences, gram):
                     project_moments(problem, trajectory, moments)
                 n_differences += 1
-            elif sweep >= plain_sweeps and damping == damping_at_start and residual > _SLOW * last:
+            elif sweep >= plain_sweeps and damping == control.damping and residual > _SLOW * last:
                 accelerating = True
                 n_differences = -1
                 if memory.before.shape[0] != current.shape[0]:
                     memory = make_history(current.shape[0])
                 scale_of_moments(problem, geometric, trajectory, memory.scale)
             last = residual
-        if counting:
-            add_statistics(problem, rates, geometric, moments, trajectory, dwell, transitions, work)
+        if dwell.shape[0] > 0:
+            separate_statistics(
+                work.addresses[ADD_STATISTICS],
+                (problem, work, rates, geometric, moments, trajectory, dwell, transitions),
+            )
             if sweep > 0:
-                for i in range(starts.shape[0]):
-                    starts[i] += work.starts[i]
-        if reading != NOTHING:
+                for i in range(counts.starts.shape[0]):
+                    counts.starts[i] += work.starts[i]
+        if reading.kind != NOTHING:
             # forward passes overwrote these: asking must change nothing
             for i in range(linked.shape[0]):
                 linked[i] = linked_before[i]
@@ -373,68 +440,3 @@ def mix_alone(history, image, n_before, gram):
         return False
     step_back(history, image, n_kept, gamma)
     return True
-
-
-@inner(fastmath=_REORDER)
-def _add_node_statistics(
-    problem, rates, geometric, moments, trajectory, node, dwell, transitions, work
-):
-    """Add T^u(x) = ∫ m m^u and M^u(x,y) = ∫ τ^u of one node and trajectory to the flat tables."""
-    size = problem.node[node, STATES]
-    rows = size * size
-    begin = moments_begin(problem, trajectory, node)
-    table = problem.node[node, TABLE]
-    dwell_begin = problem.node[node, DWELL]
-    steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
-    weights = work.configurations[0]
-    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
-    for block in range((steps + BLOCK - 1) // BLOCK):
-        first = block * BLOCK
-        count = min(BLOCK, steps - first)
-        configuration_weights(
-            problem,
-            moments,
-            trajectory,
-            node,
-            nobody,
-            first,
-            count,
-            work.inverse_width,
-            weights,
-            work.configurations[1],
-        )
-        if is_corrected(problem):
-            begin_step = problem.step_start[trajectory] + first
-            quadrature = problem.quadrature[begin_step : begin_step + count]
-            for u in range(problem.node[node, CONFIGURATIONS]):
-                for k in range(count):
-                    weights[u, k] *= quadrature[k]
-        n_configurations = problem.node[node, CONFIGURATIONS]
-        clear_set_steps(problem, trajectory, node, first, count, n_configurations, weights)
-        for u in range(problem.node[node, CONFIGURATIONS]):
-            for row in range(rows):
-                total = 0.0
-                place = begin + row * steps + first
-                here = moments[place : place + count]
-                for k in range(count):
-                    total += weights[u, k] * here[k]
-                x = row // size
-                if row == x * size + x:
-                    dwell[dwell_begin + u * size + x] += total
-                elif geometric:
-                    transitions[table + u * rows + row] += total
-                else:
-                    transitions[table + u * rows + row] += rates[table + u * rows + row] * total
-
-
-@inner
-def add_statistics(problem, rates, geometric, moments, trajectory, dwell, transitions, work):
-    """Add the expected statistics of one trajectory to flat tables."""
-    for node in range(problem.node.shape[0] - 1):
-        if problem.node[node, IS_EXOGENOUS] == 0:
-            _add_node_statistics(
-                problem, rates, geometric, moments, trajectory, node, dwell, transitions, work
-            )
-    for link in range(problem.link_start[trajectory], problem.link_start[trajectory + 1]):
-        if problem.link[link, IS_JUMP] == 1:
-            add_jump_statistics(problem, link, transitions)

@@ -22,22 +22,30 @@ from numpy.typing import NDArray
 from asterism.errors import DataError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
 from asterism.model.compiled import CompiledGraph
-from asterism.numerics._jit import addresses
+from asterism.numerics._jit import ADDRESSES, UNITS, addresses
+from asterism.numerics._matrix_step import MOMENTS, PROPAGATOR
 from asterism.numerics.resources import chunks, map_chunks, require_memory
-from asterism.star import _messages as columns
 from asterism.star import _solve as kernels
 from asterism.star._buffers import (
+    ADD_STATISTICS,
+    COLLECT_PULL,
     DWELL,
     INITIAL,
+    KEEP_MESSAGES,
+    LINKS,
     MARGINAL,
+    MARGINALS_AT_POINTS,
     MEMBER_NODE,
     MEMBERS,
+    NODE_GENERATOR,
+    PASS_MANY_STATES,
+    PASS_MESSAGES,
     STATES,
+    STORE_MOMENTS,
     TABLE,
     Problem,
 )
-from asterism.star._messages import N_TOTALS
-from asterism.star._readings import NOTHING, Messages
+from asterism.star._kept_messages import AT_POINTS, MESSAGES, NOTHING, Messages, Reading
 from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.star.problem import Layout, Parameters, lay_out_evidence
 
@@ -77,7 +85,6 @@ class Batch:
 
     @property
     def n_trajectories(self) -> int:
-        """Number of trajectories."""
         return self.evidence.n_trajectories
 
 
@@ -180,12 +187,9 @@ def run(
             batch.problem,
             parameters,
             batch.moments,
-            first,
-            last,
+            (first, last),
             progress,
-            restart=restart,
-            tolerance=tolerance,
-            damping=damping,
+            control=Control(bool(restart), float(tolerance), float(damping)),
             counts=counts,
         )
         return counts
@@ -194,11 +198,11 @@ def run(
     totals, integers, history = progress
     require_possible(batch, integers)
     outcome = Outcome(
-        evidence=totals[:, columns.EVIDENCE],
-        data=totals[:, columns.DATA],
-        initial=totals[:, columns.START],
-        jumps=totals[:, columns.JUMPS],
-        residual=totals[:, columns.RESIDUAL],
+        evidence=totals[:, kernels.EVIDENCE],
+        data=totals[:, kernels.DATA],
+        initial=totals[:, kernels.START],
+        jumps=totals[:, kernels.JUMPS],
+        residual=totals[:, kernels.RESIDUAL],
         n_sweeps=integers[:, kernels.SWEEPS],
         status=integers[:, kernels.STATUS],
         history=history,
@@ -263,7 +267,7 @@ def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -
 
     def add_chunk(first: int, last: int) -> Counts:
         counts = make_counts(batch.problem)
-        sweep(batch.problem, parameters, batch.moments, first, last, no_sweep, counts=counts)
+        sweep(batch.problem, parameters, batch.moments, (first, last), no_sweep, counts=counts)
         return counts
 
     return _summed(map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs))
@@ -298,60 +302,78 @@ class Counts(NamedTuple):
     starts: FloatArray
 
 
+class Control(NamedTuple):
+    """How to iterate."""
+
+    restart: bool = False
+    """Begin from uninformed moments, not from those that there are."""
+    tolerance: float = 0.0
+    damping: float = 1.0
+
+
 _NO_POINTS = np.zeros(0)
 _NO_STATES = np.zeros((0, 0), dtype=np.int32)
-_NO_MESSAGES = Messages(_NO_POINTS, _NO_POINTS, _NO_POINTS, _NO_STATES, _NO_STATES)
 _NO_COUNTS = Counts(_NO_POINTS, _NO_POINTS, _NO_POINTS)
 
 
+_NO_MESSAGES = Messages(_NO_POINTS, _NO_POINTS, _NO_POINTS, _NO_STATES, _NO_STATES)
+NO_READING = Reading(NOTHING, _NO_MESSAGES, _NO_POINTS)
+AS_IT_IS = Control()
+
+
 def make_progress(n_trajectories: int, max_sweeps: int) -> Progress:
-    """Arrays that say how far the iteration of each trajectory is."""
     return Progress(
-        np.zeros((n_trajectories, N_TOTALS)),
+        np.zeros((n_trajectories, kernels.N_TOTALS)),
         np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
         np.full((n_trajectories, 2, max_sweeps), np.nan),
     )
 
 
 def make_counts(problem: Problem) -> Counts:
-    """Arrays for expected statistics, all zero."""
     last = problem.node[-1]
     return Counts(
         np.zeros(int(last[DWELL])), np.zeros(int(last[TABLE])), np.zeros(int(last[INITIAL]))
     )
 
 
+def addresses_for(problem: Problem, *slots: int) -> IntArray:
+    """The table of addresses with the kernels in it that a problem's evidence and states need."""
+    needed = [*slots, COLLECT_PULL, PASS_MESSAGES]
+    if (problem.node[:-1, STATES] > 2).any():
+        needed += [PASS_MANY_STATES, PROPAGATOR, MOMENTS]
+    if len(problem.link) > 1:
+        needed.append(LINKS)
+    if any(slot in UNITS and not ADDRESSES[slot] for slot in needed):
+        addresses(*needed)
+    return ADDRESSES
+
+
+def addresses_to_sweep(problem: Problem, reading: int = NOTHING) -> IntArray:
+    """The same with all that a sweep needs."""
+    of_reading = {MESSAGES: (KEEP_MESSAGES,), AT_POINTS: (MARGINALS_AT_POINTS,)}.get(reading, ())
+    return addresses_for(problem, NODE_GENERATOR, STORE_MOMENTS, ADD_STATISTICS, *of_reading)
+
+
 def sweep(
     problem: Problem,
     parameters: Parameters,
     moments: FloatArray,
-    first: int,
-    last: int,
+    which: tuple[int, int],
     progress: Progress,
     *,
-    restart: bool = False,
-    tolerance: float = 0.0,
-    damping: float = 1.0,
-    counts: Counts | None = None,
-    reading: int = NOTHING,
-    messages: Messages = _NO_MESSAGES,
-    at_points: FloatArray = _NO_POINTS,
+    control: Control = AS_IT_IS,
+    counts: Counts = _NO_COUNTS,
+    reading: Reading = NO_READING,
 ) -> None:
-    """Sweep trajectories first … last−1 as often as ``progress`` has room for; see the kernel."""
+    """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``progress`` has room for."""
     kernels.iterate(
         problem,
-        *parameters,
+        parameters,
         moments,
-        np.arange(first, last, dtype=np.int64),
-        restart,
-        progress.history.shape[2],
-        tolerance,
-        damping,
-        *progress,
-        counts is not None,
-        *(counts or _NO_COUNTS),
+        np.arange(*which, dtype=np.int64),
+        control,
+        progress,
+        counts,
         reading,
-        messages,
-        at_points,
-        addresses(),
+        addresses_to_sweep(problem, reading.kind),
     )

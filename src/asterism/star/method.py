@@ -34,13 +34,20 @@ from asterism.evidence.arrays import (
 from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
-from asterism.numerics._jit import addresses
 from asterism.numerics.resources import current_limit, require_memory
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, SQUARES, STATES
-from asterism.star._readings import MESSAGES, Messages
+from asterism.star._kept_messages import MESSAGES, Messages
 from asterism.star._solve import CONVERGED, GUARD, IMPOSSIBLE, NOT_FINITE, STATUS, SWEEP_LIMIT
-from asterism.star.batch import Batch, ImpossibleEvidence, make_progress, sweep
+from asterism.star.batch import (
+    NO_READING,
+    Batch,
+    Control,
+    ImpossibleEvidence,
+    addresses_for,
+    make_progress,
+    sweep,
+)
 from asterism.star.paths_drawn import PathCollector, draw
 from asterism.star.problem import Parameters
 from asterism.star.refine import Solution, solve_on_grids
@@ -270,12 +277,10 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
         batch.problem,
         parameters,
         batch.moments,
-        index,
-        index + 1,
+        (index, index + 1),
         progress,
-        damping=0.0,
-        reading=MESSAGES,
-        messages=messages,
+        control=Control(damping=0.0),
+        reading=NO_READING._replace(kind=MESSAGES, messages=messages),
     )
     if progress.integers[index, STATUS] == IMPOSSIBLE:
         raise _too_extreme(batch, index)
@@ -296,9 +301,8 @@ def flat_marginals(
     inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
     found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
     kinks = grid.is_breakpoint(index)
-    if not marginals_at(
-        batch.problem, index, messages, width, kinks, step, inside, found, addresses()
-    ):
+    table = addresses_for(batch.problem)
+    if not marginals_at(batch.problem, index, messages, width, kinks, step, inside, found, table):
         raise _too_extreme(batch, index)
     return found
 

@@ -22,8 +22,8 @@ from asterism.errors import AsterismError, TooLargeError
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.model.network import Network
 from asterism.star._independent_paths import DRAW, ENTERED, NODE, draw_independent, virtual_events
+from asterism.star._kept_messages import Messages
 from asterism.star._network_paths import draw_network
-from asterism.star._readings import Messages
 from asterism.star.batch import Batch
 from asterism.star.problem import Parameters
 

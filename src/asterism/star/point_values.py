@@ -14,9 +14,9 @@ from asterism.errors import AsterismError, DataError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.numerics.resources import chunks, map_chunks
 from asterism.star._buffers import KIND, LIKELIHOOD, VALUES
-from asterism.star._readings import AT_POINTS
+from asterism.star._kept_messages import AT_POINTS
 from asterism.star._solve import IMPOSSIBLE, STATUS
-from asterism.star.batch import Batch, make_progress, sweep
+from asterism.star.batch import NO_READING, Batch, Control, make_progress, sweep
 from asterism.star.problem import Parameters, scaled_likelihoods
 
 
@@ -34,12 +34,10 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
             batch.problem,
             parameters,
             batch.moments,
-            first,
-            last,
+            (first, last),
             progress,
-            damping=0.0,
-            reading=AT_POINTS,
-            at_points=found,
+            control=Control(damping=0.0),
+            reading=NO_READING._replace(kind=AT_POINTS, at_points=found),
         )
 
     map_chunks(read_chunk, chunks(batch.n_trajectories), n_jobs)

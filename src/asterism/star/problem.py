@@ -98,7 +98,7 @@ LOG_OF_ZERO_RATE = -1e12
 
 def node_array(graph: CompiledGraph, exogenous: frozenset[int]) -> IntArray:
     """``Problem.node``: what kernels know of each node (columns as in ``_buffers.py``)."""
-    n_nodes = graph.n_nodes
+    n_nodes = len(graph.n_states)
     node = np.zeros((n_nodes + 1, 10), dtype=np.int64)
     node[:-1, STATES] = graph.n_states
     node[:, PARENTS] = graph.parent_start
@@ -232,7 +232,7 @@ def lay_out_evidence(
     known: _Marks | None = None if has_links else evidence.memory.get(_SORTED)
     places = breakpoints or (known.breakpoints if known else find_breakpoints(evidence))
     link_fields, link_of_jump, soft = link_arrays(evidence, graph, places)
-    marks = known or _sort_marks(evidence, graph.n_nodes, places, link_of_jump, soft)
+    marks = known or _sort_marks(evidence, len(graph.n_states), places, link_of_jump, soft)
     if not has_links:
         evidence.memory[_SORTED] = marks
     fields = {
@@ -428,7 +428,6 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, network: CompiledNetwork, method: str) -> Parameters:
-        """The parameters of a network, as the method reads them."""
         geometric = method == "mean_field"
         table = (mean_field_table if geometric else star_table)(network)
         return cls(network.rates, table, network.initial, geometric)

@@ -83,7 +83,6 @@ class EmOutcome:
 
     @property
     def n_iterations(self) -> int:
-        """How many steps EM took."""
         return len(self.history)
 
 

@@ -62,7 +62,6 @@ class Column:
 
     @property
     def name(self) -> str:
-        """The covariate, with its level if it is a category."""
         return self.covariate if self.level is None else f"{self.covariate}={self.level}"
 
     def standardised(self, values: NDArray[Any]) -> FloatArray:
@@ -118,7 +117,6 @@ class RateModel:
 
     @property
     def n_base(self) -> int:
-        """Number of rates before covariates."""
         return len(self.start)
 
     @property

@@ -22,6 +22,7 @@ from asterism.learning.search._marginal import (
     MarginalPrior,
     digamma,
 )
+from asterism.numerics._bundle import bundle, keep
 from asterism.numerics._jit import inner, kernel
 from asterism.star._averages import (
     average_table,
@@ -29,8 +30,10 @@ from asterism.star._averages import (
 )
 from asterism.star._buffers import (
     BLOCK,
+    COLLECT_PULL,
     CONFIGURATIONS,
     IS_EXOGENOUS,
+    PASS_MESSAGES,
     STATES,
     STRIDE,
     TABLE,
@@ -38,12 +41,11 @@ from asterism.star._buffers import (
     moments_begin,
     prepare_trajectory,
 )
-from asterism.star._messages import backward_pass, evaluate_marks, forward_pass
+from asterism.star._messages import separate_messages
 from asterism.star._node import (
-    apply_spans,
     clear_set_steps,
-    collect_pull,
     propagate_block,
+    separate_pull,
     step_moments,
 )
 from asterism.star._solve import settled
@@ -121,7 +123,10 @@ def _pull_of_children(problem, moments, table, node, block_starts, work, pull):
             first = block * BLOCK
             count = min(BLOCK, steps - first)
             here = pull[block_starts[d] + block]
-            collect_pull(problem, moments, table, d, node, first, count, work, here)
+            separate_pull(
+                work.addresses[COLLECT_PULL],
+                (problem, work, moments, table, d, node, first, count, here),
+            )
 
 
 @inner
@@ -174,14 +179,14 @@ def _add_statistics(weights, fresh, size, n_configurations, count, dwell, transi
                 transitions[u * rows + row] += total
 
 
-@inner(inline="always")
+@inner
 def _solve_family(
     problem, node, current, frozen, n_configurations, family, counts, prior, rule, work
 ):
     """Iterate the node's messages and rates; (score, iterations, status)."""
     block_starts, pull, weights = frozen
     dwell, transitions = counts
-    initial, geometric = current.initial, current.geometric
+    geometric = current.geometric
     size = problem.node[node, STATES]
     rows = size * size
     n_trajectories = block_starts.shape[0] - 1
@@ -221,13 +226,13 @@ def _solve_family(
                 begin = first_step + block * BLOCK
                 width = problem.width[begin : begin + count]
                 propagate_block(size, width, block, count, count, work)
-            clamped = apply_spans(problem, d, node, work)
-            evaluate_marks(problem, family.rates, d, node, work)
-            this_log_z, bad_point = backward_pass(problem, initial, d, node, work)
+            this_log_z, _, _, bad_point, clamped = separate_messages(
+                work.addresses[PASS_MESSAGES],
+                (problem, work, family.rates, current.initial, d, node),
+            )
             if bad_point >= 0:
                 return -math.inf, iteration + 1, IMPOSSIBLE
             log_z += this_log_z
-            forward_pass(problem, initial, d, node, work)
             for block in range(block_starts[d + 1] - block_starts[d]):
                 first = block * BLOCK
                 count = min(BLOCK, steps - first)
@@ -273,13 +278,19 @@ def score_families(problem, current, moments, asked, prior, rule, scored, addres
 
     ``current`` are the parameters of the graph in ``problem``, which determine ψ.
     """
+    longest = 1
+    for d in range(problem.step_start.shape[0] - 1):
+        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
+    buffers = make_work(problem, longest, addresses)
+    _score_families(bundle(problem), bundle(buffers), current, moments, asked, prior, rule, scored)
+    keep(buffers)
+
+
+@inner(allocates=True)
+def _score_families(problem, work, current, moments, asked, prior, rule, scored):
     geometric, families = current.geometric, asked.families
     block_starts = _block_starts(problem)
     n_blocks = block_starts[block_starts.shape[0] - 1]
-    longest = 1
-    for d in range(block_starts.shape[0] - 1):
-        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    work = make_work(problem, longest, addresses)
     largest_size = 0
     for n in range(problem.node.shape[0] - 1):
         largest_size = max(largest_size, problem.node[n, STATES])

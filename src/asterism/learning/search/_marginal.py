@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asterism.numerics._bundle import bundle, keep
 from asterism.numerics._jit import inner, kernel
 from asterism.star._buffers import (
+    ADD_STATISTICS,
     CONFIGURATIONS,
     DWELL,
     INITIAL,
@@ -31,18 +33,20 @@ from asterism.star._buffers import (
     scale_of_moments,
     start_moments,
 )
-from asterism.star._messages import EVIDENCE, RESIDUAL, sweep_trajectory
-from asterism.star._readings import NOTHING, Messages
+from asterism.star._kept_messages import NOTHING, Messages, Reading
+from asterism.star._node import separate_statistics
 from asterism.star._solve import (
     DEPTH,
+    EVIDENCE,
+    RESIDUAL,
     add_products,
-    add_statistics,
     begin_sweep,
     fit,
     make_history,
     remember,
     settled,
     step_back,
+    sweep_trajectory,
 )
 
 LOG_OF_ZERO_RATE = -1e12
@@ -195,21 +199,31 @@ def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
     Node and trajectory are those of impossible evidence, else −1. ``parameters`` and ``moments``
     hold the start and receive the solution (the table is the rates themselves for the star).
     """
-    rates, table, initial, geometric = parameters
+    longest = 1
+    for d in range(problem.step_start.shape[0] - 1):
+        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
+    buffers = make_work(problem, longest, addresses)
+    result = _solve_marginal(
+        bundle(problem), bundle(buffers), parameters, moments, prior, rule, sums
+    )
+    keep(buffers)
+    return result
+
+
+@inner(allocates=True)
+def _solve_marginal(problem, work, parameters, moments, prior, rule, sums):
+    rates, initial, geometric = parameters.rates, parameters.initial, parameters.geometric
     dwell, transitions, totals, summary = sums
     accelerate = rule.accelerate
     n_trajectories = problem.step_start.shape[0] - 1
-    longest = 1
-    for d in range(n_trajectories):
-        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    work = make_work(problem, longest, addresses)
     if rule.restart:
         for d in range(n_trajectories):
             start_moments(problem, d, moments)
     starts = np.zeros(initial.shape[0])
     no_points = np.zeros(0)
     no_states = np.zeros((0, 0), dtype=np.int32)
-    nothing = Messages(no_points, no_points, no_points, no_states, no_states)
+    no_messages = Messages(no_points, no_points, no_points, no_states, no_states)
+    nothing = Reading(NOTHING, no_messages, no_points)
     with_pull = not rule.restart
     full_step = 1.0
     damping = full_step
@@ -243,20 +257,7 @@ def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
         for d in range(n_trajectories):
             prepare_trajectory(problem, d, work)
             bad_node, _ = sweep_trajectory(
-                problem,
-                rates,
-                table,
-                initial,
-                geometric,
-                with_pull,
-                damping,
-                moments,
-                d,
-                work,
-                totals,
-                NOTHING,
-                nothing,
-                no_points,
+                problem, work, parameters, moments, d, with_pull, damping, totals, nothing
             )
             if bad_node >= 0:
                 return iteration + 1, IMPOSSIBLE, bad_node, d
@@ -264,7 +265,10 @@ def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
                 starts[i] += work.starts[i]
             evidence += totals[d, EVIDENCE]
             residual = max(residual, totals[d, RESIDUAL])
-            add_statistics(problem, rates, geometric, moments, d, dwell, transitions, work)
+            separate_statistics(
+                work.addresses[ADD_STATISTICS],
+                (problem, work, rates, geometric, moments, d, dwell, transitions),
+            )
         with_pull = True
         update_all(problem, parameters, prior, rule.learn_initial, starts, sums)
         summary[TOTAL_EVIDENCE] = evidence

@@ -28,9 +28,21 @@ from asterism.learning.search._marginal import (
 from asterism.numerics._step import has_settled
 from asterism.numerics.resources import chunks, map_chunks
 from asterism.star._buffers import TABLE, Problem
-from asterism.star._messages import EVIDENCE, RESIDUAL
-from asterism.star._solve import BAD_NODE, IMPOSSIBLE, STATUS
-from asterism.star.batch import Counts, make_counts, make_progress, sum_in_order, sweep
+from asterism.star._solve import (
+    BAD_NODE,
+    EVIDENCE,
+    IMPOSSIBLE,
+    RESIDUAL,
+    STATUS,
+)
+from asterism.star.batch import (
+    Control,
+    Counts,
+    make_counts,
+    make_progress,
+    sum_in_order,
+    sweep,
+)
 from asterism.star.problem import Parameters
 
 _CHUNKS = 16
@@ -84,11 +96,9 @@ def solve_in_threads(
             problem,
             parameters,
             moments,
-            first,
-            last,
+            (first, last),
             progress,
-            restart=rule.restart and iteration == 1,
-            damping=damping,
+            control=Control(restart=rule.restart and iteration == 1, damping=damping),
             counts=counts,
         )
         return counts
@@ -119,7 +129,10 @@ def solve_in_threads(
         if not np.isfinite(evidence):
             status = marginal.NOT_FINITE
             break
-        score = evidence - summary[marginal.ENERGY] + summary[marginal.GAMMA_TERMS]
+        # without a prior only F is free of the unit of time
+        score = evidence
+        if prior.shape > 0.0:
+            score += summary[marginal.GAMMA_TERMS] - summary[marginal.ENERGY]
         moved = abs(score - previous)
         previous = score
         change = max(residual, float(summary[marginal.RATE_CHANGE]))

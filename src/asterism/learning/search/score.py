@@ -27,10 +27,9 @@ from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
-from asterism.numerics._jit import addresses
 from asterism.star._buffers import DWELL, TABLE, Problem
-from asterism.star._messages import N_TOTALS
-from asterism.star.batch import Batch, ImpossibleEvidence, make_batch
+from asterism.star._solve import N_TOTALS
+from asterism.star.batch import Batch, ImpossibleEvidence, addresses_to_sweep, make_batch
 from asterism.star.problem import (
     Parameters,
     edge_array,
@@ -156,7 +155,7 @@ class Scorer:
         )
         rule = self._rule(self.tolerance, warm, self._accelerate)
         iterations, status, node, trajectory = marginal.solve_marginal(
-            problem, start, moments, prior, rule, sums, addresses()
+            problem, start, moments, prior, rule, sums, addresses_to_sweep(problem)
         )
         bad = np.array([node, trajectory])
         return Ending(sums.dwell, sums.transitions, sums.summary, int(iterations), int(status), bad)

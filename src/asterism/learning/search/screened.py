@@ -47,8 +47,8 @@ from asterism.learning.search.task import (
     total_score,
 )
 from asterism.learning.tasks import SharedInput, map_tasks
-from asterism.numerics._jit import addresses
 from asterism.numerics.resources import chunks, current_limit
+from asterism.star.batch import addresses_for
 from asterism.star.problem import Parameters
 
 _NODES_PER_TASK = 16
@@ -281,7 +281,7 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
         MarginalPrior(allowed, shared.shape, shared.rate, shared.digamma),
         local.LocalRule(_LOCAL_ITERATIONS, _LOCAL_TOLERANCE, _SPREAD),
         found,
-        addresses(),
+        addresses_for(shared.problem),
     )
     return [found.scores[a:b] for a, b in pairwise(family_start)]
 

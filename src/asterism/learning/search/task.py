@@ -105,7 +105,6 @@ def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, b
 def settings_with_joint_by_column(
     settings: StructureSettings, observations: Observations
 ) -> StructureSettings:
-    """Settings whose joint measurements are named by their columns."""
     return replace(settings, emission=with_joint_by_column(settings.emission, observations))
 
 

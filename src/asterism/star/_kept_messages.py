@@ -10,26 +10,34 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import boolean, float64, int32, int64
+from numba.core import types
 from numpy.typing import NDArray
 
-from asterism.numerics._jit import inner, view
+from asterism.numerics._bundle import Bundle
+from asterism.numerics._jit import inner, separate, unit, view
 from asterism.star._buffers import (
     BLOCK,
     FIRST,
     INITIAL,
+    IS_EXOGENOUS,
     JUMP,
+    KEEP_MESSAGES,
     KIND,
     LAST,
     LIKELIHOOD,
     LINK,
+    MARGINALS_AT_POINTS,
     MARK,
     POINT,
+    PROBLEM,
     SPAN,
     SQUARES,
     STATE,
     STATES,
     TO,
     VALUES,
+    WORK,
     forward_row,
     generator_row,
     is_corrected,
@@ -60,6 +68,21 @@ class Messages(NamedTuple):
     """(N, K) known state on each step, or −1."""
     entered: SmallIntArray
     """(N, K+1) state that a recorded jump enters at each grid point, or −1."""
+
+
+class Reading(NamedTuple):
+    """What a sweep is to leave behind, and where."""
+
+    kind: int
+    messages: Messages
+    at_points: FloatArray
+
+
+MESSAGES_BUNDLE = Bundle(
+    types.NamedTuple(
+        (float64[::1], float64[::1], float64[::1], int32[:, ::1], int32[:, ::1]), Messages
+    )
+)
 
 
 @view
@@ -125,9 +148,9 @@ def _leave_stretches(problem, trajectory, node, generator, forward, backward):
                 backward[x, point] = max(backward[x, point], 0.0)
 
 
-@inner
-def _keep_messages(problem, trajectory, node, clamped, messages, work):
-    """Copy what the two passes left in the buffers; ρ at the start is already there."""
+@inner(allocates=True)
+def _copy_messages(problem, trajectory, node, clamped, messages, work):
+    """Copy what the two passes left in the buffers."""
     size = problem.node[node, STATES]
     rows = size * size
     source = generator_row(problem, size)
@@ -151,6 +174,7 @@ def _keep_messages(problem, trajectory, node, clamped, messages, work):
         _leave_stretches(problem, trajectory, node, generator, forward, backward)
     for x in range(size):
         forward[x, steps] = work.message[0, x]
+        backward[x, 0] = work.message[2, x]
     pair = trajectory * (problem.node.shape[0] - 1) + node
     for i in range(problem.pair[pair, MARK], problem.pair[pair + 1, MARK]):
         if problem.mark[i, KIND] == JUMP:
@@ -205,27 +229,27 @@ def _known_at_marks(problem, trajectory, node, at_points):
             at_points[problem.mark[i, VALUES] + x] = 1.0 if x == state else 0.0
 
 
-@inner
-def keep_first_backward(problem, node, messages, work):
-    """ρ at the start of the trajectory, which the backward pass has just left in the buffer."""
-    backward = at_grid_points(problem, messages.backward, node, messages.clamp.shape[1])
-    for x in range(problem.node[node, STATES]):
-        backward[x, 0] = work.message[0, x]
-
-
-@inner
-def read_known_node(problem, trajectory, node, reading, messages, at_points):
-    """The reading of an exogenous node."""
-    if reading == MESSAGES:
+@unit(allocates=True)
+def keep_messages(problem, work, messages, trajectory, node, clamped):
+    """Keep the messages of a node; those of one with rates of its own are in the buffers."""
+    if problem.node[node, IS_EXOGENOUS] == 1:
         _keep_known_path(problem, trajectory, node, messages)
-    elif reading == AT_POINTS:
+    else:
+        _copy_messages(problem, trajectory, node, clamped, messages, work)
+
+
+@unit
+def keep_marginals(problem, work, at_points, trajectory, node):
+    """Keep the marginals at a node's measurements; False if they left the range of numbers."""
+    if problem.node[node, IS_EXOGENOUS] == 1:
         _known_at_marks(problem, trajectory, node, at_points)
-
-
-@inner
-def read_node(problem, trajectory, node, clamped, reading, messages, at_points, work):
-    """The reading of a node whose two passes are in the buffers; False if it fails."""
-    if reading == MESSAGES:
-        _keep_messages(problem, trajectory, node, clamped, messages, work)
         return True
     return _marginals_at_marks(problem, trajectory, node, work, at_points)
+
+
+separate_keep = separate(
+    keep_messages, (PROBLEM, WORK, MESSAGES_BUNDLE, int64, int64, boolean), KEEP_MESSAGES
+)
+separate_marginals = separate(
+    keep_marginals, (PROBLEM, WORK, float64[::1], int64, int64), MARGINALS_AT_POINTS, boolean
+)

@@ -1,80 +1,28 @@
-"""A message along consecutive steps of one block, without evidence on the way.
+"""A message along consecutive steps of one block, for nodes of three and more states.
 
 The propagators of the steps are in the block's buffer, and so are the messages in the end: ρ at the
 end of each step, f at its start. One step waits for the one before it: what counts is how long a
-chain of operations takes, so that two, three and four states are written out. Messages are
-rescaled only when they leave a wide range.
+chain of operations takes, so that three and four states are written out. Messages are rescaled only
+when they leave a wide range. Two states are in ``_messages.py``; networks that have no more never
+compile this file.
 """
 
 from __future__ import annotations
 
 import math
 
-from asterism.numerics._jit import inlined, inner
-from asterism.star._buffers import backward_row, forward_row
+from numba import boolean, float64, int64
+from numba.core import types
 
-LARGE = 1e30
-SMALL = 1e-30
-
-
-@inlined
-def rescaled(message, size):
-    """Bring a message back to order one; returns the logarithm taken out (−inf if all zero)."""
-    largest = 0.0
-    for x in range(size):
-        largest = max(largest, message[x])
-    if largest == 0.0:
-        return -math.inf
-    for x in range(size):
-        message[x] /= largest
-    return math.log(largest)
-
-
-@inlined
-def _backward_2(here, first, last, message):
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
-    kept0, kept1 = here[backward_row(2)], here[backward_row(2) + 1]
-    r0 = message[0]
-    r1 = message[1]
-    logarithm = 0.0
-    for k in range(last - 1, first - 1, -1):
-        kept0[k] = r0
-        kept1[k] = r1
-        n0 = p00[k] * r0 + p01[k] * r1
-        n1 = p10[k] * r0 + p11[k] * r1
-        r0 = n0
-        r1 = n1
-        total = r0 + r1
-        if total > LARGE or total < SMALL:
-            if not total > 0.0:
-                return logarithm, k
-            r0 /= total
-            r1 /= total
-            logarithm += math.log(total)
-    message[0] = r0
-    message[1] = r1
-    return logarithm, -1
-
-
-@inlined
-def _forward_2(here, first, last, message):
-    p00, p01, p10, p11 = here[4], here[5], here[6], here[7]  # behind the generator's four rows
-    kept0, kept1 = here[forward_row(2)], here[forward_row(2) + 1]
-    f0 = message[0]
-    f1 = message[1]
-    for k in range(first, last):
-        kept0[k] = f0
-        kept1[k] = f1
-        n0 = f0 * p00[k] + f1 * p10[k]
-        n1 = f0 * p01[k] + f1 * p11[k]
-        f0 = n0
-        f1 = n1
-        total = f0 + f1
-        if total > LARGE or total < SMALL:
-            f0 /= total
-            f1 /= total
-    message[0] = f0
-    message[1] = f1
+from asterism.numerics._jit import inner, separate, unit
+from asterism.star._buffers import (
+    LARGE,
+    PASS_MANY_STATES,
+    SMALL,
+    backward_row,
+    forward_row,
+    rescaled,
+)
 
 
 @inner
@@ -247,29 +195,30 @@ def _forward_any(here, size, first, last, message, spare):
             rescaled(message, size)
 
 
-@inlined
-def pass_backward(here, size, first, last, message, spare):
-    """ρ from the end of step last−1 to the start of step first of one block.
+@unit
+def pass_many_states(here, size, first, last, message, spare, is_backward):
+    """The message from one end of steps first … last−1 of a block to the other.
 
     Returns the logarithm taken out and the step at which nothing is left (or −1).
     """
-    if size == 2:
-        return _backward_2(here, first, last, message)
+    if is_backward:
+        if size == 3:
+            return _backward_3(here, first, last, message)
+        if size == 4:
+            return _backward_4(here, first, last, message)
+        return _backward_any(here, size, first, last, message, spare)
     if size == 3:
-        return _backward_3(here, first, last, message)
-    if size == 4:
-        return _backward_4(here, first, last, message)
-    return _backward_any(here, size, first, last, message, spare)
-
-
-@inlined
-def pass_forward(here, size, first, last, message, spare):
-    """f from the start of step first to the end of step last−1 of one block."""
-    if size == 2:
-        _forward_2(here, first, last, message)
-    elif size == 3:
         _forward_3(here, first, last, message)
     elif size == 4:
         _forward_4(here, first, last, message)
     else:
         _forward_any(here, size, first, last, message, spare)
+    return 0.0, -1
+
+
+separate_pass = separate(
+    pass_many_states,
+    (float64[:, ::1], int64, int64, int64, float64[::1], float64[::1], boolean),
+    PASS_MANY_STATES,
+    types.Tuple((float64, int64)),
+)
