@@ -172,6 +172,9 @@ def test_fast_changes_and_few_points_are_warned_of() -> None:
     assert not any(
         "few measurements" in t for t in summarise(observations(a=slow, b=slow), 2)["warnings"]
     )
+    # three states of a node and four of its only parent: 3 · 2 · 4 rates
+    known = summarise(observations(a=slow, b=slow), 2, n_states={"a": 3, "b": 4})["warnings"]
+    assert any("'b' has 100, and with that many parents 36 rates" in text for text in known)
 
 
 def test_summary_of_the_demonstration() -> None:

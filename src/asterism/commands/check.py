@@ -40,11 +40,12 @@ def run(options: CheckOptions) -> int:
     summary: dict[str, Any] = {}
     found = Learnable(None)
     if table.data is not None:
-        summary = summarise(table.data, options.max_parents, options.exogenous)
-        warned = [p for p in table.problems if p.severity == "warning"]
-        summary["warnings"] += [in_flags(line) for line in listed(warned)]
         if not table.errors:
             found = _as_learn_would(table, options)
+        n_states = {node: len(labels) for node, labels in (found.states or {}).items()}
+        summary = summarise(table.data, options.max_parents, options.exogenous, n_states)
+        warned = [p for p in table.problems if p.severity == "warning"]
+        summary["warnings"] += [in_flags(line) for line in listed(warned)]
         if isinstance(found.data, Observations):
             summary["warnings"] += hints(found.data, PanelOptions())
     decisions = [*table.decisions, *found.decisions]

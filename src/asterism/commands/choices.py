@@ -65,7 +65,7 @@ class LearnOptions:
     refine_emissions: bool = False
     emission: Sequence[str] = ()
     states: int | str = "auto"
-    prior: tuple[float, float | str] = (1.0, "auto")
+    prior: tuple[float, float | str] = (2.0, "auto")
     method: str = "star"
     sample: float | None = None
     search: str = "auto"

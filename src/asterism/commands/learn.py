@@ -103,7 +103,8 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         )
     coded = options.panel.state_code or options.panel.censored
     plain = without_coded(data) if coded and isinstance(data, Observations) else data
-    summary = summarise(plain, options.max_parents, options.exogenous)
+    n_states = {node: len(labels) for node, labels in (states or {}).items()}
+    summary = summarise(plain, options.max_parents, options.exogenous, n_states)
     if isinstance(data, Observations):
         summary["warnings"] += hints(data, options.panel)
     # results of an interrupted search are kept, whatever it was doing

@@ -8,7 +8,7 @@ measurements; and whether that is enough for the number of parents asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,15 @@ class Changes:
 
 
 def summarise(
-    data: Observations | Trajectories, max_parents: int, exogenous: Collection[str] = ()
+    data: Observations | Trajectories,
+    max_parents: int,
+    exogenous: Collection[str] = (),
+    n_states: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Plain numbers and sentences, ready for JSON; nothing is learned about ``exogenous`` nodes."""
+    """Plain numbers and sentences, ready for JSON; nothing is learned about ``exogenous`` nodes.
+
+    ``n_states`` says how many hidden states nodes have, where that is known by now.
+    """
     if isinstance(data, Trajectories):
         return _of_paths(data)
     table = data.describe()
@@ -79,7 +85,7 @@ def summarise(
         "last_time": float(data.end.max()) if data.n_trajectories else None,
         "typical_gap": float(np.median(gaps)) if len(gaps) else None,
         "time_unit": data.time_unit,
-        "warnings": _warnings(data, max_parents, exogenous),
+        "warnings": _warnings(data, max_parents, exogenous, n_states or {}),
     }
 
 
@@ -134,17 +140,24 @@ def _gaps(data: Observations) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.asarray(gap[(np.diff(number) == 0) & (gap > 0)])
 
 
-def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) -> list[str]:
+def _warnings(
+    data: Observations, max_parents: int, exogenous: Collection[str], n_states: Mapping[str, int]
+) -> list[str]:
     found = []
     fast, thin = [], []
     max_parents = min(max_parents, max(len(data.measurements) - 1, 0))
+    seen = {node: changes_of(record) for node, record in data.measurements.items()}
+    sizes = {
+        node: n_states.get(node, 1 if changes is None else changes.n_states)
+        for node, changes in seen.items()
+    }
     for node, record in data.measurements.items():
-        changes = changes_of(record)
+        changes = seen[node]
         if changes is None or node in exogenous:
             continue
         if changes.per_gap > 1.0:
             fast.append(node)
-        n_rates = changes.n_states ** (max_parents + 1) * (changes.n_states - 1)
+        n_rates = _rates_of_largest_family(node, sizes, max_parents)
         if len(record) < POINTS_PER_RATE * n_rates:
             thin.append((node, len(record), n_rates))
     if fast:
@@ -170,6 +183,12 @@ def _warnings(data: Observations, max_parents: int, exogenous: Collection[str]) 
     if data.n_measurements and len(data.nodes) < 2:
         found.append("There is only one node, so there are no edges to learn.")
     return found
+
+
+def _rates_of_largest_family(node: str, sizes: Mapping[str, int], max_parents: int) -> int:
+    """Rates of a node with as many parents as it may have, those with the most states."""
+    others = sorted((size for name, size in sizes.items() if name != node), reverse=True)
+    return sizes[node] * (sizes[node] - 1) * math.prod(others[:max_parents])
 
 
 def changes_of(record: NodeMeasurements) -> Changes | None:

@@ -3,7 +3,7 @@
 Not in the paper. Continuous simulated expression, 21 points per series, with known wiring. No
 setting looks at the truth. "asterism" is the protocol of the paper: two Gaussian states per gene
 fitted to the data, shape 5, every family equally probable, up to two parents. "defaults" are the
-library's: as many levels per gene as its own measurements show, sparse prior, shape 1, tempered.
+library's: as many levels per gene as its own measurements show, sparse prior, shape 2, tempered.
 """
 
 from __future__ import annotations

@@ -203,7 +203,9 @@ def _learned_record(learner: Any) -> dict[str, Any]:
         record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
         record["emissions"] = {str(node): one for node, one in by_node.items()}
     for name, attribute in (
-        *(("tempering", "tempering_"), ("levels", "level_record_")),
+        ("tempering", "tempering_"),
+        ("known_share", "known_share_"),
+        ("levels", "level_record_"),
         ("chains", "chain_record_"),
     ):
         if getattr(learner, attribute, None) is not None:

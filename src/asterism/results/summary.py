@@ -16,9 +16,10 @@ CAUTION = (
     "the ranking of the edges more than the numbers."
 )
 TEMPERED = (
-    "The approximation is too sure of itself, so what it says about the data counts only "
-    "{factor:g} times in each probability, a rough factor from a trial on simulated networks; the "
-    "probabilities are conditional on the rest of the graph being as learned."
+    "Measurements show only a part of what happened, and the approximation is too sure of the "
+    "rest, so what it says about the data counts only {factor:.2g} times in each probability; the "
+    "factor follows from how much these measurements tell. The probabilities are conditional on "
+    "the rest of the graph being as learned."
 )
 SAMPLED = (
     "The probabilities average over graphs, rates and paths drawn from their posterior; the table "

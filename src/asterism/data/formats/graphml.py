@@ -51,9 +51,9 @@ def read_graphml(path: str | Path) -> Graphml:
     found: dict[tuple[str, str], dict[str, float | str]] = {}
     for parent, child, data in graph.edges(data=True):
         known: dict[str, float | str] = {
-            str(key): value if isinstance(value, str) else float(value)
+            str(key): value if isinstance(value, str | bool) else float(value)
             for key, value in data.items()
-            if isinstance(value, str | int | float) and not isinstance(value, bool)
+            if isinstance(value, str | int | float)
         }
         found.setdefault((name[parent], name[child]), known)
     return Graphml(list(name.values()), list(found), list(found.values()))

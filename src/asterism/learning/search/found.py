@@ -178,6 +178,8 @@ class SearchResult:
     """Per node what its rates in ``network`` were estimated from."""
     tempering: float = 1.0
     """How often the data count in the probabilities of families: 1 where scores are exact."""
+    known_share: float = 1.0
+    """How much the data tell of what whole paths would say about rates: 1 for whole paths."""
     levels: Sequence[LevelChoice] = ()
     """How many levels were counted, node by node."""
     sampled: SampledGraphs | None = None
@@ -265,7 +267,7 @@ def in_the_users_order(
     new_number = {task.nodes.index(name): i for i, name in enumerate(order)}
     renumber = np.array([*(new_number[n] for n in range(len(order))), -1])
     settings = task.settings
-    tempering = settings.tempering_factor
+    tempering = settings.tempering_factor(task.single_nodes.known_share)
     tables = {
         n: table.tempered_by(tempering, task.prior.log_prior(n, table.parents))
         for n, table in state.tables.items()
@@ -301,6 +303,7 @@ def in_the_users_order(
         structure=settings.structure_prior(tuple(order)),
         counts=counts,
         tempering=tempering,
+        known_share=task.single_nodes.known_share,
         levels=task.levels,
     )
 

@@ -32,9 +32,13 @@ SPARSE = "sparse"
 _SPARSENESS = 2.0
 #: the graph of the probable edges, or that of the most probable families
 GRAPHS = ("probable", "map")
-#: how often the data count when paths are hidden: the slope of a trial with the paper's priors on
-#: 60 networks of six nodes; not measured again with the present priors
-STAR_TEMPERING = 0.44
+#: The star takes expected transitions for seen ones, so its log scores are too large, the more so
+#: the less the measurements tell. From this share of information on (``known_share``) they count in
+#: full, below it by a power of the share; chosen by log loss (``benchmarks/tempering.py``).
+FULL_SHARE = 0.2
+SHARE_POWER = 2.0
+#: the least that data count
+LEAST_TEMPERING = 0.01
 
 
 @dataclass(frozen=True)
@@ -116,10 +120,14 @@ class StructureSettings:
         if self.time_step is not None and not self.time_step > 0.0:
             raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
 
-    @property
-    def tempering_factor(self) -> float:
-        """How often hidden paths count in the probabilities of families."""
-        return STAR_TEMPERING if isinstance(self.tempering, str) else float(self.tempering)
+    def tempering_factor(self, known_share: float) -> float:
+        """How often hidden paths count in the probabilities of families.
+
+        ``known_share``: how much the measurements tell of what whole paths would.
+        """
+        if not isinstance(self.tempering, str):
+            return float(self.tempering)
+        return min(1.0, max(LEAST_TEMPERING, (known_share / FULL_SHARE) ** SHARE_POWER))
 
     def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
         """What is known about the graph, by the numbers of these nodes."""

@@ -3,6 +3,9 @@
 A search begins here. Emissions that learn are fitted with every node alone; then every node's
 rates are fitted by maximum likelihood, which gives the automatic prior rate: all that
 the data say about the unit of time.
+
+How much the measurements tell of what whole paths would (``known_share``) follows from the same
+solves; it says how far the star's scores can be believed.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from asterism.model.template import Template, build_template
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
 _FARTHEST = 30.0  # times a first guess that a second fit begins from it
+_FASTER = 1.1  # by which rates are moved to see how much the data object
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class SingleNodes:
     initial: FloatArray
     relaxation_rate: float
     """Typical rate at which a node forgets its state: the data's own unit of time."""
+    known_share: float
+    """How much of what whole paths would say about rates the measurements say: 0 to 1."""
 
 
 def fit_single_nodes(
@@ -75,7 +81,13 @@ def fit_single_nodes(
     start = _crude_rate(evidence)
     first = tuple(_with_diagonal(start * mask) for mask in allowed)
 
-    def solve(shape: float, rate: float, begin: tuple[FloatArray, ...], initial: FloatArray) -> Any:
+    def solve(
+        shape: float,
+        rate: float,
+        begin: tuple[FloatArray, ...],
+        initial: FloatArray,
+        max_iterations: int = _MAX_ITERATIONS,
+    ) -> Any:
         scorer = make_scorer(
             evidence,
             SingleStart(sizes, allowed, initial, begin),
@@ -84,7 +96,7 @@ def fit_single_nodes(
             "star",
             learn_initial=learn_initial,
             tolerance=_RATE_TOLERANCE,
-            max_iterations=_MAX_ITERATIONS,
+            max_iterations=max_iterations,
         )
         # in threads: this way small searches need not compile the kernel that iterates in one
         return scorer.solve(tuple(() for _ in nodes), n_jobs=settings.n_jobs)
@@ -107,6 +119,8 @@ def fit_single_nodes(
         found.rates[a:b].reshape(start.shape).copy()
         for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
     )
+    faster = tuple(r * _FASTER for r in rates)
+    counts = [solve(shape, rate, begin, found.initial, 1) for begin in (rates, faster)]
     return SingleNodes(
         template=template,
         emission=emission,
@@ -116,7 +130,43 @@ def fit_single_nodes(
         rates=rates,
         initial=found.initial,
         relaxation_rate=_relaxation_rate(rates),
+        known_share=known_share(rates, *((c.transitions, c.dwell) for c in counts)),
     )
+
+
+def known_share(
+    rates: tuple[FloatArray, ...],
+    counts: tuple[FloatArray, FloatArray],
+    faster: tuple[FloatArray, FloatArray],
+) -> float:
+    """The share of information about rates that the measurements hold, over all nodes.
+
+    An EM step answers rates that are all faster by some factor with M/ΣTR, the factor that the
+    expected transitions and dwell times then speak for. If that falls back to 1, the measurements
+    say everything; if it stays, they say nothing. The share that is missing is the slope of the one
+    in the other, both as logarithms (Orchard and Woodbury's principle). ``counts`` and ``faster``
+    are transitions and dwell times at the rates themselves and at those ``_FASTER`` times as fast.
+    Nodes count as much as they move.
+    """
+    total = known = 0.0
+    table = place = 0
+    for own in rates:
+        size = len(own)
+        exits = -np.diag(own)
+        answers = []
+        for transitions, dwell in (counts, faster):
+            moves = float(transitions[table : table + size * size].sum())
+            expected = float(dwell[place : place + size] @ exits)
+            answers.append((moves, expected))
+        table, place = table + size * size, place + size
+        (moves, expected), (faster_moves, faster_expected) = answers
+        if min(moves, expected, faster_moves, faster_expected) <= 0.0:
+            continue  # an input, or a node that cannot move
+        slope = np.log(faster_moves / faster_expected) - np.log(moves / expected)
+        share = 1.0 - float(slope) / float(np.log(_FASTER))
+        total += moves
+        known += moves * min(1.0, max(0.0, share))
+    return known / total if total > 0.0 else 1.0
 
 
 def _crude_rate(evidence: Evidence) -> float:

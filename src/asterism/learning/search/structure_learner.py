@@ -43,7 +43,7 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
-        Gamma prior of the rates, by default ``GammaPrior(1, "auto")``. The rate "auto" takes the
+        Gamma prior of the rates, by default ``GammaPrior(2, "auto")``. The rate "auto" takes the
         time scale from the data, so that minutes and hours give the same graph;
         ``GammaPrior(5, 10)`` is the paper's.
     method
@@ -73,8 +73,9 @@ class StructureLearner(Estimator):
         "map" the most probable family of each node, as in the paper.
     tempering
         How often the data count in the probabilities of families. The star's log-odds are too
-        large, so "auto" takes a rough factor from simulated networks where paths are hidden and
-        1 where they are known; 1.0 prints the probabilities as the method gives them.
+        large where measurements tell little of the paths, so "auto" finds how much they tell and
+        takes a factor by that; it is 1 where paths are known. 1.0 prints the probabilities as the
+        method gives them.
     min_parents
         The fewest parents a node may have, as ``max_parents``.
     family_prior
@@ -126,6 +127,8 @@ class StructureLearner(Estimator):
         node, levels, probability, means: where levels were counted.
     tempering_ : float
         The factor that was used.
+    known_share_ : float
+        How much of what whole paths would say about rates the measurements say.
     emission_, converged_, stop_reason_, history_, n_sweeps_
         The emissions at the end, and how the search went.
     """
@@ -243,6 +246,7 @@ class StructureLearner(Estimator):
         self.n_sweeps_ = found.n_sweeps
         self.interrupted_ = found.sampled is not None and found.sampled.models.interrupted
         self.tempering_ = found.tempering
+        self.known_share_ = found.known_share
         # made when asked for: some grow with N² or with the number of families
         self._edges: pd.DataFrame | None = None
         self._edge_probabilities: pd.DataFrame | None = None
