@@ -153,7 +153,18 @@ def choose_emissions(
     decisions = [
         f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()
     ]
+    if levels:
+        decisions.append(_least_clear(levels))
     return Choice(emission, states, list(emission), decisions, levels)
+
+
+def _least_clear(levels: dict[str, Any]) -> str:
+    """How sure the numbers of levels are, by the least sure of them."""
+    node = min(levels, key=lambda name: float(levels[name]["probability"]))
+    return (
+        f"Least clear is the number of levels of {node!r}: {levels[node]['levels']}, with a "
+        f"probability of {levels[node]['probability']:.2f} (--states sets the number)."
+    )
 
 
 def _has_open_levels(emission: Any, record: NodeMeasurements) -> bool:

@@ -78,6 +78,7 @@ def render(
         has_courses=data["courses"] is not None,
         has_history=data["history"] is not None,
         traces=_traces(run),
+        levels=_levels(run),
         truth=data["truth"],
         notices=[*run.run.get("notices", []), *data["notices"]],
     )
@@ -100,6 +101,15 @@ def _traces(run: Run) -> Any:
     from asterism.report.chain_traces import chain_traces
 
     return chain_traces(run.run["chains"])
+
+
+def _levels(run: Run) -> Any:
+    """Histograms of measurements whose levels were counted."""
+    if not isinstance(run.run.get("levels"), dict):
+        return None
+    from asterism.report.level_histograms import level_histograms
+
+    return level_histograms(run.run["levels"], run.observations)
 
 
 def _title(run: Run, path: Path) -> str:
