@@ -51,3 +51,11 @@ def test_scores_count_in_full_where_enough_is_known():
     assert auto.tempering_factor(0.5 * FULL_SHARE) == pytest.approx(0.25)
     assert auto.tempering_factor(0.0) == LEAST_TEMPERING
     assert StructureSettings(tempering=0.7).tempering_factor(0.01) == 0.7
+
+
+def test_the_default_prior_of_rates_depends_on_what_is_known():
+    paths = am.simulate(am.glauber({"A": [], "B": ["A"]}), 3, duration=5.0, seed=1)
+    assert am.StructureLearner(n_jobs=1).fit(paths).prior_.shape == 1.0
+    asked = am.StructureLearner(prior=am.GammaPrior(2.0), n_jobs=1).fit(paths)
+    assert asked.prior_.shape == 2.0
+    assert am.StructureLearner().prior.shape == 2.0

@@ -32,7 +32,7 @@ from asterism.model.emissions import (
     Poisson,
     Threshold,
 )
-from asterism.model.priors import GammaPrior
+from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 
 if TYPE_CHECKING:
     from asterism.learning.search.structure_prior import StructurePrior
@@ -65,7 +65,7 @@ class LearnOptions:
     refine_emissions: bool = False
     emission: Sequence[str] = ()
     states: int | str = "auto"
-    prior: tuple[float, float | str] = (2.0, "auto")
+    prior: tuple[float, float | str] | None = None
     method: str = "star"
     sample: float | None = None
     search: str = "auto"
@@ -320,8 +320,11 @@ def model_decisions(
         lines.append(
             f"Set from outside (--exogenous), each value holds until the next row: {listed}."
         )
-    shape, rate = options.prior
-    if rate == "auto":
+    prior = prior_of_rates(options)
+    if isinstance(data, Trajectories):
+        prior = prior.for_paths()
+    shape, rate = prior.shape, prior.rate
+    if isinstance(rate, str):
         lines.append(
             f"Gamma prior of the rates: shape {shape:g}, its rate from the time scale of the data "
             "(--prior SHAPE,RATE)."
@@ -349,12 +352,19 @@ def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> st
     return f"{text} (--family-prior{more})."
 
 
-def time_scale(prior: GammaPrior, asked: tuple[float, float | str], unit: str = "") -> str:
+def prior_of_rates(options: LearnOptions) -> GammaPrior:
+    """The prior that was asked for, or the learner's own."""
+    if options.prior is None:
+        return LEARNERS_PRIOR
+    return GammaPrior(*options.prior)  # type: ignore[arg-type]
+
+
+def time_scale(prior: GammaPrior, asked: tuple[float, float | str] | None, unit: str = "") -> str:
     """What the automatic rate came to, once it is known."""
     rate = prior.rate_value
     stay = f"{rate / prior.shape:.3g} {unit or 'units of time'}"
     expected = f"a node stays in a state for about {stay}"
-    if asked[1] == "auto":
+    if asked is None or asked[1] == "auto":
         return (
             f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "
             f"--prior {prior.shape:g},{rate:.4g} fixes it)."

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.budget import sampled_within
 from asterism.commands.chance import chance_of
-from asterism.commands.choices import LearnOptions, choose_search, model_decisions, time_scale
+from asterism.commands.choices import (
+    LearnOptions,
+    choose_search,
+    model_decisions,
+    prior_of_rates,
+    time_scale,
+)
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import file_hash, read_table, require_size
@@ -245,7 +251,6 @@ def make_learner(
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
     from asterism.learning.search.structure_learner import StructureLearner
-    from asterism.model.priors import GammaPrior
 
     edge_prior = None
     if options.edge_prior is not None:
@@ -260,7 +265,7 @@ def make_learner(
         "graph": options.graph,
         "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
-        "prior": GammaPrior(*options.prior),  # type: ignore[arg-type]
+        "prior": prior_of_rates(options),
         "method": _method(options),
         "minutes": options.sample or None,
         "search": options.search,

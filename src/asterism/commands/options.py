@@ -57,8 +57,12 @@ def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tup
     return tuple(found)
 
 
-def prior(_: click.Context, parameter: click.Parameter, value: str) -> tuple[float, float | str]:
-    """``SHAPE`` or ``SHAPE,RATE``; the rate may be ``auto``."""
+def prior(
+    _: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[float, float | str] | None:
+    """``SHAPE`` or ``SHAPE,RATE``; the rate may be ``auto``. None: what the learner assumes."""
+    if value is None:
+        return None
     shape, _comma, rate = str(value).partition(",")
     try:
         found = float(shape), None if rate.strip() in ("", "auto") else float(rate)
@@ -357,10 +361,11 @@ states_option = setting(
 )
 prior_option = setting(
     "--prior",
-    default="1,auto",
+    default=None,
     callback=prior,
     metavar="SHAPE[,RATE]",
-    help="Gamma prior of the rates; auto takes the time scale from the data.",
+    help="Gamma prior of the rates; auto takes the time scale from the data.  "
+    "[default: 2,auto; complete paths: 1,auto]",
 )
 
 

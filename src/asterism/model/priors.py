@@ -60,6 +60,10 @@ class GammaPrior:
         """The prior with ``rate`` in place of "auto"; unchanged if it already has a number."""
         return GammaPrior(self.shape, rate) if self.is_auto else self
 
+    def for_paths(self) -> GammaPrior:
+        """The prior where whole paths are known: the same, unless nobody chose it."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """For files: shape and rate by name."""
         return {"shape": self.shape, "rate": self.rate}
@@ -121,10 +125,24 @@ def _positive(name: str, value: Any, alternative: str = "") -> float:
     return number
 
 
-#: the prior of rates that learning a graph and scoring one assume unless told otherwise. Shape 1
-#: has a slightly lower log loss on whole paths (benchmarks/priors.py), but from noisy points
-#: searches then take many times as long and lose edges of the tree of 14 (benchmarks/recovery.py)
-LEARNERS_PRIOR = GammaPrior(2.0, "auto")
+@dataclass(frozen=True)
+class LearnersPrior(GammaPrior):
+    """What learning a graph assumes about rates unless told otherwise: shape 2, or 1 for paths.
+
+    By log loss, whole paths prefer shape 1 (``benchmarks/priors.py``) and noisy points 2 or 3
+    (``benchmarks/tempering.py``). From noisy points shape 1 makes searches take many times as long,
+    and they lose edges of the tree of 14.
+    """
+
+    shape: float = 2.0
+    rate: float | Literal["auto"] = "auto"
+
+    def for_paths(self) -> GammaPrior:
+        """Shape 1."""
+        return GammaPrior(1.0, self.rate)
+
+
+LEARNERS_PRIOR = LearnersPrior()
 
 
 @dataclass(frozen=True)

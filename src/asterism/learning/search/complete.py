@@ -120,7 +120,7 @@ def learn_from_trajectories(
     constraints = settings.structure_prior(paths.nodes)
     initial = _initial(paths, settings.initial)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
-    prior = resolved_prior(paths, constraints, allowed, settings.prior)
+    prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
     scorer = CompleteScorer.prepare(paths, prior, allowed)
     n_families = sum(constraints.n_families(n) for n in constraints.children)
     screened = settings.search == "screened" or (
@@ -185,7 +185,7 @@ def score_complete_graph(
         )
     constraints = settings.structure_prior(paths.nodes)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
-    prior = resolved_prior(paths, constraints, allowed, settings.prior)
+    prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
     scorer = CompleteScorer.prepare(paths, prior, allowed)
     total = 0.0
     for child, name in enumerate(paths.nodes):

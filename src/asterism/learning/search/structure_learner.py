@@ -43,8 +43,8 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
-        Gamma prior of the rates, by default ``GammaPrior(2, "auto")``. The rate "auto" takes the
-        time scale from the data, so that minutes and hours give the same graph;
+        Gamma prior of the rates, by default of shape 2, or 1 for whole paths. The rate "auto"
+        takes the time scale from the data, so that minutes and hours give the same graph;
         ``GammaPrior(5, 10)`` is the paper's.
     method
         "star" or "mean_field"; "clusters" searches with the star and then decides close cases, and
@@ -232,14 +232,15 @@ class StructureLearner(Estimator):
                 f"StructureLearner learns from Observations or Trajectories, not from "
                 f"{type(data).__name__}; make them with am.Observations.from_frame(table)."
             )
-        self._keep(found)
+        prior = self.prior.for_paths() if isinstance(data, Trajectories) else self.prior
+        self._keep(found, prior.shape)
         return self
 
-    def _keep(self, found: SearchResult) -> None:
+    def _keep(self, found: SearchResult, shape: float) -> None:
         self._found = found
         self.network_: Network = found.network
         self.emission_ = found.emission
-        self.prior_ = GammaPrior(self.prior.shape, found.prior_rate)
+        self.prior_ = GammaPrior(shape, found.prior_rate)
         self.converged_ = found.converged
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
