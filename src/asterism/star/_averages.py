@@ -5,14 +5,12 @@ configuration (or summary value), the averaged table of a node, and ψ, the pull
 children on it. They are the same for star and mean field; only the table that is averaged differs
 (rates, or logarithms of rates off the diagonal).
 
+The most common family has loops of its own: two states, and at most two parents of two states each.
+Instead of a row of weights per configuration, two rows say how probable state 1 of either parent
+is, and everything is a sum of four products. A missing parent counts as always being in state 0.
+
 Rows of the flat moments are cut to the block before they are looped over: an index that starts at
 zero is what lets the compiler use vector instructions.
-
-The averages of ``averages.py`` for the most common family: two states, at most two parents.
-
-A two-state node whose parents, two at most, have two states each. Instead of a row of weights per
-configuration, two rows say how probable state 1 of either parent is, and everything is a sum of
-four products. A parent that is missing counts as always being in state 0.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ marginal at distance s from the start is m(x) ∝ (f U)(x) (V ρ)(x), where U an
 two parts of the step. The generator is not constant: its slope, and on a stretch of smooth steps
 its curvature too, are taken from the neighbouring steps, and each part is propagated by the mean of
 the generator over it. On a stretch the propagators are of fourth order, as the sweeps are (see
-``stretches``): (1 − s²/12 G') exp(s A) (1 + s²/12 G').
+``_grid_steps.py``): (1 − s²/12 G') exp(s A) (1 + s²/12 G').
 """
 
 from __future__ import annotations

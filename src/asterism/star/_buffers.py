@@ -129,8 +129,8 @@ class Problem(NamedTuple):
     log_table: FloatArray
     """Log-likelihood tables of joint measurements, C order over the members."""
     stretch_start: IntArray
-    """(D+1,) first stretch of each trajectory (see ``stretches``); all zero if there are none, and
-    then the arrays below are empty."""
+    """(D+1,) first stretch of each trajectory (``_grid_steps.py``); all zero if there are
+    none, and then the arrays below are empty."""
     stretch: IntArray
     edge_slope: FloatArray
     """(stretches, 6) weights of the first three and, from the end, the last three generators in
@@ -271,7 +271,7 @@ def middle_row(size):
 
 @inlined
 def is_corrected(problem):
-    """Whether some steps are of fourth order (see ``stretches``)."""
+    """Whether some steps are of fourth order (see ``_grid_steps.py``)."""
     return problem.stretch.shape[0] > 0
 
 

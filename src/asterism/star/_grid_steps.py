@@ -1,8 +1,13 @@
-"""Stretches of smooth steps, on which the scheme is of fourth order, and their coefficients.
+"""Where the steps of a grid lie, and the stretches of smooth steps that are of fourth order.
 
-Between two moments at which something is known every generator is a smooth function of time, and
-three neighbouring steps tell its slope and curvature. With G the generator, G' and G'' its
-derivatives and h the step (``docs/derivations.md`` has the argument):
+*Steps.* How many per gap between two known moments, and how dense. Densities and lengths are in
+units of the system's relaxation time. The density in a gap is
+base + left e^{−τ/decay} + right e^{(τ−length)/decay}: more steps next to decisive evidence, fewer
+in the middle of a very long gap.
+
+*Stretches.* Between two moments at which something is known every generator is a smooth function
+of time, and three neighbouring steps tell its slope and curvature. With G the generator, G' and G''
+its derivatives and h the step (``docs/derivations.md`` has the argument):
 
 - averages and pulls are taken in the middle of a step, from moments whose step means are turned
   into values in the middle (``to_middle``);
@@ -14,14 +19,6 @@ derivatives and h the step (``docs/derivations.md`` has the argument):
 
 A stretch has at least three steps, lies in one block of the buffers, and its steps are neither long
 against the relaxation time nor very unequal. All other steps keep the plain scheme of second order.
-
-Where the steps of a grid lie: how many per gap between two known moments, and how dense.
-
-Densities and lengths are in units of the system's relaxation time. The density in a gap is
-base + left e^{−τ/decay} + right e^{(τ−length)/decay}: more steps next to decisive evidence, fewer
-in the middle of a very long gap.
-
-Between two grids of which one cuts every step of the other into equal numbers of parts.
 """
 
 from __future__ import annotations
@@ -323,7 +320,7 @@ def prolong(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios
 
 @inner
 def _mean(problem, moments, first, row_begin, steps, k):
-    """A moment as the integral over its step, whatever the step keeps (see ``stretches``)."""
+    """A moment as the integral over its step, whatever the step keeps."""
     value = moments[row_begin + k]
     if not is_corrected(problem):
         return value

@@ -1,13 +1,10 @@
 """State paths drawn node by node: exact for the averaged generator, nodes independent.
 
-From state x a piece (``path_pieces``) has j virtual events with probability ∝ v_j(x), at uniform
-times; each moves x → y with probability ∝ B(x,y) v_{j−1}(y), and y = x is no jump.
-
-What drawing paths from messages needs of every step: pieces, powers at their ends, records.
-
 A step is cut into pieces on which the shifted generator B = (A − min A(x,x)) h has row sums of a
 few units. With ρ at the end of a piece, v_j = B^j ρ / j! are computed once for all draws, and
-Σ_j v_j φ^j is, up to a common factor, ρ at the fraction φ before the end.
+Σ_j v_j φ^j is, up to a common factor, ρ at the fraction φ before the end. From state x a piece has
+j virtual events with probability ∝ v_j(x), at uniform times; each moves x → y with probability
+∝ B(x,y) v_{j−1}(y), and y = x is no jump.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Node n jumps x → y with rate R^u(x,y) ρ(y)/ρ(x), u the sampled states of its parents. The averaged
 chain has the rate A(x,y) ρ(y)/ρ(x), and its chance to stay in x from fraction φ to φ' of a piece
-(``path_pieces``) is G(φ')/G(φ) with G(φ) = e^{−B(x,x)φ} Σ_j v_j(x) φ^j. With
+(``_independent_paths.py``) is G(φ')/G(φ) with G(φ) = e^{−B(x,x)φ} Σ_j v_j(x) φ^j. With
 c = max_y R^u(x,y)/A(x,y), jumps proposed at c times that rate and accepted with probability
 R^u(x,y)/(c A(x,y)) have the right rate. Nothing is divided by ρ: where ρ(x) vanishes at the end of
 a piece, so does G, and the path leaves x in time.

@@ -1,11 +1,11 @@
 """The steps of one node: generators and propagators before the messages pass, moments after.
 
 Updating a node: average its generator over its parents and collect ψ from its children
-(``averages``), correct it where steps are smooth (``corrections``), propagate every step
-(``propagate``), run the messages (``passes``), and store the moments W of every step: integrals
-over it or, where steps are smooth, its length times the value in its middle. For mean field the
-off-diagonal moments are multiplied by the averaged rates, i.e. they hold the expected transitions
-of the step.
+(``_averages.py``), correct it where steps are smooth (``_fourth_order.py``), propagate every step
+(``numerics/_step.py``, ``numerics/_matrix_step.py``), run the messages (``_messages.py``), and
+store the moments W of every step: integrals over it or, where steps are smooth, its length times
+the value in its middle. For mean field the off-diagonal moments are multiplied by the averaged
+rates, so that they hold the expected transitions of the step.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """Sweeps over all nodes until the messages of a trajectory agree, with acceleration.
 
 Plain Gauss–Seidel sweeps come first: at weak and moderate coupling they are done in a few. Where
-each sweep removes too little of the residual, Anderson mixing extrapolates from the last
-differences of the sweep map. When the residual stops falling, the history is dropped and the
-updates are damped. Whatever is mixed is projected back to what moments can be: non-negative,
-diagonals summing to the step.
-
-Anderson mixing: where the last few differences of an iteration say that its fixed point lies.
-
-From the last differences of the residual (what a sweep changed) and of the image (what a sweep
-gave) the next state is image − Σ γ_i Δimage_i, with γ the least-squares fit of the residual by its
-differences. These are kept in single precision: only the way to the fixed point depends on them.
+each sweep removes too little of the residual, Anderson mixing takes over: from the last differences
+of the residual (what a sweep changed) and of the image (what a sweep gave) the next state is
+image − Σ γ_i Δimage_i, with γ the least-squares fit of the residual by its differences. These are
+kept in single precision: only the way to the fixed point depends on them. When the residual stops
+falling, the history is dropped and the updates are damped. Whatever is mixed is projected back to
+what moments can be: non-negative, diagonals summing to the step.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@ A :class:`Batch` owns the grid, the evidence laid out on it and the moments of i
 :func:`run` iterates them to a fixed point, in threads over trajectories; each trajectory's result
 does not depend on which others are in the batch. :func:`expected_statistics` adds up over a
 fixed partition of the trajectories, so that sums are the same for any number of threads.
-
-The one door to the kernel that sweeps: iterating, counting and reading are the same call.
-
-numba compiles that kernel, with everything it calls, only once this way; it is by far the largest.
+:func:`sweep` is the one door to the compiled loop: iterating, counting and reading are the same
+call, so that numba compiles it once.
 """
 
 from __future__ import annotations

@@ -1,14 +1,36 @@
-"""Star and mean-field inference of all trajectories: from evidence to a :class:`Posterior`.
+"""Star and mean field: the mathematics, and the way from evidence to a :class:`Posterior`.
 
-Courses of the nodes as star and mean field see them: marginals at any time, forecasts, paths.
+**The star.** Every node n keeps a forward message f_n and a backward message ρ_n; its marginal is
+m_n = f_n ρ_n. Around it stand its parents, seen through their marginals. One update of node n, all
+others fixed:
 
-Marginals between grid points follow the scheme itself: both messages are propagated to the time
-asked for. Past the end of a
-trajectory nothing is known any more, ρ = 1, and the forecast starts from the marginals at the end,
-taken as independent, and follows the averaged rates: dm/dt = m E[R]. That is the star without data,
-and serves mean field as well: its own solution without data would jump at the end of the trajectory
-and depend on how far the forecast goes. Paths are drawn in
-:mod:`asterism.star.paths_drawn`.
+1. average its rates over the parents:  A(x,y) = E_n[R(x,y)],  E_n[g] = Σ_u m^u g(u),
+   with m^u the product of the parents' marginals;
+2. collect what its children say:  ψ(x') = Σ_children j Σ_{x,y} w_j(x,y) E_j[R_j(x,y) | x'],
+   where w_j(x,y) = f_j(x) ρ_j(y) and E_j[· | x'] fixes n at x' among the parents of j; ψ joins the
+   diagonal of A;
+3. run ρ backward by dρ/dt = −A ρ and f forward by df/dt = Aᵀ f, multiplying both by the
+   likelihoods of the measurements where there are any;
+4. store W = ∫ f(x) ρ(y) dt of every time step for the neighbours' next updates.
+
+Sweeping over the nodes until nothing changes gives a stationary point of the star's variational
+energy F, which approximates ln P(Y); it is not a bound. There, F = Σ_n (ln Z_n − ∫ Σ_x m_n ψ_n dt).
+
+**Mean field** (Cohn, El-Hay, Friedman and Kupferman 2010) makes two changes. Off the diagonal the
+rates are averaged geometrically, A(x,y) = exp E_n[ln R(x,y)]: with independent nodes the energy
+holds expectations of ln R. And a child's pull uses its expected transitions τ_j = w_j A_j,
+ψ(x') = Σ_j { Σ_x m_j(x) E_j[R_j(x,x) | x'] + Σ_{x≠y} τ_j(x,y) E_j[ln R_j(x,y) | x'] }. The
+neighbours' τ is stored, not w. Each update then maximises F exactly over its node, F rises from
+sweep to sweep, and it never exceeds ln P(Y). A transition that one possible configuration forbids
+has geometric average zero: mean field cannot use it.
+
+**Where to read on.** The loop over sweeps is ``_solve.py``; steps 1 and 2 are ``_averages.py``,
+step 3 ``_messages.py``, step 4 ``_node.py``. ``grid.py`` and ``refine.py`` choose time steps,
+``problem.py`` lays out the arrays, ``batch.py`` calls the compiled loop.
+
+**Past the end** of a trajectory ρ = 1: the forecast starts from the marginals at the end, taken as
+independent, and follows the averaged rates, dm/dt = m E[R]; for mean field too, whose own solution
+without data would depend on how far the forecast goes. Paths: ``paths_drawn.py``.
 """
 
 from __future__ import annotations

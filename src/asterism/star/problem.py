@@ -1,39 +1,9 @@
-"""Evidence and network as the arrays the variational kernels read, on a given grid.
+"""The arrays that the compiled loops of star and mean field read: evidence and network on a grid.
 
-Evidence that ties nodes together (exactly timed jumps, joint measurements), as arrays.
-
-Rates and initial distribution as a method uses them.
-
-The star approximation: what each node feels, and how an update uses it.
-
-Every node n keeps a forward message f_n and a backward message ρ_n; its marginal is m_n = f_n ρ_n.
-Around it stand its parents, seen through their marginals. One update of node n, all others fixed:
-
-1. average its rates over the parents:  A(x,y) = E_n[R(x,y)],  E_n[g] = Σ_u m^u g(u),
-   with m^u the product of the parents' marginals;
-2. collect what its children say:  ψ(x') = Σ_children j Σ_{x,y} w_j(x,y) E_j[R_j(x,y) | x'],
-   where w_j(x,y) = f_j(x) ρ_j(y) and E_j[· | x'] fixes n at x' among the parents of j; ψ joins the
-   diagonal of A;
-3. run ρ backward by dρ/dt = −A ρ and f forward by df/dt = Aᵀ f, multiplying both by the
-   likelihoods of the measurements where there are any;
-4. store W = ∫ f(x) ρ(y) dt of every time step for the neighbours' next updates.
-
-Sweeping over the nodes until nothing changes gives a stationary point of the star's variational
-energy F, which approximates ln P(Y); it is not a bound. F = Σ_n (ln Z_n − ∫ Σ_x m_n ψ_n dt) there.
-The loops are in ``star/_node.py`` and ``star/_messages.py``; mean field, ``mean_field.py``,
-differs only in what is averaged in steps 1 and 2.
-
-Naive mean field (Cohn, El-Hay, Friedman and Kupferman 2010): nodes independent, a true bound.
-
-The update of a node is the one in ``star.py`` with two changes. Off the diagonal the rates are
-averaged geometrically, A(x,y) = exp E_n[ln R(x,y)], because with independent nodes the energy
-holds expectations of ln R. And a child's pull uses its expected transitions τ_j = w_j A_j with
-logarithms, ψ(x') = Σ_j { Σ_x m_j(x) E_j[R_j(x,x) | x'] + Σ_{x≠y} τ_j(x,y) E_j[ln R_j(x,y) | x'] }.
-
-The neighbours' τ is stored, not w, and held fixed while a node is updated: each update is then an
-exact maximisation of F over that node, F rises from sweep to sweep and never exceeds ln P(Y).
-A transition that is impossible under a parent configuration of positive probability has
-geometric average zero: mean field cannot use it.
+Each trajectory's evidence is laid out on its grid: soft marks (likelihoods of states), hard ones
+(known states), and links, the evidence that ties nodes together (exactly timed jumps, joint
+measurements). :class:`Parameters` holds rates and start probabilities as a method uses them: the
+star averages rates, mean field their logarithms. ``method.py`` has the mathematics.
 """
 
 from __future__ import annotations
