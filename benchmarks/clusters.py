@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.spin_cases import RING, TREE, alternating_to_aligned
 
 import asterism as am
-from asterism.clusters.solve import solve as by_clusters
+from asterism.clusters.cluster_method import solve as by_clusters
 from asterism.evidence.arrays import Evidence
 from asterism.evidence.build import build_evidence
 from asterism.exact.exact_posterior import solve as exactly

@@ -96,7 +96,7 @@ class TrajectoryArrays(NamedTuple):
     """(steps, columns) what exogenous parents add to a node's configuration number."""
 
 
-class Work(NamedTuple):
+class RegionWork(NamedTuple):
     """Room for the passes of one region; (entries or states, steps) unless said otherwise."""
 
     rate: np.ndarray

@@ -33,7 +33,7 @@ _LARGEST_FACTOR = 20.0  # of one update, before the power
 _LARGEST_MESSAGE = 1e100
 
 
-class Messages(NamedTuple):
+class SeparatorMessages(NamedTuple):
     """What every side of every separator was told along one trajectory."""
 
     rate: np.ndarray

@@ -46,7 +46,7 @@ UPDATE, CONCLUDE, READ = 0, 1, 2
 """What a sweep does."""
 
 
-class Reading(NamedTuple):
+class ClusterReading(NamedTuple):
     """Where joint probabilities of a cluster are wanted; cluster −1: nowhere."""
 
     cluster: int

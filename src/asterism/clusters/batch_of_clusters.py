@@ -20,11 +20,11 @@ from asterism.clusters._cluster_layout import (
     PARTS_KEPT,
     SET,
     RegionArrays,
+    RegionWork,
     TrajectoryArrays,
-    Work,
 )
-from asterism.clusters._cluster_messages import Messages, Shared
-from asterism.clusters._cluster_sweep import Found, Reading
+from asterism.clusters._cluster_messages import SeparatorMessages, Shared
+from asterism.clusters._cluster_sweep import ClusterReading, Found
 from asterism.clusters.cluster_evidence import (
     known_log_evidence,
     scaled_values,
@@ -39,7 +39,7 @@ from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star.grid import Breakpoints, Grid
 
 _CHUNKS = 16
-NO_READING = Reading(-1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
+NO_READING = ClusterReading(-1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ClusterBatch:
     places: Breakpoints
     grid: Grid
     problem: TrajectoryArrays
-    messages: list[Messages]
+    messages: list[SeparatorMessages]
     halvings: IntArray
     known: FloatArray
     """(D,) constant part of the evidence."""
@@ -129,7 +129,7 @@ def make_cluster_batch(
     arrays = model.arrays
     entries, states = int(arrays.message_entry_start[-1]), int(arrays.message_state_start[-1])
     messages = [
-        Messages(
+        SeparatorMessages(
             np.empty((2 * entries, int(k))), np.empty((2 * states, int(k))), np.empty(2 * states)
         )
         for k in n_steps
@@ -212,7 +212,9 @@ def _sides_of_owners(regions: Regions) -> dict[tuple[int, int], int]:
     return found
 
 
-def make_work(arrays: RegionArrays, problem: TrajectoryArrays) -> tuple[Work, Work, Shared]:
+def make_work(
+    arrays: RegionArrays, problem: TrajectoryArrays
+) -> tuple[RegionWork, RegionWork, Shared]:
     """Room for one thread: of clusters, of separators, and what they share."""
     n_steps = int(np.diff(problem.step_start).max(initial=1))
     n_recorded = max(1, int(np.count_nonzero(np.isin(problem.event[:, 1], (JUMP, SET)))))
@@ -225,7 +227,7 @@ def make_work(arrays: RegionArrays, problem: TrajectoryArrays) -> tuple[Work, Wo
     return _room(arrays, clusters, n_steps, n_recorded), own, shared
 
 
-def _room(arrays: RegionArrays, chosen: range, n_steps: int, n_recorded: int) -> Work:
+def _room(arrays: RegionArrays, chosen: range, n_steps: int, n_recorded: int) -> RegionWork:
     joint = max([1, *(int(arrays.n_joint[r]) for r in chosen)])
     entries = max([1, *(int(arrays.n_joint[r] * arrays.per_row[r]) for r in chosen)])
     coefficient = np.empty((MOST_TERMS, MOST_TERMS))
@@ -233,7 +235,7 @@ def _room(arrays: RegionArrays, chosen: range, n_steps: int, n_recorded: int) ->
         coefficient[i, 0] = 1.0 / (i + 1.0)
         for j in range(1, MOST_TERMS):
             coefficient[i, j] = coefficient[i, j - 1] * j / (i + j + 1.0)
-    return Work(
+    return RegionWork(
         rate=np.zeros((entries, n_steps)),
         diagonal=np.zeros((joint, n_steps)),
         time=np.zeros((joint, n_steps)),
@@ -340,15 +342,15 @@ class ClusterReader:
         within = step < len(width)
         inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
         probability = np.zeros((len(times), int(self.batch.model.arrays.n_joint[cluster])))
-        self._read(d, Reading(cluster, step.astype(np.int64), inside, probability))
+        self._read(d, ClusterReading(cluster, step.astype(np.int64), inside, probability))
         return probability
 
-    def chain(self, d: int, cluster: int) -> Work:
+    def chain(self, d: int, cluster: int) -> RegionWork:
         """The chain of a cluster: rates, diagonal and vectors of every step. Not a copy."""
         self._read(d, NO_READING._replace(cluster=cluster))
         return self._works[0]
 
-    def _read(self, d: int, reading: Reading) -> None:
+    def _read(self, d: int, reading: ClusterReading) -> None:
         model, n = self.batch.model, self.batch.n_trajectories
         integers = np.zeros((n, _sweep.N_INTEGERS), dtype=np.int64)
         _sweep.solve_trajectory(

@@ -70,7 +70,7 @@ class ClusterSolution:
 
 
 @dataclass
-class _Level:
+class _ClusterLevel:
     trajectories: IntArray
     factor: int
     batch: ClusterBatch
@@ -84,7 +84,7 @@ def solve_on_cluster_grids(
     """Solve with error control, or on equal steps where ``time_step`` is given."""
     is_linked = len(model.regions.separators) > 0
     once = precision.time_step is not None or not is_linked
-    done: list[_Level] = []
+    done: list[_ClusterLevel] = []
     worst = 0.0
     coarse_table = np.zeros(len(parameters.rates))
     for group in _groups(model, evidence, parameters, precision):
@@ -163,8 +163,8 @@ def _solve_level(
     precision: Precision,
     chosen: IntArray,
     factor: int,
-    coarse: _Level | None,
-) -> _Level:
+    coarse: _ClusterLevel | None,
+) -> _ClusterLevel:
     part = evidence if len(chosen) == evidence.n_trajectories else subset(evidence, chosen)
     grid = _grid(model, part, parameters, precision, factor)
     batch = make_cluster_batch(model, part, find_breakpoints(part), grid)
@@ -180,7 +180,7 @@ def _solve_level(
         precision.n_jobs,
     )
     require_possible_clusters(batch, outcome)
-    return _Level(chosen, factor, batch, outcome, statistics)
+    return _ClusterLevel(chosen, factor, batch, outcome, statistics)
 
 
 def _prolong(coarse: ClusterBatch, fine: ClusterBatch) -> None:
@@ -194,7 +194,7 @@ def _prolong(coarse: ClusterBatch, fine: ClusterBatch) -> None:
     fine.halvings[:] = coarse.halvings
 
 
-def _error(coarse: _Level, fine: _Level) -> FloatArray:
+def _error(coarse: _ClusterLevel, fine: _ClusterLevel) -> FloatArray:
     """Estimated error of each fine trajectory from its difference to the coarse one."""
     points = fine.batch.evidence.points
     new, old = fine.outcome.evidence, coarse.outcome.evidence
@@ -211,8 +211,11 @@ def _owner_of_values(points: Points) -> IntArray:
 
 
 def _part(
-    level: _Level, chosen: NDArray[np.bool_], parameters: ClusterParameters, precision: Precision
-) -> _Level:
+    level: _ClusterLevel,
+    chosen: NDArray[np.bool_],
+    parameters: ClusterParameters,
+    precision: Precision,
+) -> _ClusterLevel:
     """Some of a level's trajectories, with their messages."""
     index = np.flatnonzero(chosen)
     part = subset(level.batch.evidence, index)
@@ -229,7 +232,7 @@ def _part(
         precision.max_sweeps,
         precision.n_jobs,
     )
-    return _Level(level.trajectories[index], level.factor, batch, outcome, statistics)
+    return _ClusterLevel(level.trajectories[index], level.factor, batch, outcome, statistics)
 
 
 def _relative_change(before: FloatArray, after: FloatArray) -> float:
@@ -268,7 +271,7 @@ def _impossible(label: object, where: str) -> str:
     )
 
 
-def _assemble(levels: list[_Level], evidence: Evidence, error: float) -> ClusterSolution:
+def _assemble(levels: list[_ClusterLevel], evidence: Evidence, error: float) -> ClusterSolution:
     place = [(-1, -1)] * evidence.n_trajectories
     for b, level in enumerate(levels):
         for i, d in enumerate(level.trajectories):

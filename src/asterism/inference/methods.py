@@ -70,7 +70,7 @@ _ENTRIES = (
     Method(
         "clusters",
         "Every family as one chain, neighbours agree on what they share: any size, nearly exact.",
-        "asterism.clusters.solve",
+        "asterism.clusters.cluster_method",
         options=("cluster_size", "state_limit"),
         is_comparable=True,
         has_intervals=True,

@@ -1,6 +1,7 @@
 """Compiled: walks along present paths: one node's state at a time, a family's configuration.
 
-``Work`` holds where each followed parent is: its next jump, when that is, and its present state.
+``SamplerWork`` holds where each followed parent is: its next jump, when that is, and its present
+state.
 """
 
 from __future__ import annotations

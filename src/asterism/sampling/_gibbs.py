@@ -21,7 +21,7 @@ from asterism.numerics._jit import inner, kernel
 from asterism.sampling._along import state_at
 from asterism.sampling._families import add_statistics
 from asterism.sampling._path import IMPOSSIBLE, WORK_TOO_SMALL, draw_path, write_path
-from asterism.sampling.sampler_arrays import FloatArray, IntArray, Paths, Work
+from asterism.sampling.sampler_arrays import FloatArray, IntArray, Paths, SamplerWork
 
 #: what :func:`sweep_chunk` says beside "done" (0) and ``IMPOSSIBLE``
 ARENA_FULL = -3
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 @kernel
 def new_work(capacity, largest, n_followed, n_totals):
     """Room for ``capacity`` grid points of a node with up to ``largest`` states."""
-    return Work(
+    return SamplerWork(
         np.empty(capacity),
         np.empty(capacity, np.int64),
         np.empty(capacity, np.int64),

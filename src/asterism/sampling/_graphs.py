@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inner, kernel
-from asterism.sampling._emissions import draw_emission
+from asterism.sampling._emission_draws import draw_emission
 from asterism.sampling._families import add_statistics
 from asterism.sampling._gibbs import sweep_paths
 from asterism.sampling._variates import draw_index, gamma
@@ -42,7 +42,7 @@ class DrawnModels(NamedTuple):
     """(draws,) jumps of all nodes in all trajectories."""
 
 
-class Averages(NamedTuple):
+class DrawAverages(NamedTuple):
     """Sums over sweeps, to be divided by their number or weight."""
 
     family: FloatArray

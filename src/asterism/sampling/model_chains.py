@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from asterism.numerics.resources import chunks
 from asterism.sampling._gibbs import new_work
 from asterism.sampling._graphs import (
-    Averages,
+    DrawAverages,
     DrawnModels,
     Room,
     draw_nodes,
@@ -37,9 +37,9 @@ from asterism.sampling.sampler_arrays import (
     PathModel,
     Paths,
     Rates,
+    SamplerWork,
     Seen,
     Streams,
-    Work,
 )
 from asterism.sampling.sampler_setup import rates_of
 
@@ -59,10 +59,10 @@ class ModelChain:
     families: Families
     rates: Rates
     paths: Paths
-    work: Work
+    work: SamplerWork
     streams: Streams
     room: Room
-    averages: Averages
+    averages: DrawAverages
     n_sweeps: int = 0
 
     def model(self, setup: ModelSetup) -> PathModel:
@@ -154,7 +154,7 @@ def _run_on_threads(
         kept = sweep // int(room.kept[1])
         room.kept[0] = kept if kept < len(drawn.n_jumps) else -1
 
-        def draw(piece: tuple[int, int], work: Work) -> None:
+        def draw(piece: tuple[int, int], work: SamplerWork) -> None:
             draw_nodes(
                 *piece, model, choices, chain.paths, work, chain.streams.nodes, room,
                 chain.averages, drawn.edges,
@@ -247,9 +247,9 @@ def restore_chain(chain: ModelChain, arrays: dict[str, Any]) -> None:
 
 
 # ---------------------------------------------------------------------- beginnings
-def _no_averages(setup: ModelSetup) -> Averages:
+def _no_averages(setup: ModelSetup) -> DrawAverages:
     n_families = len(setup.candidates.n_parents)
-    return Averages(
+    return DrawAverages(
         family=np.zeros(n_families),
         rates=np.zeros(int(setup.candidates.table_start[-1])),
         weight=np.zeros(n_families),
@@ -291,7 +291,7 @@ def _families_at(setup: ModelSetup, place: IntArray) -> Families:
     )
 
 
-def mean_rates(setup: ModelSetup, averages: Averages, f: int, size: int) -> FloatArray:
+def mean_rates(setup: ModelSetup, averages: DrawAverages, f: int, size: int) -> FloatArray:
     """(configurations, S, S) posterior means of the rates given family f; prior mean if unseen."""
     own = slice(int(setup.candidates.table_start[f]), int(setup.candidates.table_start[f + 1]))
     table: FloatArray = averages.rates[own].reshape(-1, size, size).copy()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from asterism.data.files import write_atomically
 from asterism.errors import Advice, AsterismError
-from asterism.sampling._graphs import Averages, DrawnModels
+from asterism.sampling._graphs import DrawAverages, DrawnModels
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.model_chains import (
     AdvancedChain,
@@ -75,7 +75,7 @@ class SampledModels:
     setup: ModelSetup
     blocks: list[list[DrawnModels]]
     """Per chain, in the order in which they came."""
-    averages: list[Averages]
+    averages: list[DrawAverages]
     """Per chain."""
     keep_every: int = 1
     converged: bool = False
@@ -110,10 +110,10 @@ class SampledModels:
             result[first:last] = total[first:last] / own if own > 0.0 else 1.0 / (last - first)
         return result
 
-    def mean_averages(self) -> Averages:
+    def mean_averages(self) -> DrawAverages:
         """Sums over all chains."""
-        return Averages(
-            *(np.sum([getattr(a, f) for a in self.averages], axis=0) for f in Averages._fields)
+        return DrawAverages(
+            *(np.sum([getattr(a, f) for a in self.averages], axis=0) for f in DrawAverages._fields)
         )
 
 

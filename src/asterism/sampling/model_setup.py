@@ -13,15 +13,15 @@ from asterism.errors import AsterismError
 from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import Categorical, Gaussian, Poisson
-from asterism.sampling import _emissions as kinds
+from asterism.sampling import _emission_draws as kinds
 from asterism.sampling.locked import links_by_measurements
 from asterism.sampling.sampler_arrays import (
     Candidates,
     Emitted,
     FloatArray,
     IntArray,
-    Layout,
     RatePrior,
+    SamplerLayout,
     Seen,
 )
 from asterism.sampling.sampler_setup import families_of, given_nodes, running_sum, seen_of
@@ -52,7 +52,7 @@ class LearnedEmission:
 class ModelSetup:
     """Everything that all chains share."""
 
-    layout: Layout
+    layout: SamplerLayout
     seen: Seen
     candidates: Candidates
     prior: RatePrior
@@ -108,7 +108,7 @@ def model_setup(
         ],
         dtype=np.int64,
     )
-    layout = Layout(
+    layout = SamplerLayout(
         n_states=sizes,
         state_start=running_sum(sizes),
         table_start=running_sum(largest * sizes**2),
@@ -218,7 +218,7 @@ def _edges(candidates: Candidates) -> IntArray:
     return result
 
 
-def _emitted(seen: Seen, layout: Layout, emissions: Sequence[LearnedEmission]) -> Emitted:
+def _emitted(seen: Seen, layout: SamplerLayout, emissions: Sequence[LearnedEmission]) -> Emitted:
     n_nodes = len(layout.n_states)
     kind = np.zeros(n_nodes, dtype=np.int64)
     prior = np.zeros((n_nodes, 4))

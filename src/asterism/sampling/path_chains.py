@@ -32,7 +32,7 @@ from asterism.sampling._gibbs import (
     sweep_chunk,
 )
 from asterism.sampling._path import IMPOSSIBLE
-from asterism.sampling.sampler_arrays import FloatArray, PathModel, Paths, Work
+from asterism.sampling.sampler_arrays import FloatArray, PathModel, Paths, SamplerWork
 from asterism.sampling.sampler_setup import (
     diagonal_places,
     families_of,
@@ -69,7 +69,7 @@ class PathChain:
     streams: Any
     """(D, 4) one stream per trajectory, so draws do not depend on who draws which."""
     paths: Paths
-    work: Work
+    work: SamplerWork
 
 
 def chain_streams(seed: Any, chain: int, n_streams: int, purpose: int = 0) -> Any:
@@ -224,7 +224,7 @@ def _floored(model: PathModel, floor: float) -> PathModel:
     return model._replace(rates=rates, seen=seen)
 
 
-def _forbidden_jumps(model: PathModel, paths: Paths, work: Work) -> Any:
+def _forbidden_jumps(model: PathModel, paths: Paths, work: SamplerWork) -> Any:
     table = np.zeros(len(model.rates.rate))
     present_statistics(model, paths, work, table)
     forbidden = (table > 0.0) & (model.rates.rate == 0.0)
@@ -234,13 +234,13 @@ def _forbidden_jumps(model: PathModel, paths: Paths, work: Work) -> Any:
     return forbidden
 
 
-def _can_happen(model: PathModel, paths: Paths, work: Work) -> bool:
+def _can_happen(model: PathModel, paths: Paths, work: SamplerWork) -> bool:
     if impossible_measurement(model, paths) >= 0:
         return False
     return not _forbidden_jumps(model, paths, work).any()
 
 
-def _place_of_trouble(model: PathModel, paths: Paths, work: Work, failed: int) -> int:
+def _place_of_trouble(model: PathModel, paths: Paths, work: SamplerWork, failed: int) -> int:
     """A pair to name in the message."""
     if failed >= 0:
         return failed

@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 
-class Layout(NamedTuple):
+class SamplerLayout(NamedTuple):
     """What never changes while a chain runs."""
 
     n_states: IntArray
@@ -105,7 +105,7 @@ class Rates(NamedTuple):
 class PathModel(NamedTuple):
     """Everything that a path depends on beside the other paths."""
 
-    layout: Layout
+    layout: SamplerLayout
     seen: Seen
     families: Families
     rates: Rates
@@ -133,7 +133,7 @@ class Paths(NamedTuple):
     """The state entered."""
 
 
-class Work(NamedTuple):
+class SamplerWork(NamedTuple):
     """Room for the path of one pair while it is drawn."""
 
     time: FloatArray

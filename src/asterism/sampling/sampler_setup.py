@@ -12,9 +12,9 @@ from asterism.sampling.sampler_arrays import (
     Families,
     FloatArray,
     IntArray,
-    Layout,
     Paths,
     Rates,
+    SamplerLayout,
     Seen,
 )
 
@@ -22,9 +22,9 @@ from asterism.sampling.sampler_arrays import (
 GRID_FACTOR = 2.0
 
 
-def layout_of(graph: CompiledGraph, evidence: Evidence) -> Layout:
+def layout_of(graph: CompiledGraph, evidence: Evidence) -> SamplerLayout:
     """The layout of a fixed graph: every table as large as its family needs."""
-    return Layout(
+    return SamplerLayout(
         n_states=graph.n_states,
         state_start=graph.state_start,
         table_start=graph.table_start,
@@ -45,7 +45,7 @@ def running_sum(counts: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def diagonal_places(layout: Layout, n_configs: IntArray) -> IntArray:
+def diagonal_places(layout: SamplerLayout, n_configs: IntArray) -> IntArray:
     """Where the diagonals stand in a flat table, in the order of flat dwell times."""
     parts = [
         first + np.arange(count)[:, None] * size * size + np.arange(size) * (size + 1)
@@ -79,7 +79,9 @@ def families_of(graph: CompiledGraph) -> Families:
     )
 
 
-def rates_of(layout: Layout, n_configs: IntArray, table: FloatArray, initial: FloatArray) -> Rates:
+def rates_of(
+    layout: SamplerLayout, n_configs: IntArray, table: FloatArray, initial: FloatArray
+) -> Rates:
     """Rates as the kernels read them, from flat tables whose diagonals may hold anything."""
     rate = table.copy()
     omega = np.zeros(int(layout.config_start[-1]))
@@ -157,7 +159,7 @@ def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
     )
 
 
-def places_for_first_jumps(layout: Layout, seen: Seen) -> Paths:
+def places_for_first_jumps(layout: SamplerLayout, seen: Seen) -> Paths:
     """Known paths of given nodes; for all others, times at which a first path may jump.
 
     These are the recorded jumps, and between two pieces of a node's own evidence as many times as
