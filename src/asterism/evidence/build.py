@@ -60,6 +60,7 @@ class PointTable:
     trajectories: tuple[object, ...]
 
     def describe(self, point: int) -> str:
+        """Where a measurement stands, for messages."""
         return _describe(int(self.source[point]), self.first_row, self.records, self.trajectories)
 
 

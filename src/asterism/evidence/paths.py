@@ -84,6 +84,7 @@ def numbers_of_nodes(network: Network, names: NDArray[Any]) -> IntArray:
 
 
 def encode_names(names: NDArray[Any], known: tuple[str, ...]) -> IntArray:
+    """Places of names among those known."""
     number = {name: i for i, name in enumerate(known)}
     return np.array([number[n] for n in names], dtype=np.int64)
 

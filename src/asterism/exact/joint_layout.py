@@ -63,6 +63,7 @@ class Component:
 
     @property
     def n_joint(self) -> int:
+        """Number of joint states."""
         return len(self.pattern.state_of)
 
 

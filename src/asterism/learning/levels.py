@@ -58,6 +58,7 @@ class LevelChoice:
         return float(np.exp(self.scores[self.n_levels] - logs.max()) / weights.sum())
 
     def to_dict(self) -> dict[str, Any]:
+        """For files and the report."""
         return {
             "levels": self.n_levels,
             "chosen": self.chosen,

@@ -190,11 +190,14 @@ class Progress(Protocol):
 class Silent:
     """Shows nothing."""
 
-    def start(self, total: int, what: str) -> None: ...
+    def start(self, total: int, what: str) -> None:
+        """Does nothing, as the others."""
 
-    def advance(self, n: int = 1) -> None: ...
+    def advance(self, n: int = 1) -> None:
+        """Does nothing."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Does nothing."""
 
 
 @dataclass(frozen=True)
@@ -231,18 +234,21 @@ class ProgressMeter:
         self._begin = self._shown = clock()
 
     def start(self, total: int, what: str) -> None:
+        """A stage begins."""
         with self._lock:
             self._what, self._total, self._done = what, total, 0
             self._begin = self._clock()
             self._tell()
 
     def advance(self, n: int = 1) -> None:
+        """More pieces are done."""
         with self._lock:
             self._done += n
             if self._clock() - self._shown >= self._interval or self._done >= self._total:
                 self._tell()
 
     def finish(self) -> None:
+        """The stage is over."""
         with self._lock:
             self._tell(finished=True)
 

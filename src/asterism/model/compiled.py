@@ -53,6 +53,7 @@ class CompiledGraph:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes."""
         return len(self.n_states)
 
 

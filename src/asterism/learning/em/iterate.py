@@ -83,6 +83,7 @@ class EmOutcome:
 
     @property
     def n_iterations(self) -> int:
+        """Number of E-steps."""
         return len(self.history)
 
 

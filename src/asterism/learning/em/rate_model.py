@@ -62,6 +62,7 @@ class Column:
 
     @property
     def name(self) -> str:
+        """How tables call it."""
         return self.covariate if self.level is None else f"{self.covariate}={self.level}"
 
     def standardised(self, values: NDArray[Any]) -> FloatArray:
@@ -117,6 +118,7 @@ class RateModel:
 
     @property
     def n_base(self) -> int:
+        """Number of baselines."""
         return len(self.start)
 
     @property

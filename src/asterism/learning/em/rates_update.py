@@ -82,10 +82,12 @@ class RateUpdate:
 
     @property
     def n_base(self) -> int:
+        """Number of baselines."""
         return self.link.n_base
 
     @property
     def n_effects(self) -> int:
+        """Number of effects of covariates."""
         return int(self.link.design.shape[1])
 
     def factors(self, effects: FloatArray) -> FloatArray:

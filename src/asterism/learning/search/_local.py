@@ -24,10 +24,7 @@ from asterism.learning.search._marginal import (
 )
 from asterism.numerics._bundle import bundle, keep
 from asterism.numerics._jit import inner, kernel
-from asterism.star._averages import (
-    average_table,
-    multiply_in_parent,
-)
+from asterism.star._averages import average_table, multiply_in_parent
 from asterism.star._buffers import (
     BLOCK,
     COLLECT_PULL,

@@ -105,6 +105,7 @@ def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, b
 def settings_with_joint_by_column(
     settings: StructureSettings, observations: Observations
 ) -> StructureSettings:
+    """The settings with joint measurements by the columns they read."""
     return replace(settings, emission=with_joint_by_column(settings.emission, observations))
 
 
