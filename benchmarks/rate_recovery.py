@@ -110,15 +110,18 @@ def pooled(table: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     parser = option_parser(__doc__, "benchmark-rate-recovery")
     parser.add_argument("--quick", action="store_true", help="two networks only")
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--name", default="rate_recovery", help="of the files that are written")
     arguments = parser.parse_args()
     rows = []
     exact: dict[Case, pd.DataFrame] = {}
-    for way in WAYS:
+    for way in dict.fromkeys(["exact", *arguments.ways]):
         for case in REDUCED_CASES if arguments.quick else CASES:
             rows.append(recover(case, way, exact))
             print(rows[-1], flush=True)
-    table = write_table(rows, arguments.output / "rate_recovery.csv", digits=6)
-    summary = write_table(pooled(table), arguments.output / "rate_recovery_pooled.csv", digits=6)
+            table = write_table(rows, arguments.output / f"{arguments.name}.csv", digits=6)
+    summary = pooled(table)
+    write_table(summary, arguments.output / f"{arguments.name}_pooled.csv", digits=6)
     print(summary.to_string(index=False))
 
 

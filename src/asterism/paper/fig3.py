@@ -39,7 +39,7 @@ FULL_COUPLINGS = tuple(round(0.1 * i, 1) for i in range(11))
 QUICK_COUPLINGS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 FULL_PAIRS, QUICK_PAIRS = 20, 2
 TOLERANCE = 1e-5
-CLUSTER_TOLERANCE = 1e-4
+CLUSTER_TOLERANCE = 1e-3
 
 UNSPECIFIED = (
     ("the end states, given as a small sketch", "− + − + − + − + at 0 and all + at 1; and random"),
