@@ -31,8 +31,9 @@ from asterism.exact.joint_layout import components
 from asterism.learning.em.e_step import Expected
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 
-#: joint states up to which exact inference is quick enough to be chosen
-EXACT_STATES = 64
+#: joint states up to which exact inference is chosen: there an E-step takes a third of the time of
+#: one by clusters, and twice as many states take it about twice as long (cluster_limit.csv)
+EXACT_STATES = 256
 _MAX_SWEEPS = 200
 _SWEEP_TOLERANCE = 1e-7
 
