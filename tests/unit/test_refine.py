@@ -1,4 +1,4 @@
-"""Error control in groups, in single precision, and the placing of steps."""
+"""Error control in groups, in single precision, and where steps lie."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def warm_up(tell: Callable[[str], None]) -> Path:
     import numpy as np
 
     import asterism as am
-    from asterism.numerics._jit import cache_folder
+    from asterism.numerics._jit import UNITS, addresses, cache_folder
     from asterism.star._solve import iterate
 
     for n_states in (2, 3):
@@ -71,6 +71,8 @@ def warm_up(tell: Callable[[str], None]) -> Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             am.ParameterLearner(network.graph, emission=emission).fit(measured)
+    tell("recorded jumps and joint measurements")
+    addresses(*UNITS)
     return cache_folder(iterate)
 
 

@@ -16,15 +16,16 @@ from functools import partial
 from typing import Any, cast
 
 import numba
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
-from numba.core.datamodel import models, register_default
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
 from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic
 
 
-class Bundle(types.Type):  # type: ignore[misc]
+class Bundle(types.Type):
     """A pointer to a named tuple of type ``fields``."""
 
     def __init__(self, fields: Any) -> None:
@@ -33,15 +34,15 @@ class Bundle(types.Type):  # type: ignore[misc]
 
 
 @register_default(Bundle)
-class _BundleModel(models.OpaqueModel):  # type: ignore[misc]
+class _BundleModel(models.OpaqueModel):
     """An address, as far as LLVM is concerned."""
 
 
 @infer_getattr
-class _Attributes(AttributeTemplate):  # type: ignore[misc]
+class _Attributes(AttributeTemplate):
     key = Bundle
 
-    def generic_resolve(self, bundle: Bundle, name: str) -> Any:
+    def generic_resolve(self, bundle: Any, name: str) -> Any:  # type: ignore[override]
         names = bundle.fields.fields
         return bundle.fields.types[names.index(name)] if name in names else None
 
@@ -61,7 +62,7 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
     return value
 
 
-@lower_getattr_generic(Bundle)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(Bundle)
 def _read_field(context: Any, builder: Any, bundle: Bundle, value: Any, name: str) -> Any:
     index = bundle.fields.fields.index(name)
     kind = context.get_value_type(bundle.fields)
@@ -73,7 +74,7 @@ def _read_field(context: Any, builder: Any, bundle: Bundle, value: Any, name: st
     )
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _bundle(typing_context: Any, values: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         slot = cgutils.alloca_once_value(builder, arguments[0])
@@ -85,7 +86,7 @@ def _bundle(typing_context: Any, values: Any) -> Any:
     return Bundle(values)(values), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _keep(typing_context: Any, values: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.get_dummy_value()
@@ -93,7 +94,7 @@ def _keep(typing_context: Any, values: Any) -> Any:
     return types.none(values), generate
 
 
+bundle: Any = _bundle
+keep: Any = _keep
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     bundle = keep = partial(cast, Any)  # the named tuple itself
-else:
-    bundle, keep = _bundle, _keep

@@ -42,7 +42,7 @@ def compare_settings_quickly() -> None:
     try:
         from numba.core.targetconfig import TargetConfig
 
-        compare = TargetConfig.__eq__
+        compare: Any = TargetConfig.__eq__
     except (ImportError, AttributeError):
         return
 
@@ -56,5 +56,5 @@ def compare_settings_quickly() -> None:
     def hashed(self: Any) -> int:
         return hash(type(self))
 
-    TargetConfig.__eq__ = is_equal  # type: ignore[method-assign,assignment]
+    TargetConfig.__eq__ = is_equal  # type: ignore[method-assign]
     TargetConfig.__hash__ = hashed  # type: ignore[method-assign]

@@ -143,7 +143,7 @@ def find_breakpoints(evidence: Evidence) -> Breakpoints:
 def most_steps(
     evidence: Evidence, relaxation_rate: float, step: float, time_step: float | None
 ) -> float:
-    """At most so many steps will a grid have; cheap, and often far too many."""
+    """Upper bound on the number of grid steps. Cheap, often far too high."""
     duration = float((evidence.end - evidence.start).sum())
     n_moments = 2 * evidence.n_trajectories + len(evidence.points.time) + len(evidence.joint)
     n_moments += len(evidence.jumps.time) + 2 * len(evidence.spans.start)
