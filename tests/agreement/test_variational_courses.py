@@ -15,8 +15,8 @@ from asterism.star.batch import (
     make_batch,
     run,
 )
-from asterism.star.method import VariationalCourses, flat_marginals
-from asterism.star.point_values import point_marginals, set_log_likelihoods
+from asterism.star.method import VariationalCourses
+from asterism.star.point_values import flat_marginals, point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
 from tests.reference.joint_chain import ReferenceChain
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network

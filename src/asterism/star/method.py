@@ -56,21 +56,12 @@ from asterism.evidence.arrays import (
 from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
-from asterism.numerics.resources import current_limit, require_memory
-from asterism.star._between_points import marginals_at
-from asterism.star._buffers import INITIAL, SQUARES, STATES
-from asterism.star._kept_messages import MESSAGES, Messages
-from asterism.star._solve import CONVERGED, GUARD, IMPOSSIBLE, NOT_FINITE, STATUS, SWEEP_LIMIT
-from asterism.star.batch import (
-    NO_READING,
-    Batch,
-    Control,
-    ImpossibleEvidence,
-    addresses_for,
-    make_progress,
-    sweep,
-)
+from asterism.numerics.resources import current_limit
+from asterism.star._buffers import INITIAL, STATES
+from asterism.star._solve import CONVERGED, GUARD, NOT_FINITE, SWEEP_LIMIT
+from asterism.star.batch import Batch, ImpossibleEvidence
 from asterism.star.paths_drawn import PathCollector, draw
+from asterism.star.point_values import flat_marginals, messages_of
 from asterism.star.problem import Parameters
 from asterism.star.refine import Solution, solve_on_grids
 
@@ -272,70 +263,6 @@ def _parts(solution: Solution, compiled: CompiledNetwork) -> dict[str, float]:
         "initial": initial,
         "log_evidence": total,
     }
-
-
-def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
-    """Messages of every node along one trajectory of a solved batch."""
-    if batch.moments.dtype != np.float64:
-        batch, index = batch.select(np.array([index])), 0
-    steps = int(batch.grid.step_start[index + 1] - batch.grid.step_start[index])
-    node = batch.problem.node
-    n_nodes = len(node) - 1
-    squares, states = int(node[-1, SQUARES]), int(node[-1, INITIAL])
-    require_memory(
-        8.0 * (squares * steps + (2 * states + n_nodes) * (steps + 1)),
-        f"the messages of {n_nodes} nodes on {steps} steps",
-        Sentence("a larger ", Setting("time_step"), " or ", Setting("tolerance")),
-    )
-    messages = Messages(
-        np.zeros(squares * steps),
-        np.zeros(states * (steps + 1)),
-        np.zeros(states * (steps + 1)),
-        np.full((n_nodes, steps), -1, dtype=np.int32),
-        np.full((n_nodes, steps + 1), -1, dtype=np.int32),
-    )
-    progress = make_progress(batch.n_trajectories, 1)
-    sweep(
-        batch.problem,
-        parameters,
-        batch.moments,
-        (index, index + 1),
-        progress,
-        control=Control(damping=0.0),
-        reading=NO_READING._replace(kind=MESSAGES, messages=messages),
-    )
-    if progress.integers[index, STATUS] == IMPOSSIBLE:
-        raise _too_extreme(batch, index)
-    return messages
-
-
-def flat_marginals(
-    batch: Batch, index: int, parameters: Parameters, times: FloatArray
-) -> FloatArray:
-    """(times, Σ S) marginals of one trajectory at times between its start and its end."""
-    messages = messages_of(batch, index, parameters)
-    grid = batch.grid
-    points = grid.times(index)
-    width = grid.width[grid.step_start[index] : grid.step_start[index + 1]]
-    step = np.searchsorted(points, times, side="right") - 1
-    inside = np.zeros(len(times))
-    within = step < len(width)
-    inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
-    found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
-    kinks = grid.is_breakpoint(index)
-    table = addresses_for(batch.problem)
-    if not marginals_at(batch.problem, index, messages, width, kinks, step, inside, found, table):
-        raise _too_extreme(batch, index)
-    return found
-
-
-def _too_extreme(batch: Batch, index: int) -> AsterismError:
-    labels = batch.evidence.labels
-    return AsterismError(
-        f"Trajectory {labels[index] if labels else index}: its messages left the range of finite "
-        "numbers; the rates or likelihoods are too extreme. Try a smaller ",
-        *(Setting("time_step"), "."),
-    )
 
 
 class VariationalCourses:

@@ -1,7 +1,7 @@
-"""Values at the measurements: reading marginals there, and replacing likelihoods in place.
+"""What a solved batch says: messages, marginals at any time, and values at the measurements.
 
-This is what learning an emission needs between two solutions of a batch: the probability of every
-state at every measurement goes out, new likelihoods of the same measurements come in.
+Learning an emission needs the last between two solutions of a batch: the probability of every state
+at every measurement goes out, new likelihoods of the same measurements come in.
 """
 
 from __future__ import annotations
@@ -10,13 +10,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from asterism.errors import AsterismError, DataError
+from asterism.errors import AsterismError, DataError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray
-from asterism.numerics.resources import chunks, map_chunks
-from asterism.star._buffers import KIND, LIKELIHOOD, VALUES
-from asterism.star._kept_messages import AT_POINTS
+from asterism.numerics.resources import chunks, map_chunks, require_memory
+from asterism.star._between_points import marginals_at
+from asterism.star._buffers import INITIAL, KIND, LIKELIHOOD, SQUARES, VALUES
+from asterism.star._kept_messages import AT_POINTS, MESSAGES, Messages
 from asterism.star._solve import IMPOSSIBLE, STATUS
-from asterism.star.batch import NO_READING, Batch, Control, make_progress, sweep
+from asterism.star.batch import (
+    NO_READING,
+    Batch,
+    Control,
+    addresses_for,
+    make_progress,
+    sweep,
+)
 from asterism.star.problem import Parameters, scaled_likelihoods
 
 
@@ -85,3 +93,67 @@ def _require_possible(evidence: Evidence, largest: FloatArray) -> None:
             "the measurement's log-likelihoods must be numbers below +inf, and not −inf for all "
             "states"
         )
+
+
+def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
+    """Messages of every node along one trajectory of a solved batch."""
+    if batch.moments.dtype != np.float64:
+        batch, index = batch.select(np.array([index])), 0
+    steps = int(batch.grid.step_start[index + 1] - batch.grid.step_start[index])
+    node = batch.problem.node
+    n_nodes = len(node) - 1
+    squares, states = int(node[-1, SQUARES]), int(node[-1, INITIAL])
+    require_memory(
+        8.0 * (squares * steps + (2 * states + n_nodes) * (steps + 1)),
+        f"the messages of {n_nodes} nodes on {steps} steps",
+        Sentence("a larger ", Setting("time_step"), " or ", Setting("tolerance")),
+    )
+    messages = Messages(
+        np.zeros(squares * steps),
+        np.zeros(states * (steps + 1)),
+        np.zeros(states * (steps + 1)),
+        np.full((n_nodes, steps), -1, dtype=np.int32),
+        np.full((n_nodes, steps + 1), -1, dtype=np.int32),
+    )
+    progress = make_progress(batch.n_trajectories, 1)
+    sweep(
+        batch.problem,
+        parameters,
+        batch.moments,
+        (index, index + 1),
+        progress,
+        control=Control(damping=0.0),
+        reading=NO_READING._replace(kind=MESSAGES, messages=messages),
+    )
+    if progress.integers[index, STATUS] == IMPOSSIBLE:
+        raise _too_extreme(batch, index)
+    return messages
+
+
+def flat_marginals(
+    batch: Batch, index: int, parameters: Parameters, times: FloatArray
+) -> FloatArray:
+    """(times, Σ S) marginals of one trajectory at times between its start and its end."""
+    messages = messages_of(batch, index, parameters)
+    grid = batch.grid
+    points = grid.times(index)
+    width = grid.width[grid.step_start[index] : grid.step_start[index + 1]]
+    step = np.searchsorted(points, times, side="right") - 1
+    inside = np.zeros(len(times))
+    within = step < len(width)
+    inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+    found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
+    kinks = grid.is_breakpoint(index)
+    table = addresses_for(batch.problem)
+    if not marginals_at(batch.problem, index, messages, width, kinks, step, inside, found, table):
+        raise _too_extreme(batch, index)
+    return found
+
+
+def _too_extreme(batch: Batch, index: int) -> AsterismError:
+    labels = batch.evidence.labels
+    return AsterismError(
+        f"Trajectory {labels[index] if labels else index}: its messages left the range of finite "
+        "numbers; the rates or likelihoods are too extreme. Try a smaller ",
+        *(Setting("time_step"), "."),
+    )
