@@ -1,11 +1,12 @@
 """Is this version slower than another one? Both run side by side, in turns, in one go.
 
-    python benchmarks/before_after.py BEFORE/src -o docs/results [--rounds 9] [--first]
+    python benchmarks/before_after.py BEFORE/src -o docs/results [--rounds 9] [--quick] [--first]
 
 Two processes, one per version, compile what they need and then take turns at the same small jobs:
 inference by star (as it comes, and on fine steps), by mean field and exactly, and learning a graph
-by each search. The best processor time of all rounds counts, so that a busy machine
-disturbs little. ``--first`` adds the first demonstration with empty caches, which mostly compiles.
+by each search. The best processor time of all rounds counts, so that a busy machine disturbs
+little. ``--quick`` leaves out what takes long to compile. ``--first`` adds the first demonstration
+with empty caches, which mostly compiles.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ jobs = {
     "rates of a tree of 14, star": lambda: am.ParameterLearner(
         tree.graph, noise, method="star", max_iterations=20).fit(few),
 }
+if sys.argv[1:]:
+    jobs = {name: job for name, job in jobs.items() if name in sys.argv[1:]}
 for job in jobs.values():
     job()
 print("ready", flush=True)
@@ -60,15 +63,19 @@ for _ in sys.stdin:
 """
 
 
-def worker(source: Path) -> subprocess.Popen[str]:
+def worker(source: Path, quick: bool) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-c", WORKER],
+        [sys.executable, "-c", WORKER, *(QUICK if quick else ())],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+#: jobs that share most of their kernels
+QUICK = ("star", "star, fine steps", "mean field", "screened search, 14 nodes")
 
 
 def ask(process: subprocess.Popen[str]) -> dict[str, float]:
@@ -80,8 +87,8 @@ def ask(process: subprocess.Popen[str]) -> dict[str, float]:
     return found
 
 
-def measure(before: Path, rounds: int, first: bool) -> list[Row]:
-    both = {"before": worker(before), "now": worker(_HERE)}
+def measure(before: Path, rounds: int, quick: bool, first: bool) -> list[Row]:
+    both = {"before": worker(before, quick), "now": worker(_HERE, quick)}
     for name, process in both.items():
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
@@ -131,7 +138,8 @@ if __name__ == "__main__":
     parser = option_parser(__doc__, "docs/results")
     parser.add_argument("before", type=Path, help="src folder of another version")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="fewer kernels to compile")
     parser.add_argument("--first", action="store_true", help="also time a first demo")
     options = parser.parse_args()
-    found = measure(options.before, options.rounds, options.first)
+    found = measure(options.before, options.rounds, options.quick, options.first)
     show_and_write(found, options.output / "before_after.csv")
