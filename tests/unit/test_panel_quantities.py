@@ -243,13 +243,3 @@ def test_probabilities_at_zero_have_limits_by_the_likelihood():
     held = fitted([[1.0 - wrong.upper, wrong.upper], [0.0, 1.0]], learn=False)
     fall = 2.0 * (free.log_evidence_ - held.log_evidence_)
     assert 2.0 < fall < 6.0  # 3.84 if the evidence fell in a straight line
-
-
-def test_a_state_in_which_nobody_starts_has_a_limit(obs, learner):
-    """Nobody of n starts there: −2 n ln(1 − p) reaches 3.84 near p = 1.92 / n."""
-    table = learner.parameters_.set_index("parameter")
-    first = obs.to_frame().groupby("trajectory")["time"].min()
-    assert len(first) == 120
-    dead = table.loc["s: starts in 3"]
-    assert dead.note == "at zero: upper is a limit"
-    assert 1.959964**2 / (2 * 120) * 0.99 < dead.upper < 0.2
