@@ -283,7 +283,7 @@ def sum_in_order(parts: list[FloatArray]) -> FloatArray:
     return total
 
 
-class Progress(NamedTuple):
+class SweepRecord(NamedTuple):
     """Per trajectory: what the iteration tells (columns as in ``_solve.py``)."""
 
     totals: FloatArray
@@ -319,8 +319,8 @@ NO_READING = Reading(NOTHING, _NO_MESSAGES, _NO_POINTS)
 AS_IT_IS = Control()
 
 
-def make_progress(n_trajectories: int, max_sweeps: int) -> Progress:
-    return Progress(
+def make_progress(n_trajectories: int, max_sweeps: int) -> SweepRecord:
+    return SweepRecord(
         np.zeros((n_trajectories, kernels.N_TOTALS)),
         np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
         np.full((n_trajectories, 2, max_sweeps), np.nan),
@@ -357,7 +357,7 @@ def sweep(
     parameters: Parameters,
     moments: FloatArray,
     which: tuple[int, int],
-    progress: Progress,
+    progress: SweepRecord,
     *,
     control: Control = AS_IT_IS,
     counts: Counts = _NO_COUNTS,
