@@ -1,4 +1,4 @@
-"""Messages of clusters in numbers: two clusters of a chain against the plain loops.
+"""Messages of clusters in numbers: three clusters of a chain against the plain loops.
 
 Small enough to run with the compiler off; ``benchmarks/mutants.py`` asks it whether wrong code
 would be noticed.
@@ -24,12 +24,12 @@ from tests.reference.cluster_sweep import ReferenceClusters
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points
 
-SIZES = [2, 2, 2]
-PARENTS = {"A": [], "B": ["A"], "C": ["B"]}
+SIZES = [2, 2, 2, 2]
+PARENTS = {"A": [], "B": ["A"], "C": ["B"], "D": ["C"]}
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_a_chain_of_two_clusters(n_sweeps: int) -> None:
+def test_a_chain_of_three_clusters(n_sweeps: int) -> None:
     rng = np.random.default_rng(6)
     rates = {
         n: np.exp(rng.uniform(-1.0, 1.0, (2,) * (len(above) + 2))) * (1 - np.eye(2))
@@ -40,7 +40,7 @@ def test_a_chain_of_two_clusters(n_sweeps: int) -> None:
     evidence = make_evidence(SIZES, [0.0], [0.8], random_points(rng, SIZES, 0.8, 1))
     compiled = network.compiled
     model = ClusterModel.of(compiled.graph, find_regions(compiled.graph, evidence, 1))
-    assert len(model.regions.separators) == 1
+    assert len(model.regions.separators) == 2
     breakpoints = find_breakpoints(evidence)
     batch = make_cluster_batch(model, evidence, breakpoints, build_even_grid(breakpoints, 1, 0.4))
     start_messages(batch, compiled.rates)

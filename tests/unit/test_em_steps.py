@@ -24,7 +24,6 @@ from asterism.learning.em.rates_update import (
     LARGEST_EFFECT,
     RateLink,
     RateUpdate,
-    automatic_prior_rate,
     complete_diagonals,
     fastest_rate,
     rate_update,
@@ -192,17 +191,6 @@ def test_unseen_configurations_get_the_pooled_rates() -> None:
     np.testing.assert_allclose(block.sum(axis=1), 0.0, atol=1e-12)
     dwell[2:] = 0.0
     assert (update().pooled_where_unseen(moves, dwell, CURRENT)[4:][allowed()[4:]] == 0.0).all()
-
-
-def test_the_automatic_prior_takes_the_time_scale_of_the_data() -> None:
-    one = update()
-    time = float(DWELL.sum())
-    assert automatic_prior_rate(4.0, one, MOVES, DWELL) == pytest.approx(
-        4.0 * time / MOVES[one.index].sum()
-    )
-    assert automatic_prior_rate(4.0, one, 0.0 * MOVES, DWELL) == pytest.approx(4.0 * time)
-    with pytest.raises(ModelError, match="last some time"):
-        automatic_prior_rate(4.0, one, MOVES, 0.0 * DWELL)
 
 
 def test_the_fastest_rate_follows_the_shortest_gap() -> None:
