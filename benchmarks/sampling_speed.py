@@ -27,6 +27,12 @@ from asterism.sampling.model_chains import (
 from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
 
 DURATION, N_POINTS, NOISE = 10.0, 10, 0.6
+#: nodes, trajectories and candidates of the cases whose times give each slope
+SLOPES = {
+    "nodes": [(25, 40, 10), (100, 40, 10), (400, 40, 10)],
+    "trajectories": [(50, 10, 10), (50, 40, 10), (50, 160, 10)],
+    "candidates": [(60, 40, 5), (60, 40, 15), (60, 40, 45)],
+}
 
 
 @numba.njit
@@ -120,49 +126,45 @@ def nanoseconds_per_event(setup: ModelSetup, chain: ModelChain) -> float:
 
 def main() -> None:
     parser = option_parser(__doc__, "docs/results")
-    parser.add_argument("--large", action="store_true", help="1,000 nodes, 80 trajectories too")
+    parser.add_argument(
+        "parts", nargs="*", default=["event", "large", "nodes", "trajectories", "candidates"]
+    )
     options = parser.parse_args()
-    rows: list[dict[str, object]] = []
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / "sampling_speed.csv"
+    # what is not measured now stays as it was
+    known = pd.read_csv(path, keep_default_na=False).to_dict("records") if path.exists() else []
+    rows: dict[str, dict[str, object]] = {str(row["what"]): dict(row) for row in known}
 
     def note(what: str, value: float, unit: str) -> None:
-        rows.append({"what": what, "value": round(value, 4), "unit": unit})
+        rows[what] = {"what": what, "value": round(value, 4), "unit": unit}
         print(what, round(value, 4), unit, flush=True)
+        pd.DataFrame(list(rows.values())).to_csv(path, index=False)
 
-    one = 1e9 * time_of_exponential()
-    note("scalar exponential", one, "ns")
-    setup, chain = started(14, 40, 13)
-    event = nanoseconds_per_event(setup, chain)
-    note("event", event, "ns")
-    note("event over exponential", event / one, "")
-    note(
-        "sweep, 14 nodes, 40 trajectories, 13 candidates",
-        1e3 * seconds_per_sweep(setup, chain),
-        "ms",
-    )
-    for what, cases in (
-        ("nodes", [(25, 40, 10), (100, 40, 10), (400, 40, 10)]),
-        ("trajectories", [(50, 10, 10), (50, 40, 10), (50, 160, 10)]),
-        ("candidates", [(60, 40, 5), (60, 40, 15), (60, 40, 45)]),
-    ):
-        which = {"nodes": 0, "trajectories": 1, "candidates": 2}[what]
-        sizes = np.array([c[which] for c in cases], dtype=float)
-        times = np.array([seconds_per_sweep(*started(*c)) for c in cases])
-        slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
-        note(f"slope in {what}, {sizes[0]:.0f} to {sizes[-1]:.0f}", float(slope), "")
-    if options.large:
+    if "event" in options.parts:
+        one = 1e9 * time_of_exponential()
+        note("scalar exponential", one, "ns")
+        setup, chain = started(14, 40, 13)
+        event = nanoseconds_per_event(setup, chain)
+        note("event", event, "ns")
+        note("event over exponential", event / one, "")
+        what = "sweep, 14 nodes, 40 trajectories, 13 candidates"
+        note(what, 1e3 * seconds_per_sweep(setup, chain), "ms")
+    for which, (what, cases) in enumerate(SLOPES.items()):
+        if what in options.parts:
+            sizes = np.array([c[which] for c in cases], dtype=float)
+            times = np.array([seconds_per_sweep(*started(*c)) for c in cases])
+            slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+            note(f"slope in {what}, {sizes[0]:.0f} to {sizes[-1]:.0f}", float(slope), "")
+    if "large" in options.parts:
         setup, chain = started(1000, 80, 20)
-        note(
-            "sweep, 1,000 nodes, 80 trajectories, 20 candidates, one thread",
-            seconds_per_sweep(setup, chain, 1),
-            "s",
-        )
+        what = "sweep, 1,000 nodes, 80 trajectories, 20 candidates, one thread"
+        note(what, seconds_per_sweep(setup, chain, 1), "s")
+        note("peak memory", peak_gigabytes(), "GB")
         on_two_threads(setup, chain, 1)
         begin = time.perf_counter()
         on_two_threads(setup, chain, 3)
         note("the same on two threads, by the clock", (time.perf_counter() - begin) / 3, "s")
-        note("peak memory", peak_gigabytes(), "GB")
-    options.output.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(rows).to_csv(options.output / "sampling_speed.csv", index=False)
 
 
 if __name__ == "__main__":
