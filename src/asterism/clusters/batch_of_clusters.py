@@ -52,6 +52,7 @@ class ClusterModel:
 
     @classmethod
     def of(cls, graph: CompiledGraph, regions: Regions) -> ClusterModel:
+        """The model of a graph and its regions."""
         return cls(graph, regions, region_arrays(graph, regions))
 
     @property
@@ -62,6 +63,7 @@ class ClusterModel:
         return np.asarray((owner >= 0) & (degree[np.maximum(owner, 0)] > 0))
 
     def table(self, rates: FloatArray) -> BaseTable:
+        """The rates as the chains read them."""
         return base_table(self.graph, rates, self.is_linked)
 
     @property
@@ -110,6 +112,7 @@ class ClusterBatch:
 
     @property
     def n_trajectories(self) -> int:
+        """Number of trajectories."""
         return self.evidence.n_trajectories
 
 

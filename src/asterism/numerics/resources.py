@@ -111,10 +111,12 @@ class TimeLimit:
 
     @property
     def left(self) -> float:
+        """Seconds that are left."""
         return max(0.0, self._end - time.monotonic())
 
     @property
     def passed(self) -> bool:
+        """Whether the time is over."""
         return self.seconds < math.inf and self.left == 0.0
 
     def stops(self) -> bool:

@@ -31,6 +31,7 @@ class KeptDraws:
 
     @property
     def n_chains(self) -> int:
+        """Number of chains."""
         return len(self.blocks)
 
     @property
@@ -40,6 +41,7 @@ class KeptDraws:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes."""
         return len(self.model.layout.n_states)
 
     def states(self, trajectory: int, times: FloatArray) -> NDArray[np.int16]:

@@ -86,6 +86,7 @@ class SampledModels:
 
     @property
     def n_chains(self) -> int:
+        """Number of chains."""
         return len(self.blocks)
 
     @property

@@ -54,6 +54,7 @@ class SampledPosterior(Posterior):
 
     @property
     def log_evidence(self) -> NoReturn:  # type: ignore[override]
+        """Not known: draws give no evidence value."""
         self._no_evidence()
 
     @property
@@ -174,11 +175,13 @@ class SampledCourses:
         self._errors = errors
 
     def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Shares of the draws in each state, or their Monte Carlo errors."""
         if self._errors:
             return self._draws.marginal_errors(trajectory, times)
         return self._draws.marginals(trajectory, times)
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
+        """Paths among those that were drawn."""
         return self._draws.trajectories(
             n, self._network.nodes, self._network.states, self._labels, rng
         )
