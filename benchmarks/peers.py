@@ -81,7 +81,7 @@ def rate_error(rates: dict[str, np.ndarray]) -> Measured:
     for node, true in network().rates.items():
         off = ~np.eye(true.shape[-1], dtype=bool)
         errors.append(np.abs(np.log(rates[node][..., off] / np.asarray(true)[..., off])).ravel())
-    return "mean |ln error| of the rates", float(np.concatenate(errors).mean())
+    return "mean error of ln rates", float(np.concatenate(errors).mean())
 
 
 def rates_by_asterism() -> Callable[[], Measured]:
@@ -283,12 +283,16 @@ def main() -> None:
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser.add_argument("--data", type=Path, default=default, help="folder with DREAM4 and panel")
     parser.add_argument("--line", type=int, help="measure this line only, and print it as JSON")
+    parser.add_argument("--leave-out", nargs="*", default=[], help="tasks that begin like this")
     arguments = parser.parse_args()
     if arguments.line is not None:
         print("RESULT " + json.dumps(measure(arguments.line, str(arguments.data))))
         return
     rows = []
-    for number, (task, program, _) in enumerate(LINES):
+    for number, (task, program, make) in enumerate(LINES):
+        if task.startswith(tuple(arguments.leave_out)) and make is not hidden_by_others:
+            rows.append({"task": task, "program": program, "accuracy": "not measured"})
+            continue
         command = [sys.executable, __file__, "--line", str(number), "--data", str(arguments.data)]
         done = subprocess.run(command, capture_output=True, text=True)
         lines = [text for text in done.stdout.splitlines() if text.startswith("RESULT ")]
