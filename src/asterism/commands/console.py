@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from asterism.commands.exits import in_flags
-from asterism.learning.tasks import Progress, ProgressMeter, Stage
+from asterism.learning.tasks import ProgressListener, ProgressMeter, Stage
 
 #: seconds between two lines about the same stage where there is no terminal
 LINE_INTERVAL = 10.0
@@ -107,7 +107,7 @@ class Console:
                 self._live = None
 
     @contextmanager
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Iterator[ProgressListener]:
         """A listener for whoever computes."""
         if self.quiet or not self.on_terminal:
             yield ProgressMeter(_PlainLines(self))

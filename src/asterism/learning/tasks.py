@@ -5,9 +5,9 @@ its arguments under their own names, and what ``fit`` finds ends in ``_``. ``get
 ``set_params`` follow from the signature, which is all that ``sklearn.base.clone`` and its searches
 over settings ask for.
 
-A computation calls ``start``, ``advance`` and ``finish`` of a :class:`Progress`; by default nothing
-is shown. :class:`ProgressMeter` turns these calls into :class:`Stage` records, with the time gone
-and an estimate of the time left.
+A computation calls ``start``, ``advance`` and ``finish`` of a :class:`ProgressListener`; by default
+nothing is shown. :class:`ProgressMeter` turns these calls into :class:`Stage` records, with the
+time gone and an estimate of the time left.
 
 Tasks run in threads: these need no copies of the input, the kernels release the interpreter lock,
 and they start at once. Under ``joblib.parallel_config(backend="dask")`` the input goes to every
@@ -65,7 +65,7 @@ def map_tasks(
     shared: Any,
     tasks: Sequence[tuple[Any, ...]],
     n_jobs: int,
-    progress: Progress,
+    progress: ProgressListener,
 ) -> Iterator[Result]:
     """``work(shared, *task)`` of every task, in order."""
     client = dask_client()
@@ -115,7 +115,7 @@ def _map_on_cluster(
     work: Callable[..., Result],
     shared: Any,
     tasks: Sequence[tuple[Any, ...]],
-    progress: Progress,
+    progress: ProgressListener,
 ) -> Iterator[Result]:
     """Dask repeats a lost worker's tasks, but not an input that only lost workers held.
 
@@ -174,7 +174,7 @@ def _require_cluster(client: Any, losses: int, error: BaseException) -> None:
         ) from error
 
 
-class Progress(Protocol):
+class ProgressListener(Protocol):
     """What a computation calls; stages follow one another and do not nest."""
 
     def start(self, total: int, what: str) -> None:
@@ -264,7 +264,7 @@ class ProgressMeter:
         self._show(Stage(self._what, self._total, self._done, elapsed, left, finished))
 
 
-def listener_for(progress: Progress | bool | None) -> Progress:
+def listener_for(progress: ProgressListener | bool | None) -> ProgressListener:
     """Who listens to a computation.
 
     None: a bar in notebooks only. True: a bar everywhere. False: none. Anything else listens

@@ -22,7 +22,7 @@ import pandas as pd
 import asterism
 from asterism.data.files import parse_json, write_atomically, write_text
 from asterism.errors import DataError
-from asterism.learning.tasks import Progress, Silent
+from asterism.learning.tasks import ProgressListener, Silent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,7 +102,7 @@ def for_each(
     cases: Iterable[Case],
     compute: Callable[[Case], Mapping[str, Any]],
     what: str,
-    progress: Progress | None = None,
+    progress: ProgressListener | None = None,
 ) -> list[Case]:
     """Results of all cases, in order, each joined with its settings; finished ones are read."""
     saved, listener = SavedRows(folder), progress or Silent()

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import ProgressListener
 from asterism.paper.common import (
     PAPER,
     Case,
@@ -49,7 +49,7 @@ def run(
     quick: bool = False,
     data: Path | None = None,
     jobs: int = -1,
-    progress: Progress | None = None,
+    progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``dream4.csv`` and the page; ``quick`` leaves out the network of 100 genes."""
     names = [n for n in NETWORKS if not (quick and NETWORKS[n] > 10)]

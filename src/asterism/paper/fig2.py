@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import ProgressListener
 from asterism.paper.common import (
     Case,
     for_each,
@@ -45,7 +45,7 @@ def run(
     quick: bool = False,
     data: Path | None = None,
     jobs: int = -1,
-    progress: Progress | None = None,
+    progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``fig2.csv`` (the courses drawn), ``fig2_differences.csv`` and the page."""
     cases: list[Case] = [

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import ProgressListener
 from asterism.paper.common import (
     Case,
     for_each,
@@ -65,7 +65,7 @@ def run(
     quick: bool = False,
     data: Path | None = None,
     jobs: int = -1,
-    progress: Progress | None = None,
+    progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``fig3.csv`` (the curves), ``fig3_wins.csv`` (star against mean field) and the page."""
     couplings = QUICK_COUPLINGS if quick else FULL_COUPLINGS

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import ProgressListener
 from asterism.paper.common import (
     PAPER,
     Case,
@@ -66,7 +66,7 @@ def run(
     quick: bool = False,
     data: Path | None = None,
     jobs: int = -1,
-    progress: Progress | None = None,
+    progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``fig4.csv``, the matrices, the plot by size and the page."""
     cases: list[Case] = [

@@ -16,7 +16,7 @@ import pandas as pd
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import ProgressListener
 from asterism.paper import irma_data, irma_page
 from asterism.paper.common import PAPER, Case, for_each, write_table
 
@@ -38,7 +38,7 @@ def run(
     quick: bool = False,
     data: Path | None = None,
     jobs: int = -1,
-    progress: Progress | None = None,
+    progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``irma.csv`` (protocol and published scores), ``irma_settings.csv`` and the page."""
     irma_data.data_file(data, "irma_replicates_dct.csv")

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import ProgressListener
 from asterism.model.names import random_parents
 from asterism.paper.common import (
     PAPER,
@@ -75,7 +75,7 @@ def run(
     quick: bool = False,
     data: Path | None = None,
     jobs: int = -1,
-    progress: Progress | None = None,
+    progress: ProgressListener | None = None,
 ) -> Path:
     """Learn all graphs of all rows; write ``table1.csv``, the curves and the page."""
     graphs = QUICK_GRAPHS if quick else FULL_GRAPHS

@@ -153,15 +153,9 @@ def _log_evidence_of(
     evidence: Evidence,
 ) -> FloatArray:
     compiled = network.compiled
-    return solve_on_grids(
-        evidence,
-        compiled,
-        Parameters.of(compiled, method),
-        tolerance,
-        time_step,
-        max_sweeps,
-        n_jobs,
-    ).outcome.evidence
+    limits = (tolerance, time_step, max_sweeps, n_jobs)
+    parameters = Parameters.of(compiled, method)
+    return solve_on_grids(evidence, compiled, parameters, *limits).outcome.evidence
 
 
 def _verdict(

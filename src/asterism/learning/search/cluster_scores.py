@@ -44,7 +44,7 @@ from asterism.learning.search.task import (
     search_observations,
     total_score,
 )
-from asterism.learning.tasks import Progress
+from asterism.learning.tasks import ProgressListener
 from asterism.model.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
 from asterism.star.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
@@ -180,7 +180,7 @@ def graph_scorer(task: SearchTask) -> ClusterScorer:
 
 
 def learn_from_observations(
-    settings: StructureSettings, observations: Observations, progress: Progress
+    settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Search with the star, then settle close calls by clusters."""
     task, state = search_observations(replace(settings, method="star"), observations, progress)

@@ -31,7 +31,7 @@ from asterism.learning.search.found import (
 from asterism.learning.search.score import allowed_off_diagonal, posterior_mean_rates
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import StructurePrior, enumerate_families
-from asterism.learning.tasks import Progress, Silent
+from asterism.learning.tasks import ProgressListener, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, as_mask, automatic_rate
 from asterism.numerics.resources import map_chunks, require_memory
@@ -111,7 +111,7 @@ class CompleteScorer:
 
 
 def learn_from_trajectories(
-    settings: StructureSettings, paths: Trajectories, progress: Progress | None = None
+    settings: StructureSettings, paths: Trajectories, progress: ProgressListener | None = None
 ) -> SearchResult:
     """Score the families of every node and choose the best."""
     progress = progress or Silent()
@@ -245,7 +245,7 @@ def _score_all(
     constraints: StructurePrior,
     settings: StructureSettings,
     screened: bool,
-    progress: Progress,
+    progress: ProgressListener,
 ) -> list[FamilyTable]:
     lock = Lock()
     n_nodes = constraints.n_nodes

@@ -31,7 +31,7 @@ from asterism.learning.search.task import (
     SearchTask,
     search_observations,
 )
-from asterism.learning.tasks import Progress, Silent, dask_client, map_tasks
+from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.sampling.diagnose import (
@@ -154,7 +154,7 @@ class SampledGraphs:
 
 
 def learn_from_observations(
-    settings: StructureSettings, observations: Observations, progress: Progress
+    settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
     task, state = search_observations(

@@ -20,7 +20,7 @@ from asterism.errors import DataError, ModelError
 from asterism.inference.methods import METHODS
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import SPARSE, StructureSettings
-from asterism.learning.tasks import Estimator, Progress, listener_for
+from asterism.learning.tasks import Estimator, ProgressListener, listener_for
 from asterism.model.network import Network
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 from asterism.numerics.resources import time_limit
@@ -211,7 +211,7 @@ class StructureLearner(Estimator):
         data: Observations | Trajectories,
         y: object = None,
         *,
-        progress: Progress | bool | None = None,
+        progress: ProgressListener | bool | None = None,
     ) -> StructureLearner:
         """Learn from measurements, or exactly from complete paths; ``y`` is ignored.
 

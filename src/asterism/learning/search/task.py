@@ -33,7 +33,7 @@ from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.single_nodes import SingleNodes, fit_single_nodes
 from asterism.learning.search.structure_prior import StructurePrior, family_tuple
-from asterism.learning.tasks import Progress, Silent, in_order
+from asterism.learning.tasks import ProgressListener, Silent, in_order
 from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
 from asterism.model.names import as_parents
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
@@ -66,7 +66,7 @@ class SearchTask:
     single_nodes: SingleNodes
     prior: StructurePrior
     scorer: Scorer
-    progress: Progress
+    progress: ProgressListener
     screened: bool
     n_candidates: int
     journal: Journal | None = None
@@ -144,7 +144,7 @@ def canonical_nodes(settings: StructureSettings, observations: Observations) -> 
 def prepare(
     settings: StructureSettings,
     observations: Observations,
-    progress: Progress,
+    progress: ProgressListener,
     nodes: tuple[str, ...] | None = None,
 ) -> SearchTask:
     """Fit the single nodes and lay out the data on the grid that all graphs share."""
@@ -268,7 +268,7 @@ def _padded(parents: Sequence[int]) -> list[int]:
 
 
 def learn_from_observations(
-    settings: StructureSettings, observations: Observations, progress: Progress
+    settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
     task, state = search_observations(settings, observations, progress)
@@ -276,7 +276,7 @@ def learn_from_observations(
 
 
 def search_observations(
-    settings: StructureSettings, observations: Observations, progress: Progress
+    settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> tuple[SearchTask, SearchState]:
     """The search itself: what it worked on, and where it ended."""
     settings = settings_with_joint_by_column(settings, observations)
