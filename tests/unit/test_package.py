@@ -148,17 +148,22 @@ NO_NUMBER = re.compile(r"^[+-]?(nan|inf|infinity)$", re.IGNORECASE)
 
 
 def cells_without_a_number(path: Path) -> list[str]:
-    """Where a table or a JSON file says NaN or infinity; an empty cell is honest."""
+    """Where a table or a JSON file says NaN or infinity; an empty cell is honest.
+
+    An upper limit may be infinite: that is what the data say where they tell nothing.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
         found: list[str] = []
         json.loads(text, parse_constant=found.append)
         return [f"{path.name}: {constant}" for constant in found]
+    rows = list(csv.reader(io.StringIO(text)))
     return [
         f"{path.name}, row {number}: {cell}"
-        for number, row in enumerate(csv.reader(io.StringIO(text)), start=1)
-        for cell in row
+        for number, row in enumerate(rows, start=1)
+        for column, cell in enumerate(row)
         if NO_NUMBER.match(cell.strip())
+        and not (cell == "inf" and "".join(rows[0][column : column + 1]).endswith("upper"))
     ]
 
 
