@@ -24,7 +24,7 @@ def test_transitions_in_words():
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("1>4", "no state '4'"), ("1-2", "no transition"), ("1>1", "no transition"),
+    [("1>4", "no state '4'"), ("1-2", "not a transition"), ("1>1", "no transition"),
      (np.ones((2, 2)), "shape"), (am.Transitions(absorbing=["x"]), "no state 'x'")],
 )  # fmt: skip
 def test_transitions_that_cannot_be(given, message):
