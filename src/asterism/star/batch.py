@@ -83,6 +83,7 @@ class Batch:
 
     @property
     def n_trajectories(self) -> int:
+        """Number of trajectories."""
         return self.evidence.n_trajectories
 
 
@@ -320,6 +321,7 @@ AS_IT_IS = Control()
 
 
 def make_progress(n_trajectories: int, max_sweeps: int) -> SweepRecord:
+    """An empty record for so many trajectories and sweeps."""
     return SweepRecord(
         np.zeros((n_trajectories, kernels.N_TOTALS)),
         np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
@@ -328,6 +330,7 @@ def make_progress(n_trajectories: int, max_sweeps: int) -> SweepRecord:
 
 
 def make_counts(problem: Problem) -> Counts:
+    """Zeros for the statistics of a problem."""
     last = problem.node[-1]
     return Counts(
         np.zeros(int(last[DWELL])), np.zeros(int(last[TABLE])), np.zeros(int(last[INITIAL]))

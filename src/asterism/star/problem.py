@@ -398,6 +398,7 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, network: CompiledNetwork, method: str) -> Parameters:
+        """As a method reads them: for mean field the table holds logarithms."""
         geometric = method == "mean_field"
         table = (mean_field_table if geometric else star_table)(network)
         return cls(network.rates, table, network.initial, geometric)
