@@ -35,7 +35,7 @@ def most_probable_paths(fit: Fit, emission: Any, observations: Observations) -> 
     chain_labels(fit.network)  # refuses what is too large
     network, data = with_situations(fit, observations)
     evidence = build_evidence(network, data, emission)
-    chain = _PathChain(fit, network, evidence)
+    chain = _BestPaths(fit, network, evidence)
     parts = []
     for d, label in enumerate(observations.trajectories):
         times, path = chain.path(d)
@@ -47,7 +47,7 @@ def most_probable_paths(fit: Fit, emission: Any, observations: Observations) -> 
     return pd.concat(parts, ignore_index=True)
 
 
-class _PathChain:
+class _BestPaths:
     """The joint chain in every situation of the covariates, and the evidence about it."""
 
     def __init__(self, fit: Fit, network: Network, evidence: Evidence) -> None:
