@@ -129,10 +129,10 @@ def _both(uncertainty: Uncertainty, level: float) -> tuple[pd.DataFrame, pd.Data
     for i in map(int, np.flatnonzero(unknown)):
         se[i], (lower[i], upper[i]) = np.inf, bounds[names[i].scale]
     notes = ["not identified: the data cannot tell it" if u else "" for u in unknown]
-    for i, low, high in _probabilities_at_limits(uncertainty, len(rates), value, width):
+    for i, least, most in _probabilities_at_limits(uncertainty, len(rates), value, width):
         if not unknown[i]:
-            se[i], lower[i], upper[i] = (high - low) / width**2, low, high
-            notes[i] = f"at {'one: lower' if low > 0.0 else 'zero: upper'} is a limit"
+            se[i], lower[i], upper[i] = (most - least) / width**2, least, most
+            notes[i] = f"at {'one: lower' if least > 0.0 else 'zero: upper'} is a limit"
     n = len(rates)
     se[:n], lower[:n], upper[:n] = rates["se"], rates["lower"], rates["upper"]
     notes[:n] = list(rates["note"])

@@ -189,7 +189,8 @@ def _says_nothing(
 ) -> NDArray[np.bool_]:
     """Whether an interval would span so many powers of ten that it says nothing."""
     root = np.sqrt(np.maximum(rate, 1e-300))
-    return ~is_zero & (2.0 * width * error / root > np.log(_WIDEST))
+    result: NDArray[np.bool_] = ~is_zero & (2.0 * width * error / root > np.log(_WIDEST))
+    return result
 
 
 def _intervals(
