@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -362,7 +362,10 @@ def _merged_evidence(
 
     def renumbered(table: Spans) -> Spans:
         order = np.lexsort((table.start, number[table.node], table.trajectory))
-        columns = (table.trajectory, number[table.node], table.start, table.end, table.state)
+        columns: tuple[Any, ...] = (
+            *(table.trajectory, number[table.node]),
+            *(table.start, table.end, table.state),
+        )
         return Spans(*(column[order] for column in columns))
 
     return replace(

@@ -329,7 +329,7 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
             f"{path.name} belongs to a run with other data, settings or program: ",
             Advice("start without resume.", "start again with --force."),
         )
-    drawn = [held.get(f"draws/{name}") for name in DrawnModels._fields]
+    drawn: list[Any] = [held.get(f"draws/{name}") for name in DrawnModels._fields]
     if any(block is None or len(block) != len(chains) for block in drawn):
         raise _damaged(path)
     for c, chain in enumerate(chains):

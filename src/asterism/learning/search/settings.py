@@ -127,7 +127,7 @@ class StructureSettings:
         """
         if not isinstance(self.tempering, str):
             return float(self.tempering)
-        return min(1.0, max(LEAST_TEMPERING, (known_share / FULL_SHARE) ** SHARE_POWER))
+        return float(min(1.0, max(LEAST_TEMPERING, (known_share / FULL_SHARE) ** SHARE_POWER)))
 
     def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
         """What is known about the graph, by the numbers of these nodes."""
