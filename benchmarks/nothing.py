@@ -4,7 +4,8 @@ Data sets of ten unconnected nodes, 12 trajectories of 20 measurements: complete
 points (σ = 0.4 of the distance of two levels). Counts edges at a probability of at least one half,
 with the defaults and with the priors of the paper, and whether the sentence says that nothing was
 found. Levels are counted, as on the command line. The odds of an edge were once set with seeds 0 to
-49 in view, so these data sets have the seeds 1000 to 1049, which nothing was chosen on.
+49 in view, so these data sets have the seeds 1000 to 1049. The shape for whole paths was chosen
+after a look at the first 29 of them.
 
     python benchmarks/nothing.py [--sets 50] [--noisy 50] [--rows FOLDER]
 """
