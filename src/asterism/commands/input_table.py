@@ -78,8 +78,7 @@ class Table:
 
 def read_table(options: TableOptions) -> Table:
     """Guess, read, and collect every problem."""
-    header = read_header(options.data, options.sheet)
-    require_size(options.data)
+    header = require_readable(options)
     free = [name for name in header if name != options.end_column]
     columns = guess_columns(free, options.kind, options.time, options.trajectory, options.nodes)
     if options.end_column is not None and options.end_column not in header:
@@ -104,11 +103,13 @@ def read_table(options: TableOptions) -> Table:
     return replace(table, decisions=(*said, *notes, *table.decisions))
 
 
-def require_size(path: Path) -> None:
-    """Refuse a table that would not fit into memory, before anything is read or written."""
-    size, available = path.stat().st_size, available_bytes()
+def require_readable(options: TableOptions) -> list[str]:
+    """The header; refuses what is no table, or would not fit into memory, before more is read."""
+    header = read_header(options.data, options.sheet)
+    size, available = options.data.stat().st_size, available_bytes()
     if size * BYTES_PER_BYTE > 0.8 * available:
-        raise too_large(path, size, available)
+        raise too_large(options.data, size, available)
+    return header
 
 
 def file_hash(path: Path) -> str:

@@ -25,7 +25,7 @@ from asterism.commands.choices import (
 )
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import file_hash, read_table, require_size
+from asterism.commands.input_table import file_hash, read_table, require_readable
 from asterism.commands.learnable import in_words, make_learnable, summarise
 from asterism.commands.options import seconds
 from asterism.commands.outputs import (
@@ -91,7 +91,7 @@ def run(options: LearnOptions) -> int:
 def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
     command = effective("learn", options)
-    require_size(options.table.data)
+    require_readable(options.table)
     say_if_compiling(console)
     with writing_to(options.output, options.force, options.resume):
         return _learn(options, command, console)
