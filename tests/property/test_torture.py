@@ -28,8 +28,6 @@ SOLVED = tuple(name for name in METHODS if METHODS[name].has_evidence)
 SECONDS = 3.0
 #: most joint states of a case, so that exact inference is an answer and not a refusal
 LARGEST = 400
-_compiled: set[str] = set()
-"""Methods that were called before: the first call compiles."""
 
 
 @st.composite
@@ -108,9 +106,12 @@ def solved(network: am.Network, obs: am.Observations, method: str) -> am.Posteri
             assert np.isfinite(table[node]).all()
             assert (np.asarray(table[node]) >= 0.0).all()
     assert posterior.stop_reason
-    if method in _compiled:
+    if time.process_time() - begin > 60.0:  # it may have compiled: then once more is quick
+        begin = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            am.infer(network, obs, am.Likelihood(), method=method, max_seconds=SECONDS, **options)
         assert time.process_time() - begin < 60.0, "a minute passed, whatever the limit said"
-    _compiled.add(method)
     said = "settled" if posterior.converged else "said that it did not settle"
     harness.count(f"torture, {method}", said)
     return posterior
