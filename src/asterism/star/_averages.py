@@ -180,9 +180,18 @@ def average_over_parents(problem, work, moments, table, trajectory, node, first,
             )
         average_two_state_table(problem, table, node, weights[0], weights[1], count, out)
         return
-    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
+    no_parent_fixed = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
     configuration_weights(
-        problem, moments, trajectory, node, nobody, first, count, inverse_width, weights, scratch
+        problem,
+        moments,
+        trajectory,
+        node,
+        no_parent_fixed,
+        first,
+        count,
+        inverse_width,
+        weights,
+        scratch,
     )
     average_table(
         table[problem.node[node, TABLE] :],

@@ -99,6 +99,9 @@ MEMBER_NODE = 0
 MARGINAL = 1
 """Offset of this member's distribution in ``marginals``."""
 
+LOG_OF_ZERO_RATE = -1e12
+"""Stands for ln 0 in averages of logarithms: any real weight on it makes a rate vanish."""
+
 
 class Problem(NamedTuple):
     """Everything that stays fixed while messages are iterated (except ``marginals``)."""

@@ -21,8 +21,9 @@ from asterism.star._buffers import (
 START = 0
 END = 1
 
-_MOST_OF_A_STEP = 0.25
-_MOST_OF_ONE = 0.5
+# limits of the corrections, so that everything stays positive: of what a step may move, and of one
+_LARGEST_SHARE_OF_A_STEP = 0.25
+_LARGEST_CORRECTION = 0.5
 
 
 @inlined
@@ -63,7 +64,7 @@ def _limit_change(before, after, inverse_width, count):
     """Let no entry change by more than half of the inverse step (abs instead of a minimum)."""
     for k in range(count):
         change = after[k] - before[k]
-        most = _MOST_OF_ONE * inverse_width[k]
+        most = _LARGEST_CORRECTION * inverse_width[k]
         after[k] = before[k] + 0.5 * (abs(change + most) - abs(change - most))
 
 
@@ -150,7 +151,7 @@ def _within(value, most):
 @inlined
 def edge_entry(value, x, y, share):
     """An entry of h²/12 G', limited; ``share`` goes from x to y within the step."""
-    return _within(value, _MOST_OF_ONE if x == y else _MOST_OF_A_STEP * share)
+    return _within(value, _LARGEST_CORRECTION if x == y else _LARGEST_SHARE_OF_A_STEP * share)
 
 
 @inlined
@@ -169,15 +170,15 @@ def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
     row1 = e0 * r11[j] + e1 * r11[k] + e2 * r11[i] + s10
     p00, p01, p10, p11 = here[4, j], here[5, j], here[6, j], here[7, j]
     if side == START:
-        s01 = -_within(s01, _MOST_OF_A_STEP * p01 / p11)
-        s10 = -_within(s10, _MOST_OF_A_STEP * p10 / p00)
+        s01 = -_within(s01, _LARGEST_SHARE_OF_A_STEP * p01 / p11)
+        s10 = -_within(s10, _LARGEST_SHARE_OF_A_STEP * p10 / p00)
         own = -0.5 * (row0 - row1)
     else:
-        s01 = _within(s01, _MOST_OF_A_STEP * p01 / p00)
-        s10 = _within(s10, _MOST_OF_A_STEP * p10 / p11)
+        s01 = _within(s01, _LARGEST_SHARE_OF_A_STEP * p01 / p00)
+        s10 = _within(s10, _LARGEST_SHARE_OF_A_STEP * p10 / p11)
         own = 0.5 * (row0 - row1)
-    s00 = 1.0 + _within(own - s01, _MOST_OF_ONE)
-    s11 = 1.0 + _within(-own - s10, _MOST_OF_ONE)
+    s00 = 1.0 + _within(own - s01, _LARGEST_CORRECTION)
+    s11 = 1.0 + _within(-own - s10, _LARGEST_CORRECTION)
     edge[0, 0] = s00
     edge[0, 1] = s01
     edge[1, 0] = s10
@@ -211,13 +212,13 @@ def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
             row += s
             if x != y:
                 stays = here[rows + (y * size + y if side == START else x * size + x), j]
-                s = _within(s, _MOST_OF_A_STEP * here[rows + x * size + y, j] / stays)
+                s = _within(s, _LARGEST_SHARE_OF_A_STEP * here[rows + x * size + y, j] / stays)
                 edge[x, y] = s
                 edge[x, x] -= s
         edge[x, x] += row
         common += row / size
     for x in range(size):
-        edge[x, x] = 1.0 + _within(edge[x, x] - common, _MOST_OF_ONE)
+        edge[x, x] = 1.0 + _within(edge[x, x] - common, _LARGEST_CORRECTION)
     for x in range(size):
         for y in range(size):
             value = 0.0
@@ -229,7 +230,7 @@ def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
             spare[x * size + y, 0] = value
     for row in range(rows):
         # by way of a third state the sum of the changes can still be too much
-        here[rows + row, j] = max(spare[row, 0], _MOST_OF_A_STEP * here[rows + row, j])
+        here[rows + row, j] = max(spare[row, 0], _LARGEST_SHARE_OF_A_STEP * here[rows + row, j])
 
 
 @inlined

@@ -35,7 +35,9 @@ from asterism.star._buffers import (
     WEIGHT,
 )
 
-LOG_OF_ZERO_RATE = -1000.0
+# Lower limit of ln R: small enough to forbid a jump, large enough that vague first marginals can
+# find their way to possible configurations.
+LOWEST_LOG_RATE = -1000.0
 
 
 @inner
@@ -63,7 +65,7 @@ def _digit(u, member, n_members, radix):
 @inner
 def _log_rate(rates, begin, size, configuration, x, y):
     rate = rates[begin + (configuration * size + x) * size + y]
-    return math.log(rate) if rate > 0.0 else LOG_OF_ZERO_RATE
+    return math.log(rate) if rate > 0.0 else LOWEST_LOG_RATE
 
 
 @inner(allocates=True)
@@ -106,7 +108,7 @@ def _soft_log_likelihood(problem, rates, link, slot, out):
         for u in range(n_joint):
             weight = _weight(problem, begin, n_members, u, radix, slot, slot)
             if weight > 0.0:
-                value = max(problem.log_table[table + u], LOG_OF_ZERO_RATE)
+                value = max(problem.log_table[table + u], LOWEST_LOG_RATE)
                 out[_digit(u, slot, n_members, radix)] += weight * value
         return
     node = problem.member[begin, MEMBER_NODE]
@@ -154,7 +156,7 @@ def _link_expectation(problem, rates, link):
         for u in range(n_joint):
             weight = _weight(problem, begin, n_members, u, radix, -1, -1)
             if weight > 0.0:
-                total += weight * max(problem.log_table[table + u], LOG_OF_ZERO_RATE)
+                total += weight * max(problem.log_table[table + u], LOWEST_LOG_RATE)
         return total
     node = problem.member[begin, MEMBER_NODE]
     own_size = radix[0]

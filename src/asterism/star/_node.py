@@ -336,7 +336,7 @@ def _add_node_statistics(
     dwell_begin = problem.node[node, DWELL]
     steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
     weights = work.configurations[0]
-    nobody = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
+    no_parent_fixed = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
@@ -345,7 +345,7 @@ def _add_node_statistics(
             moments,
             trajectory,
             node,
-            nobody,
+            no_parent_fixed,
             first,
             count,
             work.inverse_width,

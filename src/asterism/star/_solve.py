@@ -89,7 +89,7 @@ def _linked_range(problem, trajectory):
 # columns of the totals of a trajectory
 EVIDENCE = 0
 DATA = 1
-START = 2
+START_TERM = 2
 JUMPS = 3
 RESIDUAL = 4
 N_TOTALS = 5
@@ -152,7 +152,7 @@ def sweep_trajectory(
         residual = max(residual, change)
     totals[trajectory, EVIDENCE] = evidence
     totals[trajectory, DATA] = data
-    totals[trajectory, START] = start
+    totals[trajectory, START_TERM] = start
     totals[trajectory, JUMPS] = 0.0
     totals[trajectory, RESIDUAL] = residual
     if problem.link_start[trajectory + 1] > problem.link_start[trajectory]:
@@ -252,7 +252,9 @@ def _iterate(problem, work, parameters, moments, chosen, control, progress, coun
             previous = evidence
             if settled(residual, moved, tolerance, max(1.0, abs(evidence))):
                 bound = (
-                    totals[trajectory, DATA] + totals[trajectory, START] + totals[trajectory, JUMPS]
+                    totals[trajectory, DATA]
+                    + totals[trajectory, START_TERM]
+                    + totals[trajectory, JUMPS]
                 )
                 status = CONVERGED
                 slack = _SLACK

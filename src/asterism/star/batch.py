@@ -199,7 +199,7 @@ def run(
     outcome = Outcome(
         evidence=totals[:, kernels.EVIDENCE],
         data=totals[:, kernels.DATA],
-        initial=totals[:, kernels.START],
+        initial=totals[:, kernels.START_TERM],
         jumps=totals[:, kernels.JUMPS],
         residual=totals[:, kernels.RESIDUAL],
         n_sweeps=integers[:, kernels.SWEEPS],

@@ -31,6 +31,7 @@ from asterism.star._buffers import (
     LAST,
     LIKELIHOOD,
     LINK,
+    LOG_OF_ZERO_RATE,
     MARK,
     MEMBER,
     PARENT,
@@ -61,9 +62,6 @@ _STRETCH_FIELDS = (
 
 #: under which name an :class:`Evidence` remembers how it is sorted
 _SORTED = "sorted marks"
-
-LOG_OF_ZERO_RATE = -1e12
-"""Stands for ln 0 in averages of logarithms: any real weight on it makes a rate vanish."""
 
 
 def node_array(graph: CompiledGraph, exogenous: frozenset[int]) -> IntArray:

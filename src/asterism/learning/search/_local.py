@@ -18,7 +18,6 @@ from asterism.learning.search._marginal import (
     CONVERGED,
     IMPOSSIBLE,
     ITERATION_LIMIT,
-    LOG_OF_ZERO_RATE,
     MarginalPrior,
     digamma,
 )
@@ -30,6 +29,7 @@ from asterism.star._buffers import (
     COLLECT_PULL,
     CONFIGURATIONS,
     IS_EXOGENOUS,
+    LOG_OF_ZERO_RATE,
     PASS_MESSAGES,
     STATES,
     STRIDE,

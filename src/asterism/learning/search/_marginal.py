@@ -24,6 +24,7 @@ from asterism.star._buffers import (
     DWELL,
     INITIAL,
     IS_EXOGENOUS,
+    LOG_OF_ZERO_RATE,
     STATES,
     TABLE,
     make_work,
@@ -48,8 +49,6 @@ from asterism.star._solve import (
     step_back,
     sweep_trajectory,
 )
-
-LOG_OF_ZERO_RATE = -1e12
 
 # how the iteration ended
 CONVERGED = 0
