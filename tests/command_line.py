@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -14,6 +15,11 @@ def invoke(*arguments: Any) -> Result:
     result = CliRunner().invoke(main, [str(a) for a in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
+
+
+def obey_ctrl_c() -> None:
+    """Let a child process obey Ctrl-C: what a shell starts in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def assert_refused(result: Result, code: int, *words: str) -> None:

@@ -61,6 +61,8 @@ def in_fork(work: Callable[[], int], log: Path) -> int:
         return pid
     code = 1
     try:
+        # what a shell starts in the background ignores Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, 1)
         os.dup2(handle, 2)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import asterism as am
+from tests.command_line import obey_ctrl_c
 
 PROGRAM = Path(sys.executable).with_name("asterism")
 
@@ -210,7 +211,11 @@ def test_ctrl_c_in_mid_learn_and_resume(folder: Path) -> None:
     assert made.returncode == 0, made.stderr
     command = ["learn", "long.csv", "-o", "STOPPED", "--search", "exhaustive"]
     process = subprocess.Popen(
-        [str(PROGRAM), *command], cwd=folder, stderr=subprocess.PIPE, text=True
+        [str(PROGRAM), *command],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=obey_ctrl_c,
     )
     assert process.stderr is not None
     for line in process.stderr:

@@ -15,7 +15,7 @@ import pytest
 
 import asterism as am
 from asterism.sampling import model_posterior
-from tests.command_line import invoke
+from tests.command_line import invoke, obey_ctrl_c
 
 PROGRAM = Path(sys.executable).with_name("asterism")
 
@@ -38,17 +38,19 @@ def test_an_interruption_keeps_what_was_drawn(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = model_posterior.run_model_chains
-    n_calls = 0
+    n_kept = 0
 
-    def interrupted(*arguments: Any) -> Any:
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls == 6:
+    def interrupted(setup: Any, chains: Any, n_sweeps: int, keep_every: int, *others: Any) -> Any:
+        nonlocal n_kept
+        n_kept += keep_every > 0
+        if n_kept == 5:
             raise KeyboardInterrupt
-        return original(*arguments)
+        return original(setup, chains, n_sweeps, keep_every, *others)
 
     monkeypatch.setattr(model_posterior, "run_model_chains", interrupted)
-    monkeypatch.setattr(model_posterior, "_LOOK", 0.05)
+    # looks as often as possible, and judges nothing: the chains cannot end before the interruption
+    monkeypatch.setattr(model_posterior, "_LOOK", 0.0)
+    monkeypatch.setattr(model_posterior, "_FIRST_JUDGED", 10**9)
     folder = tmp_path / "RUN"
     command = ("learn", table, "-o", folder, "--sample", "--max-parents", 1, "--states", 2)
     result = invoke(*command)
@@ -62,6 +64,7 @@ def test_an_interruption_keeps_what_was_drawn(
     before = drawn(folder)
     assert before >= 4
     assert invoke(*command).exit_code == 2, "an interrupted run was overwritten"
+    monkeypatch.undo()
     result = invoke(*command, "--resume")
     assert result.exit_code in (0, 4), result.output
     assert drawn(folder) > before
@@ -72,7 +75,11 @@ def test_a_real_interruption(table: Path) -> None:
     folder = table.parent
     command = [str(PROGRAM), "learn", "table.csv", "-o", "RUN", "--max-parents", "1"]
     process = subprocess.Popen(
-        [*command, "--states", "2", "--sample", "5"], cwd=folder, stderr=subprocess.PIPE, text=True
+        [*command, "--states", "2", "--sample", "5"],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=obey_ctrl_c,
     )
     assert process.stderr is not None
     for line in process.stderr:
