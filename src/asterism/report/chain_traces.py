@@ -6,6 +6,7 @@ other; a chain that stays apart has not been everywhere, and R̂ says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,10 +25,16 @@ def chain_traces(record: Mapping[str, Any] | None) -> Markup | None:
     return Markup("\n".join(parts))
 
 
+def _known(value: float | str | None, digits: int) -> str:
+    """A figure; chains too short to tell have none, which files hold as text or as nothing."""
+    is_known = isinstance(value, int | float) and math.isfinite(value)
+    return f"{value:.{digits}f}" if is_known else "unknown"
+
+
 def _one(edge: Mapping[str, Any], n_draws: int) -> str:
     title = (
         f"{escape(edge['parent'])} → {escape(edge['child'])}: {edge['probability']:.2f} ± "
-        f"{edge['error']:.3f}, R̂ {edge['r_hat']:.2f}"
+        f"{_known(edge['error'], 3)}, R̂ {_known(edge['r_hat'], 2)}"
     )
     top, right = 8.0, _WIDTH - 6.0
     bottom = _HEIGHT - _BOTTOM

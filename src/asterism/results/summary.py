@@ -220,18 +220,24 @@ Group = tuple[str, list[tuple[str, str]]]
 
 #: shown elsewhere on the page, or of no use to a reader
 HIDDEN = frozenset(
-    {
-        *("format", "format_version", "notices", "history", "title", "converged", "warnings"),
-        *(
-            "stop_reason",
-            "n_nodes",
-            "n_edges",
-            "decisions",
-            "complete",
-            "complete_data",
-            "emissions",
-        ),
-    }
+    [
+        "format",
+        "format_version",
+        "files",
+        "checksum",
+        "notices",
+        "history",
+        "title",
+        "converged",
+        "warnings",
+        "stop_reason",
+        "n_nodes",
+        "n_edges",
+        "decisions",
+        "complete",
+        "complete_data",
+        "emissions",
+    ]
 )
 
 #: flags that say how a command was to talk and where its results were to go
