@@ -92,8 +92,8 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
     command = effective("learn", options)
     require_readable(options.table)
-    say_if_compiling(console)
     with writing_to(options.output, options.force, options.resume):
+        say_if_compiling(console)
         return _learn(options, command, console)
 
 
