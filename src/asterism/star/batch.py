@@ -365,8 +365,12 @@ def sweep(
     control: Control = AS_IT_IS,
     counts: Counts = _NO_COUNTS,
     reading: Reading = NO_READING,
+    units: IntArray | None = None,
 ) -> None:
-    """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``progress`` has room for."""
+    """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``progress`` has room for.
+
+    ``units``: what :func:`addresses_to_sweep` gave, for callers that sweep thousands of times.
+    """
     kernels.iterate(
         problem,
         parameters,
@@ -376,5 +380,5 @@ def sweep(
         progress,
         counts,
         reading,
-        addresses_to_sweep(problem, reading.kind),
+        addresses_to_sweep(problem, reading.kind) if units is None else units,
     )

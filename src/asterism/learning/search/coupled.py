@@ -38,6 +38,7 @@ from asterism.star._solve import (
 from asterism.star.batch import (
     Control,
     Counts,
+    addresses_to_sweep,
     make_counts,
     make_progress,
     sum_in_order,
@@ -90,6 +91,8 @@ def solve_in_threads(
     scale = max(1.0, float(len(problem.mark)))
     dwell = transitions = np.zeros(0)
 
+    units = addresses_to_sweep(problem)
+
     def sweep_and_count(first: int, last: int) -> Counts:
         counts = make_counts(problem)
         sweep(
@@ -100,6 +103,7 @@ def solve_in_threads(
             progress,
             control=Control(restart=rule.restart and iteration == 1, damping=damping),
             counts=counts,
+            units=units,
         )
         return counts
 
