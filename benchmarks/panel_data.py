@@ -1,7 +1,7 @@
 """The heart-transplant and arthritis panels, from table to hazard ratio: the numbers of a page.
 
 Writes panel_rates.csv, panel_hazard_ratios.csv and panel_fits.csv, which docs/panel-data.md and
-docs/evidence.md quote:
+docs/evidence/panel-data.md quote:
 python benchmarks/panel_data.py [folder with msm_cav.csv and msm_psor.csv] -o docs/results
 """
 

@@ -16,7 +16,7 @@ from asterism.paper.quoted import refresh, without_quotes
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RESULTS = DOCS / "results"
-DOCUMENTS = sorted(DOCS.glob("*.md"))
+DOCUMENTS = sorted(DOCS.rglob("*.md"))
 
 #: tables whose decimals are settings, constants of the paper or arithmetic, not measurements
 EXEMPT_TABLES = {"derivations.md"}
@@ -25,13 +25,13 @@ DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
 SETTING = re.compile(r"(?:[=≥≤<>]\s*[−-]?\d+\.\d+)|`[^`]*`|\$[^$]*\$")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(DOCS)))
 def test_quoted_numbers_are_those_of_the_files(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     assert refresh(text, RESULTS) == text, "run: python -m asterism.paper.quoted docs"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(DOCS)))
 def test_tables_hold_no_typed_results(document: Path) -> None:
     if document.name in EXEMPT_TABLES:
         pytest.skip("its tables hold constants and arithmetic")

@@ -127,7 +127,7 @@ def _shown(value: Any, form: str) -> str:
 def main(arguments: list[str]) -> int:
     """Rewrite every document of the folder that quotes something."""
     folder = Path(arguments[0] if arguments else "docs")
-    for document in sorted(folder.glob("*.md")):
+    for document in sorted(folder.rglob("*.md")):
         old = document.read_text(encoding="utf-8")
         new = refresh(old, folder / "results")
         if new != old:
