@@ -36,10 +36,10 @@ def learned(seen: am.Observations, **options: Any) -> am.StructureLearner:
 def test_emissions_are_those_of_the_posterior_on_the_graph(
     seen: am.Observations, search: str
 ) -> None:
-    lone = learned(seen, search=search)
+    single = learned(seen, search=search)
     refined = learned(seen, search=search, refine_emissions=True)
     assert refined.converged_
-    assert refined.n_sweeps_ > lone.n_sweeps_
+    assert refined.n_sweeps_ > single.n_sweeps_
     assert [row["sweep"] for row in refined.history_] == list(range(1, refined.n_sweeps_ + 1))
     posterior = am.infer(refined.network_, seen, refined.emission_, tolerance=1e-5)
     table = seen.to_frame()
@@ -53,7 +53,7 @@ def test_emissions_are_those_of_the_posterior_on_the_graph(
         weight = np.array([marginals[number][0] for marginals in at_rows])
         means = weight.T @ table[node].to_numpy(dtype=float) / weight.sum(axis=0)
         np.testing.assert_allclose(refined.emission_[node].means, means, atol=0.002)
-        assert refined.emission_[node].means != lone.emission_[node].means
+        assert refined.emission_[node].means != single.emission_[node].means
 
 
 def test_the_score_of_a_graph_rises(seen: am.Observations) -> None:

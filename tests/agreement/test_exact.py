@@ -80,7 +80,7 @@ def test_uncoupled_components_multiply() -> None:
 def test_summary_rates_equal_their_full_table(numerics: str) -> None:
     rng = np.random.default_rng(1)
     table = rng.uniform(0.2, 2, size=(4, 2, 2)) * (1 - np.eye(2))
-    lone = [[-1.0, 1.0], [0.5, -0.5]]
+    single = [[-1.0, 1.0], [0.5, -0.5]]
     full = np.empty((2, 3, 2, 2))
     for i in range(2):
         for j in range(3):
@@ -88,8 +88,8 @@ def test_summary_rates_equal_their_full_table(numerics: str) -> None:
     three = rng.uniform(0.2, 2, size=(3, 3)) * (1 - np.eye(3))
     parents = {"a": [], "b": [], "c": ["a", "b"]}
     summary = am.SummaryRates({"a": [0, 1], "b": [0, 1, 2]}, table)
-    one = am.Network(parents, {"a": lone, "b": three, "c": summary})
-    other = am.Network(parents, {"a": lone, "b": three, "c": full})
+    one = am.Network(parents, {"a": single, "b": three, "c": summary})
+    other = am.Network(parents, {"a": single, "b": three, "c": full})
     evidence = random_evidence(rng, one)
     found, expected = solve(one, evidence), solve(other, evidence)
     assert found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-10)

@@ -77,13 +77,13 @@ def test_compiled_tables_hold_the_same_rates(net: Network) -> None:
 @given(summaries())
 def test_a_summary_expands_to_the_same_chain(rates: SummaryRates) -> None:
     names = [f"p{i}" for i in range(len(rates.weights))]
-    lone = {
+    single = {
         name: np.ones((len(w), len(w))) * (1 - np.eye(len(w)))
         for name, w in zip(names, rates.weights)
     }
     parents = {"child": names, **{name: [] for name in names}}
-    by_sum = Network(parents, {"child": rates, **lone})
-    plain = Network(parents, {"child": rates.expand(), **lone})
+    by_sum = Network(parents, {"child": rates, **single})
+    plain = Network(parents, {"child": rates.expand(), **single})
     assert abs(by_sum.joint_generator() - plain.joint_generator()).max() < 1e-12
     assert Network.from_dict(by_sum.to_dict()) == by_sum
 

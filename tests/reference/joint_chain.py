@@ -59,7 +59,7 @@ class ReferenceChain:
             if s.trajectory[i] == d and s.start[i] <= middle <= s.end[i]
         }
 
-    def moments(self, d: int, more: list[float]) -> list[float]:
+    def instants(self, d: int, more: list[float]) -> list[float]:
         e = self.evidence
         times = {float(e.start[d]), float(e.end[d]), *map(float, more)}
         times |= {float(t) for t, k in zip(e.points.time, e.points.trajectory) if k == d}
@@ -132,7 +132,7 @@ class ReferenceChain:
         The statistics of node n are arrays (\\*parent states, S) and (\\*parent states, S, S).
         """
         more = list(more or [])
-        times = self.moments(d, more)
+        times = self.instants(d, more)
         steps = [
             (right - left, self.generator(self.held_between(d, left, right)))
             for left, right in itertools.pairwise(times)

@@ -41,12 +41,12 @@ class MarginalDynamics:
         times: list[np.ndarray],
         prior: tuple[float, float],
         method: str = "star",
-        exact_point: bool = False,
+        digamma: bool = False,
     ) -> None:
         self.model = PlainModel(parents, sizes, initial)
         self.evidence, self.times, self.method = evidence, times, method
         self.shape, self.rate = prior
-        self.exact_point = exact_point
+        self.digamma = digamma
         for i, n in enumerate(parents):
             above = tuple(sizes[p] for p in parents[n])
             table = np.ones((*above, sizes[n], sizes[n]))
@@ -82,7 +82,7 @@ class MarginalDynamics:
 
     def posterior_rates(self, dwell: np.ndarray, moves: np.ndarray) -> np.ndarray:
         mean = with_exit_rates((moves + self.shape) / (dwell[..., None] + self.rate))
-        if not self.exact_point:
+        if not self.digamma:
             return mean
         off = np.exp(digamma(moves + self.shape)) / (dwell[..., None] + self.rate)
         return np.where(np.eye(moves.shape[-1], dtype=bool), mean, off)

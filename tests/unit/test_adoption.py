@@ -133,11 +133,11 @@ def test_a_solve_that_runs_away_is_given_up_and_names_the_nodes(
         emission=much_data[1], prior=am.GammaPrior(5, 10), time_step=0.9, n_jobs=1
     )
     scorer = prepare(settings, much_data[0], Silent()).scorer
-    lone = scorer.solve(((), (), ()), n_jobs=1)
-    apart = scorer.solve(((), (0,), (1,)), lone, n_jobs=1)
+    single = scorer.solve(((), (), ()), n_jobs=1)
+    apart = scorer.solve(((), (0,), (1,)), single, n_jobs=1)
     assert apart.converged
     assert apart.restless == ()
-    opposite = scorer.solve(((1,), (0,), (1,)), lone, n_jobs=1)
+    opposite = scorer.solve(((1,), (0,), (1,)), single, n_jobs=1)
     assert not opposite.converged
     assert {0, 1} <= set(opposite.restless)
     assert opposite.n_iterations < scorer.max_iterations

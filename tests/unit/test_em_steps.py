@@ -22,7 +22,7 @@ from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.rates_update import (
     FASTEST,
     LARGEST_EFFECT,
-    RateLink,
+    RateFormula,
     RateUpdate,
     complete_diagonals,
     fastest_rate,
@@ -113,24 +113,24 @@ def linked() -> RateUpdate:
     offset = np.zeros(len(index))
     offset[2] = np.log(0.7)
     n_base = int(base.max()) + 1
-    link = RateLink(base, offset, design, n_base, np.zeros(2), np.full(n_base, np.nan))
-    return update(am.GammaPrior(2.0, 1.5), link=link)
+    formula = RateFormula(base, offset, design, n_base, np.zeros(2), np.full(n_base, np.nan))
+    return update(am.GammaPrior(2.0, 1.5), formula=formula)
 
 
 def expected_log(one: RateUpdate, base: np.ndarray, effects: np.ndarray) -> float:
     """Σ M ln R − T R + Σ a ln B − b B, rate by rate."""
     total = float(np.sum(one.added_transitions * np.log(base) - one.added_time * base))
     for k, i in enumerate(one.index.tolist()):
-        rate = np.exp(one.link.offset[k] + one.link.design[k] @ effects)
-        if one.link.base[k] >= 0:
-            rate *= base[one.link.base[k]]
+        rate = np.exp(one.formula.offset[k] + one.formula.design[k] @ effects)
+        if one.formula.base[k] >= 0:
+            rate *= base[one.formula.base[k]]
         total += MOVES[i] * np.log(rate) - dwell_of_rate(i) * rate
     return total
 
 
 def test_effects_are_those_of_a_plain_maximiser() -> None:
     one = linked()
-    assert (one.n_base, one.n_effects) == (one.link.n_base, 2)
+    assert (one.n_base, one.n_effects) == (one.formula.n_base, 2)
     rates, effects = one.improved(MOVES, DWELL, CURRENT, np.zeros(2))
     n = one.n_base
     best = minimize(
@@ -142,7 +142,7 @@ def test_effects_are_those_of_a_plain_maximiser() -> None:
     found = expected_log(one, one.baselines(rates, effects), effects)
     assert found >= -best.fun - 1e-9
     # a shared baseline means one rate apart from effects; a fixed rate is its offset times effects
-    own = rates[one.index] / np.exp(one.link.design @ effects)
+    own = rates[one.index] / np.exp(one.formula.design @ effects)
     assert own[0] == pytest.approx(own[1])
     assert own[2] == pytest.approx(0.7)
     # from a far start the same is found
@@ -169,10 +169,12 @@ def test_effects_stay_within_their_limits() -> None:
     design = np.zeros((len(index), 1))
     design[0] = 1.0
     n = len(index)
-    link = RateLink(np.zeros(n, dtype=int), np.zeros(n), design, 1, np.zeros(1), np.full(1, np.nan))
+    formula = RateFormula(
+        np.zeros(n, dtype=int), np.zeros(n), design, 1, np.zeros(1), np.full(1, np.nan)
+    )
     moves = MOVES.copy()
     moves[index[1:]] = 0.0
-    one = update(link=link)
+    one = update(formula=formula)
     _, effects = one.improved(moves, DWELL, CURRENT, np.zeros(1))
     assert 5.0 < effects[0] <= LARGEST_EFFECT
 

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -232,3 +233,22 @@ def test_a_call_visits_few_files(call: str, most_files: int, most_changes: int |
     said = f"{len(files)} files, {changes} changes of folder: {' '.join(files)}"
     assert len(files) <= most_files, said
     assert most_changes is None or changes <= most_changes, said
+
+
+def test_the_glossary_names_what_the_code_has() -> None:
+    """Every term stands there once; names and files of its last column exist."""
+    code = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
+    places = {short(path) for path in FILES} | {path.name for path in FILES}
+    folders = {f"{short(path.parent)}/" for path in FILES}
+    terms: list[str] = []
+    for line in (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.replace("\\|", "/").strip("|").split("|")]
+        if len(cells) != 4 or cells[0] in ("term", "---"):
+            continue
+        terms += [term.strip() for term in cells[0].split(",")]
+        for name in re.findall(r"`([^`]+)`", cells[3]):
+            words = re.findall(r"\w+", name)
+            known = name in places | folders or all(re.search(rf"\b{w}\b", code) for w in words)
+            assert known, f"{cells[0]}: {name}"
+    assert len(terms) > 70
+    assert len(set(terms)) == len(terms)

@@ -1,4 +1,4 @@
-"""How much measurements tell of what whole paths would, and what follows for the star's scores."""
+"""How much measurements tell of what complete paths would, and how the star's scores follow it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NETWORK = am.glauber({"A": []}, a=1.0)
 
 
 def measured(gap: float, noise: float | None = None):
-    """The lone node after measurements at equal gaps."""
+    """The single node after measurements at equal gaps."""
     n_points = 300
     paths = am.simulate(NETWORK, 1, duration=gap * n_points, seed=3)
     times = gap * np.arange(n_points + 1)

@@ -14,14 +14,14 @@ from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 
-LONE = [[0.0, 1.0], [2.0, 0.0]]
+SINGLE = [[0.0, 1.0], [2.0, 0.0]]
 BELOW = [[[0.0, 1.0], [3.0, 0.0]], [[0.0, 5.0], [0.5, 0.0]]]
 
 
 def pair(**changes: object) -> Network:
     settings: dict = {
         "parents": {"A": [], "B": ["A"]},
-        "rates": {"A": LONE, "B": BELOW},
+        "rates": {"A": SINGLE, "B": BELOW},
         "states": {"A": ["off", "on"], "B": [-1, 1]},
     }
     return Network(**{**settings, **changes})
@@ -102,16 +102,16 @@ def test_states_default_to_numbers_as_text() -> None:
         ({"parents": {"A": [], "B": ["A", "A"]}}, "'B' lists the parent 'A' twice"),
         ({"parents": {"A": "B", "B": ["A"]}}, "must be a list"),
         ({"parents": {}}, "at least one node"),
-        ({"rates": {"A": LONE}}, "'B' has no rates"),
-        ({"rates": {"A": LONE, "B": LONE}}, r"expected \(2, 2, 2\)"),
-        ({"rates": {"A": LONE, "B": BELOW, "X": LONE}}, "'X', which is not a node"),
+        ({"rates": {"A": SINGLE}}, "'B' has no rates"),
+        ({"rates": {"A": SINGLE, "B": SINGLE}}, r"expected \(2, 2, 2\)"),
+        ({"rates": {"A": SINGLE, "B": BELOW, "X": SINGLE}}, "'X', which is not a node"),
         ({"rates": {"A": [[0, -1], [1, 0]], "B": BELOW}}, "'A'.* not negative"),
         ({"rates": {"A": [[0, np.inf], [1, 0]], "B": BELOW}}, "'A'.* finite"),
         ({"rates": {"A": [[0, np.nan], [1, 0]], "B": BELOW}}, "'A'.* finite"),
         ({"rates": {"A": [[-1, 1], [2, -3]], "B": BELOW}}, r"'A', row \(1,\).* -3"),
         ({"rates": {"A": [["a", 1], [2, 0]], "B": BELOW}}, "'A' must be an array of numbers"),
         ({"rates": {"A": [[0, 1], [2]], "B": BELOW}, "states": None}, "'A' must be an array"),
-        ({"rates": {"A": LONE, "B": None}}, "'B'.*cannot have parents"),
+        ({"rates": {"A": SINGLE, "B": None}}, "'B'.*cannot have parents"),
         ({"rates": {"A": None, "B": BELOW}, "states": None}, "'A'.*states must be given"),
         ({"states": {"A": ["off"]}}, "at least two states"),
         ({"states": {"A": ["1", 1.0]}}, "same label: '1' and 1.0"),
@@ -129,7 +129,7 @@ def test_refusals_say_what_and_where(changes: dict, words: str) -> None:
 
 def test_a_table_beyond_the_limit_is_refused_with_its_size() -> None:
     parents = {str(i): [] for i in range(19)} | {"child": [str(i) for i in range(19)]}
-    rates = dict.fromkeys(parents, LONE) | {"child": np.zeros((2,) * 21)}
+    rates = dict.fromkeys(parents, SINGLE) | {"child": np.zeros((2,) * 21)}
     with pytest.raises(TooLargeError, match=r"2,097,152 entries.*SummaryRates"):
         Network(parents, rates)
 
@@ -176,7 +176,7 @@ def test_joint_generator_refuses_with_the_number() -> None:
         three().joint_generator(limit=23)
     many = {str(i): [] for i in range(2000)}
     with pytest.raises(TooLargeError, match=r"about 10\^602 states"):
-        Network(many, dict.fromkeys(many, LONE)).joint_generator()
+        Network(many, dict.fromkeys(many, SINGLE)).joint_generator()
 
 
 def test_compiled_arrays() -> None:
@@ -285,7 +285,7 @@ def test_repr_is_a_short_table() -> None:
     assert "(exogenous)" in text
     assert "(summary rates)" in text
     many = {str(i): [] for i in range(500)}
-    assert len(repr(Network(many, dict.fromkeys(many, LONE))).splitlines()) < 30
+    assert len(repr(Network(many, dict.fromkeys(many, SINGLE))).splitlines()) < 30
 
 
 class TestSummaryRates:
@@ -322,10 +322,10 @@ class TestSummaryRates:
     def test_wrong_parents_or_sizes(self) -> None:
         table = np.zeros((2, 2, 2))
         with pytest.raises(ModelError, match=r"'B' have weights for \['X'\].*\['A'\]"):
-            pair(rates={"A": LONE, "B": SummaryRates({"X": [0, 1]}, table)})
+            pair(rates={"A": SINGLE, "B": SummaryRates({"X": [0, 1]}, table)})
         with pytest.raises(ModelError, match="3 weights for parent 'A', which has 2 states"):
-            pair(rates={"A": LONE, "B": SummaryRates({"A": [0, 1, 1]}, table)})
+            pair(rates={"A": SINGLE, "B": SummaryRates({"A": [0, 1, 1]}, table)})
         with pytest.raises(ModelError, match="for 3 states, expected 2"):
-            pair(rates={"A": LONE, "B": SummaryRates({"A": [0, 1]}, np.zeros((2, 3, 3)))})
+            pair(rates={"A": SINGLE, "B": SummaryRates({"A": [0, 1]}, np.zeros((2, 3, 3)))})
         with pytest.raises(ModelError, match="expected \\(n_s, S, S\\)"):
             SummaryRates([[0, 1]], np.zeros((2, 2)))

@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.learning.em.rates_update import RateLink, rate_update
+from asterism.learning.em.rates_update import RateFormula, rate_update
 
 TRUTH = np.array([[0, 0.4, 0.1], [0.2, 0, 0.5], [0, 0, 0]])
 
@@ -162,7 +162,7 @@ def test_the_regression_of_the_m_step_finds_the_maximum():
     graph = network.compiled.graph
     rng = np.random.default_rng(1)
     # two situations would need a larger graph: here the same two rates with one effect each
-    link = RateLink(
+    formula = RateFormula(
         base=np.array([0, 0]),
         offset=np.zeros(2),
         design=np.array([[0.0], [1.0]]),
@@ -170,7 +170,7 @@ def test_the_regression_of_the_m_step_finds_the_maximum():
         start_effects=np.zeros(1),
         start_base=np.full(1, np.nan),
     )
-    update = rate_update(graph, network.compiled.rates > 0, None, False, 1e9, link)
+    update = rate_update(graph, network.compiled.rates > 0, None, False, 1e9, formula)
     moves, dwell = np.zeros(4), rng.uniform(1, 5, 2)
     moves[[1, 2]] = rng.uniform(1, 20, 2)
     rates, effects = update.improved(moves, dwell, network.compiled.rates, np.zeros(1))

@@ -182,9 +182,9 @@ def test_automatic_prior_rate(data):
     learner = am.ParameterLearner(
         {"A": [], "B": ["A"]}, NOISE, prior=am.GammaPrior(5.0), method="exact"
     ).fit(data)
-    lone = am.ParameterLearner({"A": [], "B": []}, NOISE, method="exact").fit(data)
-    time = sum(lone.statistics_.dwell_times[n].sum() for n in "AB")
-    jumps = sum(lone.statistics_.transitions[n].sum() for n in "AB")
+    single = am.ParameterLearner({"A": [], "B": []}, NOISE, method="exact").fit(data)
+    time = sum(single.statistics_.dwell_times[n].sum() for n in "AB")
+    jumps = sum(single.statistics_.transitions[n].sum() for n in "AB")
     assert learner.prior_.rate_value == pytest.approx(5.0 * time / jumps, rel=1e-2)
 
 

@@ -137,12 +137,12 @@ def test_only_exact_evidence_invites_to_compare_networks() -> None:
 
 
 def test_what_rises_is_said_of_words_in_alphabetical_order() -> None:
-    lone, pushed_up = [[0, 1], [1, 0]], [[[0, 1], [2, 0]], [[0, 2], [1, 0]]]
+    single, pushed_up = [[0, 1], [1, 0]], [[[0, 1], [2, 0]], [[0, 2], [1, 0]]]
 
     def surest(*labels: str) -> str:
         network = Network(
             {"A": [], "B": ["A"]},
-            {"A": lone, "B": pushed_up},
+            {"A": single, "B": pushed_up},
             states=dict.fromkeys("AB", labels),
         )
         run = example_run({"A": [], "B": ["A"]}, truth=False, n_weak=0)
@@ -440,9 +440,9 @@ def pushed(*pushes: float) -> Network:
     for u in np.ndindex(*(2,) * len(pushes)):
         drive = float(np.dot(pushes, np.array(u) - 0.5))
         table[(*u, 0, 1)], table[(*u, 1, 0)] = np.exp(drive), np.exp(-drive)
-    lone = np.array([[0.0, 1.0], [1.0, 0.0]])
+    single = np.array([[0.0, 1.0], [1.0, 0.0]])
     return Network(
-        {**{name: [] for name in names}, "C": names}, {**dict.fromkeys(names, lone), "C": table}
+        {**{name: [] for name in names}, "C": names}, {**dict.fromkeys(names, single), "C": table}
     )
 
 
@@ -455,15 +455,15 @@ def test_interaction_without_main_effect_is_mixed() -> None:
     table = np.zeros((2, 2, 2, 2))
     for a, b in np.ndindex(2, 2):
         table[a, b, 0, 1], table[a, b, 1, 0] = (2.0, 0.5) if a == b else (0.5, 2.0)
-    lone = [[0, 1], [1, 0]]
-    network = Network({"A": [], "B": [], "C": ["A", "B"]}, {"A": lone, "B": lone, "C": table})
+    single = [[0, 1], [1, 0]]
+    network = Network({"A": [], "B": [], "C": ["A", "B"]}, {"A": single, "B": single, "C": table})
     assert effect(network, "C", "A") == "mixed"
 
 
 def test_absorbing_states_have_effects_too() -> None:
-    lone = [[0, 1], [1, 0]]
+    single = [[0, 1], [1, 0]]
     table = [[[0, 0], [1, 0]], [[0, 1], [0, 0]]]
-    network = Network({"A": [], "B": ["A"]}, {"A": lone, "B": table})
+    network = Network({"A": [], "B": ["A"]}, {"A": single, "B": table})
     assert effect(network, "B", "A") == "raises"
 
 
@@ -473,10 +473,10 @@ def test_summary_rates_agree_with_their_expanded_table() -> None:
         {"P0": [0, 1], "P1": [-1, 1], "P2": [0, 2]},
         [[[0, 1.0 + s], [2.0 / (1 + s), 0]] for s in range(6)],
     )
-    lone = [[0, 1], [1, 0]]
+    single = [[0, 1], [1, 0]]
     parents = {**{name: [] for name in names}, "C": names}
-    short = Network(parents, {**dict.fromkeys(names, lone), "C": summary})
-    full = Network(parents, {**dict.fromkeys(names, lone), "C": summary.expand()})
+    short = Network(parents, {**dict.fromkeys(names, single), "C": summary})
+    full = Network(parents, {**dict.fromkeys(names, single), "C": summary.expand()})
     for name in names:
         np.testing.assert_allclose(
             rates_by_parent_state(short, "C", name), rates_by_parent_state(full, "C", name)

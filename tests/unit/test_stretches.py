@@ -70,7 +70,7 @@ def test_what_is_no_stretch() -> None:
         np.testing.assert_array_equal(quadrature[:n], 1.0)
 
 
-def test_a_stretch_lies_in_one_block_and_between_two_known_moments() -> None:
+def test_a_stretch_lies_in_one_block_and_inside_one_gap() -> None:
     n = 2 * BLOCK + 10
     point = np.array([0, 5, BLOCK + 40, n])
     start, stretch, *_ = find_stretches(

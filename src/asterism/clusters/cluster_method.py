@@ -1,6 +1,6 @@
 """Clusters: every family as one joint chain, and neighbours that agree on what they share.
 
-The star treats a node and its parents as independent at every moment. Here a node stays together
+The star treats a node and its parents as independent at every time. Here a node stays together
 with its parents in a cluster C, whose joint chain is followed exactly. Two clusters that share
 nodes are linked by a separator s, and both must see the same process there, at the same rates q:
 

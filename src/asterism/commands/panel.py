@@ -172,7 +172,7 @@ def _about_code(node: str, value: str, count: int, low: float, high: float) -> s
 def _about_order(
     node: str, data: Observations, record: NodeMeasurements, options: PanelOptions
 ) -> list[str]:
-    trajectory, _, label = readings(node, data, record)
+    trajectory, _, label = states_in_order(node, data, record)
     states = sorted(set(label.tolist()), key=by_number)
     if not 2 <= len(states) <= 12:
         return []
@@ -208,7 +208,7 @@ def _about_order(
     return result
 
 
-def readings(
+def states_in_order(
     node: str, data: Observations, record: NodeMeasurements
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
     """Trajectory, time and text of everything said about the state, in order of time."""

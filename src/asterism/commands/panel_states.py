@@ -18,7 +18,7 @@ from asterism.commands.panel import (
     allowed_transitions,
     by_number,
     node_of,
-    readings,
+    states_in_order,
 )
 from asterism.data.columns import canonical, plain
 from asterism.data.observations import Observations
@@ -84,7 +84,7 @@ def _refuse_contradictions(
     options: PanelOptions,
 ) -> None:
     """States seen without error, one after the other, that no allowed transitions can connect."""
-    trajectory, time, label = readings(node, data, data.measurements[node])
+    trajectory, time, label = states_in_order(node, data, data.measurements[node])
     number = {canonical(name): i for i, name in enumerate(names)}
     code = np.array([number.get(v, -1) for v in label.tolist()])
     reach = np.eye(len(names), dtype=np.bool_) | mask

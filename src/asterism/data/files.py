@@ -88,8 +88,8 @@ def write_table(path: str | Path, table: pd.DataFrame) -> None:
 def remove_leftovers(folder: Path, age: float = 0.0) -> list[str]:
     """Remove what killed processes left half-written; returns the names.
 
-    Only who has the folder for himself may ask for all of them (``age`` 0): the temporary file of
-    a process that is writing looks the same.
+    Only a process that has the folder to itself may ask for all of them (``age`` 0): the temporary
+    file of a process that is writing looks the same.
     """
     removed = []
     oldest = time.time() - age

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def path_events(paths: Trajectories, nodes: Sequence[str]) -> Events:
     """Every jump of the nodes, with the state before it."""
-    d, node, time, state, _, previous = _segments(paths, nodes)
+    d, node, time, state, _, previous = _stays(paths, nodes)
     jump = np.flatnonzero(previous >= 0)
     jump = jump[np.lexsort((time[jump], d[jump]))]
     names = _label_table(paths)
@@ -32,7 +32,7 @@ def path_events(paths: Trajectories, nodes: Sequence[str]) -> Events:
 
 def path_intervals(paths: Trajectories, nodes: Sequence[str]) -> Intervals:
     """Every stay of the nodes; stays of no length only where a whole trajectory has none."""
-    d, node, begin, state, end, _ = _segments(paths, nodes)
+    d, node, begin, state, end, _ = _stays(paths, nodes)
     keep = np.flatnonzero((end > begin) | (paths.end[d] == paths.start[d]))
     return Intervals(
         d[keep],
@@ -44,7 +44,7 @@ def path_intervals(paths: Trajectories, nodes: Sequence[str]) -> Intervals:
     )
 
 
-def _segments(paths: Trajectories, nodes: Sequence[str]) -> tuple[NDArray[Any], ...]:
+def _stays(paths: Trajectories, nodes: Sequence[str]) -> tuple[NDArray[Any], ...]:
     """Trajectory, node, start, state, end and previous state (−1 at the start) of every stay."""
     n_trajectories, n_nodes = paths.initial.shape
     everyone = np.repeat(np.arange(n_trajectories), n_nodes)

@@ -1,4 +1,4 @@
-"""Owns three readings of a measured value that panel data need: entry times, codes and sets.
+"""Owns three ways to read a measured value that panel data need: entry times, codes and sets.
 
 An *exact entry*: the row's time is when the state was entered (a date of death), so the row is an
 event. A *state code*: a value such as 999 stands for a state that is known for certain. A *state

@@ -4,7 +4,7 @@ States and nodes are numbers, times are the user's. Four kinds of evidence: *poi
 of each state of one node at one time; replicates at one time are separate rows and multiply),
 *jumps* (a node entered a state exactly then), *spans* (a node's state is known throughout an
 interval) and *joint measurements* (a likelihood of several nodes at once). Exogenous nodes have
-a span over every moment and no rates: their jumps cost nothing and are not listed as jumps.
+spans over all times and no rates: their jumps cost nothing and are not listed as jumps.
 
 Also here: parts of the evidence, such as some trajectories, or only what each shows first.
 """
@@ -269,7 +269,7 @@ def first_times(evidence: Evidence) -> FloatArray:
 def first_measurements(evidence: Evidence, n_states: IntArray) -> Evidence:
     """Only the measurements at each trajectory's first measurement time, which also ends it.
 
-    A node that is seen continuously from then on enters with its state at that moment.
+    A node that is seen continuously from then on enters with its state at that time.
     """
     first = first_times(evidence)
     points, spans = evidence.points, evidence.spans
@@ -307,7 +307,7 @@ def first_measurements(evidence: Evidence, n_states: IntArray) -> Evidence:
 
 
 def has_length(evidence: Evidence) -> NDArray[np.bool_]:
-    """Spans that say something: not empty, unless the whole trajectory is a single moment."""
+    """Spans that say something: not empty, unless the whole trajectory has no length."""
     spans = evidence.spans
     begin, end = evidence.start[spans.trajectory], evidence.end[spans.trajectory]
     found: NDArray[np.bool_] = (spans.end > spans.start) & (spans.end > begin) | (begin == end)

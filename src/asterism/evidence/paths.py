@@ -4,7 +4,7 @@ Events and intervals become jumps and disjoint spans; spans that meet in differe
 jump. Checks that need the network are here: states that cannot be left, related nodes that jump
 at one time, measurements that contradict a known state.
 
-Exogenous nodes are given from outside and known at every moment. Whatever is said about such a node
+Exogenous nodes are given from outside and known at all times. Whatever is said about such a node
 (a measurement, an event, the start of an interval) sets its state from then on; the first statement
 holds backwards to the start of the trajectory.
 

@@ -3,7 +3,7 @@
 exp(Q h) = e^{−qh} exp((Q + qI) h) with q the largest exit rate, so the series has no negative
 terms; it is summed at h/2^s and squared s times. The same squaring carries
 G = ∫ e^{Qs} C e^{Q(h−s)} ds (the upper right block of a block exponential): G ← PG + GP, P ← P².
-Stretches of equal length and kind share P, and, as G is linear in C, one G for all of them.
+Segments of equal length and kind share P, and, as G is linear in C, one G for all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from asterism.exact._joint_chain import (
     evidence_backward,
     kind_before,
-    pass_moment,
+    pass_instant,
     rescale,
     start_vector,
 )
@@ -27,8 +27,8 @@ _SERIES_NORM = 0.5
 _EXTRA_TERMS = 15  # 0.5^15 / 15! is below the rounding error
 
 
-class Stretches(NamedTuple):
-    """The distinct stretches of time: their lengths and kinds, and which moments they follow."""
+class Segments(NamedTuple):
+    """The distinct segments of time: their lengths and kinds, and which instants they follow."""
 
     length: np.ndarray
     generator: np.ndarray
@@ -37,10 +37,10 @@ class Stretches(NamedTuple):
 
 
 class Propagators(NamedTuple):
-    """exp(A·length) of every distinct stretch, up to a factor."""
+    """exp(A·length) of every distinct segment, up to a factor."""
 
     kind: np.ndarray
-    """Which distinct stretch follows each moment."""
+    """Which distinct segment follows each instant."""
     power: np.ndarray
     log_scale: np.ndarray
     """The logarithm of the factor."""
@@ -173,7 +173,7 @@ def exponential_and_integral(
 def fill_propagators(
     pattern, generators, diameter, kind_length, kind_generator, first, last, power, power_scale
 ):
-    """P and its log scale for the distinct stretches ``first`` … ``last``−1."""
+    """P and its log scale for the distinct segments ``first`` … ``last``−1."""
     n = power.shape[1]
     nothing = np.zeros((n, n))
     unused = np.zeros((n, n))
@@ -195,10 +195,10 @@ def fill_propagators(
 def dense_pass(chain, propagators, first, last, log_evidence, marginals, left, right, table):
     """Forward–backward of trajectories ``first`` … ``last``−1.
 
-    Fills ``log_evidence`` per trajectory,
-    node ``marginals`` per moment, and per stretch the vectors ``left`` f and ``right`` ρ at its
-    two ends with f P ρ = 1; adds recorded jumps to ``table``. Returns the trajectory and moment
-    at which the evidence became impossible, or −1, −1.
+    Fills ``log_evidence`` per trajectory, node ``marginals`` per instant, and per segment the
+    vectors ``left`` f and ``right`` ρ at its two ends with f P ρ = 1; adds recorded jumps to
+    ``table``. Returns the trajectory and instant at which the evidence became impossible, or
+    −1, −1.
     """
     pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators
     rates, log_likelihood = chain.rates, chain.log_likelihood
@@ -209,7 +209,7 @@ def dense_pass(chain, propagators, first, last, log_evidence, marginals, left, r
     for d in range(first, last):
         begin = schedule.first[d]
         end = schedule.first[d + 1]
-        after = np.ones((end - begin, n))  # backward vectors just after each moment
+        after = np.ones((end - begin, n))  # backward vectors just after each instant
         for k in range(end - 1, begin, -1):
             incoming = right[k - 1]
             copy(after[k - begin], incoming)
@@ -227,7 +227,7 @@ def dense_pass(chain, propagators, first, last, log_evidence, marginals, left, r
         doubtful = -1
         start_vector(pattern, chain.initial, forward)
         for k in range(begin, end):
-            gained, norm = pass_moment(
+            gained, norm = pass_instant(
                 chain,
                 generators.shift[kind_before(schedule, k, k == begin)],
                 k,
@@ -266,10 +266,10 @@ def dense_pass(chain, propagators, first, last, log_evidence, marginals, left, r
 
 
 @kernel
-def dense_statistics(chain, stretches, first, last, left, right, table):
-    """Expected dwell times (on the diagonal) and transitions of the distinct stretches given.
+def dense_statistics(chain, segments, first, last, left, right, table):
+    """Expected dwell times (on the diagonal) and transitions of the distinct segments given.
 
-    W(x,y) = ∫ f(x) ρ(y) dt = G(y,x), summed over the stretches that share length and kind.
+    W(x,y) = ∫ f(x) ρ(y) dt = G(y,x), summed over the segments that share length and kind.
     """
     pattern, generators = chain.pattern, chain.generators
     n, n_nodes = pattern.state_of.shape
@@ -278,15 +278,15 @@ def dense_statistics(chain, stretches, first, last, left, right, table):
     integral = np.empty((n, n))
     for u in range(first, last):
         _clear(source)
-        for r in range(stretches.member_start[u], stretches.member_start[u + 1]):
-            k = stretches.member[r]
+        for r in range(segments.member_start[u], segments.member_start[u + 1]):
+            k = segments.member[r]
             for y in range(n):
                 rho = right[k, y]
                 for x in range(n):
                     source[y, x] += rho * left[k, x]
-        g = stretches.generator[u]
+        g = segments.generator[u]
         exponential_and_integral(
-            *(generators, g, pattern, stretches.length[u], chain.diameter, source, True),
+            *(generators, g, pattern, segments.length[u], chain.diameter, source, True),
             *(power, integral),
         )
         shift = generators.shift[g]

@@ -1,9 +1,9 @@
 """The joint Markov chain of a few coupled nodes: what it consists of, and its generators.
 
 A joint state numbers all combinations of the nodes' states in C order. Generators are stored
-sparsely, one set of values per *kind* of stretch of time: which nodes are held in a known state
+sparsely, one set of values per *kind* of segment of time: which nodes are held in a known state
 (their jumps are deleted, the diagonal stays) and where the known inputs stand. The second half says
-what evidence at one moment does to the vectors: first recorded jumps, then likelihoods, as paths
+what evidence at one instant does to the vectors: first recorded jumps, then likelihoods, as paths
 are right-continuous. ``_dense_chain.py`` and ``_sparse_chain.py`` propagate in between.
 """
 
@@ -43,7 +43,7 @@ class Pattern(NamedTuple):
 
 
 class Generators(NamedTuple):
-    """One generator per kind of stretch."""
+    """One generator per kind of segment."""
 
     held: np.ndarray
     """(G, k) the state in which a node is known to stay, so that its jumps are deleted; or −1;
@@ -59,17 +59,17 @@ class Generators(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """The moments of every trajectory, the stretches between them, and the evidence at them.
+    """The instants of every trajectory, the segments between them, and the evidence at them.
 
-    ``x_start[k]:x_start[k+1]`` are the rows of kind x at moment k.
+    ``x_start[k]:x_start[k+1]`` are the rows of kind x at instant k.
     """
 
     first: np.ndarray
-    """(D+1,) first moment of each trajectory; the last moment ends it."""
+    """(D+1,) first instant of each trajectory; the last instant ends it."""
     length: np.ndarray
-    """Time from a moment to the next one; 0 at the last."""
+    """Time from an instant to the next one; 0 at the last."""
     generator: np.ndarray
-    """Kind of the stretch that follows; at the last moment, of the one before."""
+    """Kind of the segment that follows; at the last instant, of the one before."""
     jump_start: np.ndarray
     jump_node: np.ndarray
     jump_to: np.ndarray
@@ -103,7 +103,7 @@ class Chain(NamedTuple):
     rates: np.ndarray
     """Flat tables of intensities of the network."""
     initial: np.ndarray
-    """Flat initial probabilities of the component's nodes."""
+    """Flat start probabilities of the component's nodes."""
     log_likelihood: np.ndarray
     """Flat log-likelihoods of the points."""
     diameter: int
@@ -145,7 +145,7 @@ def fill_generators(pattern, generators, rates):
 
 @kernel
 def start_vector(pattern, initial, vector):
-    """Product of the nodes' initial probabilities; ``initial`` is flat over the component."""
+    """Product of the nodes' start probabilities; ``initial`` is flat over the component."""
     n_joint, n_nodes = pattern.state_of.shape
     for x in range(n_joint):
         p = 1.0
@@ -156,7 +156,7 @@ def start_vector(pattern, initial, vector):
 
 @kernel
 def kind_before(schedule, k, is_first):
-    """The kind of stretch in which a jump recorded at moment k happens: the one before it."""
+    """The kind of segment in which a jump recorded at instant k happens: the one before it."""
     return schedule.generator[k] if is_first else schedule.generator[k - 1]
 
 
@@ -171,7 +171,7 @@ def has_likelihood(schedule, k):
 
 @kernel
 def joint_likelihood(pattern, schedule, log_likelihood, k, out):
-    """Likelihood of every joint state at moment k, scaled to a largest value of 1.
+    """Likelihood of every joint state at instant k, scaled to a largest value of 1.
 
     Returns the log of the scale; −inf where nothing is possible.
     """
@@ -247,7 +247,7 @@ def set_target(pattern, schedule, r, x):
 
 @kernel
 def set_forward(pattern, schedule, k, vector, work):
-    """α⁺ of the nodes that the experimenter takes hold of at moment k."""
+    """α⁺ of the nodes that the experimenter takes hold of at instant k."""
     for r in range(schedule.set_start[k], schedule.set_start[k + 1]):
         fill(work, 0.0)
         for x in range(len(vector)):
@@ -276,7 +276,7 @@ def rescale(vector):
 
 @kernel
 def evidence_forward(pattern, schedule, shift, rates, log_likelihood, k, vector, work):
-    """Carry a forward vector through moment k; log of the factor taken out."""
+    """Carry a forward vector through instant k; log of the factor taken out."""
     taken_out = 0.0
     set_forward(pattern, schedule, k, vector, work)
     for r in range(schedule.jump_start[k], schedule.jump_start[k + 1]):
@@ -289,7 +289,7 @@ def evidence_forward(pattern, schedule, shift, rates, log_likelihood, k, vector,
 
 @kernel
 def evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, vector, work):
-    """Carry a backward vector through moment k, dropping its scale."""
+    """Carry a backward vector through instant k, dropping its scale."""
     if has_likelihood(schedule, k):
         joint_likelihood(pattern, schedule, log_likelihood, k, work)
         multiply(vector, work)
@@ -301,9 +301,9 @@ def evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, vector
 
 @kernel
 def count_recorded_jumps(chain, shift, k, before, after, table, work, later):
-    """Add the recorded jumps at moment k to the expected transitions in ``table``.
+    """Add the recorded jumps at instant k to the expected transitions in ``table``.
 
-    ``before`` is the forward vector just before the moment, ``after`` the backward one just after.
+    ``before`` is the forward vector just before the instant, ``after`` the backward one just after.
     """
     pattern, schedule = chain.pattern, chain.schedule
     rates, log_likelihood = chain.rates, chain.log_likelihood
@@ -338,7 +338,7 @@ def count_recorded_jumps(chain, shift, k, before, after, table, work, later):
 
 @kernel
 def node_marginals(pattern, forward, backward, out):
-    """Marginals of every node from the two vectors just after a moment; their joint norm."""
+    """Marginals of every node from the two vectors just after an instant; their joint norm."""
     n_joint, n_nodes = pattern.state_of.shape
     fill(out, 0.0)
     total = 0.0
@@ -360,10 +360,10 @@ def node_marginals(pattern, forward, backward, out):
 
 
 @kernel
-def pass_moment(chain, shift, k, forward, after, marginals, table, room):
-    """Carry the forward vector through moment k; what it gains in ln P, and the joint norm there.
+def pass_instant(chain, shift, k, forward, after, marginals, table, room):
+    """Carry the forward vector through instant k; what it gains in ln P, and the joint norm there.
 
-    Marginals at the moment and jumps recorded at it are taken down; ``after`` is the backward
+    Marginals at the instant and jumps recorded at it are taken down; ``after`` is the backward
     vector just after it, ``room`` three more vectors.
     """
     before = room[0]

@@ -111,7 +111,7 @@ def draw_paths(chain, time, d, n_draws, key):
         count = boundaries.shape[0] - 1
         step = schedule.length[k] / count
         terms = np.empty((most_terms(generators.bound[g] * step, diameter), n))
-        moments = np.empty(terms.shape[0])
+        share = np.empty(terms.shape[0])
         for s in range(count):
             size = column_terms(pattern, generators, g, step, diameter, boundaries[s + 1], terms)
             for draw in range(n_draws):
@@ -120,8 +120,8 @@ def draw_paths(chain, time, d, n_draws, key):
                 weights = terms[:size, x]
                 events = choose(stream, weights, total(weights))
                 for j in range(events):
-                    moments[j] = uniform(stream)
-                sort_first(moments, events)
+                    share[j] = uniform(stream)
+                sort_first(share, events)
                 for j in range(events):
                     x, entry = _next_state(pattern, generators, g, x, terms[events - 1 - j], stream)
                     if entry >= 0:
@@ -130,7 +130,7 @@ def draw_paths(chain, time, d, n_draws, key):
                             node, entered = doubled(node), doubled(entered)
                         i = pattern.entry_node[entry]
                         who[used] = draw
-                        when[used] = time[k] + (s + moments[j]) * step
+                        when[used] = time[k] + (s + share[j]) * step
                         node[used] = i
                         entered[used] = pattern.state_of[x, i]
                         used += 1

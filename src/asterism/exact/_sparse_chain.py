@@ -15,7 +15,7 @@ import numpy as np
 from asterism.exact._joint_chain import (
     evidence_backward,
     kind_before,
-    pass_moment,
+    pass_instant,
     rescale,
     start_vector,
 )
@@ -28,7 +28,7 @@ STEP_MASS = 6.0
 
 @kernel
 def n_steps(generators, g, length):
-    """Number of equal steps into which a stretch is cut."""
+    """Number of equal steps into which a segment is cut."""
     return max(1, math.ceil(generators.bound[g] * length / STEP_MASS))
 
 
@@ -112,7 +112,7 @@ def row_terms(pattern, generators, g, step, diameter, row, terms):
 
 @kernel
 def backward_boundaries(pattern, generators, g, length, diameter, column):
-    """Backward vectors at the boundaries of the steps of a stretch, the last one ``column``."""
+    """Backward vectors at the boundaries of the steps of a segment, the last one ``column``."""
     count = n_steps(generators, g, length)
     step = length / count
     terms = np.empty((most_terms(generators.bound[g] * step, diameter), len(column)))
@@ -127,8 +127,8 @@ def backward_boundaries(pattern, generators, g, length, diameter, column):
 
 
 @kernel
-def _backward_stretch(pattern, generators, g, length, diameter, column):
-    """Carry ``column`` back over a stretch, in place, keeping nothing in between."""
+def _backward_segment(pattern, generators, g, length, diameter, column):
+    """Carry ``column`` back over a segment, in place, keeping nothing in between."""
     count = n_steps(generators, g, length)
     step = length / count
     terms = np.empty((most_terms(generators.bound[g] * step, diameter), len(column)))
@@ -185,8 +185,8 @@ def _add_statistics(pattern, generators, g, step, v, u, ahead, table):
 
 
 @kernel
-def _forward_stretch(pattern, generators, g, length, diameter, forward, last_column, wanted, table):
-    """Carry ``forward`` over a stretch, in place, adding its expected statistics if ``wanted``.
+def _forward_segment(pattern, generators, g, length, diameter, forward, last_column, wanted, table):
+    """Carry ``forward`` over a segment, in place, adding its expected statistics if ``wanted``.
 
     Returns the log of the scale taken out.
     """
@@ -219,7 +219,7 @@ def _forward_stretch(pattern, generators, g, length, diameter, forward, last_col
 
 @kernel
 def sparse_backward(chain, d, after):
-    """Backward vectors just after every moment of trajectory d."""
+    """Backward vectors just after every instant of trajectory d."""
     pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators
     rates, log_likelihood = chain.rates, chain.log_likelihood
     diameter = chain.diameter
@@ -233,14 +233,14 @@ def sparse_backward(chain, d, after):
         shift = generators.shift[kind_before(schedule, k, False)]
         evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, column, work)
         g = schedule.generator[k - 1]
-        _backward_stretch(pattern, generators, g, schedule.length[k - 1], diameter, column)
+        _backward_segment(pattern, generators, g, schedule.length[k - 1], diameter, column)
 
 
 @kernel
 def sparse_pass(chain, first, last, log_evidence, marginals, wanted, table):
     """Forward–backward of trajectories ``first`` … ``last``−1, with statistics if ``wanted``.
 
-    Returns the trajectory and moment at which the evidence became impossible, or −1, −1.
+    Returns the trajectory and instant at which the evidence became impossible, or −1, −1.
     """
     pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators
     rates, log_likelihood = chain.rates, chain.log_likelihood
@@ -258,7 +258,7 @@ def sparse_pass(chain, first, last, log_evidence, marginals, wanted, table):
         doubtful = -1
         start_vector(pattern, chain.initial, forward)
         for k in range(begin, end):
-            gained, norm = pass_moment(
+            gained, norm = pass_instant(
                 chain,
                 generators.shift[kind_before(schedule, k, k == begin)],
                 k,
@@ -281,7 +281,7 @@ def sparse_pass(chain, first, last, log_evidence, marginals, wanted, table):
             evidence_backward(
                 pattern, schedule, next_shift, rates, log_likelihood, k + 1, incoming, room[0]
             )
-            log_evidence[d] += _forward_stretch(
+            log_evidence[d] += _forward_segment(
                 pattern,
                 generators,
                 schedule.generator[k],

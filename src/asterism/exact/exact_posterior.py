@@ -1,6 +1,6 @@
 """The posterior of exact inference: marginals at any time and paths drawn jointly.
 
-Marginals at other times come from one more pass, in which these times are moments without
+Marginals at other times come from one more pass, in which these times are instants without
 evidence, so they are as exact as the rest.
 """
 

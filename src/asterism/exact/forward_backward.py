@@ -1,9 +1,9 @@
 """Exact inference on the joint chain: forward–backward over all joint states.
 
 With α the forward and β the backward vector of a component's joint chain, Q its generator, and
-evidence at moments t_k:
+evidence at instants t_k:
 
-    between moments   α(t+h) = α(t) exp(Qh)          β(t) = exp(Qh) β(t+h)
+    between instants   α(t+h) = α(t) exp(Qh)          β(t) = exp(Qh) β(t+h)
     a measurement     α⁺ = α⁻ · L                    β⁻ = L · β⁺
     a recorded jump   α⁺ = α⁻ J                      β⁻ = J β⁺,     J(x,x') = R_n^{u(x)}(x_n, y*)
     a held node       its off-diagonal entries are deleted, the diagonal stays
@@ -84,7 +84,7 @@ def prepare(
     joint_limit: int = JOINT_LIMIT,
     queries: tuple[IntArray, FloatArray] | None = None,
 ) -> Prepared:
-    """Everything that does not depend on rates, initial probabilities or likelihoods.
+    """Everything that does not depend on rates, start probabilities or likelihoods.
 
     ``queries``: trajectory numbers and times at which marginals are wanted.
     """
@@ -145,7 +145,7 @@ def exact_expectations(
         table[component.table_index] += part.table
         first = component.schedule.first[:-1]
         start[component.initial_index] = part.marginals[first].sum(axis=0)
-        query_marginals[:, component.initial_index] = part.marginals[component.query_moment]
+        query_marginals[:, component.initial_index] = part.marginals[component.query_instant]
         _read_points(component, evidence, part.marginals, graph, point_probabilities)
     _add_known_paths(graph, evidence, table, start)
     return Expectations(log_evidence, table, start, point_probabilities, query_marginals)
@@ -156,7 +156,7 @@ class _Solved:
     log_evidence: FloatArray
     table: FloatArray
     marginals: FloatArray
-    """(moments, Σ states of the component)."""
+    """(instants, Σ states of the component)."""
 
 
 def current_generators(component: Component, rates: FloatArray) -> joint_chain.Generators:
@@ -206,7 +206,7 @@ def _solve_component(
 
 
 def _prefers_dense(component: Component, generators: joint_chain.Generators) -> bool:
-    """Choose by estimated work: J³ per distinct stretch, against q·h·J per stretch."""
+    """Choose by estimated work: J³ per distinct segment, against q·h·J per segment."""
     n = component.n_joint
     mass = generators.bound[component.kind_generator] * component.kind_length
     count = np.diff(component.member_start)
@@ -255,10 +255,10 @@ def _dense(
     n_jobs: int,
     wanted: bool,
 ) -> FloatArray:
-    n, n_kinds, n_moments = component.n_joint, len(component.kind_length), len(component.time)
+    n, n_kinds, n_instants = component.n_joint, len(component.kind_length), len(component.time)
     power = np.empty((n_kinds, n, n))
     scale = np.empty(n_kinds)
-    stretches = dense_chain.Stretches(
+    segments = dense_chain.Segments(
         component.kind_length, component.kind_generator, component.member_start, component.member
     )
     found = dense_chain.Propagators(component.kind, power, scale)
@@ -266,23 +266,23 @@ def _dense(
     def propagators(first: int, last: int) -> None:
         dense_chain.fill_propagators(
             *(chain.pattern, chain.generators, chain.diameter),
-            *(stretches.length, stretches.generator, first, last, power, scale),
+            *(segments.length, segments.generator, first, last, power, scale),
         )
 
-    left = np.zeros((n_moments, n))
-    right = np.zeros((n_moments, n))
+    left = np.zeros((n_instants, n))
+    right = np.zeros((n_instants, n))
 
     def one_pass(first: int, last: int) -> FloatArray:
         own = np.zeros(len(component.table_index))
-        failed, moment = dense_chain.dense_pass(
+        failed, instant = dense_chain.dense_pass(
             chain, found, first, last, log_evidence, marginals, left, right, own
         )
-        _raise_if_impossible(component, evidence, failed, moment)
+        _raise_if_impossible(component, evidence, failed, instant)
         return own
 
     def statistics(first: int, last: int) -> FloatArray:
         own = np.zeros(len(component.table_index))
-        dense_chain.dense_statistics(chain, stretches, first, last, left, right, own)
+        dense_chain.dense_statistics(chain, segments, first, last, left, right, own)
         return own
 
     by_kind = chunks(n_kinds, at_least_each=16)
@@ -304,10 +304,10 @@ def _sparse(
 ) -> FloatArray:
     def one_pass(first: int, last: int) -> FloatArray:
         own = np.zeros(len(component.table_index))
-        failed, moment = sparse_chain.sparse_pass(
+        failed, instant = sparse_chain.sparse_pass(
             chain, first, last, log_evidence, marginals, wanted, own
         )
-        _raise_if_impossible(component, evidence, failed, moment)
+        _raise_if_impossible(component, evidence, failed, instant)
         return own
 
     return _total(map_chunks(one_pass, chunks(evidence.n_trajectories), n_jobs))
@@ -320,12 +320,12 @@ def _total(parts: list[FloatArray]) -> FloatArray:
     return total
 
 
-def _raise_if_impossible(component: Component, evidence: Evidence, d: int, moment: int) -> None:
+def _raise_if_impossible(component: Component, evidence: Evidence, d: int, instant: int) -> None:
     if d >= 0:
         label = evidence.labels[d] if evidence.labels else d
         raise DataError(
             f"The data of trajectory {label!r} are impossible under this network: nothing can "
-            f"lead to what was seen at about time {component.time[moment]:g}. Look for "
+            f"lead to what was seen at about time {component.time[instant]:g}. Look for "
             "contradictory exact measurements, transitions whose rate is zero, or initial "
             "probabilities of zero."
         )
@@ -346,7 +346,7 @@ def _read_points(
         size = int(graph.n_states[n])
         at = evidence.points.offset[rows[mine]][:, None] + np.arange(size)
         first = int(component.pattern.marginal_start[i])
-        out[at] = marginals[component.point_moment[mine], first : first + size]
+        out[at] = marginals[component.point_instant[mine], first : first + size]
 
 
 def _add_known_paths(

@@ -4,8 +4,8 @@ The network falls apart into components: nodes coupled by an edge or a joint mea
 inputs (exogenous nodes) couple nothing. A component's joint states are one jump apart where one
 node differs; the pattern says where the rate of each such jump stands.
 
-Evidence becomes moments (every time at which something happens) with stretches between them. It is
-laid out once; rates, initial probabilities and likelihoods may then change.
+Evidence becomes instants (every time at which something happens) with segments between them. It is
+laid out once; rates, start probabilities and likelihoods may then change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from asterism.model.compiled import CompiledGraph, configuration_terms
 
 @dataclass(frozen=True)
 class Component:
-    """A set of coupled nodes: pattern of the joint chain, moments, stretches, evidence."""
+    """A set of coupled nodes: pattern of the joint chain, instants, segments, evidence."""
 
     nodes: IntArray
     """Network numbers of the nodes, ascending."""
@@ -39,27 +39,27 @@ class Component:
     table_index: IntArray
     """Where the component's rate tables stand in the network's flat tables."""
     initial_index: IntArray
-    """Where its initial probabilities stand in the network's."""
+    """Where its start probabilities stand in the network's."""
     diameter: int
     """The most jumps that one joint state is from another."""
     schedule: Schedule
     time: FloatArray
-    """Time of every moment."""
+    """Time of every instant."""
     held: IntArray
     shift: IntArray
-    """Kinds of stretches; see ``Generators`` in ``_joint_chain.py``."""
+    """Kinds of segments; see ``Generators`` in ``_joint_chain.py``."""
     kind: IntArray
-    """Number of the distinct (length, generator) after every moment; −1 at the last ones."""
+    """Number of the distinct (length, generator) after every instant; −1 at the last ones."""
     kind_length: FloatArray
     kind_generator: IntArray
     member_start: IntArray
     member: IntArray
-    """The moments whose stretches share a kind."""
+    """The instants whose segments share a kind."""
     point_row: IntArray
-    """Rows of ``evidence.points`` of these nodes, and below the moment of each."""
-    point_moment: IntArray
-    query_moment: IntArray
-    """The moment of every query time."""
+    """Rows of ``evidence.points`` of these nodes, and below the instant of each."""
+    point_instant: IntArray
+    query_instant: IntArray
+    """The instant of every query time."""
 
     @property
     def n_joint(self) -> int:
@@ -74,7 +74,7 @@ def build_component(
     query_trajectory: IntArray,
     query_time: FloatArray,
 ) -> Component:
-    """Lay out one component; queries are extra moments at which nothing is measured."""
+    """Lay out one component; queries are extra instants at which nothing is measured."""
     nodes = np.array(group, dtype=np.int64)
     local = np.full(graph.n_nodes, -1, dtype=np.int64)
     local[nodes] = np.arange(len(nodes))
@@ -116,30 +116,30 @@ def build_component(
     order = np.lexsort((time, trajectory))
     is_new = np.ones(len(order), dtype=np.bool_)
     is_new[1:] = (np.diff(trajectory[order]) != 0) | (np.diff(time[order]) != 0)
-    moment = np.empty(len(order), dtype=np.int64)
-    moment[order] = np.cumsum(is_new) - 1
+    instant = np.empty(len(order), dtype=np.int64)
+    instant[order] = np.cumsum(is_new) - 1
     cuts = np.cumsum([len(t) for t, _ in pieces])[:-1]
     _, _, at_point, at_jump, at_span, at_span_end, at_joint, at_query, at_set, at_set_end = (
-        np.split(moment, cuts)
+        np.split(instant, cuts)
     )
-    moment_trajectory = trajectory[order][is_new]
-    moment_time = time[order][is_new]
-    n_moments = len(moment_time)
-    first = np.searchsorted(moment_trajectory, np.arange(evidence.n_trajectories + 1))
+    instant_trajectory = trajectory[order][is_new]
+    instant_time = time[order][is_new]
+    n_instants = len(instant_time)
+    first = np.searchsorted(instant_trajectory, np.arange(evidence.n_trajectories + 1))
 
     is_own = local[spans.node[own_span]] >= 0
-    held = _held(n_moments, local, spans.node, spans.state, own_span, at_span, at_span_end, is_own)
+    held = _held(n_instants, local, spans.node, spans.state, own_span, at_span, at_span_end, is_own)
     for row, begin, stop in zip(own_set, at_set, at_set_end):
         held[begin:stop, local[by_hand.node[row]]] = -2 - by_hand.state[row]
     shift = _input_shift(
-        n_moments, len(nodes), incoming, evidence, own_span, at_span, first, moment_time
+        n_instants, len(nodes), incoming, evidence, own_span, at_span, first, instant_time
     )
-    length = np.zeros(n_moments)
-    length[:-1] = np.diff(moment_time)
+    length = np.zeros(n_instants)
+    length[:-1] = np.diff(instant_time)
     length[first[1:] - 1] = 0.0
     kinds, generator = np.unique(np.hstack([held, shift]), axis=0, return_inverse=True)
     generator = generator.reshape(-1).astype(np.int64)
-    kind, kind_length, kind_generator = _stretch_kinds(length, generator, first)
+    kind, kind_length, kind_generator = _segment_kinds(length, generator, first)
     by_kind = np.argsort(kind, kind="stable")[np.count_nonzero(kind < 0) :]
     member_start = np.searchsorted(kind[by_kind], np.arange(len(kind_length) + 1))
 
@@ -152,25 +152,25 @@ def build_component(
         evidence, [own_joint[i] for i in joint_order], local, pattern
     )
     point_row = own_point[point_order]
-    moments = np.arange(n_moments + 1)
+    instants = np.arange(n_instants + 1)
     schedule = Schedule(
         first=first.astype(np.int64),
         length=length,
         generator=generator,
-        jump_start=np.searchsorted(at_jump[jump_order], moments),
+        jump_start=np.searchsorted(at_jump[jump_order], instants),
         jump_node=local[jumps.node[own_jump[jump_order]]],
         jump_to=jumps.to_state[own_jump[jump_order]],
         jump_from=jumps.from_state[own_jump[jump_order]],
-        hold_start=np.searchsorted(at_span[hold], moments),
+        hold_start=np.searchsorted(at_span[hold], instants),
         hold_node=local[spans.node[own_span[hold]]],
         hold_state=spans.state[own_span[hold]],
-        point_start=np.searchsorted(at_point[point_order], moments),
+        point_start=np.searchsorted(at_point[point_order], instants),
         point_node=local[points.node[point_row]],
         point_offset=points.offset[point_row],
-        set_start=np.searchsorted(at_set[set_order], moments),
+        set_start=np.searchsorted(at_set[set_order], instants),
         set_node=local[by_hand.node[own_set[set_order]]],
         set_state=by_hand.state[own_set[set_order]],
-        joint_start=np.searchsorted(at_joint[joint_order], moments),
+        joint_start=np.searchsorted(at_joint[joint_order], instants),
         joint_map=joint_map,
         joint_offset=joint_offset,
         joint_index=joint_index,
@@ -183,7 +183,7 @@ def build_component(
         initial_index=initial_index,
         diameter=int(np.sum(graph.n_states[nodes] - 1)),
         schedule=schedule,
-        time=moment_time,
+        time=instant_time,
         held=np.ascontiguousarray(kinds[:, : len(nodes)]),
         shift=np.ascontiguousarray(kinds[:, len(nodes) :]),
         kind=kind,
@@ -192,13 +192,13 @@ def build_component(
         member_start=member_start,
         member=by_kind,
         point_row=point_row,
-        point_moment=at_point[point_order],
-        query_moment=at_query,
+        point_instant=at_point[point_order],
+        query_instant=at_query,
     )
 
 
 def _held(
-    n_moments: int,
+    n_instants: int,
     local: IntArray,
     span_node: IntArray,
     span_state: IntArray,
@@ -207,8 +207,8 @@ def _held(
     at_end: IntArray,
     is_own: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> IntArray:
-    """(n_moments, k) the state in which each node is held after each moment, or −1."""
-    change = np.zeros((n_moments + 1, int(local.max()) + 1), dtype=np.int64)
+    """(n_instants, k) the state in which each node is held after each instant, or −1."""
+    change = np.zeros((n_instants + 1, int(local.max()) + 1), dtype=np.int64)
     column = local[span_node[own_span[is_own]]]
     value = span_state[own_span[is_own]] + 1
     np.add.at(change, (at_start[is_own], column), value)
@@ -218,7 +218,7 @@ def _held(
 
 
 def _input_shift(
-    n_moments: int,
+    n_instants: int,
     n_nodes: int,
     incoming: list[tuple[int, int, IntArray]],
     evidence: Evidence,
@@ -227,14 +227,14 @@ def _input_shift(
     first: IntArray,
     time: FloatArray,
 ) -> IntArray:
-    """(n_moments, k) what the inputs add to each node's configuration after each moment."""
-    shift = np.zeros((n_moments, n_nodes), dtype=np.int64)
+    """(n_instants, k) what the inputs add to each node's configuration after each instant."""
+    shift = np.zeros((n_instants, n_nodes), dtype=np.int64)
     for source in sorted({source for source, _, _ in incoming}):
         mine = evidence.spans.node[own_span] == source
-        state = np.full(n_moments, -1, dtype=np.int64)
+        state = np.full(n_instants, -1, dtype=np.int64)
         state[at_start[mine]] = evidence.spans.state[own_span[mine]]
         # an input keeps its last known state until it is known to change
-        known = np.maximum.accumulate(np.where(state >= 0, np.arange(n_moments), -1))
+        known = np.maximum.accumulate(np.where(state >= 0, np.arange(n_instants), -1))
         owner = np.repeat(first[:-1], np.diff(first))
         missing = np.flatnonzero(known < owner)
         if len(missing):
@@ -251,10 +251,10 @@ def _input_shift(
     return shift
 
 
-def _stretch_kinds(
+def _segment_kinds(
     length: FloatArray, generator: IntArray, first: IntArray
 ) -> tuple[IntArray, FloatArray, IntArray]:
-    """Number stretches by (length to 13 digits, generator), so that equal ones share work."""
+    """Number segments by (length to 13 digits, generator), so that equal ones share work."""
     inner = np.ones(len(length), dtype=np.bool_)
     inner[first[1:] - 1] = False
     used = length[inner]

@@ -14,10 +14,11 @@ from asterism.numerics._jit import kernel
 
 @kernel
 def sticky_pass(log_likelihood, stay, is_first, weights, posterior):
-    """Log likelihood, expected redraws into each level, and Σ of the chance of a redraw per row.
+    """One pass forward and back: how likely the levels make the rows, and when levels were redrawn.
 
     ``stay`` (n,) is the probability of no redraw before row i; rows with ``is_first`` begin a
-    trajectory. ``posterior`` (n, S) is written. Returns (log likelihood, redraws (n,), into (S,)).
+    trajectory. ``posterior`` (n, S) is written. Returns the log likelihood, (n,) the chance of a
+    redraw before each row, and (S,) the expected redraws into each level.
     """
     n, size = log_likelihood.shape
     forward = np.empty((n, size))

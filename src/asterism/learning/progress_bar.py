@@ -1,6 +1,6 @@
 """Bars that show how far ``fit`` is: in a notebook by itself, in a terminal when asked for.
 
-A bar appears only when the work takes longer than a moment.
+A bar appears only when the work takes longer than a second.
 """
 
 from __future__ import annotations

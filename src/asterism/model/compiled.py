@@ -59,13 +59,13 @@ class CompiledGraph:
 
 @dataclass(frozen=True)
 class CompiledNetwork:
-    """A graph with its rates and initial distribution."""
+    """A graph with its rates and start probabilities."""
 
     graph: CompiledGraph
     rates: FloatArray
     """Flat tables of intensities; every row of every block sums to zero."""
     initial: FloatArray
-    """Flat initial probabilities, indexed by ``graph.state_start``."""
+    """Flat start probabilities, indexed by ``graph.state_start``."""
 
     @cached_property
     def relaxation_rate(self) -> float:

@@ -71,15 +71,17 @@ class Threshold(Emission):
             return self
         y = as_floats("Threshold", values)
         if groups is None:
-            mean, scale = self._moments(y, "The values")
+            mean, scale = self._mean_and_scale(y, "The values")
             return replace(self, mean=mean, scale=scale)
         labels = list(groups)
         members: dict[Any, list[int]] = {}
         for place, label in enumerate(labels):
             members.setdefault(label, []).append(place)
-        found = {g: self._moments(y[m], f"The values of group {g!r}") for g, m in members.items()}
-        means = {g: moments[0] for g, moments in found.items()}
-        return replace(self, mean=means, scale={g: moments[1] for g, moments in found.items()})
+        found = {
+            g: self._mean_and_scale(y[m], f"The values of group {g!r}") for g, m in members.items()
+        }
+        means = {g: both[0] for g, both in found.items()}
+        return replace(self, mean=means, scale={g: both[1] for g, both in found.items()})
 
     def log_likelihood(
         self, values: Values, states: Sequence[Any], groups: Any = None
@@ -128,7 +130,7 @@ class Threshold(Emission):
             "per_trajectory": self.per_trajectory,
         }
 
-    def _moments(self, y: FloatArray, what: str) -> tuple[float, float]:
+    def _mean_and_scale(self, y: FloatArray, what: str) -> tuple[float, float]:
         mean: Any = float(y.mean()) if self.mean is None and len(y) else self.mean
         scale: Any = float(y.std()) if self.scale is None and len(y) else self.scale
         if not isinstance(mean, float) or not isinstance(scale, float) or scale <= 0.0:

@@ -211,7 +211,7 @@ class Network:
         return Network(self.parents, changed, self.states, self.initial)
 
     def with_initial(self, initial: Mapping[Any, Any] | None) -> Network:
-        """A copy with other initial probabilities for the nodes named; None: uniform for all."""
+        """A copy with other start probabilities for the nodes named; None: uniform for all."""
         changed = None if initial is None else {**self.initial, **self._by_node("initial", initial)}
         return Network(self.parents, self.rates, self.states, changed)
 
@@ -369,9 +369,7 @@ class Network:
         n_states = len(self.states[node])
         if initial is None:
             initial = np.full(n_states, 1.0 / n_states)
-        return checked_probabilities(
-            f"The initial distribution of node {node!r}", initial, n_states
-        )
+        return checked_probabilities(f"The start probabilities of node {node!r}", initial, n_states)
 
 
 def _default_states(node: str, rates: Any) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class GammaPrior:
         return GammaPrior(self.shape, rate) if self.is_auto else self
 
     def for_paths(self) -> GammaPrior:
-        """The prior where whole paths are known: the same, unless nobody chose it."""
+        """The prior for complete paths: the same, unless it is the default prior."""
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _positive(name: str, value: Any, alternative: str = "") -> float:
 class LearnersPrior(GammaPrior):
     """What learning a graph assumes about rates unless told otherwise: shape 2, or 1 for paths.
 
-    By log loss, whole paths prefer shape 1 (``benchmarks/priors.py``) and noisy points 2 or 3
+    By log loss, complete paths prefer shape 1 (``benchmarks/priors.py``) and noisy points 2 or 3
     (``benchmarks/tempering.py``). From noisy points shape 1 makes searches take many times as long,
     and they lose edges of the tree of 14.
     """

@@ -73,7 +73,7 @@ def _stamp(filename: str) -> str:
 
 
 def _probe() -> None:
-    """Compiled by nobody: numba tells by it whether there is a place for its cache."""
+    """Never compiled: numba tells by it whether there is a place for its cache."""
 
 
 def _find_place_for_cache() -> None:

@@ -101,10 +101,10 @@ def _page(headline: pd.DataFrame, table: pd.DataFrame, units: pd.DataFrame, quic
                 [
                     "The prior (α, β) = (5, 10) says that a gene changes about every two units of "
                     "time. In minutes that is far faster than the sampling: genes forget their "
-                    "state between samples. In hours it lies near what the lone genes show. So "
+                    "state between samples. In hours it lies near what single genes show. So "
                     "β = 10 means a different prior in every unit (columns of waits below), and "
                     "five imagined transitions per rate weigh much beside so few. The automatic "
-                    "prior sets β = α · (time spent)/(transitions) as the lone genes show them, "
+                    "prior sets β = α · (time spent)/(transitions) as single genes show them, "
                     "and then the unit drops out: lowest and highest agree.",
                 ],
                 units,

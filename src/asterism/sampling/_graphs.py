@@ -116,7 +116,7 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
 
 @inner
 def _draw_start(n, model, paths, stream):
-    """Starting probabilities of one node from their Dirichlet posterior.
+    """Start probabilities of one node from their Dirichlet posterior.
 
     A node that is held from the start on says nothing about how it starts by itself.
     """

@@ -58,7 +58,7 @@ class ModelSetup:
     prior: RatePrior
     emitted: Emitted
     initial: FloatArray
-    """Flat starting probabilities: fixed, or where a chain begins."""
+    """Flat start probabilities: fixed, or where a chain begins."""
     edges: IntArray
     """(edges, 2) parent and child."""
     names: tuple[str, ...]

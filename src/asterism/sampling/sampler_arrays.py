@@ -99,7 +99,7 @@ class Rates(NamedTuple):
     omega: FloatArray
     """Per configuration: the rate at which the grid of imagined jumps is laid."""
     initial: FloatArray
-    """Flat starting probabilities of every node."""
+    """Flat start probabilities of every node."""
 
 
 class PathModel(NamedTuple):
@@ -182,7 +182,7 @@ class RatePrior(NamedTuple):
     """Flat (S, S) blocks, one per node."""
     allowed_start: IntArray
     learn_initial: bool
-    """Whether starting probabilities are drawn (Dirichlet, 1 per state)."""
+    """Whether start probabilities are drawn (Dirichlet, 1 per state)."""
 
 
 class Streams(NamedTuple):

@@ -157,7 +157,7 @@ def _require_few_jumps(
 def _in_time(
     piece: Callable[..., Any], pieces: list[tuple[int, int]], limit: TimeLimit, pace: float
 ) -> list[Any]:
-    """The pieces for which there is time; the last one may be cut after a whole path."""
+    """The pieces for which there is time; the last one may be cut between two paths."""
     parts: list[Any] = []
     for first, last in pieces:
         if parts and limit.stops():

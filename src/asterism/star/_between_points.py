@@ -19,7 +19,7 @@ from asterism.numerics._matrix_step import PROPAGATOR, separate_propagator
 from asterism.numerics._step import two_state_stiff
 from asterism.numerics._tile_products import room_for
 from asterism.star._buffers import BLOCK, FIRST, INITIAL, LAST, STATES, STRIDE
-from asterism.star._fourth_order import edge_entry
+from asterism.star._fourth_order import end_entry
 from asterism.star._grid_steps import LEAST_STEPS, derivative_weights, distance
 from asterism.star._kept_messages import at_grid_points, generator_of
 
@@ -81,13 +81,13 @@ def _slope(own, k, width, smooth_before, smooth_after):
 
 
 @inner
-def _fill_edge(slope, generator, q, time, size, sign, out):
+def _fill_end(slope, generator, q, time, size, sign, out):
     """1 ± time²/12 G', limited as in ``corrections``."""
     for x in range(size):
         for y in range(size):
             row = x * size + y
             value = time * time / 12.0 * slope[row, q]
-            out[x, y] = sign * edge_entry(value, x, y, time * generator[row, q])
+            out[x, y] = sign * end_entry(value, x, y, time * generator[row, q])
         out[x, x] += 1.0
 
 
@@ -116,7 +116,7 @@ def _carry(message, is_backward, size, q, propagator, generator, slope, time, on
                 for y in range(size):
                     matrix[x, y] = propagator[x * size + y, q]
         elif on_stretch:
-            _fill_edge(slope, generator, q, time, size, sign if part == 0 else -sign, matrix)
+            _fill_end(slope, generator, q, time, size, sign if part == 0 else -sign, matrix)
         else:
             continue
         if is_backward:
@@ -197,7 +197,7 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
     behind = np.zeros((rows, STRIDE))
     log_scale = np.zeros(STRIDE)
     coefficients = np.zeros((3, STRIDE))
-    edge = np.zeros((largest_size, largest_size))
+    factor = np.zeros((largest_size, largest_size))
     ahead = np.zeros(largest_size)
     back = np.zeros(largest_size)
     spare = np.zeros(largest_size)
@@ -266,7 +266,7 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
                     back[x] = backward[x, k + 1] if k < steps else 1.0
                 if k < steps:
                     s, r, on_stretch = to_start[q], to_end[q], stretch_of[k] >= 0
-                    room = (edge, spare)
+                    room = (factor, spare)
                     _carry(ahead, False, size, q, before, generator, slopes, s, on_stretch, room)
                     _carry(
                         back, True, size, q, behind, later_generator, slopes, r, on_stretch, room

@@ -135,9 +135,9 @@ class Problem(NamedTuple):
     """(D+1,) first stretch of each trajectory (``_grid_steps.py``); all zero if there are
     none, and then the arrays below are empty."""
     stretch: IntArray
-    edge_slope: FloatArray
+    end_slope: FloatArray
     """(stretches, 6) weights of the first three and, from the end, the last three generators in
-    h²/12 G' at the two edges."""
+    h²/12 G' at the two ends."""
     to_middle: FloatArray
     """(5, steps and more) weights of steps k−2 … k+2: from moments to h times the value in the
     middle."""
@@ -213,8 +213,8 @@ class Work(NamedTuple):
     marks the logarithms of the values."""
     message: FloatArray
     """(3, S): the running message, one more vector, and ρ at the start of the trajectory."""
-    edges: FloatArray
-    """(stretches, 2, S, S): what multiplies messages at both edges of a stretch."""
+    ends: FloatArray
+    """(stretches, 2, S, S): what multiplies messages at both ends of a stretch."""
     starts: FloatArray
     """Marginals at the start of the trajectory at hand, one entry per node and state."""
     addresses: IntArray

@@ -149,14 +149,14 @@ def _within(value, most):
 
 
 @inlined
-def edge_entry(value, x, y, share):
+def end_entry(value, x, y, share):
     """An entry of h²/12 G', limited; ``share`` goes from x to y within the step."""
     return _within(value, _LARGEST_CORRECTION if x == y else _LARGEST_SHARE_OF_A_STEP * share)
 
 
 @inlined
-def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
-    """1 ∓ h²/12 G' at an edge; ``j`` is the outermost step, ``step`` the way inwards.
+def _two_state_end(here, j, step, e0, e1, e2, side, factor):
+    """1 ∓ h²/12 G' at an end of a stretch; ``j`` is the outermost step, ``step`` the way inwards.
 
     The propagator of that step takes it in.
     """
@@ -179,10 +179,10 @@ def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
         own = 0.5 * (row0 - row1)
     s00 = 1.0 + _within(own - s01, _LARGEST_CORRECTION)
     s11 = 1.0 + _within(-own - s10, _LARGEST_CORRECTION)
-    edge[0, 0] = s00
-    edge[0, 1] = s01
-    edge[1, 0] = s10
-    edge[1, 1] = s11
+    factor[0, 0] = s00
+    factor[0, 1] = s01
+    factor[1, 0] = s10
+    factor[1, 1] = s11
     if side == START:
         here[4, j] = s00 * p00 + s01 * p10
         here[5, j] = s00 * p01 + s01 * p11
@@ -196,7 +196,7 @@ def _two_state_edge(here, j, step, e0, e1, e2, side, edge):
 
 
 @inner
-def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
+def _end(here, size, j, step, e0, e1, e2, side, factor, spare):
     """The same for any number of states."""
     rows = size * size
     common = 0.0
@@ -205,7 +205,7 @@ def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
     sign = -1.0 if side == START else 1.0
     for x in range(size):
         row = 0.0
-        edge[x, x] = 0.0
+        factor[x, x] = 0.0
         for y in range(size):
             g = here[middle_row(size) + x * size + y]
             s = sign * (e0 * g[j] + e1 * g[k] + e2 * g[i])
@@ -213,20 +213,20 @@ def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
             if x != y:
                 stays = here[rows + (y * size + y if side == START else x * size + x), j]
                 s = _within(s, _LARGEST_SHARE_OF_A_STEP * here[rows + x * size + y, j] / stays)
-                edge[x, y] = s
-                edge[x, x] -= s
-        edge[x, x] += row
+                factor[x, y] = s
+                factor[x, x] -= s
+        factor[x, x] += row
         common += row / size
     for x in range(size):
-        edge[x, x] = 1.0 + _within(edge[x, x] - common, _LARGEST_CORRECTION)
+        factor[x, x] = 1.0 + _within(factor[x, x] - common, _LARGEST_CORRECTION)
     for x in range(size):
         for y in range(size):
             value = 0.0
             for z in range(size):
                 if side == START:
-                    value += edge[x, z] * here[rows + z * size + y, j]
+                    value += factor[x, z] * here[rows + z * size + y, j]
                 else:
-                    value += here[rows + x * size + z, j] * edge[z, y]
+                    value += here[rows + x * size + z, j] * factor[z, y]
             spare[x * size + y, 0] = value
     for row in range(rows):
         # by way of a third state the sum of the changes can still be too much
@@ -234,10 +234,10 @@ def _edge(here, size, j, step, e0, e1, e2, side, edge, spare):
 
 
 @inlined
-def fill_edges(problem, size, trajectory, work):
-    """The factors at the edges of all stretches; propagators of the outermost steps take them in.
+def fill_ends(problem, size, trajectory, work):
+    """The factors at the ends of all stretches; propagators of the outermost steps take them in.
 
-    They come from the generators in the middle of the three steps next to the edge; the diagonal
+    They come from the generators in the middle of the three steps next to the end; the diagonal
     as in :func:`correct_generator`. No entry of a propagator falls below a quarter of what it was.
     """
     begin = problem.stretch_start[trajectory]
@@ -247,21 +247,21 @@ def fill_edges(problem, size, trajectory, work):
         j = first % BLOCK
         k = j + problem.stretch[i, LAST] - 1 - first
         for side in range(2):
-            e = problem.edge_slope[i, 3 * side : 3 * side + 3]
-            edge = work.edges[i - begin, side]
+            e = problem.end_slope[i, 3 * side : 3 * side + 3]
+            factor = work.ends[i - begin, side]
             outermost = j if side == START else k
             inwards = 1 if side == START else -1
             if size == 2:
-                _two_state_edge(here, outermost, inwards, e[0], e[1], e[2], side, edge)
+                _two_state_end(here, outermost, inwards, e[0], e[1], e[2], side, factor)
             else:
-                _edge(
-                    here, size, outermost, inwards, e[0], e[1], e[2], side, edge, work.matrices[0]
+                _end(
+                    here, size, outermost, inwards, e[0], e[1], e[2], side, factor, work.matrices[0]
                 )
 
 
 @inlined
 def enter_stretches(problem, size, trajectory, work):
-    """Multiply the messages by the edges they have passed on entering; moments need them so."""
+    """Multiply the messages by the factors at the ends where they entered; moments need them so."""
     begin = problem.stretch_start[trajectory]
     forward = forward_row(size)
     backward = backward_row(size)
@@ -271,8 +271,8 @@ def enter_stretches(problem, size, trajectory, work):
         here = work.steps[first // BLOCK]
         j = first % BLOCK
         k = j + problem.stretch[i, LAST] - 1 - first
-        at_start = work.edges[i - begin, START]
-        at_end = work.edges[i - begin, END]
+        at_start = work.ends[i - begin, START]
+        at_end = work.ends[i - begin, END]
         if size == 2:
             f0, f1 = here[forward, j], here[forward + 1, j]
             here[forward, j] = f0 * at_start[0, 0] + f1 * at_start[1, 0]

@@ -1,19 +1,19 @@
 """Where the steps of a grid lie, and the stretches of smooth steps that are of fourth order.
 
-*Steps.* How many per gap between two known moments, and how dense. Densities and lengths are in
-units of the system's relaxation time. The density in a gap is
+*Steps.* How many there are in a gap, the time between two pieces of evidence, and how dense they
+are. Densities and lengths are in units of the system's relaxation time. The density in a gap is
 base + left e^{−τ/decay} + right e^{(τ−length)/decay}: more steps next to decisive evidence, fewer
 in the middle of a very long gap.
 
-*Stretches.* Between two moments at which something is known every generator is a smooth function
-of time, and three neighbouring steps tell its slope and curvature. With G the generator, G' and G''
-its derivatives and h the step (``docs/derivations.md`` has the argument):
+*Stretches.* Inside a gap every generator is a smooth function of time, and three neighbouring steps
+tell its slope and curvature. With G the generator, G' and G'' its derivatives and h the step
+(``docs/derivations.md`` has the argument):
 
 - averages and pulls are taken in the middle of a step, from moments whose step means are turned
   into values in the middle (``to_middle``);
 - a step is propagated by exp(h B) with B = G − h²/24 G'' − h h'/6 G' (``to_step``);
 - a message that enters a stretch is multiplied by 1 − h²/12 G', one that leaves it by 1 + h²/12 G'
-  (``edge``): with both, the error of the commutator [G, G'] is gone;
+  (``end_slope``): with both, the error of the commutator [G, G'] is gone;
 - values in the middle of steps are summed with weights (``quadrature``) that give back the sum of
   the step means.
 
@@ -101,15 +101,15 @@ def _fill_middle(width, first, last, to_middle, to_step):
 
 
 @inner
-def _fill_edge(h0, h1, h2, sign, edge):
-    """Weights of the first three generators, from an edge inwards, in h²/12 G' at the edge."""
+def _fill_end(h0, h1, h2, sign, slope):
+    """Weights of the first three generators, from an end inwards, in h²/12 G' at that end."""
     d0 = 0.5 * h0
     d1 = h0 + 0.5 * h1
     d2 = h0 + h1 + 0.5 * h2
     square = max(1.5 * h0 * h0 - 0.5 * h1 * h1, 0.25 * h0 * h0)
-    edge[0] = sign * square / 12.0 * derivative_weights(d0, d1, d2)[0]
-    edge[1] = sign * square / 12.0 * derivative_weights(d1, d0, d2)[0]
-    edge[2] = sign * square / 12.0 * derivative_weights(d2, d0, d1)[0]
+    slope[0] = sign * square / 12.0 * derivative_weights(d0, d1, d2)[0]
+    slope[1] = sign * square / 12.0 * derivative_weights(d1, d0, d2)[0]
+    slope[2] = sign * square / 12.0 * derivative_weights(d2, d0, d1)[0]
 
 
 @inner
@@ -132,7 +132,7 @@ def _fill_quadrature(width, first, last, to_middle, quadrature, rest):
 
 @kernel
 def find_stretches(step_start, width, trajectory, point, longest):
-    """Stretches of all trajectories: (start, stretch, edge, to_middle, to_step, quadrature).
+    """Stretches of all trajectories: (start, stretch, slope, to_middle, to_step, quadrature).
 
     ``trajectory`` and ``point`` say at which grid points something is known; no step of a stretch
     is longer than ``longest``. The results are described in ``arrays``; those per step have room
@@ -146,7 +146,7 @@ def find_stretches(step_start, width, trajectory, point, longest):
     quadrature = np.ones(n_steps + VECTORS)
     rest = np.empty(n_steps)
     stretch = np.empty((n_steps // LEAST_STEPS, 2), dtype=np.int64)
-    edge = np.empty((n_steps // LEAST_STEPS, 6))
+    slope = np.empty((n_steps // LEAST_STEPS, 6))
     found = 0
     for i in range(1, trajectory.shape[0]):
         d = trajectory[i]
@@ -161,8 +161,8 @@ def find_stretches(step_start, width, trajectory, point, longest):
                 stretch[found, FIRST] = begin
                 stretch[found, LAST] = end
                 _fill_middle(width, first, last, to_middle, to_step)
-                _fill_edge(width[first], width[first + 1], width[first + 2], 1.0, edge[found, :3])
-                _fill_edge(width[last - 1], width[last - 2], width[last - 3], -1.0, edge[found, 3:])
+                _fill_end(width[first], width[first + 1], width[first + 2], 1.0, slope[found, :3])
+                _fill_end(width[last - 1], width[last - 2], width[last - 3], -1.0, slope[found, 3:])
                 _fill_quadrature(width, first, last, to_middle, quadrature, rest)
                 found += 1
                 start[d + 1] += 1
@@ -173,7 +173,7 @@ def find_stretches(step_start, width, trajectory, point, longest):
             begin = end
     for d in range(n_trajectories):
         start[d + 1] += start[d]
-    return start, stretch[:found].copy(), edge[:found].copy(), to_middle, to_step, quadrature
+    return start, stretch[:found].copy(), slope[:found].copy(), to_middle, to_step, quadrature
 
 
 _LONG_GAP = 30.0  # relaxation times after which the middle of a gap is at rest

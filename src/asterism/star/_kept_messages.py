@@ -42,7 +42,7 @@ from asterism.star._buffers import (
     generator_row,
     is_corrected,
 )
-from asterism.star._fourth_order import edge_entry
+from asterism.star._fourth_order import end_entry
 
 FloatArray = NDArray[np.float64]
 SmallIntArray = NDArray[np.int32]
@@ -140,7 +140,7 @@ def _leave_stretches(problem, trajectory, node, generator, forward, backward):
                     row = x * size + y
                     change = generator[row, point] - generator[row, point - 1]
                     value = h * later / (6.0 * (h + later)) * change
-                    value = edge_entry(value, x, y, h * generator[row, point])
+                    value = end_entry(value, x, y, h * generator[row, point])
                     forward[y, point] += ahead[x] * value
                     backward[x, point] -= value * behind[y]
             for x in range(size):

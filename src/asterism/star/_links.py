@@ -1,4 +1,4 @@
-"""Evidence that ties nodes together at one moment: exactly timed jumps and joint measurements.
+"""Evidence that ties nodes together at one time: exactly timed jumps and joint measurements.
 
 A joint measurement gives each node it reads the likelihood exp E[ln L | x], the others averaged
 with their current marginals. A jump of n into y* multiplies by g(x) = exp E_n[ln R_n(x, y*)] and

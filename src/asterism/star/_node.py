@@ -68,7 +68,7 @@ from asterism.star._buffers import (
 from asterism.star._fourth_order import (
     correct_generator,
     enter_stretches,
-    fill_edges,
+    fill_ends,
     moments_to_middle,
 )
 from asterism.star._links import JUMP_STATISTICS, separate_links
@@ -230,7 +230,7 @@ def node_generator(problem, work, moments, table, geometric, with_pull, trajecto
         width = work.width[first : first + padded]
         propagate_block(size, width, block, count, padded, work)
     if corrected:
-        fill_edges(problem, size, trajectory, work)
+        fill_ends(problem, size, trajectory, work)
 
 
 separate_generator = separate(

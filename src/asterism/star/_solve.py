@@ -118,7 +118,7 @@ def sweep_trajectory(
     """Update every node of one trajectory once, in order (Gauss–Seidel).
 
     ``totals[trajectory]`` receives F by the fixed-point identity Σ_n (ln Z_n − ∫ Σ m ψ), with the
-    corrections of linked evidence, its data and initial terms and the residual. ``reading`` says
+    corrections of linked evidence, its data and start terms and the residual. ``reading`` says
     what to keep; with ``damping`` zero the moments stay as they are. Returns node and grid point of
     impossible evidence, or −1 and −1.
     """

@@ -1,6 +1,6 @@
 """Time grids: where the steps of each trajectory lie.
 
-Every moment at which something is known (start, end, measurements, jumps, ends of spans) is a
+Every time at which something is known (start, end, measurements, jumps, ends of spans) is a
 grid point; each gap between two of them is cut into steps. Steps are laid out in units of the
 system's own relaxation time, so the unit of time does not matter, and more densely where the
 posterior moves fastest: within a relaxation time of decisive evidence, and near the ends rather

@@ -245,7 +245,7 @@ def energy(
 
 
 def _parts(solution: Solution, compiled: CompiledNetwork) -> dict[str, float]:
-    """F cut into energy, entropy, data and initial terms."""
+    """F cut into energy, entropy, data and start terms."""
     total = float(solution.outcome.evidence.sum())
     data = float(solution.outcome.data.sum())
     initial = float(solution.outcome.initial.sum())

@@ -54,7 +54,7 @@ from asterism.star.grid import Breakpoints, Grid, find_breakpoints
 _STRETCH_FIELDS = (
     "stretch_start",
     "stretch",
-    "edge_slope",
+    "end_slope",
     "to_middle",
     "to_step",
     "quadrature",
@@ -250,7 +250,7 @@ def _sort_marks(
     mark[others, KIND] = SOFT
     mark[others, LINK] = soft.link
     mark[others, MEMBER] = soft.member
-    # at one moment a jump comes first: measurements there see the new state
+    # of all that has the same time a jump comes first: measurements there see the new state
     order = np.lexsort((mark[:, KIND] != JUMP, place, pair))
     n_pairs = evidence.n_trajectories * n_nodes
     running = np.zeros((n_pairs + 1, 2), dtype=np.int64)
@@ -387,7 +387,7 @@ def _departed(size: int, to_state: int, from_state: int) -> FloatArray:
 
 
 class Parameters(NamedTuple):
-    """Rates and initial distribution, and the table that the method averages."""
+    """Rates and start probabilities, and the table that the method averages."""
 
     rates: FloatArray
     table: FloatArray

@@ -54,7 +54,7 @@ class ClusterStep:
         time_step: float | None,
         n_jobs: int,
     ) -> None:
-        """``at``: rates, initial probabilities and log-likelihoods for which grids are made."""
+        """``at``: rates, start probabilities and log-likelihoods for which grids are made."""
         rates, initial, log_likelihood = at
         self._n_jobs = n_jobs
         self._diagonal = diagonal_index(graph)

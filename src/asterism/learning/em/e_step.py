@@ -1,6 +1,6 @@
 """Owns the E-step: expected statistics under the current parameters, by each method.
 
-Both kinds lay out the evidence once; between calls only rates, initial probabilities and
+Both kinds lay out the evidence once; between calls only rates, start probabilities and
 likelihoods change. The variational step also keeps its messages, so that a call after a small
 change of the parameters needs few sweeps.
 """
@@ -161,7 +161,7 @@ class VariationalStep:
         )
 
     def _spread(self, log_likelihood: FloatArray) -> FloatArray:
-        """The log-likelihoods of the evidence among those of the points that watch the start."""
+        """The log-likelihoods of the evidence, beside those of the points added at the start."""
         flat = np.zeros(self._n_values)
         flat[self._old_places] = log_likelihood
         return flat

@@ -85,11 +85,11 @@ def learned_nodes(
         if not emission.learn or record.likelihood is not None:
             continue
         rows = np.flatnonzero(points.node == network.node_index(node))
-        # states known for a moment are points too; they stand behind measurements of that time
+        # states known at one time only are points too; they stand behind measurements of that time
         intervals = observations.intervals
-        momentary = (intervals.node == node) & (intervals.start == intervals.end)
-        trajectory = np.concatenate([record.trajectory, intervals.trajectory[momentary]])
-        time = np.concatenate([record.time, intervals.start[momentary]])
+        instant = (intervals.node == node) & (intervals.start == intervals.end)
+        trajectory = np.concatenate([record.trajectory, intervals.trajectory[instant]])
+        time = np.concatenate([record.time, intervals.start[instant]])
         position = np.empty(len(time), dtype=np.int64)
         position[np.lexsort((time, trajectory))] = np.arange(len(time))
         held = inside(observations.interventions, node, record.trajectory, record.time)

@@ -1,7 +1,7 @@
 """Owns the quantities that EM moves, as one object and as one vector.
 
-An :class:`Estimate` holds flat rates, flat initial probabilities, the learned emissions and the
-effects of covariates. The vector is: baselines of rates, initial probabilities, effects,
+An :class:`Estimate` holds flat rates, flat start probabilities, the learned emissions and the
+effects of covariates. The vector is: baselines of rates, start probabilities, effects,
 emissions. :class:`Coordinates` turns it into a vector, and gives the gradient and the complete-data
 information there. Rates and probabilities enter as square roots, s = √R: their complete-data
 information 4T does not depend on s, and a best value of zero is an ordinary stationary point
@@ -53,12 +53,12 @@ class Coordinates:
 
     update: RateUpdate
     initial_groups: tuple[IntArray, ...]
-    """Places in the flat initial probabilities, one group per node whose start is learned."""
+    """Places in the flat start probabilities, one group per node whose start is learned."""
     nodes: tuple[LearnedNode, ...]
 
     @property
     def n_roots(self) -> int:
-        """Coordinates that are square roots: baselines and initial probabilities."""
+        """Coordinates that are square roots: baselines and start probabilities."""
         return self.update.n_base + sum(map(len, self.initial_groups))
 
     @property
@@ -152,8 +152,8 @@ class Coordinates:
         if update.n_effects:
             seen = expected.transitions[update.index]
             usual = expected.dwell[update.dwell_index] * estimate.rates[update.index]
-            score.append(update.link.design.T @ (seen - usual))
-            information.append((update.link.design**2).T @ usual)
+            score.append(update.formula.design.T @ (seen - usual))
+            information.append((update.formula.design**2).T @ usual)
         for emission, node in zip(estimate.emissions, self.nodes):
             s, i = emission_fit.score_and_information(emission, node, expected.points[node.place])
             score.append(s)

@@ -27,7 +27,7 @@ from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
 from asterism.learning.em.rate_model import RateModel, rate_model
 from asterism.learning.em.rates_update import (
-    RateLink,
+    RateFormula,
     RateUpdate,
     complete_diagonals,
     fastest_rate,
@@ -92,7 +92,7 @@ def fit_parameters(
     settings: Settings,
     model: RateModel | None = None,
 ) -> Fit:
-    """Learn rates, initial probabilities and emissions of the template's network.
+    """Learn rates, start probabilities and emissions of the template's network.
 
     ``model``: constraints on the rates and effects of covariates, if there are any.
     """
@@ -110,9 +110,9 @@ def fit_parameters(
     if prior is not None and prior.is_auto:
         prior = prior.resolved(single_node_rate(prior.shape, larger, evidence, nodes, settings))
     graph = network.compiled.graph
-    link = None if model.is_plain else _link(model, expanded, np.flatnonzero(larger.allowed))
+    formula = None if model.is_plain else _formula(model, expanded, np.flatnonzero(larger.allowed))
     ceiling = fastest_rate(evidence)
-    update = rate_update(graph, larger.allowed, prior, settings.use_mode, ceiling, link)
+    update = rate_update(graph, larger.allowed, prior, settings.use_mode, ceiling, formula)
     coordinates = Coordinates(update, _initial_groups(network, settings), nodes)
     if settings.method == AUTO:
         settings = replace(settings, method=chosen_method(graph, evidence))
@@ -150,11 +150,11 @@ def _allowed(template: Template, expanded: Expanded) -> NDArray[np.bool_]:
     return allowed
 
 
-def _link(model: RateModel, expanded: Expanded, index: IntArray) -> RateLink:
+def _formula(model: RateModel, expanded: Expanded, index: IntArray) -> RateFormula:
     situation = expanded.situation[index]
     z = np.zeros((len(index), len(model.columns)))
     z[situation >= 0] = expanded.z[situation[situation >= 0]]
-    return model.link(expanded.place[index], z)
+    return model.formula(expanded.place[index], z)
 
 
 def network_at(
@@ -239,7 +239,7 @@ def _completed(outcome: EmOutcome, task: Task, network: Network, evidence: Evide
     """States in the order of their means, rates that the data leave open filled in; one E-step."""
     best = outcome.best
     update = task.coordinates.update
-    if not update.link.is_plain:
+    if not update.formula.is_plain:
         return outcome
     estimate = in_order_of_means(best.estimate, task.coordinates, network, evidence)
     expected = best.expected
@@ -312,7 +312,7 @@ def _single_mask(template: Template, node: str) -> FloatArray | None:
 
 
 def network_of(template: Network, rates_flat: FloatArray, starts: FloatArray) -> Network:
-    """The template with these flat rates and initial probabilities."""
+    """The template with these flat rates and start probabilities."""
     graph = template.compiled.graph
     flat = rates_flat.copy()
     complete_diagonals(flat, graph)

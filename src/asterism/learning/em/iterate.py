@@ -1,11 +1,11 @@
 """Owns the iteration of EM: plain steps first, then quasi-Newton steps that EM keeps honest.
 
 One E-step gives the objective, the M-step's answer, and by Fisher's identity the exact gradient.
-Plain EM converges at the rate of the missing information, which is slow where looks are rare. So
-after a few plain steps we move along H·gradient, where H is the limited-memory BFGS approximation
-of the inverse observed information, built on the complete-data information (with an empty memory
-this is the EM step to first order). A move that does not raise the objective is taken back and
-replaced by a plain EM step, which cannot fail with exact inference and mean field.
+Plain EM converges at the rate of the missing information, which is slow where measurements are
+rare. So after a few plain steps we move along H·gradient, where H is the limited-memory BFGS
+approximation of the inverse observed information, built on the complete-data information (with an
+empty memory this is the EM step to first order). A move that does not raise the objective is taken
+back and replaced by a plain EM step, which cannot fail with exact inference and mean field.
 
 The star's F is no bound: without a prior it can rise without end as rates grow, until its messages
 no longer converge. Estimates at which they do not are never accepted, and after a few of them the
@@ -32,8 +32,8 @@ PLAIN_STEPS = 3
 MEMORY = 40
 _ROUNDING = 1e-12
 _CURVATURE = 1e-10
-_QUIET = 2  # looks in a row that must promise no more gain
-_UNSETTLED = 3  # steps to where messages do not converge
+_QUIET = 2  # E-steps in a row that must promise no more gain
+_UNSETTLED = 3  # steps that led to where messages do not converge, then EM stops
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Owns the list of all parameters of a fit: names, estimates, intervals, covariance.
 
-Rates, effects of covariates, starting probabilities and emissions, in this order. Rates keep the
+Rates, effects of covariates, start probabilities and emissions, in this order. Rates keep the
 intervals of the rate table (which knows about rates at zero); all others come from the delta
 method, except for probabilities estimated as zero or one, which have limits by the likelihood.
 """

@@ -6,7 +6,7 @@
 (a category becomes one 0/1 number per level but the first), measured from a reference value: the
 mean of a number, the smaller of two numbers, the first level of a category. R0 is the rate at the
 reference. ``covariate_network.py`` brings these into inference; this file decides which parameters
-there are and how every rate follows from them (a :class:`RateLink`).
+there are and how every rate follows from them (a :class:`RateFormula`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from asterism.data.covariates import Covariates
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError
 from asterism.evidence.arrays import FloatArray, IntArray
-from asterism.learning.em.rates_update import RateLink
+from asterism.learning.em.rates_update import RateFormula
 from asterism.model.network import Network
 from asterism.model.priors import state_number, transition_pairs
 from asterism.model.rates import SummaryRates
@@ -144,8 +144,8 @@ class RateModel:
             result[parameter.places, parameter.column] += (parameter.fixed or 0.0) * scale
         return result
 
-    def link(self, place: IntArray, z: FloatArray) -> RateLink:
-        """The link of rates at these flat places, each in a situation z (rates, columns)."""
+    def formula(self, place: IntArray, z: FloatArray) -> RateFormula:
+        """The formula of rates at these flat places, each in a situation z (rates, columns)."""
         base = self.base[place]
         held = self.fixed[place] > 0.0
         offset = np.where(held, np.log(np.where(held, self.fixed[place], 1.0)), 0.0)
@@ -158,7 +158,7 @@ class RateModel:
             offset += np.where(parameter.places[place], factor, 0.0)
         scales = [self.columns[p.column].scale for p in self.effects]
         start = np.array([p.start * s for p, s in zip(self.effects, scales)])
-        return RateLink(base, offset, design, self.n_base, start, self.start)
+        return RateFormula(base, offset, design, self.n_base, start, self.start)
 
 
 def rate_model(

@@ -39,7 +39,7 @@ _NEWTON_STEPS = 30
 
 
 @dataclass(frozen=True)
-class RateLink:
+class RateFormula:
     """How the learned rates follow from baselines and effects."""
 
     base: IntArray
@@ -59,11 +59,11 @@ class RateLink:
         return self.design.shape[1] == 0 and self.n_base == len(self.base)
 
 
-def plain_link(n_rates: int) -> RateLink:
+def plain_formula(n_rates: int) -> RateFormula:
     """Every rate for itself."""
     design = np.zeros((n_rates, 0))
     open_ = np.full(n_rates, np.nan)
-    return RateLink(np.arange(n_rates), np.zeros(n_rates), design, n_rates, np.zeros(0), open_)
+    return RateFormula(np.arange(n_rates), np.zeros(n_rates), design, n_rates, np.zeros(0), open_)
 
 
 @dataclass(frozen=True)
@@ -78,42 +78,42 @@ class RateUpdate:
     added_transitions: float
     added_time: float
     ceiling: float
-    link: RateLink
+    formula: RateFormula
 
     @property
     def n_base(self) -> int:
         """Number of baselines."""
-        return self.link.n_base
+        return self.formula.n_base
 
     @property
     def n_effects(self) -> int:
         """Number of effects of covariates."""
-        return int(self.link.design.shape[1])
+        return int(self.formula.design.shape[1])
 
     def factors(self, effects: FloatArray) -> FloatArray:
         """What each learned rate is, in baselines."""
-        if self.link.is_plain:
+        if self.formula.is_plain:
             return np.ones(len(self.index))
-        log = self.link.offset + self.link.design @ effects
+        log = self.formula.offset + self.formula.design @ effects
         return np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
 
     def per_base(self, values: FloatArray) -> FloatArray:
         """Sums over the rates of each baseline."""
-        if self.link.is_plain:
+        if self.formula.is_plain:
             return values
-        free = self.link.base >= 0
+        free = self.formula.base >= 0
         result = np.zeros(self.n_base)
-        np.add.at(result, self.link.base[free], values[free])
+        np.add.at(result, self.formula.base[free], values[free])
         return result
 
     def baselines(self, rates: FloatArray, effects: FloatArray) -> FloatArray:
         """The baselines of flat rates."""
-        if self.link.is_plain:
+        if self.formula.is_plain:
             return rates[self.index]
         result = np.zeros(self.n_base)
         own = rates[self.index] / self.factors(effects)
-        free = self.link.base >= 0
-        result[self.link.base[free]] = own[free]
+        free = self.formula.base >= 0
+        result[self.formula.base[free]] = own[free]
         return result
 
     def totals(
@@ -121,7 +121,7 @@ class RateUpdate:
     ) -> tuple[FloatArray, FloatArray]:
         """Σ M + a and Σ T exp(o + Xβ) + b of the baselines."""
         time = dwell[self.dwell_index]
-        if not self.link.is_plain:
+        if not self.formula.is_plain:
             time = time * self.factors(effects)
         return (
             self.per_base(transitions[self.index]) + self.added_transitions,
@@ -167,22 +167,22 @@ class RateUpdate:
         self, moves: FloatArray, time: FloatArray, effects: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
         """Q, its gradient and its information in the effects."""
-        design, factor = self.link.design, self.factors(effects)
+        design, factor = self.formula.design, self.factors(effects)
         weighted = time * factor
         m = self.per_base(moves) + self.added_transitions
         t = self.per_base(weighted) + self.added_time
         base = np.where(t > 0.0, m / np.where(t > 0.0, t, 1.0), 0.0)
-        each = np.where(self.link.base >= 0, base[self.link.base], 1.0) if len(base) else 1.0
+        each = np.where(self.formula.base >= 0, base[self.formula.base], 1.0) if len(base) else 1.0
         expected = weighted * each
         logs = np.log(np.maximum(base, 1e-300))
-        log_factor = np.clip(self.link.offset + design @ effects, -_LARGEST_LOG, _LARGEST_LOG)
+        log_factor = np.clip(self.formula.offset + design @ effects, -_LARGEST_LOG, _LARGEST_LOG)
         value = float(m @ logs - t @ base + moves @ log_factor)
-        value -= float(weighted[self.link.base < 0].sum())
+        value -= float(weighted[self.formula.base < 0].sum())
         gradient = design.T @ (moves - expected)
         hessian = design.T @ (design * expected[:, None])
-        free = self.link.base >= 0
+        free = self.formula.base >= 0
         mixed = np.zeros((self.n_base, design.shape[1]))
-        np.add.at(mixed, self.link.base[free], (design * expected[:, None])[free])
+        np.add.at(mixed, self.formula.base[free], (design * expected[:, None])[free])
         total = t * base
         some = total > 0.0
         hessian -= mixed[some].T @ (mixed[some] / total[some][:, None])
@@ -191,11 +191,11 @@ class RateUpdate:
     def with_rates(self, flat: FloatArray, free: FloatArray, effects: FloatArray) -> FloatArray:
         """Flat tables with these baselines and effects, their diagonals completed."""
         result = flat.copy()
-        if self.link.is_plain:
+        if self.formula.is_plain:
             result[self.index] = free
         else:
             padded = np.append(free, 1.0)  # number −1 reads the last one
-            result[self.index] = padded[self.link.base] * self.factors(effects)
+            result[self.index] = padded[self.formula.base] * self.factors(effects)
         complete_diagonals(result, self.graph)
         return result
 
@@ -214,7 +214,7 @@ class RateUpdate:
 
         A state that is never visited under any configuration gets no exits.
         """
-        if not self.link.is_plain:
+        if not self.formula.is_plain:
             return current
         result = current.copy()
         unseen = dwell[self.dwell_index] + self.added_time <= 0.0
@@ -243,7 +243,7 @@ def rate_update(
     prior: GammaPrior | None,
     use_mode: bool,
     ceiling: float,
-    link: RateLink | None = None,
+    formula: RateFormula | None = None,
 ) -> RateUpdate:
     """The update for a (resolved) prior; None is maximum likelihood."""
     index = np.flatnonzero(allowed)
@@ -267,7 +267,7 @@ def rate_update(
         a,
         b,
         ceiling,
-        plain_link(len(index)) if link is None else link,
+        plain_formula(len(index)) if formula is None else formula,
     )
 
 

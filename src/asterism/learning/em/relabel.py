@@ -1,6 +1,6 @@
 """Owns the cure for label switching: states of a learned emission come in the order of their means.
 
-Exchanging two states everywhere (means, rates, initial probabilities, the children's tables)
+Exchanging two states everywhere (means, rates, start probabilities, the children's tables)
 changes no likelihood. If learning has moved the means past each other, the states are exchanged
 back, except where something else says which state is which: a known state, a fixed start, or
 forbidden transitions.

@@ -1,8 +1,8 @@
 """Owns where EM starts: from crude rates in the data's own unit of time.
 
-Each measurement is read as its most likely state; changes between neighbours are counted and
-divided by the time spent, the same for every configuration of the parents. Noise makes such rates
-too large and rare measurements too small; EM corrects that.
+Each measurement is read as its most likely state. Changes between neighbouring measurements are
+counted and divided by the time spent, the same for every configuration of the parents. Noise makes
+such rates too large, rare measurements too small; EM corrects that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def crude_start(
     initial: FloatArray,
     rng: np.random.Generator,
 ) -> Estimate:
-    """Rates from the changes seen; the initial distribution as given."""
+    """Rates from the changes seen; the start probabilities as given."""
     update = coordinates.update
     counts = [_changes(graph, evidence, n) for n in range(graph.n_nodes)]
     total_time = sum(float(time.sum()) for _, time, _ in counts)
@@ -45,15 +45,15 @@ def crude_start(
         each = (changes + _BORROWED) / (time[:, None] + _BORROWED / pooled)
         inside = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
         block = np.broadcast_to(each, (int(graph.n_configurations[n]), size, size)).copy()
-        if not is_seen:  # a hidden node and its mirror image would be told apart by nothing
+        if not is_seen:  # nothing would tell a hidden node from its mirror image
             block *= np.exp(0.3 * rng.normal(size=block.shape))
         rates[inside] = block.ravel()
-    effects = update.link.start_effects
+    effects = update.formula.start_effects
     each = np.minimum(rates[update.index], update.ceiling)
-    if not update.link.is_plain:  # a baseline starts at the average of its rates
+    if not update.formula.is_plain:  # a baseline starts at the average of its rates
         count = np.maximum(update.per_base(np.ones(len(each))), 1.0)
         each = update.per_base(each / update.factors(effects)) / count
-    wanted = update.link.start_base
+    wanted = update.formula.start_base
     each = np.where(np.isfinite(wanted), np.nan_to_num(wanted), each)
     emissions = tuple(node.start for node in coordinates.nodes)
     flat = update.with_rates(np.zeros_like(rates), each, effects)
@@ -79,9 +79,9 @@ def other_start(first: Estimate, coordinates: Coordinates, rng: np.random.Genera
 def _changes(
     graph: CompiledGraph, evidence: Evidence, node: int
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Changes (S, S) and times (S,) between neighbouring readings, and whether there are any."""
+    """Changes (S, S) and times (S,) between neighbouring records, and whether there are any."""
     size = int(graph.n_states[node])
-    trajectory, time, state = _readings(evidence, node, size)
+    trajectory, time, state = _states_in_order(evidence, node, size)
     changes, spent = np.zeros((size, size)), np.zeros(size)
     if node in evidence.exogenous or len(time) == 0:
         return changes, spent, node in evidence.exogenous
@@ -95,7 +95,9 @@ def _changes(
     return changes, spent, True
 
 
-def _readings(evidence: Evidence, node: int, size: int) -> tuple[IntArray, FloatArray, IntArray]:
+def _states_in_order(
+    evidence: Evidence, node: int, size: int
+) -> tuple[IntArray, FloatArray, IntArray]:
     """Everything said about a node, read as states, sorted by trajectory and time."""
     points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
     p = np.flatnonzero(points.node == node)

@@ -312,7 +312,7 @@ def _network(
 
 
 def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:
-    """Starting probabilities: as given, uniform, or counted with one imagined start, spread out."""
+    """Start probabilities: as given, uniform, or counted with one imagined start, spread out."""
     if initial is None or isinstance(initial, Mapping):
         return None if initial is None else dict(initial)
     if initial == "uniform":

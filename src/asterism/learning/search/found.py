@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 IntArray = NDArray[np.int64]
 
-#: edges less probable than this are left out of the long table
-SMALLEST_PROBABILITY = 1e-6
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
 #: configurations of the parents up to which the graph shown has rates
@@ -179,7 +177,7 @@ class SearchResult:
     tempering: float = 1.0
     """How often the data count in the probabilities of families: 1 where scores are exact."""
     known_share: float = 1.0
-    """How much the data tell of what whole paths would say about rates: 1 for whole paths."""
+    """How much the data tell of what complete paths would say about rates: 1 for complete paths."""
     levels: Sequence[LevelChoice] = ()
     """How many levels were counted, node by node."""
     sampled: SampledGraphs | None = None

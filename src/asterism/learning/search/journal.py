@@ -1,6 +1,6 @@
 """Every score a search has computed, in an SQLite file: what an interrupted search resumes from.
 
-One process writes, in batches, with write-ahead logging: a kill at any moment loses at most the
+One process writes, in batches, with write-ahead logging: a kill at any time loses at most the
 last batch; a second process is refused. A search is deterministic, so that replaying it with the
 scores found here leads to the same result, bit for bit, as if it had not been interrupted.
 

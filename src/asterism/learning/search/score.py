@@ -2,7 +2,7 @@
 
 ln score = ln P(G) + (F − E) + Gamma terms, with F the variational evidence at the self-consistent
 posterior rates, E the expected log density of the paths at the same rates, and the Gamma terms of
-the expected statistics (``docs/derivations.md``). F − E holds the entropy, the data and the initial
+the expected statistics (``docs/derivations.md``). F − E holds the entropy, the data and the start
 terms together, each once. All graphs of one comparison share one time grid, so that most of its
 error cancels between them.
 

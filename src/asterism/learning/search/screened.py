@@ -62,7 +62,7 @@ _HOPELESS = 30.0  # families this many nats below a node's best are not scored a
 
 
 def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
-    """All three stages; the state's tables hold the families around the final graph.
+    """All stages; the state's tables hold the families around the final graph.
 
     With ``begin`` the second stage begins from that solution instead of single nodes.
     """

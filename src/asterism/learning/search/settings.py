@@ -123,7 +123,7 @@ class StructureSettings:
     def tempering_factor(self, known_share: float) -> float:
         """How often hidden paths count in the probabilities of families.
 
-        ``known_share``: how much the measurements tell of what whole paths would.
+        ``known_share``: how much the measurements tell of what complete paths would.
         """
         if not isinstance(self.tempering, str):
             return float(self.tempering)

@@ -4,7 +4,7 @@ A search begins here. Emissions that learn are fitted with every node alone; the
 rates are fitted by maximum likelihood, which gives the automatic prior rate: all that
 the data say about the unit of time.
 
-How much the measurements tell of what whole paths would (``known_share``) follows from the same
+How much the measurements tell of what complete paths would (``known_share``) follows from the same
 solves; it says how far the star's scores can be believed.
 """
 
@@ -48,7 +48,7 @@ class SingleNodes:
     relaxation_rate: float
     """Typical rate at which a node forgets its state: the data's own unit of time."""
     known_share: float
-    """How much of what whole paths would say about rates the measurements say: 0 to 1."""
+    """How much of what complete paths would say about rates the measurements say: 0 to 1."""
 
 
 def fit_single_nodes(

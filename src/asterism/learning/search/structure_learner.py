@@ -43,7 +43,7 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
-        Gamma prior of the rates, by default of shape 2, or 1 for whole paths. The rate "auto"
+        Gamma prior of the rates, by default of shape 2, or 1 for complete paths. The rate "auto"
         takes the time scale from the data, so that minutes and hours give the same graph;
         ``GammaPrior(5, 10)`` is the paper's.
     method
@@ -55,7 +55,7 @@ class StructureLearner(Estimator):
         every family too, but with the rest of the network frozen; beyond, it screens. Two parents
         that act only together can escape screening.
     initial
-        Starting probabilities: "learn", "uniform", or {node: probabilities}.
+        Start probabilities: "learn", "uniform", or {node: probabilities}.
     allowed_transitions
         {node: (S, S) true where a jump may happen}; other rates stay zero.
     exogenous
@@ -128,7 +128,7 @@ class StructureLearner(Estimator):
     tempering_ : float
         The factor that was used.
     known_share_ : float
-        How much of what whole paths would say about rates the measurements say.
+        How much of what complete paths would say about rates the measurements say.
     emission_, converged_, stop_reason_, history_, n_sweeps_
         The emissions at the end, and how the search went.
     """

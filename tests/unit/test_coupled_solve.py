@@ -1,4 +1,4 @@
-"""Large solves, extrapolated, against the kernel that iterates in one; compiling ahead."""
+"""Coupled solves, extrapolated, against the kernel that iterates in one; compiling ahead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.learning import compile_ahead as warm
+from asterism.learning import compile_ahead
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
@@ -45,13 +45,13 @@ def test_both_ways_to_solve_a_graph_agree(
 def test_extrapolation_saves_iterations(
     seen: tuple[am.Observations, am.Gaussian], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asterism.learning.search import coupled as large
+    from asterism.learning.search import coupled
 
     settings = StructureSettings(emission=seen[1], prior=am.GammaPrior(5))
     scorer = prepare(settings, seen[0], Silent()).scorer
     graph = ((4,), (0,), (0,), (1,), (1,))
     with_it = scorer.solve(graph, n_jobs=1, precise=True)
-    monkeypatch.setattr(large.Extrapolation, "improve", lambda *_: False)
+    monkeypatch.setattr(coupled.Extrapolation, "improve", lambda *_: False)
     without = scorer.solve(graph, n_jobs=1, precise=True)
     assert with_it.n_iterations < without.n_iterations
     assert with_it.score == pytest.approx(without.score, abs=2e-3)
@@ -75,12 +75,12 @@ import json
 import asterism as am
 from asterism.star._between_points import marginals_at
 from asterism.learning.search._local import score_families
-from asterism.learning import compile_ahead as warm
+from asterism.learning import compile_ahead
 
 def compiled():
     return [[str(s) for s in k.signatures] for k in (score_families, marginals_at)]
 
-warm.compile_kernels()
+compile_ahead.compile_kernels()
 toy = compiled()
 net, noise = am.glauber("cycle:3"), am.Gaussian((-1, 1), 0.3)
 obs = am.observe(am.simulate(net, 2, duration=2.0, seed=0), noise, n_observations=3, seed=1)
@@ -109,27 +109,29 @@ def test_nothing_is_compiled_ahead_in_vain(
 ) -> None:
     started = []
     if is_compiled:
-        warm.compile_kernels()
-        assert warm._is_compiled()
+        compile_ahead.compile_kernels()
+        assert compile_ahead._is_compiled()
     else:
-        monkeypatch.setattr(warm, "_is_compiled", lambda: False)
-    monkeypatch.setattr(warm.os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(warm.subprocess, "Popen", lambda *a, **k: started.append(a) or Mock())
-    with warm.compiling_ahead():
+        monkeypatch.setattr(compile_ahead, "_is_compiled", lambda: False)
+    monkeypatch.setattr(compile_ahead.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(
+        compile_ahead.subprocess, "Popen", lambda *a, **k: started.append(a) or Mock()
+    )
+    with compile_ahead.compiling_ahead():
         assert started == []
 
 
 def test_what_compiles_ahead_ends_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    real = warm.subprocess.Popen
+    real = compile_ahead.subprocess.Popen
 
     def remember(command: list[str], **options: object) -> object:
         started.append(real([command[0], "-c", "import time; time.sleep(60)"]))
         return started[-1]
 
-    monkeypatch.setattr(warm, "_is_compiled", lambda: False)
-    monkeypatch.setattr(warm.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(warm.subprocess, "Popen", remember)
-    with warm.compiling_ahead():
+    monkeypatch.setattr(compile_ahead, "_is_compiled", lambda: False)
+    monkeypatch.setattr(compile_ahead.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(compile_ahead.subprocess, "Popen", remember)
+    with compile_ahead.compiling_ahead():
         assert started[0].poll() is None
     assert started[0].poll() is not None
