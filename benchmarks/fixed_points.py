@@ -169,18 +169,7 @@ def local_rows(reduced: bool, way: str) -> list[dict[str, Any]]:
             kernel(*arguments)
             counts.append(arguments[6].iterations.copy())
 
-        shared = screened.SharedInput(
-            problem=scorer.problem_of(parents),
-            table=scorer.table_of(solution),
-            initial=solution.initial,
-            geometric=scorer.geometric,
-            moments=solution.moments,
-            single_rates=scorer.single_rates,
-            allowed=scorer.allowed,
-            shape=scorer.shape,
-            rate=scorer.rate,
-            digamma=scorer.digamma,
-        )
+        shared = screened.shared_input(scorer, solution)
         nodes = np.array(sorted(families))
         rows_of = [families[c] for c in sorted(families)]
         scores = screened.score_piece(shared, nodes, rows_of)  # compiles, if need be

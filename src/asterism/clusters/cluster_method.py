@@ -21,7 +21,6 @@ the clusters, ``_region_chain.py`` is forward–backward, ``_cluster_messages.py
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import numpy as np
@@ -37,11 +36,12 @@ from asterism.clusters.refine_clusters import (
 )
 from asterism.clusters.regions import STATE_LIMIT, find_regions
 from asterism.data.statistics import Statistics
-from asterism.errors import AsterismError, Sentence, Setting, counted
+from asterism.errors import AsterismError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
+from asterism.star.grid import verdict_on_steps
 
 
 def solve(
@@ -123,21 +123,8 @@ def _verdict(solution: ClusterSolution, precision: Precision) -> tuple[bool, str
     sweeps = int(outcome.n_sweeps.max(initial=0))
     if sweeps == 0:
         return True, "Exact: one cluster holds every group of coupled nodes."
-    if math.isnan(solution.grid_error):
-        return (
-            True,
-            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
-        )
-    if solution.grid_error > precision.tolerance:
-        return False, Sentence(
-            "The messages converged, but the time steps are too long: estimated error "
-            f"{solution.grid_error:.1e} against a tolerance of {precision.tolerance:.0e}. Raise ",
-            *("the ", Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
-        )
-    return True, (
-        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
-        f"{solution.grid_error:.1e} (tolerance {precision.tolerance:.0e})."
-    )
+    is_small = not solution.grid_error > precision.tolerance
+    return verdict_on_steps(sweeps, solution.grid_error, precision.tolerance, is_small)
 
 
 def _history(solution: ClusterSolution) -> list[dict[str, float]]:

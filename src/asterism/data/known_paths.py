@@ -116,10 +116,7 @@ def check_consistency(
                 f"{events.node[e]!r} enters {events.to[e]!r} at {events.time[e]:g}, but {message} "
                 f"{intervals.state[i]!r} from {intervals.start[i]:g} to {intervals.end[i]:g} "
                 f"(row {intervals.row[i]} of the intervals)",
-                trajectory=trajectories[int(events.trajectory[e])],
-                row=int(events.row[e]),
-                value=events.to[e],
-                table="events",
+                **_place(events, e, trajectories),
             )
 
     starts, groups = intervals.start[order], interval_group[order]
@@ -160,10 +157,7 @@ def _check_overlaps(
                 f"{intervals.node[i]!r} is said to be in {intervals.state[i]!r} from "
                 f"{intervals.start[i]:g}, while row {intervals.row[longest]} says "
                 f"{intervals.state[longest]!r} until {intervals.end[longest]:g}",
-                trajectory=trajectories[int(intervals.trajectory[i])],
-                row=int(intervals.row[i]),
-                value=intervals.state[i],
-                table="intervals",
+                **_place(intervals, i, trajectories),
             )
         if intervals.end[i] > intervals.end[longest]:
             longest = i
@@ -179,11 +173,19 @@ def _check_repeated_events(
         problems.add(
             f"{events.node[e]!r} enters a state twice at time {events.time[e]:g} "
             f"(row {events.row[before]} too); keep one of the rows",
-            trajectory=trajectories[int(events.trajectory[e])],
-            row=int(events.row[e]),
-            value=events.to[e],
-            table="events",
+            **_place(events, e, trajectories),
         )
+
+
+def _place(table: Events | Intervals, row: int, trajectories: list[object]) -> dict[str, Any]:
+    """Where a row stands, for messages."""
+    name, state = ("events", table.to) if isinstance(table, Events) else ("intervals", table.state)
+    return {
+        "trajectory": trajectories[int(table.trajectory[row])],
+        "row": int(table.row[row]),
+        "value": state[row],
+        "table": name,
+    }
 
 
 def _groups(events: Events, intervals: Intervals) -> IntArray:

@@ -360,12 +360,13 @@ def node_marginals(pattern, forward, backward, out):
 
 
 @kernel
-def pass_instant(chain, shift, k, forward, after, marginals, table, room):
+def pass_instant(chain, k, is_first, forward, after, marginals, table, room):
     """Carry the forward vector through instant k; what it gains in ln P, and the joint norm there.
 
     Marginals at the instant and jumps recorded at it are taken down; ``after`` is the backward
     vector just after it, ``room`` three more vectors.
     """
+    shift = chain.generators.shift[kind_before(chain.schedule, k, is_first)]
     before = room[0]
     copy(forward, before)
     gained = evidence_forward(

@@ -259,14 +259,7 @@ def sparse_pass(chain, first, last, log_evidence, marginals, wanted, table):
         start_vector(pattern, chain.initial, forward)
         for k in range(begin, end):
             gained, norm = pass_instant(
-                chain,
-                generators.shift[kind_before(schedule, k, k == begin)],
-                k,
-                forward,
-                after[k - begin],
-                marginals[k],
-                table,
-                room,
+                chain, k, k == begin, forward, after[k - begin], marginals[k], table, room
             )
             log_evidence[d] += gained
             if log_evidence[d] == -np.inf:

@@ -54,7 +54,7 @@ def draw_independent(problem, messages, initial, times, width, n_draws, key):
     record = np.empty((256, 3), np.int64)
     when = np.empty(256)
     used = 0
-    moments = np.empty(TERMS)
+    share = np.empty(TERMS)
     streams = np.empty((n_draws, 4), np.uint64)
     state = np.empty(n_draws, np.int64)
     for node in range(n_nodes):
@@ -77,12 +77,7 @@ def draw_independent(problem, messages, initial, times, width, n_draws, key):
                 if forced >= 0 and forced != state[draw]:
                     state[draw] = forced
                     if k > 0:
-                        record = with_room(record, used)
-                        when = doubled(when) if used == len(when) else when
-                        record[used, DRAW] = draw
-                        record[used, NODE] = node
-                        record[used, ENTERED] = forced
-                        when[used] = times[k]
+                        record, when = with_jump(record, when, used, draw, node, forced, times[k])
                         used += 1
                 if k == 0:
                     start[draw, node] = state[draw]
@@ -106,20 +101,16 @@ def draw_independent(problem, messages, initial, times, width, n_draws, key):
                         norm += terms[j, x]
                     events = choose(stream, terms[:count, x], norm)
                     for j in range(events):
-                        moments[j] = uniform(stream)
-                    sort_first(moments, events)
+                        share[j] = uniform(stream)
+                    sort_first(share, events)
                     for j in range(events):
                         for y in range(size):
                             weights[y] = base[x * size + y] * terms[events - 1 - j, y]
                         y = choose(stream, weights, total(weights))
                         if y != x:
                             x = y
-                            record = with_room(record, used)
-                            when = doubled(when) if used == len(when) else when
-                            record[used, DRAW] = draw
-                            record[used, NODE] = node
-                            record[used, ENTERED] = x
-                            when[used] = min(times[k] + (piece + moments[j]) * length, times[k + 1])
+                            time = min(times[k] + (piece + share[j]) * length, times[k + 1])
+                            record, when = with_jump(record, when, used, draw, node, x, time)
                             used += 1
                     state[draw] = x
     return start, when[:used], record[:used]
@@ -206,15 +197,20 @@ def piece_ends(base, size, end, n_pieces, terms, ends):
 
 
 @inner(allocates=True)
-def with_room(record, used):
-    """The table of records, larger if it is full."""
-    if used < record.shape[0]:
-        return record
-    result = np.empty((2 * record.shape[0], 3), np.int64)
-    for i in range(used):
-        for j in range(3):
-            result[i, j] = record[i, j]
-    return result
+def with_jump(record, when, used, draw, node, state, time):
+    """The tables of jumps with one more in row ``used``; larger ones if they are full."""
+    if used == len(when):
+        when = doubled(when)
+        wider = np.empty((len(when), 3), np.int64)
+        for i in range(used):
+            for j in range(3):
+                wider[i, j] = record[i, j]
+        record = wider
+    record[used, DRAW] = draw
+    record[used, NODE] = node
+    record[used, ENTERED] = state
+    when[used] = time
+    return record, when
 
 
 @inner

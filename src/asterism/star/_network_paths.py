@@ -16,7 +16,6 @@ import numpy as np
 
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import choose, exponential, new_stream, uniform
-from asterism.numerics._step import doubled
 from asterism.star._buffers import (
     CHILD,
     CHILDREN,
@@ -29,9 +28,6 @@ from asterism.star._buffers import (
     WEIGHT,
 )
 from asterism.star._independent_paths import (
-    DRAW,
-    ENTERED,
-    NODE,
     PIECE,
     TERMS,
     forced_state,
@@ -40,7 +36,7 @@ from asterism.star._independent_paths import (
     powers_at_end,
     shifted_generator,
     start_weights,
-    with_room,
+    with_jump,
 )
 from asterism.star._kept_messages import at_grid_points, generator_of
 
@@ -48,7 +44,7 @@ _BISECTIONS = 60
 _LARGEST_RATIO = 1e3
 """Beyond this R^u/A of a node with more than two states is cut: such parents are very unlikely,
 and proposals for the other jumps would be rejected a thousand times over."""
-_LAST_MOMENT = 1e-9
+_LAST_BIT = 1e-9
 """Fraction of a piece before its end at which a state that cannot last is left in any case."""
 
 
@@ -150,12 +146,7 @@ def draw_network(problem, rates, messages, initial, times, width, n_draws, key):
                 if forced >= 0 and forced != states[draw, node]:
                     states[draw, node] = forced
                     if k > 0:
-                        record = with_room(record, used)
-                        when = doubled(when) if used == len(when) else when
-                        record[used, DRAW] = draw
-                        record[used, NODE] = node
-                        record[used, ENTERED] = forced
-                        when[used] = times[k]
+                        record, when = with_jump(record, when, used, draw, node, forced, times[k])
                         used += 1
                 if k == 0:
                     start[draw, node] = states[draw, node]
@@ -243,18 +234,14 @@ def draw_network(problem, rates, messages, initial, times, width, n_draws, key):
                         continue
                     y = choose(stream, weights[:size], norm)
                     accepted = 1.0
-                    must_leave = now < _LAST_MOMENT and not terms[node, 0, x] > 0.0
+                    must_leave = now < _LAST_BIT and not terms[node, 0, x] > 0.0
                     if ratio[node] > 0.0 and not must_leave:
                         block = _configuration(problem, node, states[draw]) * size * size
                         rate = rates[problem.node[node, TABLE] + block + x * size + y] * length
                         accepted = rate / (ratio[node] * base[node, x * size + y])
                     if size == 2 or uniform(stream) < accepted:
                         states[draw, node] = y
-                        record = with_room(record, used)
-                        when = doubled(when) if used == len(when) else when
-                        record[used, DRAW] = draw
-                        record[used, NODE] = node
-                        record[used, ENTERED] = y
-                        when[used] = min(times[k] + (piece + 1.0 - now) * length, times[k + 1])
+                        time = min(times[k] + (piece + 1.0 - now) * length, times[k + 1])
+                        record, when = with_jump(record, when, used, draw, node, y, time)
                         used += 1
     return start, when[:used], record[:used]

@@ -10,12 +10,14 @@ same layout, so that solutions on two levels can be compared.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.errors import Sentence, Setting, counted
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, held_and_set
 from asterism.numerics.resources import require_memory
 from asterism.star._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
@@ -26,7 +28,7 @@ _LONGEST_SMOOTH = 2.0  # relaxation times; the posterior is not smooth on longer
 
 @dataclass(frozen=True)
 class Breakpoints:
-    """The distinct moments of each trajectory at which something is known."""
+    """The distinct times of each trajectory at which something is known."""
 
     trajectory: IntArray
     time: FloatArray
@@ -217,3 +219,25 @@ def _lay_out(
     )
     longest_smooth = _LONGEST_SMOOTH / rate if is_corrected else 0.0
     return Grid(step_start, width, point_time, point, trajectory, longest_smooth)
+
+
+def verdict_on_steps(
+    n_sweeps: int, error: float, tolerance: float, is_small: bool
+) -> tuple[bool, str]:
+    """Whether the steps of a converged iteration are short enough, and that in a sentence."""
+    if math.isnan(error):
+        return (
+            True,
+            f"Converged within {counted(n_sweeps, 'sweep')}, on the time steps that were asked "
+            "for.",
+        )
+    if not is_small:
+        return False, Sentence(
+            "The messages converged, but the time steps are too long: estimated error "
+            f"{error:.1e} against a tolerance of {tolerance:.0e}. Raise the ",
+            *(Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
+        )
+    return True, (
+        f"Converged within {counted(n_sweeps, 'sweep')}; estimated error of the time steps "
+        f"{error:.1e} (tolerance {tolerance:.0e})."
+    )

@@ -35,7 +35,6 @@ without data would depend on how far the forecast goes. Paths: ``paths_drawn.py`
 
 from __future__ import annotations
 
-import math
 import warnings
 from functools import partial
 
@@ -60,6 +59,7 @@ from asterism.numerics.resources import current_limit
 from asterism.star._buffers import INITIAL, STATES
 from asterism.star._solve import CONVERGED, GUARD, NOT_FINITE, SWEEP_LIMIT
 from asterism.star.batch import Batch, ImpossibleEvidence
+from asterism.star.grid import verdict_on_steps
 from asterism.star.paths_drawn import PathCollector, draw
 from asterism.star.point_values import flat_marginals, messages_of
 from asterism.star.problem import Parameters
@@ -190,23 +190,10 @@ def _verdict(
             "only an unfinished iteration does: lower the ",
             *(Setting("tolerance"), ", or use ", Setting("method", "mean_field"), "."),
         )
-    if not solution.grid_error_is_small:
-        return False, Sentence(
-            "The messages converged, but the time steps are too long: estimated error "
-            f"{solution.grid_error:.1e} against a tolerance of {tolerance:.0e}. Raise the ",
-            *(Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
-        )
     assert (status == CONVERGED).all()
     sweeps = int(solution.outcome.n_sweeps.max(initial=0))
-    if math.isnan(solution.grid_error):
-        return (
-            True,
-            f"Converged within {counted(sweeps, 'sweep')}, on the time steps that were asked for.",
-        )
-    return True, (
-        f"Converged within {counted(sweeps, 'sweep')}; estimated error of the time steps "
-        f"{solution.grid_error:.1e} (tolerance {tolerance:.0e})."
-    )
+    is_small = solution.grid_error_is_small
+    return verdict_on_steps(sweeps, solution.grid_error, tolerance, is_small)
 
 
 def _history(solution: Solution) -> list[dict[str, float]]:

@@ -22,13 +22,12 @@ from asterism.errors import ModelError
 from asterism.evidence.arrays import FloatArray, require_time
 from asterism.evidence.build import build_evidence
 from asterism.learning.em import emission_fit
-from asterism.learning.em.fitting import Settings, single_node_rate
+from asterism.learning.em.fitting import Settings, network_of, single_node_rate
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.em.uncertainty import rate_labels
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
-from asterism.model.rates import SummaryRates
 from asterism.model.template import Template
 from asterism.sampling.diagnose import (
     Diagnosis,
@@ -213,20 +212,4 @@ def _mean_network(network: Network, models: SampledModels, places: NDArray[np.in
     flat = np.zeros(int(graph.table_start[-1]))
     flat[places] = models.series("rates")[:, :, places].mean(axis=(0, 1))
     start = models.series("initial").mean(axis=(0, 1))
-    rates: dict[str, Any] = {}
-    initial: dict[str, FloatArray] = {}
-    for n, node in enumerate(network.nodes):
-        size = int(graph.n_states[n])
-        table = flat[graph.table_start[n] : graph.table_start[n + 1]].reshape(-1, size, size)
-        every = np.arange(size)
-        table[:, every, every] = -table.sum(axis=2)
-        old = network.rates[node]
-        if old is None:
-            rates[node] = None
-        elif isinstance(old, SummaryRates):
-            rates[node] = old.with_table(table.reshape(old.table.shape))
-        else:
-            rates[node] = table.reshape(old.shape)
-        own = start[graph.state_start[n] : graph.state_start[n + 1]]
-        initial[node] = own / own.sum()
-    return Network(network.parents, rates, network.states, initial)
+    return network_of(network, flat, start)
