@@ -12,14 +12,13 @@ with empty caches, which mostly compiles.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import Row, option_parser, show_and_write
+from common import Row, environment_of, option_parser, show_and_write
 from first_run import demo
 
 _HERE = Path(__file__).resolve().parents[1] / "src"
@@ -64,7 +63,7 @@ for _ in sys.stdin:
 
 
 def worker(source: Path, quick: bool) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_NUM_THREADS": "1"}
+    environment = {**environment_of(source), "NUMBA_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-c", WORKER, *(QUICK if quick else ())],
         env=environment,

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
+import os
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -104,3 +108,29 @@ def write_table(
     path.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(path, index=False, float_format=None if digits is None else f"%.{digits}g")
     return table
+
+
+def environment_of(source: Path) -> dict[str, str]:
+    """The environment of a process that uses another version of the code."""
+    paths = [str(source), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+
+
+def told_by(script: str, source: Path, *options: str) -> Any:
+    """What a benchmark prints as its last line, as JSON, when it runs with another version."""
+    command = [sys.executable, script, *options]
+    done = subprocess.run(
+        command, env=environment_of(source), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def side_by_side(before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
+    """Rows of two versions, and what is left of each figure that both have."""
+    old = {name: value for name, value, _ in before}
+    rows = [(f"before: {name}", value, "") for name, value, _ in before]
+    for name, value, wanted in now:
+        rows.append((f"now: {name}", value, wanted))
+        if name in old and "times two" not in name:
+            rows.append((f"now as a share of before: {name}", value / old[name], ""))
+    return rows

@@ -8,7 +8,6 @@ nothing. Both versions run in processes of their own, with caches of their own, 
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import Row, option_parser, show_and_write
+from common import Row, environment_of, option_parser, show_and_write
 
 _HERE = Path(__file__).resolve().parents[1] / "src"
 
@@ -24,8 +23,7 @@ _HERE = Path(__file__).resolve().parents[1] / "src"
 def demo(source: Path, cache: Path, output: Path) -> tuple[float, float]:
     """Processor and wall seconds of one demo, with all processes that it starts."""
     environment = {
-        **os.environ,
-        "PYTHONPATH": str(source),
+        **environment_of(source),
         "NUMBA_CACHE_DIR": str(cache),
         "MPLBACKEND": "Agg",
     }

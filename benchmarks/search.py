@@ -1,17 +1,24 @@
 """Seconds of a structure search with three states beside two, and of a single node of five.
 
-Prints a table and writes it to a folder: python benchmarks/search.py -o out/
+Prints a table and writes it to a folder: python benchmarks/search.py -o out/ [--before SRC]
 A tree, 20 trajectories of ten noisy measurements, at most two parents. The cases take turns; the
 shortest processor time of each counts.
+
+With ``--before``, the source folder of another version, both versions search once on the same
+graphs with the settings of version 0.1 and a given prior, and their edge probabilities are
+compared.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Row, option_parser, show_and_write
+from common import Row, option_parser, show_and_write, side_by_side, told_by
 
 import asterism as am
 
@@ -30,15 +37,23 @@ def tree(n_states: int, n_nodes: int, seed: int = 0) -> am.Network:
     return am.Network(parents, rates, states=states)
 
 
-def search(n_states: int, n_nodes: int, n_trajectories: int, n_points: int) -> Any:
-    """A function that searches, and returns its processor time."""
+def old_settings() -> dict[str, Any]:
+    """Settings that versions since 0.1 understand alike."""
+    options = {"prior": am.GammaPrior(5, 5.0), "tempering": 1.0, "graph": "map"}
+    known = inspect.signature(am.StructureLearner.__init__).parameters
+    return {"edge_log_odds": None, **{k: v for k, v in options.items() if k in known}}
+
+
+def search(n_states: int, n_nodes: int, n_trajectories: int, n_points: int, **options: Any) -> Any:
+    """A function that searches, and returns its processor time; it keeps what it found."""
     emission = am.Gaussian(means=tuple(float(s) for s in range(n_states)), scale=0.3)
     paths = am.simulate(tree(n_states, n_nodes), n_trajectories, duration=float(n_points), seed=1)
     values = am.observe(paths, emission, n_observations=n_points, seed=2)
 
     def work() -> float:
         begin = time.process_time()
-        am.StructureLearner(emission=emission, max_parents=2, n_jobs=1).fit(values)
+        learner = am.StructureLearner(emission=emission, max_parents=2, n_jobs=1, **options)
+        work.found = learner.fit(values)  # type: ignore[attr-defined]
         return time.process_time() - begin
 
     return work
@@ -66,6 +81,58 @@ def measure(sizes: tuple[int, ...] = (6, 10), repeats: int = 3, patients: int = 
     return rows
 
 
+def once(sizes: tuple[int, ...], patients: int) -> dict[str, Any]:
+    """Every case once, compiled before: rows, and edge probabilities by case."""
+    rows: list[Row] = []
+    edges: dict[str, Any] = {}
+    for n_states in (2, 3):
+        search(n_states, 6, 2, 3, **old_settings())()
+    for n_nodes in sizes:
+        seconds = {}
+        for n_states in (2, 3):
+            work = search(n_states, n_nodes, 20, 10, **old_settings())
+            seconds[n_states] = work()
+            name = f"search, {n_nodes} nodes, {n_states} states"
+            rows.append((f"{name}, seconds", seconds[n_states], ""))
+            table = work.found.edges_
+            pairs = zip(table["parent"], table["child"], table["probability"])
+            edges[name] = {f"{a} {b}": float(p) for a, b, p in pairs}
+        ratio = seconds[3] / seconds[2]
+        rows.append((f"search, {n_nodes} nodes, three states times two", ratio, "at most 6"))
+    search(5, 1, 2, 3, **old_settings())()
+    name = f"single node of 5 states, {patients} trajectories x 20, seconds"
+    rows.append((name, search(5, 1, patients, 20, **old_settings())(), ""))
+    return {"rows": rows, "edges": edges}
+
+
+def compare(source: Path, patients: int) -> list[Row]:
+    """Both versions once, and how much their answers differ."""
+    before = told_by(__file__, source, "--tell", "--patients", str(patients))
+    now = once((6, 10), patients)
+    rows = side_by_side(before["rows"], now["rows"])
+    for name, old in before["edges"].items():
+        new = now["edges"][name]
+        moved = max(abs(old.get(e, 0.0) - new.get(e, 0.0)) for e in {*old, *new})
+        rows.append((f"{name}, largest difference of an edge probability", moved, ""))
+    return rows
+
+
+def main() -> None:
+    parser = option_parser(__doc__, "docs/results")
+    parser.add_argument("--before", type=Path, help="src folder of another version")
+    parser.add_argument(
+        "--patients", type=int, default=50, help="of the single node, both versions"
+    )
+    parser.add_argument("--tell", action="store_true", help="print JSON only")
+    options = parser.parse_args()
+    if options.tell:
+        print(json.dumps(once((6, 10), options.patients)))
+        return
+    rows = measure()
+    if options.before:
+        rows += compare(options.before, options.patients)
+    show_and_write(rows, options.output / "search.csv")
+
+
 if __name__ == "__main__":
-    options = option_parser(__doc__, "docs/results").parse_args()
-    show_and_write(measure(), options.output / "search.csv")
+    main()

@@ -1,23 +1,32 @@
 """Speed of a sweep with two, three, four and five states per node: nanoseconds, and ratios.
 
-Prints a table and writes it to a folder: python benchmarks/states.py -o out/
+Prints a table and writes it to a folder: python benchmarks/states.py -o out/ [--before SRC]
 Nodes on a circle, each led by the one before it; noisy measurements; equal steps. The cases take
 turns, and the shortest processor time of each counts, so that a busy machine disturbs the ratios
-little. "chain" allows jumps between neighbouring states only.
+little. "chain" allows jumps between neighbouring states only. With ``--before``, the source folder
+of another version, that version is measured first, by the same script.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Row, option_parser, show_and_write
+from common import Row, option_parser, show_and_write, side_by_side, told_by
 
 import asterism as am
-from asterism.evidence.build import build_evidence
-from asterism.star.batch import make_batch, run
-from asterism.star.problem import Parameters
+
+try:
+    from asterism.evidence.build import build_evidence
+    from asterism.star.batch import make_batch, run
+    from asterism.star.problem import Parameters
+except ModuleNotFoundError:  # where version 0.1 has them
+    from asterism.inference.batch import make_batch, run
+    from asterism.inference.evidence_builder import build_evidence
+    from asterism.inference.parameters import Parameters
 
 _NODES = 10
 _SWEEPS = 6
@@ -87,6 +96,22 @@ def measure(repeats: int = 30) -> list[Row]:
     return rows
 
 
+def main() -> None:
+    parser = option_parser(__doc__, "docs/results")
+    parser.add_argument("--before", type=Path, help="src folder of another version")
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--tell", action="store_true", help="print JSON only")
+    options = parser.parse_args()
+    if options.tell:
+        print(json.dumps(measure(options.repeats)))
+        return
+    repeats = ("--repeats", str(options.repeats))
+    before = told_by(__file__, options.before, "--tell", *repeats) if options.before else None
+    rows = measure(options.repeats)
+    if before is not None:
+        rows = side_by_side(before, rows)
+    show_and_write(rows, options.output / "states.csv")
+
+
 if __name__ == "__main__":
-    options = option_parser(__doc__, "docs/results").parse_args()
-    show_and_write(measure(), options.output / "states.csv")
+    main()

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.inference.accuracy import quick_sentence
+from asterism.inference.accuracy import must_compile, quick_sentence
 
 NOISE = am.Gaussian((-1, 1), 0.8)
 PAIR = am.glauber({"A": ["B"], "B": ["A"]}, a=2.0, b=1.2)
@@ -54,3 +54,15 @@ def test_infer_prints_the_sentence(tmp_path, capsys) -> None:  # type: ignore[no
     said = " ".join(capsys.readouterr().err.split())
     assert "Checked on 2 trajectories against exact inference" in said
     assert "use --method clusters" in said
+
+
+def test_it_is_known_whether_the_better_method_must_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from asterism.numerics import _jit
+
+    found = posterior(PAIR, "star", 1)
+    quick_sentence(found)
+    assert not must_compile(found)
+    monkeypatch.setattr(_jit, "is_on_disk", lambda _: False)
+    assert must_compile(found)

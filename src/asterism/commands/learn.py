@@ -76,7 +76,11 @@ def run(options: LearnOptions) -> int:
         learned = learn(options, console)
         for line in learned.findings:
             console.say(line)
-        learned.summary["accuracy"] = say_accuracy(learned.posterior, console)
+        try:
+            learned.summary["accuracy"] = say_accuracy(learned.posterior, console)
+        except KeyboardInterrupt:
+            console.warn("Interrupted: the results are complete, but not compared with others.")
+            return exits.INTERRUPTED
         if learned.interrupted:
             console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
         elif not learned.converged:

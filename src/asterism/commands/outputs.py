@@ -182,11 +182,14 @@ def read_edges(path: Path) -> list[tuple[str, str]]:
 
 def say_accuracy(posterior: Posterior | None, console: Console) -> str | None:
     """Compare a few trajectories with a better method where that is quick, and say the result."""
-    from asterism.inference.accuracy import quick_sentence
+    from asterism.inference.accuracy import must_compile, quick_sentence
 
     if posterior is None or not any(posterior.network.parents.values()):
         return None
-    with console.busy("Comparing with a better method"):
+    what = "Comparing with a better method"
+    if must_compile(posterior):
+        what += ", which is compiled first (once, about 20 s)"
+    with console.busy(what):
         found = quick_sentence(posterior)
     if found is None:
         return None

@@ -136,6 +136,18 @@ def quick_sentence(posterior: Posterior) -> tuple[str, bool] | None:
     return sentence, found.is_off
 
 
+def must_compile(posterior: Posterior) -> bool:
+    """Whether :func:`quick_sentence` would compile its better method first: some 20 s, once."""
+    from asterism.clusters._cluster_sweep import solve_trajectory
+    from asterism.exact._dense_chain import dense_pass
+    from asterism.numerics._jit import is_on_disk
+
+    graph = posterior.network.compiled.graph
+    groups = components(graph, posterior.evidence)
+    largest = max((math.prod(int(graph.n_states[n]) for n in g) for g in groups), default=1)
+    return not is_on_disk(dense_pass if largest <= _QUICK_STATES else solve_trajectory)
+
+
 def _percent(share: float) -> str:
     return f"{share:.1%}" if share >= 0.001 else "less than 0.1%"
 

@@ -55,7 +55,7 @@ def warm_up(tell: Callable[[str], None]) -> Path:
         emission = am.Gaussian(means=tuple(float(s) for s in range(n_states)), scale=0.3)
         paths = am.simulate(network, 3, duration=5.0, seed=1)
         measured = am.observe(paths, emission, n_observations=6, seed=2)
-        for method in ("star", "mean_field", "exact"):
+        for method in ("star", "mean_field", "clusters", "exact"):
             posterior = am.infer(network, measured, emission, method=method)
             posterior.marginals(np.array([0.5, 1.5]))
         posterior.sample(2, seed=0)

@@ -8,11 +8,14 @@ Every third update of the rates is extrapolated, node by node, by the same step 
 (``extrapolate`` in ``_local.py``). Mixing, as small networks do it, needs eight more copies of
 the moments, and mixing the rates alone can fail (``benchmarks/fixed_points.py``,
 docs/evidence/iterations.md).
+
+Where no node has a parent, statistics follow without moments (:class:`Uncoupled`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +31,7 @@ from asterism.learning.search._marginal import (
 )
 from asterism.numerics._step import has_settled
 from asterism.numerics.resources import chunks, map_chunks
-from asterism.star._buffers import TABLE, Problem
+from asterism.star._buffers import IS_EXOGENOUS, PARENTS, SPAN, STATES, TABLE, Problem
 from asterism.star._solve import (
     BAD_NODE,
     EVIDENCE,
@@ -54,6 +57,9 @@ _FAR = 0.01  # change per iteration that is far from a solution
 _PATIENCE = 40  # iterations far from it, and without coming closer, that end it
 _PERIOD = 3  # updates of the rates of which the last is extrapolated
 _RESTLESS = 0.02  # change of the logarithm of a rate that matters
+# transitions that the fastest state would make in a gap, up to which series are short
+_MOST_IN_A_GAP = 300.0
+_MANY_ON_AVERAGE = 30.0
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,12 @@ def solve_in_threads(
     prior: MarginalPrior,
     rule: Rule,
     n_jobs: int,
+    keep_moments: bool = True,
 ) -> Ending:
-    """Iterate to self-consistency; arguments as in ``solve_marginal``."""
+    """Iterate to self-consistency; arguments as in ``solve_marginal``.
+
+    Without ``keep_moments`` these may be left as they are, which saves a sweep.
+    """
     n_trajectories = len(problem.step_start) - 1
     pieces = chunks(n_trajectories, _CHUNKS)
     progress = make_progress(n_trajectories, 1)
@@ -93,6 +103,8 @@ def solve_in_threads(
     dwell = transitions = np.zeros(0)
 
     units = addresses_to_sweep(problem)
+    uncoupled = Uncoupled.of(problem, pieces)
+    restart = rule.restart
 
     def sweep_and_count(first: int, last: int) -> Counts:
         counts = make_counts(problem)
@@ -102,7 +114,7 @@ def solve_in_threads(
             moments,
             (first, last),
             progress,
-            control=Control(restart=rule.restart and iteration == 1, damping=damping),
+            control=Control(restart=restart, damping=damping),
             counts=counts,
             units=units,
         )
@@ -118,7 +130,12 @@ def solve_in_threads(
     iteration = 0
     while iteration < rule.max_iterations:
         iteration += 1
-        parts = map_chunks(sweep_and_count, pieces, n_jobs)
+        quick = None if uncoupled is None else uncoupled.count(parameters, totals, n_jobs)
+        if quick is None:
+            parts = map_chunks(sweep_and_count, pieces, n_jobs)
+            restart = False
+        else:
+            parts = quick
         impossible = np.flatnonzero(progress.integers[:, STATUS] == IMPOSSIBLE)
         if len(impossible):
             bad[:] = progress.integers[impossible[0], BAD_NODE], impossible[0]
@@ -129,6 +146,8 @@ def solve_in_threads(
         update_all_rates(problem, parameters, prior, rule.learn_initial, starts, sums)
         evidence = float(totals[:, EVIDENCE].sum())
         residual = float(totals[:, RESIDUAL].max())
+        if quick is not None:
+            residual = float(summary[marginal.RATE_CHANGE])
         summary[marginal.TOTAL_EVIDENCE] = evidence
         summary[marginal.LARGEST_RESIDUAL] = residual
         if not np.isfinite(evidence):
@@ -166,6 +185,9 @@ def solve_in_threads(
                 n_farther = 0
             damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
         extrapolated = extrapolating and extrapolation.improve()
+    if uncoupled is not None and keep_moments:
+        restart, damping = rule.restart, 1.0
+        map_chunks(sweep_and_count, pieces, n_jobs)
     restless = np.zeros(0, dtype=np.int64)
     if status == marginal.ITERATION_LIMIT:
         restless = _restless_nodes(problem, rates_when_closest, parameters.rates)
@@ -179,6 +201,81 @@ def _restless_nodes(problem: Problem, before: FloatArray, now: FloatArray) -> In
     moved[is_rate] = np.abs(np.log(now[is_rate] / before[is_rate]))
     per_node = np.maximum.reduceat(moved, problem.node[:-1, TABLE])
     return np.flatnonzero(per_node >= max(_RESTLESS, 0.3 * float(per_node.max(initial=0.0))))
+
+
+class _Gaps(NamedTuple):
+    """The steps of some trajectories."""
+
+    which: tuple[int, int]
+    widths: FloatArray
+    """The different ones, ascending."""
+    slot: IntArray
+    """Which of them each step has."""
+
+
+@dataclass(frozen=True)
+class Uncoupled:
+    """Statistics of nodes that nothing couples (``star/_uncoupled.py``), without moments."""
+
+    problem: Problem
+    gaps: list[_Gaps]
+    longest: float
+    average: float
+
+    @staticmethod
+    def applies_to(problem: Problem) -> bool:
+        """Whether nothing couples, and it is worth it: two states have a closed form."""
+        nodes = problem.node
+        return not (
+            nodes[-1, PARENTS] > 0
+            or (nodes[:-1, STATES] == 2).all()
+            or nodes[:-1, IS_EXOGENOUS].any()
+            or problem.pair[-1, SPAN] > 0
+            or len(problem.link) > 1
+            or len(problem.stretch) > 0
+        )
+
+    @classmethod
+    def of(cls, problem: Problem, pieces: list[tuple[int, int]]) -> Uncoupled | None:
+        """None where it does not apply."""
+        if not cls.applies_to(problem):
+            return None
+        gaps = []
+        for first, last in pieces:
+            own = problem.width[problem.step_start[first] : problem.step_start[last]]
+            widths, slot = np.unique(own, return_inverse=True)
+            gaps.append(_Gaps((first, last), widths, slot.astype(np.int64).ravel()))
+        width = problem.width[: problem.step_start[-1]]
+        average = float(width.mean()) if len(width) else 0.0
+        return cls(problem, gaps, float(width.max(initial=0.0)), average)
+
+    def count(self, parameters: Parameters, totals: FloatArray, n_jobs: int) -> list[Counts] | None:
+        """Statistics per piece, and F in ``totals``; None where a sweep has to do it."""
+        from asterism.star._uncoupled import count_uncoupled
+
+        fastest = float(np.abs(parameters.rates).max(initial=0.0))
+        if not (
+            fastest * self.longest <= _MOST_IN_A_GAP and fastest * self.average <= _MANY_ON_AVERAGE
+        ):
+            return None
+        evidence = np.zeros(len(totals))
+
+        def count_piece(first: int, last: int) -> Counts | None:
+            counts = make_counts(self.problem)
+            for i in range(first, last):
+                for node in range(len(self.problem.node) - 1):
+                    if not count_uncoupled(
+                        self.problem, parameters, node, self.gaps[i], counts, evidence
+                    ):
+                        return None
+            return counts
+
+        each = [(i, i + 1) for i in range(len(self.gaps))]
+        parts = [p for p in map_chunks(count_piece, each, n_jobs) if p is not None]
+        if len(parts) < len(each):
+            return None
+        totals[:, EVIDENCE] = evidence
+        return parts
 
 
 class Extrapolation:

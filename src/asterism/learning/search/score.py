@@ -25,7 +25,7 @@ from asterism.errors import AsterismError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
-from asterism.learning.search.coupled import Ending, solve_in_threads
+from asterism.learning.search.coupled import Ending, Uncoupled, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.star._buffers import DWELL, TABLE, Problem
 from asterism.star._solve import N_TOTALS
@@ -98,12 +98,13 @@ class Scorer:
         warm: GraphSolution | None = None,
         n_jobs: int | None = None,
         precise: bool = False,
+        keep_moments: bool = True,
     ) -> GraphSolution:
         """Solve a graph, starting from the solution of a similar one if given.
 
         With ``n_jobs`` the trajectories are shared among threads (large networks; a looser
         tolerance unless ``precise``); otherwise one kernel does it all, and threads may solve
-        graphs side by side.
+        graphs side by side. ``keep_moments=False``: only rates and statistics are wanted.
         """
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self._problem(graph)
@@ -115,12 +116,14 @@ class Scorer:
         initial = (self.initial if warm is None else warm.initial).copy()
         start = Parameters(rates, table, initial, self.geometric)
         prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
-        if n_jobs is None:
+        if n_jobs is None and not Uncoupled.applies_to(problem):
             end = self._solve_in_one(problem, start, moments, prior, warm is not None)
         else:
-            tolerance = max(self.tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE)
+            tolerance = self.tolerance
+            if n_jobs is not None:
+                tolerance = max(tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE)
             rule = self._rule(tolerance, warm is not None, False)
-            end = solve_in_threads(problem, start, moments, prior, rule, n_jobs)
+            end = solve_in_threads(problem, start, moments, prior, rule, n_jobs or 1, keep_moments)
         self._require_success(end)
         evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
         energy = float(end.summary[marginal.ENERGY])
@@ -129,7 +132,7 @@ class Scorer:
             score=evidence - energy + float(end.summary[marginal.GAMMA_TERMS]),
             log_evidence=evidence,
             rates=rates,
-            moments=moments,
+            moments=moments if keep_moments else moments[:0],
             marginals=problem.marginals,
             dwell=end.dwell,
             transitions=end.transitions,

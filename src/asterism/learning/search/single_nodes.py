@@ -99,7 +99,7 @@ def fit_single_nodes(
             max_iterations=max_iterations,
         )
         # in threads: this way small searches need not compile the kernel that iterates in one
-        return scorer.solve(tuple(() for _ in nodes), n_jobs=settings.n_jobs)
+        return scorer.solve(tuple(() for _ in nodes), n_jobs=settings.n_jobs, keep_moments=False)
 
     shape = settings.prior.shape
     initial = compiled.initial

@@ -1,0 +1,263 @@
+"""Nodes without parents and children, whose rates are the same at all times: sums only.
+
+With constant rates, steps of equal length have equal propagators, and what a step adds to the
+expected statistics is linear in f ρ / (f P ρ). So the messages need one propagator per different
+gap, and the integrals over all steps are one sum. Both are series in the shifted matrix
+B = (A + λ)/λ, which has no negative entry (uniformisation): every term is positive, and small
+entries keep their relative accuracy.
+
+    P(h) = Σ_m e^{−λh} (λh)^m/m! B^m
+    W    = Σ_m Σ_{i+j=m} (Bᵀ)^i D_m (Bᵀ)^j,    D_m = Σ_steps h e^{−λh} (λh)^m/(m+1)! f ρ / (f P ρ)
+
+The number of terms grows with λh: where that is large, the sweeps of ``_solve.py`` are better.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asterism.numerics._jit import inlined, inner, kernel
+from asterism.star._buffers import DWELL, INITIAL, MARK, POINT, STATES, TABLE, VALUES
+
+TILE = 64
+_REORDER = {"contract", "reassoc", "nsz"}
+_USUAL = 1e-17  # what is left out of a sum, relative to it
+_DEEP = 1e-12  # the same for an entry that takes several jumps
+
+
+@inlined
+def _n_terms(z, jumps):
+    """How many terms of the series matter, for entries so many jumps away too."""
+    term = math.exp(-z)
+    usual = 1
+    while usual < z or term > _USUAL:
+        term *= z / usual
+        usual += 1
+    term = 1.0
+    deep = 1
+    while deep < z or term > _DEEP * math.exp(z):
+        term *= z / deep
+        deep += 1
+    return max(usual, deep + jumps)
+
+
+@inner(allocates=True)
+def _powers(rates, size, longest):
+    """λ, what is missing in the exponent of the scale, and all powers of B that matter."""
+    rows = size * size
+    shift = 0.0
+    for x in range(size):
+        shift = max(shift, -rates[x * size + x])
+    norm = 0.0
+    for x in range(size):
+        total = shift
+        for y in range(size):
+            total += rates[x * size + y]
+        norm = max(norm, total)
+    inverse = 1.0 / norm if norm > 0.0 else 0.0
+    powers = np.zeros((_n_terms(norm * longest, 2 * size - 2), rows))
+    base = np.zeros(rows)
+    for x in range(size):
+        powers[0, x * size + x] = 1.0
+        for y in range(size):
+            entry = x * size + y
+            base[entry] = (rates[entry] + (shift if x == y else 0.0)) * inverse
+    for m in range(1, powers.shape[0]):
+        for x in range(size):
+            for y in range(size):
+                total = 0.0
+                for i in range(size):
+                    total += powers[m - 1, x * size + i] * base[i * size + y]
+                powers[m, x * size + y] = total
+    return norm, norm - shift, powers
+
+
+@inner(allocates=True)
+def _propagators(gaps, norm, powers, size, propagator):
+    """P of every gap, up to its scale."""
+    weight = np.zeros(TILE)
+    z = np.zeros(TILE)
+    for first in range(0, gaps.shape[0], TILE):
+        count = min(TILE, gaps.shape[0] - first)
+        for k in range(count):
+            z[k] = norm * gaps[first + k]
+            weight[k] = math.exp(-z[k])
+        n_terms = min(_n_terms(z[count - 1], 2 * size - 2), powers.shape[0])
+        for m in range(n_terms):
+            for row in range(size * size):
+                value = powers[m, row]
+                to = propagator[row, first : first + count]
+                for k in range(count):
+                    to[k] += weight[k] * value
+            inverse = 1.0 / (m + 1)
+            for k in range(count):
+                weight[k] *= z[k] * inverse
+
+
+@inner(allocates=True, fastmath=_REORDER)
+def _integrals(gaps, norm, n_powers, size, products, sums):
+    """D_m of all steps from f ρ / (f P ρ), summed over the steps of equal length."""
+    weight = np.zeros(TILE)
+    z = np.zeros(TILE)
+    for first in range(0, gaps.shape[0], TILE):
+        count = min(TILE, gaps.shape[0] - first)
+        for k in range(count):
+            z[k] = norm * gaps[first + k]
+            weight[k] = gaps[first + k] * math.exp(-z[k])
+        n_terms = min(_n_terms(z[count - 1], 2 * size - 2), n_powers)
+        for m in range(n_terms):
+            for row in range(size * size):
+                here = products[row, first : first + count]
+                total = 0.0
+                for k in range(count):
+                    total += weight[k] * here[k]
+                sums[m, row] += total
+            inverse = 1.0 / (m + 2)
+            for k in range(count):
+                weight[k] *= z[k] * inverse
+
+
+@inner
+def _multiply(left, right, size, is_left_transposed, to):
+    """to = left · rightᵀ, or leftᵀ · right."""
+    for x in range(size):
+        for y in range(size):
+            total = 0.0
+            for i in range(size):
+                if is_left_transposed:
+                    total += left[i * size + x] * right[i * size + y]
+                else:
+                    total += left[x * size + i] * right[y * size + i]
+            to[x * size + y] = total
+
+
+@inner(allocates=True)
+def _whole_integral(sums, powers, size):
+    """W, by Horner's rule: Y ← D_m + Y Bᵀ, and X ← Y + Bᵀ X."""
+    rows = size * size
+    base = powers[1] if powers.shape[0] > 1 else np.zeros(rows)
+    right, whole, room = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+    for m in range(sums.shape[0] - 1, -1, -1):
+        _multiply(right, base, size, False, room)
+        for row in range(rows):
+            right[row] = sums[m, row] + room[row]
+        _multiply(base, whole, size, True, room)
+        for row in range(rows):
+            whole[row] = right[row] + room[row]
+    return whole
+
+
+@inlined
+def _times_marks(problem, begin, mark, end, step, point, message, size):
+    """Multiply a message by the likelihoods at a point; the next mark, the logarithm taken out."""
+    logarithm = 0.0
+    while begin <= mark < end and problem.mark[mark, POINT] == point:
+        for x in range(size):
+            message[x] *= problem.likelihood[problem.mark[mark, VALUES] + x, 0]
+        logarithm += problem.mark_scale[mark]
+        mark += step
+    return mark, logarithm
+
+
+@inlined
+def _to_one(message, size):
+    """Let a message sum to one; its sum before."""
+    total = 0.0
+    for x in range(size):
+        total += message[x]
+    inverse = 1.0 / total
+    for x in range(size):
+        message[x] *= inverse
+    return total
+
+
+@kernel
+def count_uncoupled(problem, parameters, node, steps_of, counts, totals):
+    """Add one node's statistics on some trajectories to ``counts``, its F to ``totals``.
+
+    ``steps_of``: which trajectories; the different widths of their steps, ascending; and which of
+    them each step has. False where evidence leaves no state possible, or numbers leave their range.
+    """
+    (first, last), gaps, slot = steps_of
+    n_nodes = problem.node.shape[0] - 1
+    size = problem.node[node, STATES]
+    rows = size * size
+    table, initial = problem.node[node, TABLE], problem.node[node, INITIAL]
+    rates = parameters.rates[table : table + rows]
+    origin = problem.step_start[first]
+    longest = gaps[gaps.shape[0] - 1] if gaps.shape[0] > 0 else 0.0
+    norm, excess, powers = _powers(rates, size, longest)
+    propagator = np.zeros((rows, gaps.shape[0]))
+    products = np.zeros((rows, gaps.shape[0]))
+    _propagators(gaps, norm, powers, size, propagator)
+    most = 1
+    for d in range(first, last):
+        most = max(most, problem.step_start[d + 1] - problem.step_start[d])
+    kept = np.zeros((most + 1, size))
+    message, spare = np.zeros(size), np.zeros(size)
+    for d in range(first, last):
+        begin_step = problem.step_start[d]
+        steps = problem.step_start[d + 1] - begin_step
+        pair = d * n_nodes + node
+        begin, end = problem.pair[pair, MARK], problem.pair[pair + 1, MARK]
+        log_z = 0.0
+        mark = end - 1
+        for x in range(size):
+            message[x] = 1.0
+        for k in range(steps - 1, -1, -1):
+            mark, logarithm = _times_marks(problem, begin, mark, end, -1, k + 1, message, size)
+            log_z += logarithm + math.log(_to_one(message, size))
+            gap = slot[begin_step - origin + k]
+            log_z += excess * gaps[gap]
+            for x in range(size):
+                kept[k, x] = message[x]
+                total = 0.0
+                for y in range(size):
+                    total += propagator[x * size + y, gap] * message[y]
+                spare[x] = total
+            for x in range(size):
+                message[x] = spare[x]
+        mark, logarithm = _times_marks(problem, begin, mark, end, -1, 0, message, size)
+        for x in range(size):
+            spare[x] = message[x] * parameters.initial[initial + x]
+        log_z += logarithm + math.log(_to_one(spare, size))
+        if not math.isfinite(log_z):
+            return False
+        totals[d] += log_z
+        for x in range(size):
+            counts.starts[initial + x] += spare[x]
+            message[x] = parameters.initial[initial + x]
+        mark = begin
+        for k in range(steps):
+            mark, logarithm = _times_marks(problem, begin, mark, end, 1, k, message, size)
+            _to_one(message, size)
+            gap = slot[begin_step - origin + k]
+            total = 0.0
+            for y in range(size):
+                value = 0.0
+                for x in range(size):
+                    value += message[x] * propagator[x * size + y, gap]
+                spare[y] = value
+                total += value * kept[k, y]
+            inverse = 1.0 / total
+            for x in range(size):
+                scaled = message[x] * inverse
+                for y in range(size):
+                    products[x * size + y, gap] += scaled * kept[k, y]
+            for x in range(size):
+                message[x] = spare[x]
+    sums = np.zeros(powers.shape)
+    _integrals(gaps, norm, powers.shape[0], size, products, sums)
+    whole = _whole_integral(sums, powers, size)
+    for x in range(size):
+        for y in range(size):
+            value = whole[x * size + y]
+            if not math.isfinite(value):
+                return False
+            if x == y:
+                counts.dwell[problem.node[node, DWELL] + x] += value
+            else:
+                counts.transitions[table + x * size + y] += rates[x * size + y] * value
+    return True
