@@ -48,13 +48,20 @@ def circle(n_states: int, *, chain: bool, seed: int = 0) -> am.Network:
     )
 
 
-def sweeps_of(n_states: int, *, corrected: bool, chain: bool = False, step: float = 0.1) -> Any:
-    """A function that sweeps, and the number of nodes × steps × sweeps that it does."""
+def measured_circle(
+    n_states: int, *, chain: bool, n_trajectories: int = 2, duration: float = 40.0
+) -> tuple[am.Network, Any]:
+    """The network, and twenty noisy values of each node and trajectory."""
     network = circle(n_states, chain=chain)
     emission = am.Gaussian(means=tuple(float(s) for s in range(n_states)), scale=0.5)
-    paths = am.simulate(network, 2, duration=40.0, seed=1)
+    paths = am.simulate(network, n_trajectories, duration=duration, seed=1)
     values = am.observe(paths, emission, n_observations=20, seed=2)
-    evidence = build_evidence(network, values, emission)
+    return network, build_evidence(network, values, emission)
+
+
+def sweeps_of(n_states: int, *, corrected: bool, chain: bool = False, step: float = 0.1) -> Any:
+    """A function that sweeps, and the number of nodes × steps × sweeps that it does."""
+    network, evidence = measured_circle(n_states, chain=chain)
     compiled = network.compiled
     batch = make_batch(
         evidence,
@@ -96,6 +103,35 @@ def measure(repeats: int = 30) -> list[Row]:
     return rows
 
 
+def clusters(repeats: int = 5) -> list[Row]:
+    """The same for clusters, whose joint states are many and jumps few."""
+    from asterism.clusters.cluster_method import solve
+
+    rows: list[Row] = []
+    work = {}
+    for size in (2, 3, 4):
+        network, evidence = measured_circle(size, chain=False, n_trajectories=1, duration=10.0)
+
+        def sweeps(network: Any = network, evidence: Any = evidence) -> int:
+            found = solve(network, evidence, time_step=0.2, max_sweeps=_SWEEPS)
+            return int(found.n_sweeps)
+
+        work[size] = sweeps
+        sweeps()
+    best = dict.fromkeys(work, float("inf"))
+    for _ in range(repeats):
+        for size, sweeps in work.items():
+            begin = time.process_time()
+            n = sweeps()
+            best[size] = min(best[size], (time.process_time() - begin) / n)
+    for size in (3, 4):
+        rows.append((f"clusters, {size} states, times two states", best[size] / best[2], ""))
+        pairs = (size**2 * 2 * (size - 1)) / 8
+        rows.append((f"clusters, {size} states, jumps of a pair, times two states", pairs, ""))
+        rows.append((f"clusters, {size} states, full matrix of a pair, the same", size**4 / 16, ""))
+    return rows
+
+
 def main() -> None:
     parser = option_parser(__doc__, "docs/results")
     parser.add_argument("--before", type=Path, help="src folder of another version")
@@ -110,6 +146,7 @@ def main() -> None:
     rows = measure(options.repeats)
     if before is not None:
         rows = side_by_side(before, rows)
+    rows += clusters()
     show_and_write(rows, options.output / "states.csv")
 
 
