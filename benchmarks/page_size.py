@@ -6,6 +6,7 @@ python benchmarks/page_size.py --run RUN       and of a run, such as that of ast
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 from common import option_parser, write_table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.example_runs import example_run, large_run
 
 from asterism.report.page import write_report
