@@ -2,8 +2,9 @@
 
 Spins on a tree and a ring of 8 (a = 8, T = 1, ends seen without noise), random networks of 5 to 8
 nodes (rates 0.25 to 4, 1 or 2 parents, 5 trajectories of 10 values with σ = 0.5), and trees with
-feedback of 250 nodes and more. Writes clusters_spins.csv, clusters_random.csv, clusters_cost.csv,
-clusters_large.csv: python benchmarks/clusters.py -o docs/results [--networks 40] [--parts spins]
+feedback of 250 nodes and more. Writes clusters_spins.csv, clusters_random_networks.csv with its
+summary clusters_random.csv, clusters_cost.csv, clusters_large.csv:
+python benchmarks/clusters.py -o docs/results [--parts spins random] [--seeds 100 101]
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from common import option_parser, peak_gigabytes, write_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -97,6 +99,8 @@ def random_case(
     return network, build_evidence(network, obs, emission)
 
 
+#: networks with lower seeds were looked at when the rule that merges clusters was chosen
+FRESH = 100
 #: name: states, most parents, slowest and fastest rate
 KINDS = {
     "two states": (2, 2, 0.25, 4.0),
@@ -106,34 +110,48 @@ KINDS = {
 }
 
 
-def random_networks(n_networks: int, kinds: list[str]) -> list[dict[str, Any]]:
-    rows = []
+def random_networks(kinds: list[str], seeds: list[int], path: Path) -> pd.DataFrame:
+    """One row per network and method, written as soon as known, beside those of other seeds."""
+    table = pd.read_csv(path) if path.exists() else pd.DataFrame()
     for kind in kinds:
         n_states, most_parents, slowest, fastest = KINDS[kind]
-        count = n_networks // 2 if kind.endswith("states") else n_networks // 4
-        found: dict[str, list[dict[str, float]]] = {m: [] for m in METHODS}
-        for seed in range(count):
+        for seed in seeds:
             network, evidence = random_case(seed, n_states, most_parents, slowest, fastest)
             expected = exactly(network, evidence)
+            rows = []
             for method in METHODS:
                 posterior = solved(network, evidence, method, 1e-3)
-                found[method].append(errors(posterior, expected, np.linspace(0.0, 5.0, 21)))
-        for method, own in found.items():
-            rows.append(
-                {
-                    "kind": kind,
-                    "networks": count,
-                    "method": method,
-                    **{f"mean_{k}": float(np.mean([o[k] for o in own]))
-                       for k in ("evidence", "marginals", "transitions")},
-                    "worst_evidence": max(o["worst_evidence"] for o in own),
-                    "worst_transitions": max(o["transitions"] for o in own),
-                    "converged": int(sum(o["converged"] for o in own)),
-                    "most_sweeps": max(o["sweeps"] for o in own),
-                }
-            )  # fmt: skip
-            print(rows[-1], flush=True)
-    return rows
+                found = errors(posterior, expected, np.linspace(0.0, 5.0, 21))
+                row = {"kind": kind, "seed": seed, "nodes": len(network.nodes), "method": method}
+                rows.append({**row, **found})
+                print(rows[-1], flush=True)
+            if len(table):
+                table = table[(table.kind != kind) | (table.seed != seed)]
+            table = write_table(pd.concat([table, pd.DataFrame(rows)]), path, digits=6)
+    return table
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Means and worst cases of the networks of one kind, those behind the merging rule apart."""
+    rows = []
+    table = table.assign(networks_are=np.where(table.seed < FRESH, "first", "fresh"))
+    for (kind, drawn, method), own in table.groupby(["kind", "networks_are", "method"], sort=False):
+        rows.append(
+            {
+                "kind": kind,
+                "drawn": drawn,
+                "networks": len(own),
+                "method": method,
+                **{f"mean_{k}": own[k].mean() for k in ("evidence", "marginals", "transitions")},
+                "worst_evidence": own.worst_evidence.max(),
+                "worst_transitions": own.transitions.max(),
+                "converged": int(own.converged.sum()),
+                "most_sweeps": int(own.sweeps.max()),
+            }
+        )
+    found = pd.DataFrame(rows)
+    order = {name: i for i, name in enumerate(KINDS)} | {"first": 0, "fresh": 1}
+    return found.sort_values(["kind", "drawn"], key=lambda c: c.map(order), kind="stable")
 
 
 def large_tree(n_nodes: int, n_trajectories: int) -> tuple[am.Network, Evidence]:
@@ -213,7 +231,7 @@ def large(n_nodes: int, n_trajectories: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = option_parser(__doc__, "benchmark-clusters")
-    parser.add_argument("--networks", type=int, default=40)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(FRESH, FRESH + 20)))
     parser.add_argument("--sizes", type=int, nargs="+", default=[250, 1000])
     parser.add_argument("--trajectories", type=int, nargs="+", default=[2, 8])
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
@@ -222,8 +240,9 @@ def main() -> None:
     if "spins" in options.parts:
         write_table(spins(), options.output / "clusters_spins.csv", digits=4)
     if "random" in options.parts:
-        rows = random_networks(options.networks, options.kinds)
-        write_table(rows, options.output / "clusters_random.csv", digits=4)
+        path = options.output / "clusters_random_networks.csv"
+        each = random_networks(options.kinds, options.seeds, path)
+        write_table(summary(each), options.output / "clusters_random.csv", digits=4)
     if "cost" in options.parts:
         rows = cost(options.sizes, options.trajectories)
         write_table(rows, options.output / "clusters_cost.csv", digits=4)

@@ -110,16 +110,22 @@ def pooled(table: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     parser = option_parser(__doc__, "benchmark-rate-recovery")
     parser.add_argument("--quick", action="store_true", help="two networks only")
+    parser.add_argument("--cases", type=int, nargs="+", default=list(range(len(CASES))))
+    parser.add_argument("--add", action="store_true", help="keep the rows of other networks")
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--name", default="rate_recovery", help="of the files that are written")
     arguments = parser.parse_args()
-    rows = []
+    path = arguments.output / f"{arguments.name}.csv"
+    rows: list[dict[str, Any]] = pd.read_csv(path).to_dict("records") if arguments.add else []
     exact: dict[Case, pd.DataFrame] = {}
-    for way in dict.fromkeys(["exact", *arguments.ways]):
-        for case in REDUCED_CASES if arguments.quick else CASES:
+    cases = REDUCED_CASES if arguments.quick else [CASES[i] for i in arguments.cases]
+    ways = list(dict.fromkeys(["exact", *arguments.ways]))
+    for case in cases:
+        for way in ways:
             rows.append(recover(case, way, exact))
             print(rows[-1], flush=True)
-            table = write_table(rows, arguments.output / f"{arguments.name}.csv", digits=6)
+            rows.sort(key=lambda row: list(WAYS).index(row["estimate"]))
+            table = write_table(rows, path, digits=6)
     summary = pooled(table)
     write_table(summary, arguments.output / f"{arguments.name}_pooled.csv", digits=6)
     print(summary.to_string(index=False))
