@@ -52,12 +52,16 @@ class RegionArrays(NamedTuple):
     """(J, owned) where the exit rate of an owned node stands."""
     block: np.ndarray
     """(nodes of the network,) S², the distance of neighbouring configurations in the table."""
+    table_start: np.ndarray
+    """(nodes of the network + 1,) where each node's rates stand."""
     state_start: np.ndarray
     """(nodes of the network + 1,) where each node's initial probabilities stand."""
     link_start: np.ndarray
     """(clusters + 1,) the links of a cluster to its separators."""
     link_separator: np.ndarray
     link_side: np.ndarray
+    link_cluster: np.ndarray
+    """The cluster on the other side."""
     link_state_start: np.ndarray
     link_state: np.ndarray
     """Per joint state of the cluster, that of the separator."""

@@ -42,6 +42,10 @@ class SeparatorMessages(NamedTuple):
     """(2 Σ states, steps) θ."""
     start: np.ndarray
     """(2 Σ states,) κ."""
+    news: np.ndarray
+    """(clusters,) what each cluster has not taken up yet, in expected jumps: changes of what it was
+    told, of its parameters, and what damping held back. A cluster without news need not be solved
+    again; inf before the first time."""
 
 
 class Shared(NamedTuple):
@@ -133,7 +137,7 @@ def fill_separator(regions, s, problem, d, table, messages, work):
 @inner
 def solve_region(regions, r, problem, d, parameters, messages, precision, work):
     """Forward–backward of a cluster or a separator given the messages; ln Z."""
-    table, initial = parameters
+    table, initial, _ = parameters
     start_vector(regions, r, initial, work.start)
     if r < regions.n_clusters:
         fill_cluster(regions, r, problem, d, table, messages, work)
@@ -234,3 +238,4 @@ def start_again(messages, first):
         for k in range(messages.diagonal.shape[1]):
             messages.diagonal[row, k] = diagonal[row]
         messages.start[row] = 1.0
+    messages.news[:] = np.inf

@@ -1,5 +1,8 @@
 """Sweeps over all clusters of one trajectory until they agree, then counting or reading; compiled.
 
+A sweep passes over the clusters that have no news (``SeparatorMessages.news``), and counting keeps
+what it found where no message has changed since: after a change of one node's rates only the
+clusters around it are solved again.
 ``solve_trajectory`` is the one door to the compiled loops of this folder. ``_cluster_messages.py``
 says what one update does.
 """
@@ -30,6 +33,7 @@ from asterism.clusters._region_step import advance, load_step, load_transposed, 
 from asterism.numerics._jit import inner, kernel
 
 _LOOSEST = 1e-6  # precision of a series while the messages still move
+_NO_NEWS = 0.25  # times the tolerance
 _FINEST = 1e-14
 _PATIENCE = 6  # sweeps without progress before damping further
 _MOST_HALVINGS = 5
@@ -59,26 +63,32 @@ class ClusterReading(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Expected statistics, added up over trajectories."""
+    """What was counted last, by trajectory; it stays with the messages that it was counted for."""
 
     table: np.ndarray
-    """As the network's flat rates: transitions, and times on the diagonal."""
+    """(D, rates) as the network's flat rates: transitions, and times on the diagonal."""
     initial: np.ndarray
+    """(D, states)"""
     points: np.ndarray
     """Probability of each state at every measurement."""
-    is_zero: np.ndarray
-    """Which entries of the table have a rate of zero, but not under every configuration."""
+    value: np.ndarray
+    """(D, regions) ln Z."""
+    forbidden: np.ndarray
+    """(D, clusters) expected jumps at rates of zero."""
+    is_current: np.ndarray
+    """(D, regions) whether the region's chain is still the one that was counted."""
 
 
 @inner
 def sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers):
     """Go through the clusters once: update messages, or count and add up F, or read one cluster.
 
-    ``damping``: what to do (UPDATE, CONCLUDE or READ), how often γ was halved, the precision of
-    the series, and whether to go through the clusters in their order. Returns the largest
-    disagreement met; −1 where evidence is impossible (``outcome`` says where).
+    ``damping``: what to do (UPDATE, CONCLUDE or READ), how often γ was halved, how much news a
+    cluster may leave for later, and whether to go through the clusters in their order. Returns the
+    largest disagreement met; −1 where evidence is impossible (``outcome`` says where).
     """
-    mode, halvings, precision, is_forward = damping
+    mode, halvings, ignored, is_forward = damping
+    held_back = 1.0 - 0.75 * 0.5**halvings
     work, own, shared = works
     integers, numbers, _ = outcome
     found, reading = answers
@@ -93,28 +103,49 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             continue
         if mode == UPDATE and regions.link_start[c] == regions.link_start[c + 1]:
             continue
-        value = solve_region(regions, c, problem, d, parameters, messages, precision, work)
-        if value == -np.inf:
-            _note_failure(integers, d, c, work)
-            return -1.0
-        total += value
+        precision = _FINEST
+        if mode == UPDATE:
+            if messages.news[c] <= ignored:
+                worst = max(worst, messages.news[c])
+                continue
+            precision = min(max(1e-3 * messages.news[c], _FINEST), _LOOSEST)
+            messages.news[c] = precision
+        if mode != CONCLUDE or not found.is_current[d, c]:
+            value = solve_region(regions, c, problem, d, parameters, messages, precision, work)
+            if value == -np.inf:
+                _note_failure(integers, d, c, work)
+                return -1.0
+            if mode == CONCLUDE:
+                found.value[d, c] = value
+                found.forbidden[d, c] = _count(regions, c, problem, d, parameters[2], work, found)
+                found.is_current[d, c] = True
         if mode == CONCLUDE:
-            numbers[d, FORBIDDEN] += _count(regions, c, problem, d, work, found)
+            total += found.value[d, c]
+            numbers[d, FORBIDDEN] += found.forbidden[d, c]
         elif mode == READ:
-            read(regions, problem, d, work, reading, precision)
+            read(regions, problem, d, work, reading, _FINEST)
             return 0.0
         for link in range(regions.link_start[c], regions.link_start[c + 1]):
             if mode == CONCLUDE and regions.link_side[link] == 1:
                 continue  # every separator once
             r = regions.n_clusters + regions.link_separator[link]
-            value = solve_region(regions, r, problem, d, parameters, messages, precision, own)
-            if value == -np.inf:
-                _note_failure(integers, d, r, own)
-                return -1.0
-            total -= value
-            if mode == UPDATE:
+            if mode != CONCLUDE or not found.is_current[d, r]:
+                value = solve_region(regions, r, problem, d, parameters, messages, precision, own)
+                if value == -np.inf:
+                    _note_failure(integers, d, r, own)
+                    return -1.0
+                if mode == CONCLUDE:
+                    found.value[d, r] = value
+                    found.is_current[d, r] = True
+            if mode == CONCLUDE:
+                total -= found.value[d, r]
+            else:
                 sum_onto(regions, c, link, n_steps, work, shared)
                 change = update_messages(regions, link, problem, d, halvings, shared, own, messages)
+                messages.news[regions.link_cluster[link]] += change
+                found.is_current[d, r] = False
+                found.is_current[d, regions.link_cluster[link]] = False
+                messages.news[c] += held_back * change
                 # a comparison with nan must not pass for agreement
                 worst = change if not change <= worst else worst
     if mode == CONCLUDE:
@@ -131,9 +162,14 @@ def _note_failure(integers, d, r, work):
 
 
 @inner
-def _count(regions, c, problem, d, work, found):
-    """Add a cluster's expected statistics of the nodes it owns; jumps at rates of zero."""
+def _count(regions, c, problem, d, is_zero, work, found):
+    """A cluster's expected statistics of the nodes it owns; jumps at rates of zero.
+
+    ``is_zero``: which entries of the table have a rate of zero, but not under every configuration.
+    """
     forbidden = 0.0
+    table = found.table[d]
+    initial = found.initial[d]
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
     n_joint = regions.n_joint[c]
@@ -149,6 +185,8 @@ def _count(regions, c, problem, d, work, found):
         column = problem.input_column[node]
         block = regions.block[node]
         pair = d * n_network + node
+        table[regions.table_start[node] : regions.table_start[node + 1]] = 0.0
+        initial[regions.state_start[node] : regions.state_start[node + 1]] = 0.0
         for k in range(n_steps):
             work.is_free[k] = True
         for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
@@ -156,25 +194,27 @@ def _count(regions, c, problem, d, work, found):
                 work.is_free[problem.span[row, FIRST_STEP] : problem.span[row, STEP_AFTER]] = False
         for x in range(n_joint):
             digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
-            found.initial[regions.state_start[node] + digit] += work.first_time[x]
+            initial[regions.state_start[node] + digit] += work.first_time[x]
             at = regions.exit_index[regions.exit_start[c] + x * n_owned + j]
             for k in range(n_steps):
                 if not work.is_free[k]:
                     continue
                 shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
-                found.table[at + shift] += work.time[x, k]
+                table[at + shift] += work.time[x, k]
             for e in range(x * per_row, (x + 1) * per_row):
                 if regions.entry_slot[regions.entry_start[c] + e] == slot:
                     base = regions.base_index[regions.entry_start[c] + e]
                     for k in range(n_steps):
                         shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
-                        found.table[base + shift] += work.jumps[e, k]
-                        if found.is_zero[base + shift]:
+                        table[base + shift] += work.jumps[e, k]
+                        if is_zero[base + shift]:
                             forbidden += work.jumps[e, k]
         for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
             if problem.event[row, KIND] == LIKELIHOOD:
                 at = problem.event[row, FIRST_VALUE]
                 k = problem.event[row, POINT]
+                size = regions.state_start[node + 1] - regions.state_start[node]
+                found.points[at : at + size] = 0.0
                 norm = 0.0
                 for x in range(n_joint):
                     norm += work.forward[k, x] * work.backward[k, x]
@@ -182,12 +222,12 @@ def _count(regions, c, problem, d, work, found):
                     digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
                     found.points[at + digit] += work.forward[k, x] * work.backward[k, x] / norm
     for row in range(work.counts[0]):
-        _count_recorded(regions, c, problem, d, row, work, found)
+        _count_recorded(regions, c, problem, d, row, work, table)
     return forbidden
 
 
 @inner
-def _count_recorded(regions, c, problem, d, row, work, found):
+def _count_recorded(regions, c, problem, d, row, work, table):
     """Count a recorded jump of an owned node where it came from."""
     total = 0.0
     for x in range(regions.n_joint[c]):
@@ -195,7 +235,7 @@ def _count_recorded(regions, c, problem, d, row, work, found):
     for x in range(regions.n_joint[c]):
         at = jump_table_index(regions, c, problem, d, work, row, x)
         if at >= 0 and work.before[row, x] > 0.0:
-            found.table[at] += work.before[row, x] / total
+            table[at] += work.before[row, x] / total
 
 
 @inner
@@ -245,10 +285,10 @@ def solve_trajectory(
 ):
     """The one door to the kernels: iterate trajectory d until it settles, and count; or read.
 
-    ``parameters``: base table and initial probabilities. ``first``: λ and θ to start again from if
-    the iteration leaves the range of numbers. ``settings``: tolerance, largest number of sweeps.
-    ``outcome``: integers, numbers, and the largest disagreement of every sweep. ``answers``: what
-    is expected, and a reading: if it names a cluster, nothing else is done.
+    ``parameters``: base table, initial probabilities, which rates are zero. ``first``: λ and θ to
+    start again from if the iteration leaves the range of numbers. ``settings``: tolerance, largest
+    number of sweeps. ``outcome``: integers, numbers, and the largest disagreement of every sweep.
+    ``answers``: what is expected, and a reading: if it names a cluster, nothing else is done.
     """
     tolerance, max_sweeps = settings
     integers, numbers, history = outcome
@@ -266,10 +306,7 @@ def solve_trajectory(
     n_sweeps = 0
     is_fresh = False
     while True:
-        precision = _FINEST
-        if mode == UPDATE:
-            precision = min(max(1e-3 * worst, _FINEST), _LOOSEST)
-        damping = (mode, halvings, precision, n_sweeps % 2 == 0)
+        damping = (mode, halvings, _NO_NEWS * tolerance, n_sweeps % 2 == 0)
         worst = sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers)
         if mode != UPDATE:
             break
@@ -282,6 +319,7 @@ def solve_trajectory(
         if is_lost or not worst < _LOST * min(best, 1.0):
             integers[d, STATUS] = UNSETTLED
             start_again(messages, first)
+            answers[0].is_current[d, :] = False
             halvings = min(halvings + 1, _MOST_HALVINGS)
             best = np.inf
             worst = 1.0

@@ -8,7 +8,7 @@ depend on which others are in the batch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
@@ -108,7 +108,10 @@ class ClusterBatch:
     halvings: IntArray
     known: FloatArray
     """(D,) constant part of the evidence."""
-    works: Any = field(default=None, repr=False)
+    found: Found
+    """What was counted last."""
+    parameters: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
+    """Rates and initial probabilities that the messages were last sent for."""
 
     @property
     def n_trajectories(self) -> int:
@@ -133,7 +136,10 @@ def make_cluster_batch(
     entries, states = int(arrays.message_entry_start[-1]), int(arrays.message_state_start[-1])
     messages = [
         SeparatorMessages(
-            np.empty((2 * entries, int(k))), np.empty((2 * states, int(k))), np.empty(2 * states)
+            np.empty((2 * entries, int(k))),
+            np.empty((2 * states, int(k))),
+            np.empty(2 * states),
+            np.full(arrays.n_clusters, np.inf),
         )
         for k in n_steps
     ]
@@ -146,6 +152,20 @@ def make_cluster_batch(
         messages,
         np.zeros(evidence.n_trajectories, dtype=np.int64),
         known_log_evidence(evidence, evidence.points.log_likelihood),
+        _nothing_found(model, evidence),
+    )
+
+
+def _nothing_found(model: ClusterModel, evidence: Evidence) -> Found:
+    n, graph = evidence.n_trajectories, model.graph
+    n_regions = len(model.arrays.n_joint)
+    return Found(
+        table=np.zeros((n, int(graph.table_start[-1]))),
+        initial=np.zeros((n, int(graph.state_start[-1]))),
+        points=np.zeros(len(evidence.points.log_likelihood)),
+        value=np.zeros((n, n_regions)),
+        forbidden=np.zeros((n, model.arrays.n_clusters)),
+        is_current=np.zeros((n, n_regions), dtype=np.bool_),
     )
 
 
@@ -156,6 +176,7 @@ def start_messages(batch: ClusterBatch, rates: FloatArray) -> None:
         m.rate[:] = first_rate[:, None]
         m.diagonal[:] = first_diagonal[:, None]
         m.start[:] = 1.0
+        m.news[:] = np.inf
     batch.halvings[:] = 0
 
 
@@ -282,29 +303,27 @@ def run_clusters(
     numbers = np.zeros((n, _sweep.N_NUMBERS))
     has_messages = bool(len(model.arrays.message_state_start) > 1)
     history = np.full((n, max_sweeps if has_messages else 1), np.nan)
-    points = np.zeros(len(batch.evidence.points.log_likelihood))
     ended = (integers, numbers, history)
     first_ones = first_messages(model, rates)
+    _announce(batch, rates, initial)
 
-    def solve_some(first: int, last: int) -> Found:
+    def solve_some(first: int, last: int) -> None:
         works = make_work(model.arrays, batch.problem)
-        found = Found(np.zeros(len(rates)), np.zeros(len(initial)), points, table.is_zero)
         for d in range(first, last):
             _sweep.solve_trajectory(
                 model.arrays,
                 batch.problem,
                 d,
-                (table.table, initial),
+                (table.table, initial, table.is_zero),
                 batch.messages[d],
                 first_ones,
                 (tolerance, float(max_sweeps)),
                 works,
                 ended,
-                (found, NO_READING),
+                (batch.found, NO_READING),
             )
-        return found
 
-    parts = map_chunks(solve_some, chunks(n, _CHUNKS), n_jobs)
+    map_chunks(solve_some, chunks(n, _CHUNKS), n_jobs)
     batch.halvings[:] = integers[:, _sweep.HALVINGS]
     outcome = ClusterOutcome(
         evidence=numbers[:, _sweep.EVIDENCE] + batch.known,
@@ -315,10 +334,48 @@ def run_clusters(
         forbidden=numbers[:, _sweep.FORBIDDEN],
         history=history,
     )
+    found = batch.found
     statistics = ClusterStatistics(
-        np.sum([p.table for p in parts], axis=0), np.sum([p.initial for p in parts], axis=0), points
+        found.table.sum(axis=0), found.initial.sum(axis=0), found.points.copy()
     )
     return outcome, statistics
+
+
+def _announce(batch: ClusterBatch, rates: FloatArray, initial: FloatArray) -> None:
+    """Tell the clusters how much the parameters of their nodes have changed.
+
+    A rate that changes by δ moves at most δ times the duration expected jumps.
+    """
+    before, batch.parameters = batch.parameters, (rates.copy(), initial.copy())
+    if before is None or ((before[0] == 0.0) != (rates == 0.0)).any():
+        for m in batch.messages:
+            m.news[:] = np.inf
+        batch.found.is_current[:] = False
+        return
+    model = batch.model
+    change = np.array(
+        [
+            [np.abs(new[a:b] - old[a:b]).max(initial=0.0) for a, b in pairwise(start)]
+            for new, old, start in (
+                (rates, before[0], model.graph.table_start),
+                (initial, before[1], model.graph.state_start),
+            )
+        ]
+    )
+    arrays = model.arrays
+    inside = arrays.node[: arrays.node_start[arrays.n_clusters]]
+    cluster = np.repeat(
+        np.arange(arrays.n_clusters), np.diff(arrays.node_start)[: arrays.n_clusters]
+    )
+    faster, elsewhere = np.zeros((2, arrays.n_clusters))
+    np.maximum.at(faster, cluster, change[0, inside])
+    np.maximum.at(elsewhere, cluster, change[1, inside])
+    batch.found.is_current[:, : arrays.n_clusters][:, faster > 0.0] = False
+    if elsewhere.any():
+        batch.found.is_current[:] = False
+    duration = batch.evidence.end - batch.evidence.start
+    for d, m in enumerate(batch.messages):
+        m.news[:] += faster * duration[d] + elsewhere
 
 
 class ClusterReader:
@@ -360,13 +417,13 @@ class ClusterReader:
             model.arrays,
             self.batch.problem,
             d,
-            (self._table.table, self._initial),
+            (self._table.table, self._initial, self._table.is_zero),
             self.batch.messages[d],
             self._first,
             (0.0, 0.0),
             self._works,
             (integers, np.zeros((n, _sweep.N_NUMBERS)), np.zeros((1, 1))),
-            (Found(np.zeros(0), np.zeros(0), np.zeros(0), self._table.is_zero), reading),
+            (self.batch.found, reading),
         )
         if integers[d, _sweep.STATUS] == _sweep.FAILED:
             labels = self.batch.evidence.labels
@@ -379,6 +436,8 @@ class ClusterReader:
 
 def set_cluster_likelihoods(batch: ClusterBatch, log_likelihood: FloatArray) -> None:
     """Replace the likelihoods of a batch's measurements, in place; messages stay."""
+    if not np.array_equal(log_likelihood, batch.evidence.points.log_likelihood):
+        batch.parameters = None
     evidence = with_log_likelihood(batch.evidence, log_likelihood)
     points = evidence.points
     values, log_scale = scaled_values(batch.model.graph, points)

@@ -224,6 +224,7 @@ def _part(
     )
     batch.messages = [level.batch.messages[d] for d in index]
     batch.halvings[:] = level.batch.halvings[index]
+    batch.parameters = level.batch.parameters
     outcome, statistics = run_clusters(
         batch,
         parameters.rates,

@@ -167,6 +167,7 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
         exit_start=flat["exit"].offsets,
         exit_index=flat["exit"].values,
         block=(graph.n_states**2).astype(np.int64),
+        table_start=graph.table_start.astype(np.int64),
         state_start=graph.state_start.astype(np.int64),
         **links,
         message_state_start=_running([n_joint[r] for r in separators]),
@@ -230,6 +231,9 @@ def _links(
         "link_start": _running([len(links) for links in by_cluster]),
         "link_separator": np.array([s for s, _ in flat], dtype=np.int64),
         "link_side": np.array([side for _, side in flat], dtype=np.int64),
+        "link_cluster": np.array(
+            [regions.separators[s].clusters[1 - side] for s, side in flat], dtype=np.int64
+        ),
         "link_state_start": state.offsets,
         "link_state": state.values,
         "link_entry_start": entry.offsets,
