@@ -116,7 +116,9 @@ def main() -> None:
     parser.add_argument("--name", default="rate_recovery", help="of the files that are written")
     arguments = parser.parse_args()
     path = arguments.output / f"{arguments.name}.csv"
-    rows: list[dict[str, Any]] = pd.read_csv(path).to_dict("records") if arguments.add else []
+    rows: list[dict[str, Any]] = []
+    if arguments.add:
+        rows += [{str(k): v for k, v in row.items()} for row in pd.read_csv(path).to_dict("records")]
     exact: dict[Case, pd.DataFrame] = {}
     cases = REDUCED_CASES if arguments.quick else [CASES[i] for i in arguments.cases]
     ways = list(dict.fromkeys(["exact", *arguments.ways]))

@@ -28,8 +28,9 @@ def seen(seed: int, n_trajectories: int = 6) -> am.Observations:
 def exact_score(graph: dict[str, list[str]], obs: am.Observations) -> float:
     """F − E + Gamma terms at self-consistent posterior rates, by exact inference."""
     rates = {n: np.ones((2,) * (len(p) + 2)) * (1 - np.eye(2)) for n, p in graph.items()}
-    score = np.nan
-    for _ in range(60):
+    score, before = np.inf, 0.0
+    while abs(score - before) > 1e-3:
+        before = score
         found = am.infer(am.Network(graph, rates, STATES), obs, NOISE, method="exact")
         score = found.log_evidence
         for n in graph:

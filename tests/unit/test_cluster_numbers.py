@@ -105,4 +105,5 @@ def test_only_clusters_with_news_are_solved_again() -> None:
     warm, there = run_clusters(batch, faster, initial, 1e-7, 100)
     cold, here = run_clusters(other, faster, initial, 1e-7, 100)
     np.testing.assert_allclose(warm.evidence, cold.evidence, atol=1e-9)
-    np.testing.assert_allclose(there.points, here.points, atol=1e-6)
+    # on a grid the fixed point depends a little on where the messages began
+    np.testing.assert_allclose(there.points, here.points, atol=1e-5)

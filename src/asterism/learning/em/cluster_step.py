@@ -2,16 +2,19 @@
 
 The grids are as fine as the tolerance asks at the first parameters and stay when these change, so
 that the objective is one function of the parameters. Messages stay as well: after a small change of
-the parameters few sweeps are needed.
+the parameters few sweeps are needed. For differences between both sides of an estimate its own
+messages are kept: one side starts from them, the other from the mirror image of the first's.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from asterism.clusters._cluster_sweep import SETTLED
+from asterism.clusters._cluster_messages import SeparatorMessages
+from asterism.clusters._cluster_sweep import SETTLED, Found
 from asterism.clusters.batch_of_clusters import (
     ClusterBatch,
     ClusterModel,
@@ -35,7 +38,8 @@ from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_ind
 #: one by clusters, and twice as many states take it about twice as long (cluster_limit.csv)
 EXACT_STATES = 256
 _MAX_SWEEPS = 200
-_SWEEP_TOLERANCE = 1e-7
+_LOOSEST, _TIGHTEST = 1e-1, 1e-3  # how far messages settle, in tolerances of the grid
+_SETTLED = 1e-3  # and in expected jumps that the last change of the parameters moves
 
 
 class NoClusters(TooLargeError):
@@ -57,6 +61,10 @@ class ClusterStep:
         """``at``: rates, start probabilities and log-likelihoods for which grids are made."""
         rates, initial, log_likelihood = at
         self._n_jobs = n_jobs
+        self._tolerance = tolerance
+        self._kept: list[_Kept] = []
+        self._last: tuple[FloatArray, FloatArray] | None = None
+        self._duration = float((evidence.end - evidence.start).max(initial=0.0))
         self._diagonal = diagonal_index(graph)
         model = ClusterModel.of(graph, find_regions(graph, evidence))
         relaxation = CompiledNetwork(graph, rates, initial).relaxation_rate
@@ -83,10 +91,11 @@ class ClusterStep:
         points = np.zeros(len(log_likelihood))
         table, starts = np.zeros(len(rates)), np.zeros(len(initial))
         settled = True
+        tolerance = self._sweep_tolerance(rates, log_likelihood)
         for batch, trajectories, values in self._parts:
             set_cluster_likelihoods(batch, log_likelihood[values])
             outcome, found = run_clusters(
-                batch, rates, initial, _SWEEP_TOLERANCE, _MAX_SWEEPS, self._n_jobs
+                batch, rates, initial, tolerance, _MAX_SWEEPS, self._n_jobs
             )
             require_possible_clusters(batch, outcome)
             log_evidence[trajectories] = outcome.evidence
@@ -102,6 +111,58 @@ class ClusterStep:
             points=points,
             settled=settled,
         )
+
+    def _sweep_tolerance(self, rates: FloatArray, log_likelihood: FloatArray) -> float:
+        """As exact as the step is small: long steps are far from the maximum, and need it least."""
+        if self._kept:
+            return _LOOSEST * self._tolerance
+        before, self._last = self._last, (rates.copy(), log_likelihood.copy())
+        if before is None or not np.array_equal(before[1], log_likelihood):
+            return _TIGHTEST * self._tolerance
+        moved = float(np.abs(rates - before[0]).max(initial=0.0)) * self._duration
+        lowest, highest = _TIGHTEST * self._tolerance, _LOOSEST * self._tolerance
+        return min(max(_SETTLED * moved, lowest), highest)
+
+    def keep(self) -> None:
+        """Keep the messages as they are now; small differences from here need not be as exact."""
+        self._kept = [_Kept.of(batch) for batch, _, _ in self._parts]
+
+    def go_back(self) -> None:
+        """Take the messages that were kept."""
+        for (batch, _, _), kept in zip(self._parts, self._kept):
+            for m, old in zip(batch.messages, kept.messages):
+                for new, before in zip(m, old):
+                    new[...] = before
+            batch.parameters = kept.parameters
+            batch.found = kept.found_again()
+
+    def mirror(self) -> None:
+        """Put the messages as far on the other side of those kept as they are on this one."""
+        for (batch, _, _), kept in zip(self._parts, self._kept):
+            for m, old in zip(batch.messages, kept.messages):
+                m.rate[...] = old.rate * (old.rate / m.rate)
+                m.diagonal[...] = 2.0 * old.diagonal - m.diagonal
+                m.start[...] = old.start * (old.start / m.start)
+            # what was not counted anew has the messages that were kept
+            is_current = batch.found.value == kept.found.value
+            batch.found = kept.found_again()
+            batch.found.is_current[...] &= is_current
+
+
+class _Kept(NamedTuple):
+    """Messages of a batch, what they were sent for, and what was counted."""
+
+    messages: list[SeparatorMessages]
+    parameters: tuple[FloatArray, FloatArray] | None
+    found: Found
+
+    @classmethod
+    def of(cls, batch: ClusterBatch) -> _Kept:
+        messages = [SeparatorMessages(*(part.copy() for part in m)) for m in batch.messages]
+        return cls(messages, batch.parameters, Found(*(part.copy() for part in batch.found)))
+
+    def found_again(self) -> Found:
+        return Found(*(part.copy() for part in self.found))
 
 
 def chosen_method(graph: CompiledGraph, evidence: Evidence) -> str:

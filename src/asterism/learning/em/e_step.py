@@ -8,7 +8,7 @@ change of the parameters needs few sweeps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,15 @@ class Step(Protocol):
     def __call__(
         self, rates: FloatArray, initial: FloatArray, log_likelihood: FloatArray
     ) -> Expected: ...
+
+
+@runtime_checkable
+class KeepsMessages(Protocol):
+    """An E-step whose messages can be put back, for differences around one estimate."""
+
+    def keep(self) -> None: ...
+    def go_back(self) -> None: ...
+    def mirror(self) -> None: ...
 
 
 class ExactStep:

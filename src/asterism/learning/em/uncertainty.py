@@ -22,6 +22,7 @@ from scipy.stats import gamma, norm
 
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.inference.methods import METHODS
+from asterism.learning.em.e_step import KeepsMessages
 from asterism.learning.em.fitting import Fit, base_rates
 from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
@@ -105,12 +106,18 @@ def observed_information(task: Task, best: Point) -> Information:
     is_active[coordinates.effects] &= complete[coordinates.effects] > _AT_ZERO
     active = np.flatnonzero(is_active)
     matrix = np.zeros((len(active), len(active)))
+    messages = task.step if isinstance(task.step, KeepsMessages) else None
+    if messages and len(active):
+        task.evaluate(best.estimate)
+        messages.keep()
     for column, i in enumerate(active):
         width = _WIDTH / np.sqrt(complete[i])
         gradients = []
         for sign in (1.0, -1.0):
             moved = vector.copy()
             moved[i] += sign * width
+            if messages:
+                (messages.go_back if sign > 0.0 else messages.mirror)()
             point = task.evaluate(coordinates.estimate(moved, best.estimate))
             gradient, _ = coordinates.score_and_information(point.estimate, point.expected)
             if moved[i] < 0.0 and is_root[i]:
