@@ -118,7 +118,8 @@ def main() -> None:
     path = arguments.output / f"{arguments.name}.csv"
     rows: list[dict[str, Any]] = []
     if arguments.add:
-        rows += [{str(k): v for k, v in row.items()} for row in pd.read_csv(path).to_dict("records")]
+        old = pd.read_csv(path).to_dict("records")
+        rows += [{str(k): v for k, v in row.items()} for row in old]
     exact: dict[Case, pd.DataFrame] = {}
     cases = REDUCED_CASES if arguments.quick else [CASES[i] for i in arguments.cases]
     ways = list(dict.fromkeys(["exact", *arguments.ways]))
