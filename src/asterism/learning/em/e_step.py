@@ -55,9 +55,14 @@ class Step(Protocol):
 class KeepsMessages(Protocol):
     """An E-step whose messages can be put back, for differences around one estimate."""
 
-    def keep(self) -> None: ...
-    def go_back(self) -> None: ...
-    def mirror(self) -> None: ...
+    def keep(self) -> None:
+        """Keep the messages as they are now."""
+
+    def go_back(self) -> None:
+        """Take the messages that were kept."""
+
+    def mirror(self) -> None:
+        """Put the messages on the other side of those kept."""
 
 
 class ExactStep:
