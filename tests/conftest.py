@@ -1,8 +1,15 @@
-"""What all tests share: the counts of the fault tests, printed at the end of a run."""
+"""What all tests share: the counts of the fault tests, printed at the end of a run.
+
+With ``ASTERISM_COUNTS=docs/results/attacks.csv`` they are also written there: the kinds of attack of
+this run take the place of the rows that the file had of them.
+"""
 
 from __future__ import annotations
 
+import csv
+import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,3 +40,19 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for kind in sorted(COUNTS):
         outcomes = ", ".join(f"{n} {what}" for what, n in COUNTS[kind].most_common())
         terminalreporter.write_line(f"{kind}: {COUNTS[kind].total()} cases: {outcomes}")
+    record = os.environ.get("ASTERISM_COUNTS")
+    if record:
+        _write_counts(Path(record))
+
+
+def _write_counts(path: Path) -> None:
+    rows = []
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in list(csv.reader(file))[1:] if row[0] not in COUNTS]
+    for kind, outcomes in COUNTS.items():
+        rows += [[kind, outcome, str(n)] for outcome, n in outcomes.items()]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(
+            [["attack", "outcome", "cases"], *sorted(rows)]
+        )

@@ -201,9 +201,7 @@ def _state_of(case: Case, folder: Path, where: Any) -> str:
     if not folder.exists() or not any(folder.iterdir()):
         return "nothing written"
     if not case.makes_run:
-        for path in folder.rglob("*.json"):
-            json.loads(path.read_text())
-        return "unfinished or finished"
+        return _whole_files(folder, where)
     if (folder / "run.json").exists():
         load(folder)
         return "finished"
@@ -212,6 +210,21 @@ def _state_of(case: Case, folder: Path, where: Any) -> str:
             load(folder)
         return "unfinished, and says so"
     return "unfinished"
+
+
+def _whole_files(folder: Path, where: Any) -> str:
+    """Files under their own names are whole; those being written have other names."""
+    names = [path.name for path in folder.iterdir() if not path.name.startswith(TEMPORARY)]
+    for path in folder.rglob("*.json"):
+        if path.name in names:
+            json.loads(path.read_text())
+    for path in folder.rglob("*.csv"):
+        if path.name in names:
+            assert path.read_bytes().endswith(b"\n"), where
+    for path in folder.rglob("*.html"):
+        if path.name in names:
+            assert path.read_text().rstrip().endswith((">", "</html>")), where
+    return "whole files" if any(name != LOCK for name in names) else "nothing under its own name"
 
 
 def _to_go_on(name: str, folder: Path) -> list[str]:

@@ -36,9 +36,10 @@ class ReportOptions:
 
 def run(options: ReportOptions) -> int:
     """Write report.html again (or elsewhere), and the figures."""
+    from asterism.data.files import TEMPORARY
     from asterism.report.page import write_report
     from asterism.results.folder import read_run
-    from asterism.results.manifest import FILES, PAGE, renew
+    from asterism.results.manifest import FILES, PAGE, replace_file
 
     console = Console(options.quiet)
     wrong = [name for name in options.formats if name not in FORMATS]
@@ -58,9 +59,14 @@ def run(options: ReportOptions) -> int:
                 if result.scores() is None:
                     console.warn("--truth holds every possible edge: there is nothing to score.")
             first = options.nodes[0] if options.nodes else None
-            write_report(result, page, threshold=options.threshold, node=first)
+            written = page
+            if (
+                options.output is None
+            ):  # a leftover where this is killed; the next writer removes it
+                written = options.run / f"{TEMPORARY}{PAGE}"
+            write_report(result, written, threshold=options.threshold, node=first)
             if options.output is None:
-                renew(options.run, page.name)
+                replace_file(options.run, PAGE, written)
         console.say(f"Report: {page}")
         figures: list[Path] = []
         if options.figures or options.formats:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from importlib import metadata
@@ -56,17 +57,26 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
     write_text(folder / RECORD, text + "\n")
 
 
-def renew(folder: Path, name: str) -> None:
-    """After one file of a finished run was written again on purpose: list it as it is now."""
-    if not (folder / RECORD).is_file():
-        return
-    record = read_record(folder, verify=False)
-    if "files" not in record:
-        return
-    record["files"] = {**record["files"], **listed_files(folder, [name])}
-    record["checksum"] = _checksum(record)
-    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-    write_text(folder / RECORD, text + "\n")
+def replace_file(folder: Path, name: str, new: Path) -> None:
+    """Give a file of a finished run a new content, which lies in the same folder already.
+
+    run.json first lists the new content beside the old one, so that the run fits whenever this is
+    cut short.
+    """
+    try:
+        record = read_record(folder, verify=False)
+        if isinstance(record.get("files"), dict):
+            entry: dict[str, Any] = {"size": new.stat().st_size, "sha256": sha256(new)}
+            old = record["files"].get(name)
+            if _is_entry(old):
+                entry["before"] = {key: old[key] for key in ("size", "sha256")}
+            record["files"] = {**record["files"], name: entry}
+            record["checksum"] = _checksum(record)
+            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+            write_text(folder / RECORD, text + "\n")
+        os.replace(new, folder / name)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def read_record(folder: Path, verify: bool = True) -> dict[str, Any]:
@@ -107,6 +117,9 @@ def verify_files(folder: Path, record: Mapping[str, Any], names: Iterable[str] =
                 continue
             raise _changed(path, "it is missing")
         size = path.stat().st_size
+        before = entry.get("before")  # the page may have been about to be renewed
+        if before and name == PAGE and (size, sha256(path)) == (before["size"], before["sha256"]):
+            continue
         if size != entry["size"]:
             raise _changed(path, f"it has {size:,} bytes, {entry['size']:,} were written")
         if sha256(path) != entry["sha256"]:
@@ -117,10 +130,14 @@ def verify_files(folder: Path, record: Mapping[str, Any], names: Iterable[str] =
 def _require_well_formed(path: Path, record: Mapping[str, Any]) -> None:
     files = record.get("files")
     good = isinstance(files, dict) and all(
-        isinstance(entry, dict) and {"size", "sha256"} <= set(entry) for entry in files.values()
+        _is_entry(entry) and _is_entry(entry.get("before", entry)) for entry in files.values()
     )
     if not good:
         raise _changed(path, "it does not list the files of the run")
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, dict) and {"size", "sha256"} <= set(entry)
 
 
 def _checksum(record: Mapping[str, Any]) -> str:
