@@ -49,7 +49,8 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
         ["tests/unit/test_em_steps.py"],
     ),
     "cluster messages": (
-        ["clusters/_cluster_messages.py"], ["tests/unit/test_cluster_numbers.py"],
+        ["clusters/_cluster_messages.py"],
+        ["tests/unit/test_cluster_numbers.py", "tests/unit/test_cluster_messages.py"],
     ),
     "sampler sweep": (
         ["sampling/_gibbs.py", "sampling/_path.py", "sampling/_families.py"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import asterism
 from asterism.numerics.child_process import child_command
 from asterism.numerics.safe_path import safe_path
 from tests.command_line import invoke
+from tests.faults import harness
 
 SOURCE = Path(asterism.__file__).resolve().parents[1]
 
@@ -24,13 +27,22 @@ NAMES = (
 )
 
 COMMANDS = {
-    "check": ["check", "data.csv"],
+    "check": ["check", "data.csv", "--json"],
     "learn": ["learn", "data.csv", "-o", "LEARNED", "--search", "screened", "--max-parents", "1"],
+    "fit": ["fit", "data.csv", "--edges", "edges.csv", "-o", "FITTED"],
     "infer": ["infer", "data.csv", "--network", "network.json", "-o", "INFERRED"],
     "simulate": ["simulate", "network.json", "-o", "more.csv"],
     "report": ["report", "RUN", "--format", "png"],
+    "compare": ["compare", "RUN", "RUN", "--names", "a,b", "-o", "COMPARED"],
     "convert": ["convert", "network.json", "graph.graphml"],
+    "reproduce": ["reproduce", "fig2", "--quick", "-o", "FIGURE"],
+    "demo": ["demo", "-o", "DEMO"],
+    "warm-up": ["warm-up", "--json"],
 }
+#: with warm caches these take seconds; the others are in the long form
+QUICK = ("check", "learn", "fit", "infer", "simulate", "report", "convert")
+#: commands that write nothing, or whose folder is theirs to write into again
+WITHOUT_FORCE = ("check", "warm-up")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +51,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     made = invoke(
         *("simulate", "--glauber", "chain:3", "-o", folder / "data.csv", "--trajectories", 5),
-        *("--save-network", folder / "network.json"),
+        *("--save-network", folder / "network.json", "--save-truth", folder / "edges.csv"),
     )
     assert made.exit_code == 0, made.output
     learned = invoke("learn", folder / "data.csv", "-o", folder / "RUN", "--max-parents", "1")
@@ -60,9 +72,9 @@ def run_inside(folder: Path, executed: Path, cache: str, *arguments: str) -> Non
         f"sys.argv = ['asterism', *{list(arguments)!r}]; "
         "from asterism.__main__ import run; run()"
     )
-    environment = {
-        **os.environ, "EXECUTED": str(executed), "NUMBA_CACHE_DIR": cache, "PYTHONPATH": "",
-    }  # fmt: skip
+    environment = {**os.environ, "EXECUTED": str(executed), "PYTHONPATH": ""}
+    if cache:
+        environment["NUMBA_CACHE_DIR"] = cache
     done = subprocess.run(
         [sys.executable, "-c", start], cwd=folder, env=environment, capture_output=True, timeout=600
     )
@@ -71,19 +83,59 @@ def run_inside(folder: Path, executed: Path, cache: str, *arguments: str) -> Non
     assert not (folder / "cache").exists()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def run_command(name: str, hostile: Path, executed: Path, cache: str) -> None:
+    more = [] if name in WITHOUT_FORCE else ["--force"]
+    run_inside(hostile, executed, cache, *COMMANDS[name], *more)
+    harness.count("folder with hostile modules", "nothing of it was executed")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in COMMANDS],
+)
 def test_nothing_of_the_data_folder_is_executed(name: str, hostile: Path, tmp_path: Path) -> None:
-    cache = os.environ.get("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
-    last = "--json" if name == "check" else "--force"
-    run_inside(hostile, tmp_path / "executed", cache, *COMMANDS[name], last)
+    cache = os.environ.get("NUMBA_CACHE_DIR", "")
+    run_command(name, hostile, tmp_path / "executed", cache)
 
 
 @pytest.mark.slow
-def test_nor_while_kernels_are_compiled(hostile: Path, tmp_path: Path) -> None:
-    """A cold cache: a second process compiles beside the search."""
-    run_inside(
-        *(hostile, tmp_path / "executed", str(tmp_path / "cold")), *COMMANDS["learn"], "--force"
-    )
+@pytest.mark.parametrize("name", ["learn"] if harness.REDUCED else COMMANDS)
+def test_nor_while_kernels_are_compiled(
+    name: str, hostile: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A cold cache: a second process compiles beside the search. Commands share the cache."""
+    cache = tmp_path_factory.getbasetemp() / "cold"
+    run_command(name, hostile, tmp_path / "executed", str(cache))
+
+
+@pytest.mark.slow
+def test_nor_by_workers_of_a_cluster(hostile: Path, tmp_path: Path) -> None:
+    """Scheduler and workers work in the folder too; -P is what their scripts do."""
+    pytest.importorskip("distributed", reason="needs the dask extra")
+    executed, file = tmp_path / "executed", tmp_path / "scheduler.json"
+    environment = {**os.environ, "EXECUTED": str(executed), "PYTHONPATH": str(SOURCE)}
+
+    def start(program: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-P", "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        command += ["--host", "127.0.0.1", *options]
+        return subprocess.Popen(command, cwd=hostile, env=environment, **quiet)
+
+    started = [start("scheduler", "--port", "0", "--scheduler-file", str(file))]
+    try:
+        for _ in range(600):
+            if file.exists() and file.read_text().strip().endswith("}"):
+                break
+            time.sleep(0.1)
+        address = json.loads(file.read_text())["address"]
+        started += [start("worker", address, "--nthreads", "1", "--no-nanny") for _ in range(2)]
+        cache = os.environ.get("NUMBA_CACHE_DIR", "")
+        run_inside(hostile, executed, cache, *COMMANDS["learn"], "--force", "--scheduler", address)
+        harness.count("folder with hostile modules", "nothing of it was executed")
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def test_children_do_not_look_into_the_working_directory(hostile: Path, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ class ReferenceClusters:
         self.eta: dict[Any, float] = {}
         self.theta: dict[Any, float] = {}
         self.iota: dict[Any, float] = {}
+        self.worst = 0.0
         self.first_messages()
 
     # ---- what the network says
@@ -262,6 +263,7 @@ class ReferenceClusters:
                 continue
             side = ends.index(c)
             self.solve(shared, s=s)
+            apart: dict[Any, float] = {}
             for k in range(len(self.h)):
                 theirs, moved = self.onto(chain, shared, k)
                 mine, own = self.onto(shared, shared, k)
@@ -269,6 +271,8 @@ class ReferenceClusters:
                     if self.held(shared.nodes[i], k) is not None or mine[x] < 1e-14:
                         continue
                     wanted, present = moved[x, i, y] / theirs[x], own[x, i, y] / mine[x]
+                    gap = abs(wanted - present) * theirs[x]
+                    apart[x, i, y] = apart.get((x, i, y), 0.0) + gap
                     factor = (wanted / present) ** GAMMA
                     self.eta[s, side, k, x, i, y] += math.log(factor)
                     self.theta[s, side, k, x] -= present * (factor - 1.0)
@@ -279,11 +283,14 @@ class ReferenceClusters:
                     if chain.part(z, shared.nodes) == x
                 )
                 mine_first = shared.first[shared.index[x]]  # type: ignore[attr-defined]
+                self.worst = max(self.worst, abs(theirs_first - mine_first))
                 if mine_first > 1e-12:
                     self.iota[s, side, x] += GAMMA * math.log(theirs_first / mine_first)
+            self.worst = max(self.worst, *apart.values())
 
     def sweep(self, number: int) -> None:
-        """Over the clusters in their order, then back, and so on."""
+        """Over the clusters in their order, then back, and so on; notes the largest difference."""
+        self.worst = 0.0
         order = range(len(self.clusters))
         for c in order if number % 2 == 0 else reversed(order):
             self.update(c)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
@@ -195,6 +196,17 @@ def test_unseen_configurations_get_the_pooled_rates() -> None:
     assert (update().pooled_where_unseen(moves, dwell, CURRENT)[4:][allowed()[4:]] == 0.0).all()
 
 
+def test_pooling_looks_at_its_own_node_only() -> None:
+    """The first of two nodes was never seen in one state; the times of the second differ."""
+    dwell, moves = DWELL.copy(), MOVES.copy()
+    dwell[0] = 0.0
+    moves[1] = 0.0
+    found = update().pooled_where_unseen(moves, dwell, CURRENT)
+    assert found[1] == 0.0
+    np.testing.assert_array_equal(found[4:][allowed()[4:]], CURRENT[4:][allowed()[4:]])
+    assert found[2] == CURRENT[2]
+
+
 def test_the_fastest_rate_follows_the_shortest_gap() -> None:
     points = [(0, 0, 0.5, np.zeros(2)), (0, 1, 0.75, np.zeros(3)), (1, 0, 0.75, np.zeros(2))]
     assert fastest_rate(make_evidence([2, 3], [0.0, 0.0], [3.0, 2.0], points)) == FASTEST / 0.25
@@ -340,6 +352,54 @@ def test_a_scale_does_not_vanish() -> None:
     tiny = emission_fit.at_coordinates(emission, np.array([0.0, 1.0, -50.0]), node)
     assert 0.0 < tiny.scale < 0.1 * VALUES.std()
     assert isinstance(tiny.scale, float)
+
+
+def test_learned_nodes_know_where_their_likelihoods_lie() -> None:
+    """Out of order in time, a state known for a moment, a held node, a silent state."""
+    rows = pd.DataFrame(
+        {"trajectory": ["p", "p", "p", "q"], "time": [1.0, 2.0, 3.0, 2.0],
+         "A": [0.2, 0.4, 0.6, 0.8], "B": [1.0, 2.0, np.nan, 0.5]}
+    )  # fmt: skip
+    moment = {"trajectory": ["p"], "node": ["A"], "start": [1.5], "end": [1.5], "state": ["0"]}
+    seen = am.Observations.from_frame(
+        rows, start=0.0, end=5.0, intervals=pd.DataFrame(moment)
+    ).with_interventions(
+        pd.DataFrame(
+            [("p", "A", 2.5, 3.5, "1")], columns=["trajectory", "node", "start", "end", "state"]
+        )
+    )
+    emissions = {
+        "A": am.Gaussian((0.1, 1.5), 0.6, learn=True),
+        "B": am.Gaussian((0.0, 1.0, 2.0), 0.4, learn=True),
+    }
+    evidence = build_evidence(NETWORK, seen, emissions)
+    nodes = emission_fit.learned_nodes(NETWORK, seen, emissions, evidence)
+    assert [one.node for one in nodes] == ["A", "B"]
+    flat = evidence.points.log_likelihood
+    for one in nodes:
+        expected = emissions[one.node].log_likelihood(one.values, one.states)
+        np.testing.assert_allclose(flat[one.place], expected)
+    assert nodes[0].values.tolist() == [0.2, 0.4, 0.8]
+    assert nodes[1].values.tolist() == [1.0, 2.0, 0.5]
+    assert emission_fit.distance(emissions["A"], emissions["A"], nodes[0]) == 0.0
+
+
+class Odd(am.Exact):
+    """A kind that the fit does not know."""
+
+    def __init__(self, low: float) -> None:
+        self.low = low
+
+    def log_likelihood(self, values: Any, states: Any) -> np.ndarray:
+        found = np.full((len(values), len(states)), -np.inf)
+        found[:, 0] = self.low
+        return found
+
+
+def test_distance_of_kinds_that_are_not_known() -> None:
+    node = LearnedNode("A", (0, 1), VALUES, np.arange(10).reshape(5, 2), Odd(-1.0))
+    assert emission_fit.distance(Odd(-1.0), Odd(-1.25), node) == 0.25
+    assert emission_fit.distance(Odd(-1.0), Odd(-1.0), node) == 0.0
 
 
 # ---- expected statistics ------------------------------------------------------------------------

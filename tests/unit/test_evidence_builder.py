@@ -417,3 +417,91 @@ def test_nothing_may_follow_a_state_that_cannot_be_left():
     with pytest.raises(DataError, match="enters 'off' after 'on', which cannot be left"):
         build_evidence(net, known([(2.0, "A", "on"), (3.0, "A", "off")]), am.Exact())
     build_evidence(network(), known([(2.0, "A", "on")], frame=later), am.Exact())
+
+
+HELD = pd.DataFrame(
+    {"trajectory": ["p", "p", "p", "q"], "time": [1.0, 2.0, 3.0, 2.0],
+     "A": [0.2, 0.4, 0.6, 0.8], "B": ["u", "v", "u", "v"]}
+)  # fmt: skip
+
+
+def held(rows: list[tuple[Any, ...]], **known_too: Any) -> am.Observations:
+    seen = am.Observations.from_frame(HELD, start=0.0, end=5.0, **known_too)
+    columns = ["trajectory", "node", "start", "end", "state"]
+    return seen.with_interventions(pd.DataFrame(rows, columns=columns))
+
+
+def test_measurements_of_a_held_node_say_nothing_about_its_state():
+    emissions = {**EMISSIONS, "A": GAUSSIAN}
+    rows = [("p", "A", 2.0, 3.0, "on"), ("q", "B", 0.0, 2.0, "u")]
+    free = build_evidence(network(), held(rows), emissions)
+    plain = build_evidence(
+        network(), am.Observations.from_frame(HELD, start=0.0, end=5.0), emissions
+    )
+    points = free.points
+    for i in range(len(points.time)):
+        own, other = row_of(free, i, 2), row_of(plain, i, 2)
+        d, n, time = points.trajectory[i], points.node[i], points.time[i]
+        if (d, n) == (0, 0) and time >= 2.0:
+            np.testing.assert_array_equal(own, other[1])
+        elif (d, n) == (1, 1):
+            np.testing.assert_array_equal(own, other[0])
+        else:
+            np.testing.assert_array_equal(own, other)
+            assert own[0] != own[1]
+    spans = free.interventions
+    assert spans.trajectory.tolist() == [0, 1]
+    assert spans.node.tolist() == [0, 1]
+    assert spans.state.tolist() == [1, 0]
+    assert (spans.start.tolist(), spans.end.tolist()) == ([2.0, 0.0], [3.0, 2.0])
+
+
+def test_a_held_node_is_not_seen_to_jump_or_stay():
+    """Only the same node of the same trajectory, and only while it is held."""
+    rows = [("p", "A", 2.0, 3.0, "on")]
+
+    def events(trajectory: str, node: str, time: float) -> pd.DataFrame:
+        to = "on" if node == "A" else "v"
+        return pd.DataFrame([(trajectory, time, node, to)],
+                            columns=["trajectory", "time", "node", "to"])  # fmt: skip
+
+    def stays(trajectory: str, node: str, start: float, end: float) -> pd.DataFrame:
+        state = "on" if node == "A" else "v"
+        return pd.DataFrame([(trajectory, node, start, end, state)],
+                            columns=["trajectory", "node", "start", "end", "state"])  # fmt: skip
+
+    emissions = {"A": am.Gaussian((0, 1), 5.0), "B": am.Categorical([[0.9, 0.1], [0.3, 0.7]])}
+    for where in (("q", "A", 2.5), ("p", "B", 2.5), ("p", "A", 2.0), ("p", "A", 3.0)):
+        build_evidence(network(), held(rows, events=events(*where)), emissions)
+    for where in (("q", "A", 2.2, 2.8), ("p", "B", 2.2, 2.8), ("p", "A", 1.2, 2.0),
+                  ("p", "A", 3.0, 4.0)):  # fmt: skip
+        build_evidence(network(), held(rows, intervals=stays(*where)), emissions)
+    with pytest.raises(
+        DataError, match=r"'p': 'A' is held from 2 to 3, while row .* of the events"
+    ):
+        build_evidence(network(), held(rows, events=events("p", "A", 2.5)), emissions)
+    for where in (("p", "A", 1.2, 2.1), ("p", "A", 2.9, 4.0), ("p", "A", 1.0, 4.0)):
+        with pytest.raises(DataError, match="of the intervals speaks of it"):
+            build_evidence(network(), held(rows, intervals=stays(*where)), emissions)
+
+
+def test_a_state_that_is_one_of_several():
+    frame = pd.DataFrame({"time": [0.0, 1.0, 2.0], "C": ["0", "99", "2"]})
+    seen = am.Observations.from_frame(frame, start=0.0, end=3.0, labels=["C"])
+    told = seen.with_state_sets("C", {99: (0, 2)})
+    evidence = build_evidence(network(), told, {"C": am.Exact()})
+    np.testing.assert_array_equal(row_of(evidence, 1, 3), [0.0, -np.inf, 0.0])
+    np.testing.assert_array_equal(row_of(evidence, 0, 3), [0.0, -np.inf, -np.inf])
+
+
+def test_ties_are_told_apart_group_by_group():
+    events = [(2.0, "B", "v"), (2.0, "A", "on"), (4.0, "A", "off"), (6.0, "A", "on"),
+              (6.0, "B", "u"), (7.0, "C", 1)]  # fmt: skip
+    jumps = build_evidence(network(), known(events, ties="order"), GAUSSIAN).jumps
+    by_node = {n: jumps.time[jumps.node == n].tolist() for n in range(3)}
+    assert by_node[0][:2] == [2.0, 4.0]
+    assert by_node[0][2] < 6.0 == by_node[1][1]
+    assert by_node[1][0] < 2.0
+    assert by_node[2] == [7.0]
+    step = np.array([2.0 - by_node[1][0], 6.0 - by_node[0][2]]) / np.spacing([2.0, 6.0])
+    assert step.tolist() == [8.0, 8.0]

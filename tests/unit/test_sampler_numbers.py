@@ -6,6 +6,7 @@ would be noticed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,17 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.evidence.arrays import JointMeasurement, Spans
+from asterism.sampling._gibbs import (
+    draw_statistics,
+    impossible_measurement,
+    new_work,
+    run_paths,
+)
+from asterism.sampling.path_chains import path_model, start_chain
+from asterism.sampling.path_posterior import solve
+from tests.reference.path_sampler import state_at, statistics_of
+from tests.reference.random_evidence import make_evidence
 
 NOISE = am.Gaussian((0.0, 1.0), 0.6)
 PAIR = am.Network(
@@ -70,3 +82,162 @@ def test_averages_over_draws_are_those_of_exact_inference(name: str) -> None:
         paths = drawn.sample(50, seed=0)
         at = paths.state_at(np.array([0.8, 1.2, 1.35, 1.499]))[:, :, 0]
         assert (at == [2, 1, 1, 1]).all()
+
+
+# ---- every kind of evidence at once ------------------------------------------------------------
+
+
+def table(sizes: list[int], speed: float, shift: float) -> np.ndarray:
+    """Rates that are all different, from .3 to 1.7 times ``speed``."""
+    places = np.arange(np.prod(sizes)).reshape(sizes)
+    return speed * (1.0 + 0.7 * np.sin(shift + 2.3 * places)) * (1.0 - np.eye(sizes[-1]))
+
+
+def everything(speed: float = 1.0) -> tuple[am.Network, Any]:
+    """Zero to three parents, a given node, points, jumps, spans, joint measurements, held nodes."""
+    parents = {"A": ["B"], "B": ["A", "E"], "C": ["A", "B", "D"], "D": [], "E": []}
+    sizes = dict(zip("ABCDE", (2, 3, 2, 2, 2)))
+    rates = {
+        n: table([*(sizes[p] for p in above), sizes[n], sizes[n]], speed, float(k))
+        for k, (n, above) in enumerate(parents.items())
+        if n != "E"
+    }
+    network = am.Network(
+        parents, {**rates, "E": None}, {n: list(range(s)) for n, s in sizes.items()},
+        {"A": [0.3, 0.7], "B": [0.2, 0.5, 0.3], "C": [0.6, 0.4], "D": [0.9, 0.1]},
+    )  # fmt: skip
+    never = -np.inf
+    evidence = make_evidence(
+        list(sizes.values()), [0.0, 1.0, -1.0], [3.0, 3.5, 0.5],
+        points=[
+            (0, 0, 0.7, [-0.3, -1.5]), (0, 1, 2.9, [-1.0, -0.2, -2.0]), (0, 2, 0.0, [-2.0, -0.1]),
+            (1, 1, 1.0, [never, 0.0, never]), (1, 2, 2.2, [-0.5, -0.9]), (2, 3, 0.5, [-1.2, -0.1]),
+        ],
+        jumps=[(0, 1, 1.4, 2, 0), (0, 0, 2.0, 1, -1), (1, 1, 2.5, 0, -1)],
+        spans=[
+            (0, 1, 1.1, 1.4, 0), (0, 1, 1.4, 1.8, 2), (1, 2, 2.6, 3.0, 1),
+            (0, 4, 0.0, 1.2, 0), (0, 4, 1.2, 3.0, 1), (1, 4, 1.0, 3.5, 1), (2, 4, -1.0, 0.5, 0),
+        ],
+        joint=[
+            JointMeasurement(0, 1.0, (0, 2), np.array([[-0.2, -1.0], [-2.0, -0.4]])),
+            JointMeasurement(2, 0.2, (1, 3), np.array([[-0.2, -1.0], [-0.1, -0.4], [-3.0, -1.0]])),
+        ],
+        exogenous=(4,),
+    )  # fmt: skip
+    held = [(0, 3, 0.4, 1.5, 1), (0, 3, 2.1, 3.0, 0), (1, 0, 1.0, 1.6, 0), (1, 0, 1.6, 2.4, 1),
+            (2, 2, -0.6, 0.1, 1)]  # fmt: skip
+    columns = [np.array(column) for column in zip(*held)]
+    return network, replace(evidence, interventions=Spans(*columns))
+
+
+def drawn_paths(record: Any, draw: int, trajectory: int, n_nodes: int) -> list[Any]:
+    """(state at the start, [(time, state entered), …]) of every node."""
+    paths = []
+    for n in range(n_nodes):
+        place = trajectory * n_nodes + n
+        own = slice(record.start[draw, place], record.start[draw, place + 1])
+        jumps = [(float(t), int(x)) for t, x in zip(record.time[own], record.state[own])]
+        paths.append((int(record.initial[draw, place]), jumps))
+    return paths
+
+
+@pytest.mark.parametrize("speed", [1.0, 30.0])
+def test_jumps_and_times_of_draws_are_counted_right(speed: float) -> None:
+    """Against plain counting. The fast paths outgrow every array they are drawn into."""
+    network, evidence = everything(speed)
+    n_draws = 4 if speed == 1.0 else 1
+    chains = draws_of(network, evidence, n_draws)
+    model = path_model(
+        network.compiled.graph, network.compiled.rates, network.compiled.initial, evidence
+    )
+    starts = model.layout.table_start
+    for record in chains:
+        assert np.all(np.diff(record.start.ravel()[: record.start.shape[1]]) >= 0)
+        counted = draw_statistics(model, record, new_work(64, 3, 4, 0))
+        for draw in range(len(record.initial)):
+            wanted: dict[str, np.ndarray] = {}
+            for d in range(3):
+                paths = drawn_paths(record, draw, d, 5)
+                for name, own in statistics_of(network, evidence, d, paths).items():
+                    wanted[name] = wanted.get(name, 0.0) + own
+            for n, name in enumerate(network.nodes):
+                if name in wanted:
+                    own = counted[draw, starts[n] : starts[n + 1]]
+                    np.testing.assert_allclose(own, wanted[name].ravel(), atol=1e-10)
+
+
+def draws_of(network: am.Network, evidence: Any, n_draws: int, n_jobs: int = 1) -> list[Any]:
+    options: dict[str, Any] = {"n_chains": 2, "burn_in": 2, "seed": 5, "n_jobs": n_jobs}
+    found = solve(network, evidence, n_draws=max(4, n_draws), **options)
+    return [blocks[0] for blocks in found.draws.blocks]
+
+
+def summary(record: Any) -> list[float]:
+    """Numbers that any other draw would change."""
+    weight = np.sin(1.0 + np.arange(len(record.time)))
+    return [
+        float(len(record.time)), float(record.initial.sum()),
+        float(weight @ record.time), float(weight @ record.state),
+    ]  # fmt: skip
+
+
+#: by speed, of both chains
+DRAWN = {
+    1.0: [
+        [123.0, 33.0, 4.5336152422756735, 2.3016427437842983],
+        [117.0, 33.0, 12.056742485585813, -4.819345863072481],
+    ],
+    30.0: [
+        [2888.0, 30.0, 4.61367800467296, 16.881441129035455],
+        [3138.0, 34.0, 2.3338881654137835, -8.612166391022967],
+    ],
+}
+
+
+@pytest.mark.parametrize("speed", DRAWN)
+def test_a_seed_gives_the_draws_that_it_always_gave(speed: float) -> None:
+    """Whoever changes these on purpose changes what a seed means: say so in the changes."""
+    found = draws_of(*everything(speed), 4)
+    np.testing.assert_allclose([summary(r) for r in found], DRAWN[speed], rtol=1e-9)
+
+
+def test_draws_honour_what_is_known() -> None:
+    network, evidence = everything()
+    for record in draws_of(network, evidence, 6):
+        for draw in range(len(record.initial)):
+            first, second, third = (drawn_paths(record, draw, d, 5) for d in range(3))
+            assert (1.4, 2) in first[1][1]
+            assert (2.0, 1) in first[0][1]
+            assert second[1][0] == 1
+            assert (2.5, 0) in second[1][1]
+            assert second[0][0] == 0
+            for path, begin, end, state in (
+                (first[1], 1.1, 1.4, 0), (first[1], 1.4, 1.8, 2), (second[2], 2.6, 3.0, 1),
+                (first[3], 0.4, 1.5, 1), (first[3], 2.1, 3.0, 0), (second[0], 1.6, 2.4, 1),
+                (third[2], -0.6, 0.1, 1), (first[4], 0.0, 1.2, 0), (first[4], 1.2, 3.0, 1),
+            ):  # fmt: skip
+                assert state_at(path, begin) == state
+                assert not [t for t, _ in path[1] if begin < t < end]
+
+
+def test_what_cannot_be_is_named() -> None:
+    """A joint measurement that the present paths contradict."""
+    network, evidence = everything()
+    compiled = network.compiled
+    model = path_model(compiled.graph, compiled.rates, compiled.initial, evidence)
+    chain = start_chain(model, 5, 0, evidence.labels, network.nodes)
+    assert impossible_measurement(model, chain.paths) == -1
+    for i, measured in enumerate(evidence.joint):
+        record = run_paths(1, True, model, chain.paths, chain.work, chain.streams)[3]
+        paths = drawn_paths(record, 0, measured.trajectory, 5)
+        states = tuple(state_at(paths[n], measured.time) for n in measured.nodes)
+        tables = [np.array(m.log_likelihood, dtype=float) for m in evidence.joint]
+        tables[i][states] = -np.inf
+        changed = [replace(m, log_likelihood=t) for m, t in zip(evidence.joint, tables)]
+        other = path_model(
+            compiled.graph,
+            compiled.rates,
+            compiled.initial,
+            replace(evidence, joint=tuple(changed)),
+        )
+        assert impossible_measurement(other, chain.paths) == i
