@@ -44,7 +44,8 @@ class Watched:
         self.coverage, self.prefix, self.seconds = coverage, prefix, seconds
         self.left_out: dict[str, str] = {}
         self.test = ""
-        signal.signal(signal.SIGALRM, self._stop)
+        signal.signal(signal.SIGPROF, self._stop)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def _stop(self, *_: Any) -> None:
         self.left_out[self.test] = "stopped"
@@ -52,11 +53,11 @@ class Watched:
 
     def _limited(self, item: Any) -> Iterator[None]:
         self.test = self.prefix + item.nodeid
-        signal.setitimer(signal.ITIMER_REAL, self.seconds, 1.0)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds, 1.0)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
@@ -154,7 +155,9 @@ def main() -> None:
     one = kinds.add_parser("run")
     one.add_argument("folder", type=Path)
     one.add_argument("--jit", action="store_true", help="compile, and follow subprocesses")
-    one.add_argument("--seconds", type=float, help="of a test (4, with --jit 600)")
+    one.add_argument(
+        "--seconds", type=float, help="of processor time of a test (4, with --jit 600)"
+    )
     one.add_argument("tests", nargs="+")
     both = kinds.add_parser("report")
     both.add_argument("folder", type=Path)
