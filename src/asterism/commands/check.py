@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from asterism.commands import exits
+from asterism.commands.console import Console
 from asterism.commands.exits import in_flags
 from asterism.commands.input_table import Table, TableOptions, read_table
 from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
@@ -36,12 +37,15 @@ class CheckOptions:
 
 def run(options: CheckOptions) -> int:
     """Print the summary and every problem to stdout; 3 if there is an error."""
-    table = read_table(options.table)
+    console = Console(quiet=options.as_json)
+    with console.busy(f"Reading {options.table.data}"):
+        table = read_table(options.table)
     summary: dict[str, Any] = {}
     found = Learnable(None)
     if table.data is not None:
         if not table.errors:
-            found = _as_learn_would(table, options)
+            with console.busy("Counting the levels of every node"):
+                found = _as_learn_would(table, options)
         n_states = {node: len(labels) for node, labels in (found.states or {}).items()}
         summary = summarise(table.data, options.max_parents, options.exogenous, n_states)
         warned = [p for p in table.problems if p.severity == "warning"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import TableOptions, listed
@@ -222,7 +223,9 @@ def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
 def _made(
     kind: str, node: str, record: NodeMeasurements, size: int, known: Sequence[Any] | None
 ) -> Any:
-    n_labels = len({canonical(v) for v in record.value}) if record.likelihood is None else None
+    n_labels = None
+    if record.likelihood is None:
+        n_labels = len({canonical(v) for v in pd.unique(record.value)})
     made = parse_emission(kind, size, len(known) if known is not None else n_labels)
     numeric = isinstance(made, Gaussian | Poisson | Threshold)
     if numeric and (record.holds_labels or record.likelihood is not None):

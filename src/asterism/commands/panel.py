@@ -213,7 +213,8 @@ def states_in_order(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
     """Trajectory, time and text of everything said about the state, in order of time."""
     rows = np.flatnonzero(~record.in_a_set)
-    values = [canonical(v) for v in record.value[rows].tolist()]
+    spelled = {v: canonical(v) for v in set(record.value[rows].tolist())}
+    values = [spelled[v] for v in record.value[rows].tolist()]
     mine = data.events.node == node
     trajectory = np.concatenate([record.trajectory[rows], data.events.trajectory[mine]])
     time = np.concatenate([record.time[rows], data.events.time[mine]])

@@ -32,27 +32,48 @@ def cells(series: pd.Series[Any]) -> NDArray[Any]:
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     array = series.to_numpy(dtype=object, na_value=np.nan).copy()
-    gone = missing(array)
-    dashes = np.fromiter((isinstance(v, str) and v.strip() in DASHES for v in array), np.bool_)
-    if dashes.any() and not any(isinstance(v, str) and v.strip() == "+" for v in array):
+    rest = _not_numbers(array)
+    others = array[rest]
+    gone = np.fromiter((is_missing(v) for v in others), np.bool_, len(others))
+    dashes = np.fromiter(
+        (isinstance(v, str) and v.strip() in DASHES for v in others), np.bool_, len(others)
+    )
+    if dashes.any() and not any(isinstance(v, str) and v.strip() == "+" for v in others):
         gone |= dashes
-    array[gone] = np.nan
+    array[rest[gone]] = np.nan
     return array
+
+
+def _not_numbers(array: NDArray[Any]) -> NDArray[np.int64]:
+    """Places of the cells that are no plain numbers: few, in most tables, and worth a look each."""
+    try:
+        parsed = pd.to_numeric(pd.Series(array, dtype=object), errors="coerce")
+        return np.flatnonzero(np.isnan(parsed.to_numpy(dtype=np.float64, na_value=np.nan)))
+    except (TypeError, ValueError, OverflowError):
+        return np.arange(len(array))
 
 
 def missing(array: NDArray[Any]) -> BoolArray:
     """Which cells are empty, or a code for "not measured"."""
     if array.dtype.kind == "f":
         return np.asarray(np.isnan(array), dtype=np.bool_)
-    return np.fromiter((is_missing(v) for v in array), dtype=np.bool_, count=len(array))
+    result = np.zeros(len(array), dtype=np.bool_)
+    rest = _not_numbers(array)
+    result[rest] = np.fromiter((is_missing(v) for v in array[rest]), np.bool_, len(rest))
+    return result
 
 
 def numbers(array: NDArray[Any]) -> tuple[FloatArray, BoolArray]:
     """Every cell as a number (nan where it is none), and which cells are text instead."""
     if array.dtype.kind == "f":
         return array.astype(np.float64), np.zeros(len(array), dtype=np.bool_)
-    parsed = np.full(len(array), np.nan)
     is_text = np.zeros(len(array), dtype=np.bool_)
+    if set(map(type, array)) <= {str, float, int}:
+        try:  # the usual column, at once
+            return array.astype(np.float64), is_text
+        except (ValueError, OverflowError):
+            pass
+    parsed = np.full(len(array), np.nan)
     for i, value in enumerate(array):
         if is_missing(value):
             continue
@@ -61,7 +82,7 @@ def numbers(array: NDArray[Any]) -> tuple[FloatArray, BoolArray]:
             continue
         try:
             parsed[i] = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             is_text[i] = True
     return parsed, is_text
 

@@ -29,6 +29,9 @@ FEWEST, MOST = 2, 5
 _LEAST_PER_LEVEL = 5
 _MAX_STEPS = 60
 _TOLERANCE = 1e-4  # of the log likelihood
+#: measurements of a node that are looked at; of more, stretches of this length spread over all
+_MOST_VALUES = 20_000
+_STRETCH = 500
 #: where the fit starts: whether levels are spread evenly, and the stay time in median gaps
 _STARTS = ((False, 2.0), (True, 1.0))
 #: a level's scale never falls below this share of the distance between levels …
@@ -157,6 +160,9 @@ def _rows(record: NodeMeasurements) -> _Rows:
     order = np.lexsort((time, trajectory))
     trajectory, time = trajectory[order], time[order]
     is_first = np.concatenate([[True], np.diff(trajectory) != 0])
+    if len(order) > _MOST_VALUES:
+        kept, is_first = _spread_stretches(is_first)
+        order, time = order[kept], time[kept]
     gap = np.concatenate([[0.0], np.diff(time)])
     gap[is_first] = 0.0
     inside = gap[gap > 0.0]
@@ -166,6 +172,24 @@ def _rows(record: NodeMeasurements) -> _Rows:
     except (TypeError, ValueError):
         raise DataError("its values are not numbers, so they have no levels.") from None
     return _Rows(values, gap / unit, is_first)
+
+
+def _spread_stretches(is_first: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Which rows of a long record to look at, and which of them have none before them."""
+    every = np.arange(len(is_first))
+    begin = np.maximum.accumulate(np.where(is_first, every, 0))
+    starts = np.flatnonzero((every - begin) % _STRETCH == 0)
+    length = np.diff(np.append(starts, len(is_first)))
+    share = _MOST_VALUES / len(is_first)
+    # a stretch is kept whenever its share takes the total past another whole number
+    taken = np.floor(np.arange(1, len(starts) + 1) * share) > np.floor(
+        np.arange(len(starts)) * share
+    )
+    chosen = np.repeat(taken, length)
+    opens = np.zeros(len(is_first), dtype=np.bool_)
+    opens[starts] = True
+    kept = np.flatnonzero(chosen)
+    return kept, opens[kept]
 
 
 def _fit(rows: _Rows, emission: Any, size: int) -> tuple[Any, float]:
