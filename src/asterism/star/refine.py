@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -388,10 +389,21 @@ def _assemble(
     order = np.argsort(np.concatenate([level.trajectories for level in levels]))
     outcome = Outcome(
         **{
-            k: np.concatenate([getattr(level.outcome, k) for level in levels])[order]
+            k: np.concatenate(_equally_wide([getattr(level.outcome, k) for level in levels]))[order]
             for k in vars(levels[0].outcome)
         }
     )
     return Solution(
         [level.batch for level in levels], place, outcome, dwell, transitions, error, is_small
     )
+
+
+def _equally_wide(parts: list[Any]) -> list[Any]:
+    """Histories padded with NaN: where time runs short, levels are allowed fewer sweeps."""
+    if parts[0].ndim < 3:
+        return parts
+    widest = max(part.shape[2] for part in parts)
+    return [
+        np.pad(part, ((0, 0), (0, 0), (0, widest - part.shape[2])), constant_values=np.nan)
+        for part in parts
+    ]
