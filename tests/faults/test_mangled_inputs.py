@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import asterism as am
-from asterism.errors import DataError
+from asterism.errors import AsterismError, DataError
 from tests.command_line import invoke
 from tests.faults import harness
 
@@ -204,7 +204,7 @@ def test_json_by_hand_is_mangled_inside_too(tmp_path: Path) -> None:
         one[a], other[b] = json.loads(json.dumps([other[b], one[a]]))
         try:
             am.Network.from_dict(content)
-        except am.AsterismError:
+        except AsterismError:
             harness.count("networks with values swapped", "refused")
         else:
             harness.count("networks with values swapped", "read")

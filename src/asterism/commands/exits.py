@@ -10,6 +10,7 @@ that is running; if only another command has it, that command is named too.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -85,8 +86,15 @@ def exit_code(command: Callable[[], Any]) -> int:
         )
 
 
+#: a word longer than this is no word: a damaged file may have names of thousands of letters
+_LONGEST_WORD = 300
+
+
 def _say(message: str, code: int) -> int:
-    lines = [line for line in message.splitlines() if line.strip()]
+    short = re.sub(
+        rf"\S{{{_LONGEST_WORD},}}", lambda word: f"{word[0][:60]}…{word[0][-20:]}", message
+    )
+    lines = [line for line in short.splitlines() if line.strip()]
     with suppress(OSError, ValueError):  # nobody listens
         click.echo("Error: " + "\n".join(lines), err=True)
     return code
