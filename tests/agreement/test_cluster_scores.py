@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.learning.search.score import log_gamma_terms, posterior_mean_rates
+from asterism.learning.search.score import posterior_mean_rates
 from tests.paper_settings import paper_learner
+from tests.reference.gamma_terms import log_gamma_terms
 
 NOISE = am.Gaussian((0.0, 1.0), 0.5)
 PRIOR = am.GammaPrior(5.0, 5.0)

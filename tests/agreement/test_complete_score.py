@@ -10,11 +10,11 @@ from asterism.data._path_statistics import JumpArrays
 from asterism.learning.search import complete
 from asterism.learning.search._complete_score import family_statistics
 from asterism.learning.search.complete import CompleteScorer
-from asterism.learning.search.score import log_gamma_terms
 from asterism.learning.search.settings import structure_prior
 from asterism.learning.search.structure_prior import family_tuple
 from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
+from tests.reference.gamma_terms import log_gamma_terms
 
 
 def mixed_paths(seed: int = 0) -> am.Trajectories:

@@ -11,9 +11,9 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.learning.search.score import log_gamma_terms
 from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
+from tests.reference.gamma_terms import log_gamma_terms
 
 PRIOR = am.GammaPrior(5.0, 2.0)
 

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,19 @@ from tests.faults.test_hostile_files import WRONG, places
 # ---- side files -------------------------------------------------------------------------------
 
 NETWORK = am.glauber("chain:2")
-PATHS = am.simulate(NETWORK, 3, duration=3.0, seed=0)
+
+
+@cache
+def some_paths() -> am.Trajectories:
+    return am.simulate(NETWORK, 3, duration=3.0, seed=0)
 
 
 def written(kind: str, folder: Path) -> Path:
     path = folder / "data.csv"
     if kind == "paths":
-        PATHS.save(path)
+        some_paths().save(path)
     else:
-        seen = am.observe(PATHS, am.Gaussian((-1, 1), 0.5), n_observations=3, seed=1)
+        seen = am.observe(some_paths(), am.Gaussian((-1, 1), 0.5), n_observations=3, seed=1)
         seen.to_csv(path)
     return path
 
@@ -68,7 +73,7 @@ def test_wrong_types_anywhere_in_a_side_file(kind: str, tmp_path: Path) -> None:
 
 def test_sampled_paths_can_be_read_back(tmp_path: Path) -> None:
     """Their names are pairs, which JSON turns into lists."""
-    named = am.Trajectories(**{**vars(PATHS), "labels": ((0, 0), (0, 1), ("a", 2))})
+    named = am.Trajectories(**{**vars(some_paths()), "labels": ((0, 0), (0, 1), ("a", 2))})
     named.save(tmp_path / "paths.csv")
     assert am.Trajectories.load(tmp_path / "paths.csv").labels == named.labels
 

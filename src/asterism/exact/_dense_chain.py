@@ -20,7 +20,7 @@ from asterism.exact._joint_chain import (
     rescale,
     start_vector,
 )
-from asterism.numerics._jit import kernel
+from asterism.numerics._jit import inner, kernel
 from asterism.numerics._step import add, copy, fill, largest, scale, total
 
 _SERIES_NORM = 0.5
@@ -46,7 +46,7 @@ class Propagators(NamedTuple):
     """The logarithm of the factor."""
 
 
-@kernel
+@inner
 def _add_product(a, b, factor, out):
     """out += a b · factor."""
     n = a.shape[0]
@@ -58,31 +58,31 @@ def _add_product(a, b, factor, out):
                     out[i, j] += x * b[k, j]
 
 
-@kernel
+@inner
 def _clear(matrix):
     for x in range(matrix.shape[0]):
         fill(matrix[x], 0.0)
 
 
-@kernel
+@inner
 def _scale_matrix(matrix, factor):
     for x in range(matrix.shape[0]):
         scale(matrix[x], factor)
 
 
-@kernel
+@inner
 def _add_matrix(matrix, other):
     for x in range(matrix.shape[0]):
         add(matrix[x], other[x])
 
 
-@kernel
+@inner
 def _copy_matrix(source, target):
     for x in range(source.shape[0]):
         copy(source[x], target[x])
 
 
-@kernel
+@inner(allocates=True)
 def _scaled_step(generators, g, pattern, length):
     """(Q + qI) h/2^s as a dense matrix, q h/2^s, and s."""
     n = generators.diagonal.shape[1]
@@ -101,7 +101,7 @@ def _scaled_step(generators, g, pattern, length):
     return matrix, mass, step, squarings
 
 
-@kernel
+@inner
 def _tame(power, integral, conservative, with_integral):
     """Undo the drift of rounding (rows of P sum to one) or, with killing, take out a scale."""
     if conservative:
@@ -119,7 +119,7 @@ def _tame(power, integral, conservative, with_integral):
     return math.log(top)
 
 
-@kernel
+@inner(allocates=True)
 def exponential_and_integral(
     generators, g, pattern, length, diameter, source, with_integral, power, integral
 ):

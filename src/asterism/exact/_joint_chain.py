@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.numerics._jit import kernel
+from asterism.numerics._jit import inner, kernel
 from asterism.numerics._step import copy, fill, largest, multiply, scale
 
 
@@ -143,7 +143,7 @@ def fill_generators(pattern, generators, rates):
             generators.diagonal[g, x] = max(generators.diagonal[g, x], -bound)
 
 
-@kernel
+@inner
 def start_vector(pattern, initial, vector):
     """Product of the nodes' start probabilities; ``initial`` is flat over the component."""
     n_joint, n_nodes = pattern.state_of.shape
@@ -154,13 +154,13 @@ def start_vector(pattern, initial, vector):
         vector[x] = p
 
 
-@kernel
+@inner
 def kind_before(schedule, k, is_first):
     """The kind of segment in which a jump recorded at instant k happens: the one before it."""
     return schedule.generator[k] if is_first else schedule.generator[k - 1]
 
 
-@kernel
+@inner
 def has_likelihood(schedule, k):
     return (
         schedule.hold_start[k] < schedule.hold_start[k + 1]
@@ -169,7 +169,7 @@ def has_likelihood(schedule, k):
     )
 
 
-@kernel
+@inner
 def joint_likelihood(pattern, schedule, log_likelihood, k, out):
     """Likelihood of every joint state at instant k, scaled to a largest value of 1.
 
@@ -201,7 +201,7 @@ def joint_likelihood(pattern, schedule, log_likelihood, k, out):
     return top
 
 
-@kernel
+@inner
 def jump_rate(pattern, schedule, shift, rates, r, x):
     """Rate of recorded jump r out of joint state x; zero where x cannot be the state before."""
     i = schedule.jump_node[r]
@@ -212,13 +212,13 @@ def jump_rate(pattern, schedule, shift, rates, r, x):
     return rates[pattern.exit_table[x, i] + to - own + shift[i] * pattern.block[i]]
 
 
-@kernel
+@inner
 def jump_target(pattern, schedule, r, x):
     i = schedule.jump_node[r]
     return x + (schedule.jump_to[r] - pattern.state_of[x, i]) * pattern.stride[i]
 
 
-@kernel
+@inner
 def jump_forward(pattern, schedule, shift, rates, r, vector, work):
     """α⁺ = α J."""
     fill(work, 0.0)
@@ -230,7 +230,7 @@ def jump_forward(pattern, schedule, shift, rates, r, vector, work):
     copy(work, vector)
 
 
-@kernel
+@inner
 def jump_backward(pattern, schedule, shift, rates, r, vector, work):
     """β⁻ = J β⁺."""
     for x in range(len(vector)):
@@ -239,13 +239,13 @@ def jump_backward(pattern, schedule, shift, rates, r, vector, work):
     copy(work, vector)
 
 
-@kernel
+@inner
 def set_target(pattern, schedule, r, x):
     i = schedule.set_node[r]
     return x + (schedule.set_state[r] - pattern.state_of[x, i]) * pattern.stride[i]
 
 
-@kernel
+@inner
 def set_forward(pattern, schedule, k, vector, work):
     """α⁺ of the nodes that the experimenter takes hold of at instant k."""
     for r in range(schedule.set_start[k], schedule.set_start[k + 1]):
@@ -255,7 +255,7 @@ def set_forward(pattern, schedule, k, vector, work):
         copy(work, vector)
 
 
-@kernel
+@inner
 def set_backward(pattern, schedule, k, vector, work):
     """β⁻ of the same."""
     for r in range(schedule.set_start[k], schedule.set_start[k + 1]):
@@ -264,7 +264,7 @@ def set_backward(pattern, schedule, k, vector, work):
         copy(work, vector)
 
 
-@kernel
+@inner
 def rescale(vector):
     """Divide by the largest entry; the log of it, −inf where the vector vanishes."""
     top = largest(vector)
@@ -274,7 +274,7 @@ def rescale(vector):
     return np.log(top)
 
 
-@kernel
+@inner
 def evidence_forward(pattern, schedule, shift, rates, log_likelihood, k, vector, work):
     """Carry a forward vector through instant k; log of the factor taken out."""
     taken_out = 0.0
@@ -287,7 +287,7 @@ def evidence_forward(pattern, schedule, shift, rates, log_likelihood, k, vector,
     return taken_out + rescale(vector)
 
 
-@kernel
+@inner
 def evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, vector, work):
     """Carry a backward vector through instant k, dropping its scale."""
     if has_likelihood(schedule, k):
@@ -299,7 +299,7 @@ def evidence_backward(pattern, schedule, shift, rates, log_likelihood, k, vector
     rescale(vector)
 
 
-@kernel
+@inner(allocates=True)
 def count_recorded_jumps(chain, shift, k, before, after, table, work, later):
     """Add the recorded jumps at instant k to the expected transitions in ``table``.
 
@@ -336,7 +336,7 @@ def count_recorded_jumps(chain, shift, k, before, after, table, work, later):
         rescale(earlier)
 
 
-@kernel
+@inner
 def node_marginals(pattern, forward, backward, out):
     """Marginals of every node from the two vectors just after an instant; their joint norm."""
     n_joint, n_nodes = pattern.state_of.shape
@@ -359,7 +359,7 @@ def node_marginals(pattern, forward, backward, out):
     return total
 
 
-@kernel
+@inner(allocates=True)
 def pass_instant(chain, k, is_first, forward, after, marginals, table, room):
     """Carry the forward vector through instant k; what it gains in ln P, and the joint norm there.
 

@@ -22,12 +22,12 @@ from asterism.exact._sparse_chain import (
     most_terms,
     sparse_backward,
 )
-from asterism.numerics._jit import kernel
+from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import choose, new_stream, uniform
 from asterism.numerics._step import copy, doubled, multiply, sort_first, total
 
 
-@kernel
+@inner
 def _next_state(pattern, generators, g, x, later, stream):
     """Joint state after one uniformised event from x, and the entry used (−1: no jump)."""
     stay = (generators.bound[g] + generators.diagonal[g, x]) * later[x]

@@ -19,20 +19,20 @@ from asterism.exact._joint_chain import (
     rescale,
     start_vector,
 )
-from asterism.numerics._jit import kernel
+from asterism.numerics._jit import inner, kernel
 from asterism.numerics._step import add, copy, fill, scale, total
 
 STEP_MASS = 6.0
 """The largest q h of one step."""
 
 
-@kernel
+@inner
 def n_steps(generators, g, length):
     """Number of equal steps into which a segment is cut."""
     return max(1, math.ceil(generators.bound[g] * length / STEP_MASS))
 
 
-@kernel
+@inner
 def most_terms(mass, diameter):
     """Terms that the series with q h = ``mass`` can need; see :func:`is_summed`."""
     terms = 1
@@ -43,7 +43,7 @@ def most_terms(mass, diameter):
     return terms + diameter + 2
 
 
-@kernel
+@inner
 def is_summed(j, diameter, term, summed):
     """Whether the series may stop after term j.
 
@@ -56,7 +56,7 @@ def is_summed(j, diameter, term, summed):
     return True
 
 
-@kernel
+@inner
 def apply_to_column(pattern, generators, g, column, factor, out):
     """out = (Q + qI) column · factor."""
     for x in range(len(column)):
@@ -66,7 +66,7 @@ def apply_to_column(pattern, generators, g, column, factor, out):
         out[x] = value * factor
 
 
-@kernel
+@inner
 def apply_to_row(pattern, generators, g, row, factor, out):
     """out = row (Q + qI) · factor."""
     for x in range(len(row)):
@@ -78,7 +78,7 @@ def apply_to_row(pattern, generators, g, row, factor, out):
                 out[pattern.column[e]] += f * generators.value[g, e]
 
 
-@kernel
+@inner
 def column_terms(pattern, generators, g, step, diameter, column, terms):
     """terms[j] = B^j column / j!, their sum returned through ``column``; the number of terms."""
     copy(column, terms[0])
@@ -94,7 +94,7 @@ def column_terms(pattern, generators, g, step, diameter, column, terms):
     return count
 
 
-@kernel
+@inner
 def row_terms(pattern, generators, g, step, diameter, row, terms):
     """terms[i] = row B^i / i!, their sum returned through ``row``; the number of terms."""
     copy(row, terms[0])
@@ -110,7 +110,7 @@ def row_terms(pattern, generators, g, step, diameter, row, terms):
     return count
 
 
-@kernel
+@inner(allocates=True)
 def backward_boundaries(pattern, generators, g, length, diameter, column):
     """Backward vectors at the boundaries of the steps of a segment, the last one ``column``."""
     count = n_steps(generators, g, length)
@@ -126,7 +126,7 @@ def backward_boundaries(pattern, generators, g, length, diameter, column):
     return boundaries
 
 
-@kernel
+@inner(allocates=True)
 def _backward_segment(pattern, generators, g, length, diameter, column):
     """Carry ``column`` back over a segment, in place, keeping nothing in between."""
     count = n_steps(generators, g, length)
@@ -137,7 +137,7 @@ def _backward_segment(pattern, generators, g, length, diameter, column):
         rescale(column)
 
 
-@kernel(fastmath={"contract", "reassoc"})
+@inner(allocates=True, fastmath={"contract", "reassoc"})
 def _add_statistics(pattern, generators, g, step, v, u, ahead, table):
     """Add one step's expected dwell times and transitions.
 
@@ -184,7 +184,7 @@ def _add_statistics(pattern, generators, g, step, v, u, ahead, table):
                 table[at] += weight * factor * rate
 
 
-@kernel
+@inner(allocates=True)
 def _forward_segment(pattern, generators, g, length, diameter, forward, last_column, wanted, table):
     """Carry ``forward`` over a segment, in place, adding its expected statistics if ``wanted``.
 
@@ -217,7 +217,7 @@ def _forward_segment(pattern, generators, g, length, diameter, forward, last_col
     return taken_out
 
 
-@kernel
+@inner(allocates=True)
 def sparse_backward(chain, d, after):
     """Backward vectors just after every instant of trajectory d."""
     pattern, schedule, generators = chain.pattern, chain.schedule, chain.generators

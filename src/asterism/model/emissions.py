@@ -40,9 +40,9 @@ class Emission(ABC):  # noqa: B024  (its methods have defaults)
     """How likely a measured value is under each state of a node: the base of every emission.
 
     Write your own by subclassing it: :meth:`log_likelihood` is all that inference needs. Add
-    :meth:`sample` to simulate, :meth:`m_step` and :meth:`initialise` to learn parameters, and
-    :meth:`to_dict` to save. Emissions are values: fitting one returns another. ``states`` are
-    always the node's labels, in order.
+    :attr:`n_states` to learn graphs or rates, :meth:`sample` to simulate, :meth:`m_step` and
+    :meth:`initialise` to learn parameters, and :meth:`to_dict` to save. Emissions are values:
+    fitting one returns another. ``states`` are always the node's labels, in order.
     """
 
     learn: bool = False

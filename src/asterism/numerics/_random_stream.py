@@ -10,14 +10,14 @@ import math
 
 import numpy as np
 
-from asterism.numerics._jit import kernel
+from asterism.numerics._jit import inner, kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-@kernel
+@inner
 def _scramble(z):
     z = (z ^ (z >> np.uint64(30))) * _MIX_1
     z = (z ^ (z >> np.uint64(27))) * _MIX_2
@@ -35,12 +35,12 @@ def new_stream(key, number):
     return stream
 
 
-@kernel
+@inner
 def _rotate(x, k):
     return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
 
 
-@kernel
+@inner
 def uniform(stream):
     """A number in (0, 1), never 0 and never 1."""
     result = _rotate(stream[0] + stream[3], 23) + stream[0]
@@ -54,13 +54,13 @@ def uniform(stream):
     return (float(result >> np.uint64(12)) + 0.5) * (1.0 / 4503599627370496.0)
 
 
-@kernel
+@inner
 def exponential(stream, rate):
     """A waiting time with this rate."""
     return -math.log(uniform(stream)) / rate
 
 
-@kernel
+@inner
 def choose(stream, weights, total):
     """An index drawn in proportion to ``weights``, whose sum is ``total``; never a weight of 0."""
     target = uniform(stream) * total

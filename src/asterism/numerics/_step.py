@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from asterism.numerics._jit import inlined, inner, kernel
+from asterism.numerics._jit import inlined, inner
 
 _SERIES_LIMIT = 1.0
 
@@ -258,40 +258,40 @@ def two_state_stiff_moments(generator, width, count, coefficients, forward, back
         moments[3, k] = m11 * scale
 
 
-@kernel
+@inner
 def fill(vector, value):
     for i in range(len(vector)):
         vector[i] = value
 
 
-@kernel
+@inner
 def copy(source, target):
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@kernel
+@inner
 def add(vector, other):
     """vector += other."""
     for i in range(len(vector)):
         vector[i] += other[i]
 
 
-@kernel
+@inner
 def multiply(vector, other):
     """vector *= other."""
     for i in range(len(vector)):
         vector[i] *= other[i]
 
 
-@kernel
+@inner
 def scale(vector, factor):
     """vector *= factor."""
     for i in range(len(vector)):
         vector[i] *= factor
 
 
-@kernel
+@inner
 def total(vector):
     result = 0.0
     for i in range(len(vector)):
@@ -299,7 +299,7 @@ def total(vector):
     return result
 
 
-@kernel
+@inner
 def largest(vector):
     result = vector[0]
     for i in range(1, len(vector)):
@@ -307,7 +307,7 @@ def largest(vector):
     return result
 
 
-@kernel
+@inner(allocates=True)
 def doubled(array):
     """A copy with room for as many entries again."""
     result = np.empty(2 * len(array), array.dtype)
@@ -331,7 +331,7 @@ def largest_of(values, count):
     return values[0]
 
 
-@kernel
+@inner
 def sort_first(values, count):
     """Sort the first few values in place; there are only some tens of them."""
     for i in range(1, count):

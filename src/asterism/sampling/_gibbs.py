@@ -175,55 +175,53 @@ def _longer(time, state, length):
     return more_time, more_state
 
 
-@kernel
-def run_paths(n_sweeps, drawn_already, model, paths, work, streams):
-    """Sweeps over the paths at fixed rates, all kept.
+# what becomes of the draws of :func:`run_paths`
+KEEP = 0
+KEEP_PRESENT = 1
+"""No sweep: the paths as they are count as one draw."""
+SKIP = 2
+SKIP_FIRST = 3
+"""As SKIP, for paths that do not exist yet: they explain each node's own evidence only."""
 
-    ``drawn_already`` keeps the paths as they are, as one draw. Returns (paths, work, failed pair or
-    −1, record of the draws).
+
+@kernel
+def run_paths(n_sweeps, mode, model, paths, work, streams):
+    """Sweeps over the paths at fixed rates, kept or not.
+
+    One kernel does both, because what they share takes long to compile. Returns (paths, work,
+    failed pair or −1, record of the draws).
     """
     n_trajectories = len(model.layout.start)
     n_pairs = len(paths.n_jumps)
     n_nodes = n_pairs // n_trajectories
-    initial = np.empty((n_sweeps, n_pairs), np.int16)
-    start = np.empty((n_sweeps, n_pairs + 1), np.int64)
+    n_kept = n_sweeps if mode < SKIP else 0
+    initial = np.empty((n_kept, n_pairs), np.int16)
+    start = np.empty((n_kept, n_pairs + 1), np.int64)
     time = np.empty(64)
     state = np.empty(64, np.int16)
     used = 0
     failed = -1
-    for kept in range(n_sweeps):
-        if not drawn_already:
-            paths, work, failed = sweep_paths(model, paths, work, streams, False)
+    for sweep in range(n_sweeps):
+        if mode != KEEP_PRESENT:
+            paths, work, failed = sweep_paths(model, paths, work, streams, mode == SKIP_FIRST)
         if failed >= 0:
             break
+        if n_kept == 0:
+            continue
         needed = used + paths.n_jumps.sum()
         if needed > len(time):
             time, state = _longer(time, state, 2 * needed)
         for place in range(n_pairs):
             pair = (place % n_nodes) * n_trajectories + place // n_nodes
-            initial[kept, place] = paths.initial[pair]
-            start[kept, place] = used
+            initial[sweep, place] = paths.initial[pair]
+            start[sweep, place] = used
             at = paths.slot[pair]
             for i in range(paths.n_jumps[pair]):
                 time[used] = paths.time[at + i]
                 state[used] = paths.state[at + i]
                 used += 1
-        start[kept, n_pairs] = used
+        start[sweep, n_pairs] = used
     return paths, work, failed, Record(initial, start, time[:used].copy(), state[:used].copy())
-
-
-@kernel
-def skip_paths(n_sweeps, model, paths, work, streams, first_time):
-    """Sweeps of which nothing is kept; returns (paths, work, failed pair or −1).
-
-    The first time, paths are drawn that explain each node's own evidence only.
-    """
-    failed = -1
-    for _ in range(n_sweeps):
-        paths, work, failed = sweep_paths(model, paths, work, streams, first_time)
-        if failed >= 0:
-            break
-    return paths, work, failed
 
 
 @kernel

@@ -22,13 +22,16 @@ from asterism.numerics._random_stream import new_stream
 from asterism.numerics.resources import n_threads
 from asterism.sampling._gibbs import (
     ARENA_FULL,
+    KEEP,
+    KEEP_PRESENT,
+    SKIP,
+    SKIP_FIRST,
     Record,
     arranged,
     impossible_measurement,
     new_work,
     present_statistics,
     run_paths,
-    skip_paths,
     sweep_chunk,
 )
 from asterism.sampling._path import IMPOSSIBLE
@@ -97,12 +100,12 @@ def start_chain(
         if floor == 0.0 or floor == _FLOORS[0]:
             paths = places_for_first_jumps(layout, seen)
             work = new_work(64, int(layout.n_states.max()), width, n_totals)
-            paths, work, failed = skip_paths(1, floored, paths, work, streams, True)
+            paths, work, failed, _ = run_paths(1, SKIP_FIRST, floored, paths, work, streams)
         for _ in range(_SWEEPS_PER_FLOOR if floor > 0.0 else 1):
             if failed < 0 and _can_happen(model, paths, work):
                 return PathChain(streams, paths, work)
             if floor > 0.0 and failed < 0:
-                paths, work, failed = skip_paths(1, floored, paths, work, streams, False)
+                paths, work, failed, _ = run_paths(1, SKIP, floored, paths, work, streams)
     where = _place_of_trouble(model, paths, work, failed)
     n, d = divmod(where, len(layout.start))
     raise DataError(
@@ -115,24 +118,19 @@ def run_chain(
     model: PathModel, chain: PathChain, n_sweeps: int, keep: bool, pool: Executor | None = None
 ) -> Record | None:
     """Go on with a chain; the draws if they are to be kept. A pool shares the trajectories."""
-    record = None
     if pool is not None:
         records = []
         for _ in range(n_sweeps):
             sweep_on_threads(model, chain, pool)
             if keep:
-                records.append(run_paths(1, True, model, chain.paths, chain.work, chain.streams)[3])
+                present = (model, chain.paths, chain.work, chain.streams)
+                records.append(run_paths(1, KEEP_PRESENT, *present)[3])
         return _joined(records) if keep else None
-    if keep:
-        chain.paths, chain.work, failed, record = run_paths(
-            n_sweeps, False, model, chain.paths, chain.work, chain.streams
-        )
-    else:
-        chain.paths, chain.work, failed = skip_paths(
-            n_sweeps, model, chain.paths, chain.work, chain.streams, False
-        )
+    chain.paths, chain.work, failed, record = run_paths(
+        n_sweeps, KEEP if keep else SKIP, model, chain.paths, chain.work, chain.streams
+    )
     require_possible(failed)
-    return record
+    return record if keep else None
 
 
 def require_possible(failed: int) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.numerics._jit import kernel
+from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import choose, exponential, new_stream, uniform
 from asterism.numerics._step import doubled, total
 
@@ -46,7 +46,7 @@ class ForcedMoves(NamedTuple):
     state: np.ndarray
 
 
-@kernel
+@inner
 def _set_rate(tree, n_leaves, node, rate):
     """Change one leaf and the sums above it; sums are never updated by differences."""
     i = n_leaves + node
@@ -57,7 +57,7 @@ def _set_rate(tree, n_leaves, node, rate):
         i >>= 1
 
 
-@kernel
+@inner
 def _find_node(tree, n_leaves, stream):
     """The node that jumps next, drawn in proportion to the exit rates."""
     target = uniform(stream) * tree[1]
@@ -72,20 +72,20 @@ def _find_node(tree, n_leaves, stream):
     return i - n_leaves
 
 
-@kernel
+@inner
 def _row_start(net, node, configuration, state):
     size = net.n_states[node]
     return net.table_start[node] + (configuration * size + state) * size
 
 
-@kernel
+@inner
 def _exit_rate(net, node, configuration, state):
     if net.frozen[node]:
         return 0.0
     return -net.rates[_row_start(net, node, configuration, state) + state]
 
 
-@kernel
+@inner
 def _draw_target(net, node, configuration, state, stream):
     size = net.n_states[node]
     first = _row_start(net, node, configuration, state)
@@ -101,7 +101,7 @@ def _draw_target(net, node, configuration, state, stream):
     return last
 
 
-@kernel
+@inner
 def _move(net, node, new_state, states, configuration, tree, n_leaves):
     """Put ``node`` into ``new_state`` and refresh its own and its children's exit rates."""
     old_state = states[node]
@@ -115,7 +115,7 @@ def _move(net, node, new_state, states, configuration, tree, n_leaves):
         _set_rate(tree, n_leaves, child, rate)
 
 
-@kernel
+@inner
 def _prepare(net, states, configuration, tree, n_leaves):
     n_nodes = len(net.n_states)
     for n in range(n_nodes):

@@ -167,7 +167,7 @@ def sweep_trajectory(
 
 
 @kernel
-def iterate(problem, parameters, moments, chosen, control, progress, counts, reading, addresses):
+def iterate(problem, parameters, moments, chosen, control, record, counts, reading, addresses):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
     The named tuples are described in ``batch.py``. ``moments`` hold the start, unless ``control``
@@ -188,7 +188,7 @@ def iterate(problem, parameters, moments, chosen, control, progress, counts, rea
         moments,
         chosen,
         bundle(control),
-        bundle(progress),
+        bundle(record),
         bundle(counts),
         bundle(reading),
     )
@@ -196,10 +196,10 @@ def iterate(problem, parameters, moments, chosen, control, progress, counts, rea
 
 
 @inner(allocates=True)
-def _iterate(problem, work, parameters, moments, chosen, control, progress, counts, reading):
+def _iterate(problem, work, parameters, moments, chosen, control, record, counts, reading):
     rates, geometric = parameters.rates, parameters.geometric
     dwell, transitions = counts.dwell, counts.transitions
-    totals, integers, history = progress.totals, progress.integers, progress.history
+    totals, integers, history = record.totals, record.integers, record.history
     max_sweeps = history.shape[2]
     tolerance = control.tolerance
     memory = make_history(0)

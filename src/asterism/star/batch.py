@@ -178,7 +178,7 @@ def run(
     ``restart=False`` starts from the moments that the batch holds.
     """
     n = batch.n_trajectories
-    progress = make_progress(n, max_sweeps)
+    record = new_record(n, max_sweeps)
 
     def solve_chunk(first: int, last: int) -> Counts:
         counts = make_counts(batch.problem)
@@ -187,14 +187,14 @@ def run(
             parameters,
             batch.moments,
             (first, last),
-            progress,
+            record,
             control=Control(bool(restart), float(tolerance), float(damping)),
             counts=counts,
         )
         return counts
 
     parts = map_chunks(solve_chunk, chunks(n, _CHUNKS), n_jobs)
-    totals, integers, history = progress
+    totals, integers, history = record
     require_possible(batch, integers)
     outcome = Outcome(
         evidence=totals[:, kernels.EVIDENCE],
@@ -262,7 +262,7 @@ class ImpossibleEvidence(DataError):
 
 def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Statistics:
     """Flat expected dwell times and transitions, summed over a solved batch."""
-    no_sweep = make_progress(batch.n_trajectories, 0)
+    no_sweep = new_record(batch.n_trajectories, 0)
 
     def add_chunk(first: int, last: int) -> Counts:
         counts = make_counts(batch.problem)
@@ -320,7 +320,7 @@ NO_READING = Reading(NOTHING, _NO_MESSAGES, _NO_POINTS)
 AS_IT_IS = Control()
 
 
-def make_progress(n_trajectories: int, max_sweeps: int) -> SweepRecord:
+def new_record(n_trajectories: int, max_sweeps: int) -> SweepRecord:
     """An empty record for so many trajectories and sweeps."""
     return SweepRecord(
         np.zeros((n_trajectories, kernels.N_TOTALS)),
@@ -360,14 +360,14 @@ def sweep(
     parameters: Parameters,
     moments: FloatArray,
     which: tuple[int, int],
-    progress: SweepRecord,
+    record: SweepRecord,
     *,
     control: Control = AS_IT_IS,
     counts: Counts = _NO_COUNTS,
     reading: Reading = NO_READING,
     units: IntArray | None = None,
 ) -> None:
-    """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``progress`` has room for.
+    """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``record`` has room for.
 
     ``units``: what :func:`addresses_to_sweep` gave, for callers that sweep thousands of times.
     """
@@ -377,7 +377,7 @@ def sweep(
         moments,
         np.arange(*which, dtype=np.int64),
         control,
-        progress,
+        record,
         counts,
         reading,
         addresses_to_sweep(problem, reading.kind) if units is None else units,

@@ -22,7 +22,7 @@ from asterism.star.batch import (
     Batch,
     Control,
     addresses_for,
-    make_progress,
+    new_record,
     sweep,
 )
 from asterism.star.problem import Parameters, scaled_likelihoods
@@ -35,7 +35,7 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
     a recorded jump sees the state after it.
     """
     found = np.zeros(len(batch.problem.likelihood))
-    progress = make_progress(batch.n_trajectories, 1)
+    record = new_record(batch.n_trajectories, 1)
 
     def read_chunk(first: int, last: int) -> None:
         sweep(
@@ -43,13 +43,13 @@ def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Fl
             parameters,
             batch.moments,
             (first, last),
-            progress,
+            record,
             control=Control(damping=0.0),
             reading=NO_READING._replace(kind=AT_POINTS, at_points=found),
         )
 
     map_chunks(read_chunk, chunks(batch.n_trajectories), n_jobs)
-    if np.any(progress.integers[:, STATUS] == IMPOSSIBLE):
+    if np.any(record.integers[:, STATUS] == IMPOSSIBLE):
         raise AsterismError(
             "The probabilities at the measurements left the range of finite numbers: rates or "
             "likelihoods are too extreme, or the data are impossible under these rates."
@@ -115,17 +115,17 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
         np.full((n_nodes, steps), -1, dtype=np.int32),
         np.full((n_nodes, steps + 1), -1, dtype=np.int32),
     )
-    progress = make_progress(batch.n_trajectories, 1)
+    record = new_record(batch.n_trajectories, 1)
     sweep(
         batch.problem,
         parameters,
         batch.moments,
         (index, index + 1),
-        progress,
+        record,
         control=Control(damping=0.0),
         reading=NO_READING._replace(kind=MESSAGES, messages=messages),
     )
-    if progress.integers[index, STATUS] == IMPOSSIBLE:
+    if record.integers[index, STATUS] == IMPOSSIBLE:
         raise _too_extreme(batch, index)
     return messages
 

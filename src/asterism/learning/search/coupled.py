@@ -44,7 +44,7 @@ from asterism.star.batch import (
     Counts,
     addresses_to_sweep,
     make_counts,
-    make_progress,
+    new_record,
     sum_in_order,
     sweep,
 )
@@ -92,8 +92,8 @@ def solve_in_threads(
     """
     n_trajectories = len(problem.step_start) - 1
     pieces = chunks(n_trajectories, _CHUNKS)
-    progress = make_progress(n_trajectories, 1)
-    totals = progress.totals
+    record = new_record(n_trajectories, 1)
+    totals = record.totals
     summary = np.zeros(marginal.N_SUMMARY)
     bad = np.full(2, -1, dtype=np.int64)
     damping, best, stalled, previous = 1.0, np.inf, 0, np.inf
@@ -113,7 +113,7 @@ def solve_in_threads(
             parameters,
             moments,
             (first, last),
-            progress,
+            record,
             control=Control(restart=restart, damping=damping),
             counts=counts,
             units=units,
@@ -136,9 +136,9 @@ def solve_in_threads(
             restart = False
         else:
             parts = quick
-        impossible = np.flatnonzero(progress.integers[:, STATUS] == IMPOSSIBLE)
+        impossible = np.flatnonzero(record.integers[:, STATUS] == IMPOSSIBLE)
         if len(impossible):
-            bad[:] = progress.integers[impossible[0], BAD_NODE], impossible[0]
+            bad[:] = record.integers[impossible[0], BAD_NODE], impossible[0]
             status = marginal.IMPOSSIBLE
             break
         dwell, transitions, starts = (sum_in_order([p[i] for p in parts]) for i in range(3))

@@ -13,7 +13,6 @@ counts, or expectations under a posterior, which need not be whole numbers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -296,34 +295,6 @@ def make_scorer(
         tolerance=tolerance,
         max_iterations=max_iterations,
     )
-
-
-def log_gamma_terms(
-    transitions: ArrayLike,
-    dwell: ArrayLike,
-    shape: float,
-    rate: float,
-    allowed: ArrayLike | None = None,
-) -> float:
-    """Σ [α ln β − ln Γ(α) + ln Γ(M+α) − (M+α) ln(T+β)] over the allowed transitions x ≠ y.
-
-    ``transitions`` is (..., S, S), its diagonal ignored; ``dwell`` (..., S) the time in the state
-    that is left; ``allowed`` (S, S), by default every pair of different states.
-    """
-    from scipy.special import gammaln
-
-    moves = np.asarray(transitions, dtype=np.float64)
-    time = np.asarray(dwell, dtype=np.float64)
-    if moves.ndim < 2 or moves.shape[-1] != moves.shape[-2] or moves.shape[:-1] != time.shape:
-        raise ModelError(
-            f"transitions of shape {moves.shape} do not belong to dwell times of shape "
-            f"{time.shape}; expected (..., S, S) and (..., S)."
-        )
-    off = allowed_off_diagonal(moves.shape[-1], allowed)
-    m = moves[..., off]
-    t = np.broadcast_to(time[..., :, None], moves.shape)[..., off]
-    constant = shape * math.log(rate) - math.lgamma(shape)
-    return float(np.sum(constant + gammaln(m + shape) - (m + shape) * np.log(t + rate)))
 
 
 def posterior_mean_rates(
