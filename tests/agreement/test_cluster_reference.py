@@ -8,18 +8,8 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.clusters.batch_of_clusters import (
-    ClusterModel,
-    make_cluster_batch,
-    run_clusters,
-    start_messages,
-)
-from asterism.clusters.regions import find_regions
-from asterism.data.statistics import Statistics
 from asterism.evidence.arrays import Evidence, Jumps, Spans
-from asterism.model.compiled import diagonal_index
-from asterism.star.grid import build_even_grid, find_breakpoints
-from tests.reference.cluster_sweep import ReferenceClusters
+from tests.cluster_cases import assert_same_evidence, started
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points
 
@@ -58,21 +48,9 @@ def everything(sizes: list[int]) -> Evidence:
 @pytest.mark.parametrize("n_sweeps", [1, 4])
 def test_kernels_agree_with_the_plain_loops(sizes: list[int], n_sweeps: int) -> None:
     net, evidence = network(sizes), everything(sizes)
-    compiled = net.compiled
-    model = ClusterModel.of(compiled.graph, find_regions(compiled.graph, evidence, 1))
-    assert len(model.regions.separators) == 2
-    places = find_breakpoints(evidence)
-    batch = make_cluster_batch(model, evidence, places, build_even_grid(places, 1, 0.6))
-    start_messages(batch, compiled.rates)
-    outcome, found = run_clusters(batch, compiled.rates, compiled.initial, 1e-12, n_sweeps)
-    slow = ReferenceClusters(net, evidence, model.regions, batch.grid.times(0))
-    for sweep in range(n_sweeps):
-        slow.sweep(sweep)
-    assert float(outcome.evidence[0]) == pytest.approx(slow.evidence_value(), abs=3e-6)
-    statistics = Statistics.from_flat(
-        net.nodes, net.parents, compiled.graph,
-        found.table[diagonal_index(compiled.graph)], found.table, net.states,
-    )  # fmt: skip
+    batch = started(net, evidence, 0.6)
+    assert len(batch.model.regions.separators) == 2
+    statistics, slow = assert_same_evidence(net, batch, n_sweeps)
     for n, name in enumerate(net.nodes):
         time, moves = slow.statistics(n)
         np.testing.assert_allclose(statistics.dwell_times[name], time, atol=3e-6)

@@ -35,7 +35,7 @@ class ScoresByGraph:
         self.worth = worth
         self.asked: list[Parents] = []
 
-    def solve(self, parents: Parents, warm: GraphSolution, n_jobs: int) -> GraphSolution:
+    def solve(self, parents: Parents, earlier: GraphSolution, n_jobs: int) -> GraphSolution:
         self.asked.append(parents)
         restless = tuple(n for n in range(4) if any(n in parents[m] for m in parents[n]))
         return solution(parents, sum(self.worth.get(f, 0.0) for f in enumerate(parents)), restless)

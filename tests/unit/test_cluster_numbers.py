@@ -14,17 +14,11 @@ import pytest
 import asterism as am
 from asterism.clusters.batch_of_clusters import (
     ClusterBatch,
-    ClusterModel,
-    make_cluster_batch,
     run_clusters,
     set_cluster_likelihoods,
     start_messages,
 )
-from asterism.clusters.regions import find_regions
-from asterism.data.statistics import Statistics
-from asterism.model.compiled import diagonal_index
-from asterism.star.grid import build_even_grid, find_breakpoints
-from tests.reference.cluster_sweep import ReferenceClusters
+from tests.cluster_cases import assert_same_evidence, started
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points
 
@@ -42,28 +36,15 @@ def chain() -> tuple[am.Network, ClusterBatch]:
     initial = {n: rng.dirichlet(np.full(2, 2.0)) for n in PARENTS}
     network = am.Network(PARENTS, rates, {n: [0, 1] for n in PARENTS}, initial)
     evidence = make_evidence(SIZES, [0.0], [0.8], random_points(rng, SIZES, 0.8, 1))
-    compiled = network.compiled
-    model = ClusterModel.of(compiled.graph, find_regions(compiled.graph, evidence, 1))
-    assert len(model.regions.separators) == 2
-    breakpoints = find_breakpoints(evidence)
-    batch = make_cluster_batch(model, evidence, breakpoints, build_even_grid(breakpoints, 1, 0.4))
-    start_messages(batch, compiled.rates)
+    batch = started(network, evidence, 0.4)
+    assert len(batch.model.regions.separators) == 2
     return network, batch
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 2])
 def test_a_chain_of_three_clusters(n_sweeps: int) -> None:
     network, batch = chain()
-    compiled, evidence, model = network.compiled, batch.evidence, batch.model
-    outcome, found = run_clusters(batch, compiled.rates, compiled.initial, 1e-12, n_sweeps)
-    slow = ReferenceClusters(network, evidence, model.regions, batch.grid.times(0))
-    for sweep in range(n_sweeps):
-        slow.sweep(sweep)
-    assert float(outcome.evidence[0]) == pytest.approx(slow.evidence_value(), abs=3e-6)
-    statistics = Statistics.from_flat(
-        network.nodes, network.parents, compiled.graph,
-        found.table[diagonal_index(compiled.graph)], found.table, network.states,
-    )  # fmt: skip
+    statistics, slow = assert_same_evidence(network, batch, n_sweeps)
     for n, name in enumerate(network.nodes):
         time, moves = slow.statistics(n)
         np.testing.assert_allclose(statistics.dwell_times[name], time, atol=3e-6)

@@ -55,18 +55,18 @@ class RegionArrays(NamedTuple):
     table_start: np.ndarray
     """(nodes of the network + 1,) where each node's rates stand."""
     state_start: np.ndarray
-    """(nodes of the network + 1,) where each node's initial probabilities stand."""
-    link_start: np.ndarray
-    """(clusters + 1,) the links of a cluster to its separators."""
-    link_separator: np.ndarray
-    link_side: np.ndarray
-    link_cluster: np.ndarray
+    """(nodes of the network + 1,) where each node's start probabilities stand."""
+    border_start: np.ndarray
+    """(clusters + 1,) first border of each cluster: where it meets a separator."""
+    border_separator: np.ndarray
+    border_side: np.ndarray
+    border_cluster: np.ndarray
     """The cluster on the other side."""
-    link_state_start: np.ndarray
-    link_state: np.ndarray
+    border_state_start: np.ndarray
+    border_state: np.ndarray
     """Per joint state of the cluster, that of the separator."""
-    link_entry_start: np.ndarray
-    link_entry: np.ndarray
+    border_entry_start: np.ndarray
+    border_entry: np.ndarray
     """Per entry of the cluster, that of the separator, or −1."""
     message_state_start: np.ndarray
     """(separators + 1,) Σ joint states of the separators before."""

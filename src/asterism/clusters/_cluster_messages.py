@@ -86,22 +86,22 @@ def fill_cluster(regions, c, problem, d, table, messages, work):
     n_joint = regions.n_joint[c]
     n_entries = n_joint * regions.per_row[c]
     fill_base(regions, c, problem, d, table, work)
-    for link in range(regions.link_start[c], regions.link_start[c + 1]):
-        s = regions.link_separator[link]
-        other = 1 - regions.link_side[link]
+    for border in range(regions.border_start[c], regions.border_start[c + 1]):
+        s = regions.border_separator[border]
+        other = 1 - regions.border_side[border]
         size = regions.message_state_start[s + 1] - regions.message_state_start[s]
         n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
         row0 = 2 * regions.message_entry_start[s] + other * n_jumps
         state0 = 2 * regions.message_state_start[s] + other * size
         for e in range(n_entries):
-            to = regions.link_entry[regions.link_entry_start[link] + e]
+            to = regions.border_entry[regions.border_entry_start[border] + e]
             if to >= 0:
                 said = messages.rate[row0 + to]
                 own = work.rate[e]
                 for k in range(n_steps):
                     own[k] *= said[k]
         for x in range(n_joint):
-            to = regions.link_state[regions.link_state_start[link] + x]
+            to = regions.border_state[regions.border_state_start[border] + x]
             said = messages.diagonal[state0 + to]
             own = work.diagonal[x]
             for k in range(n_steps):
@@ -151,9 +151,9 @@ def solve_region(regions, r, problem, d, parameters, messages, precision, work):
 
 
 @inner
-def sum_onto(regions, c, link, n_steps, work, shared):
+def sum_onto(regions, c, border, n_steps, work, shared):
     """Add the cluster's times and jumps up over what the separator does not see."""
-    s = regions.link_separator[link]
+    s = regions.border_separator[border]
     size = regions.message_state_start[s + 1] - regions.message_state_start[s]
     n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
     for x in range(size):
@@ -167,14 +167,14 @@ def sum_onto(regions, c, link, n_steps, work, shared):
             row[k] = 0.0
     n_joint = regions.n_joint[c]
     for x in range(n_joint):
-        to = regions.link_state[regions.link_state_start[link] + x]
+        to = regions.border_state[regions.border_state_start[border] + x]
         shared.start[to] += work.first_time[x]
         row = shared.time[to]
         own = work.time[x]
         for k in range(n_steps):
             row[k] += own[k]
     for e in range(n_joint * regions.per_row[c]):
-        to = regions.link_entry[regions.link_entry_start[link] + e]
+        to = regions.border_entry[regions.border_entry_start[border] + e]
         if to >= 0:
             row = shared.jumps[to]
             own = work.jumps[e]
@@ -183,7 +183,7 @@ def sum_onto(regions, c, link, n_steps, work, shared):
 
 
 @inner
-def update_messages(regions, link, problem, d, halvings, shared, work, messages):
+def update_messages(regions, border, problem, d, halvings, shared, work, messages):
     """Tell the separator what the cluster knows; the largest disagreement before.
 
     Disagreement: jumps that one expects and the other does not, added up over the steps. It bounds
@@ -191,8 +191,8 @@ def update_messages(regions, link, problem, d, halvings, shared, work, messages)
     """
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
-    s = regions.link_separator[link]
-    side = regions.link_side[link]
+    s = regions.border_separator[border]
+    side = regions.border_side[border]
     size = regions.message_state_start[s + 1] - regions.message_state_start[s]
     n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
     row0 = 2 * regions.message_entry_start[s] + side * n_jumps

@@ -101,7 +101,7 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
         c = place if is_forward else regions.n_clusters - 1 - place
         if mode == READ and c != reading.cluster:
             continue
-        if mode == UPDATE and regions.link_start[c] == regions.link_start[c + 1]:
+        if mode == UPDATE and regions.border_start[c] == regions.border_start[c + 1]:
             continue
         precision = _FINEST
         if mode == UPDATE:
@@ -125,10 +125,10 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
         elif mode == READ:
             read(regions, problem, d, work, reading, _FINEST)
             return 0.0
-        for link in range(regions.link_start[c], regions.link_start[c + 1]):
-            if mode == CONCLUDE and regions.link_side[link] == 1:
+        for border in range(regions.border_start[c], regions.border_start[c + 1]):
+            if mode == CONCLUDE and regions.border_side[border] == 1:
                 continue  # every separator once
-            r = regions.n_clusters + regions.link_separator[link]
+            r = regions.n_clusters + regions.border_separator[border]
             if mode != CONCLUDE or not found.is_current[d, r]:
                 value = solve_region(regions, r, problem, d, parameters, messages, precision, own)
                 if value == -np.inf:
@@ -140,11 +140,13 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             if mode == CONCLUDE:
                 total -= found.value[d, r]
             else:
-                sum_onto(regions, c, link, n_steps, work, shared)
-                change = update_messages(regions, link, problem, d, halvings, shared, own, messages)
-                messages.news[regions.link_cluster[link]] += change
+                sum_onto(regions, c, border, n_steps, work, shared)
+                change = update_messages(
+                    regions, border, problem, d, halvings, shared, own, messages
+                )
+                messages.news[regions.border_cluster[border]] += change
                 found.is_current[d, r] = False
-                found.is_current[d, regions.link_cluster[link]] = False
+                found.is_current[d, regions.border_cluster[border]] = False
                 messages.news[c] += held_back * change
                 # a comparison with nan must not pass for agreement
                 worst = change if not change <= worst else worst
@@ -285,7 +287,7 @@ def solve_trajectory(
 ):
     """The one door to the kernels: iterate trajectory d until it settles, and count; or read.
 
-    ``parameters``: base table, initial probabilities, which rates are zero. ``first``: λ and θ to
+    ``parameters``: base table, start probabilities, which rates are zero. ``first``: λ and θ to
     start again from if the iteration leaves the range of numbers. ``settings``: tolerance, largest
     number of sweeps. ``outcome``: integers, numbers, and the largest disagreement of every sweep.
     ``answers``: what is expected, and a reading: if it names a cluster, nothing else is done.

@@ -56,15 +56,15 @@ class ClusterModel:
         return cls(graph, regions, region_arrays(graph, regions))
 
     @property
-    def is_linked(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def has_borders(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """(N,) whether the cluster that owns a node has separators."""
-        degree = np.diff(self.arrays.link_start)
+        degree = np.diff(self.arrays.border_start)
         owner = np.array(self.regions.owner, dtype=np.int64)
         return np.asarray((owner >= 0) & (degree[np.maximum(owner, 0)] > 0))
 
     def table(self, rates: FloatArray) -> BaseTable:
         """The rates as the chains read them."""
-        return base_table(self.graph, rates, self.is_linked)
+        return base_table(self.graph, rates, self.has_borders)
 
     @property
     def numbers_per_step(self) -> int:
@@ -111,7 +111,7 @@ class ClusterBatch:
     found: Found
     """What was counted last."""
     parameters: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
-    """Rates and initial probabilities that the messages were last sent for."""
+    """Rates and start probabilities that the messages were last sent for."""
 
     @property
     def n_trajectories(self) -> int:
@@ -223,12 +223,12 @@ def _sides_of_owners(regions: Regions) -> dict[tuple[int, int], int]:
             near.setdefault(n, {}).setdefault(a, []).append((s, b))
             near[n].setdefault(b, []).append((s, a))
     found = {}
-    for n, links in near.items():
+    for n, borders in near.items():
         front = [regions.owner[n]]
         seen = {regions.owner[n]}
         while front:
             c = front.pop()
-            for s, other in links.get(c, []):
+            for s, other in borders.get(c, []):
                 if other not in seen:
                     seen.add(other)
                     front.append(other)

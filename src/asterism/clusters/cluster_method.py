@@ -2,7 +2,7 @@
 
 The star treats a node and its parents as independent at every time. Here a node stays together
 with its parents in a cluster C, whose joint chain is followed exactly. Two clusters that share
-nodes are linked by a separator s, and both must see the same process there, at the same rates q:
+nodes are joined by a separator s, and both must see the same process there, at the same rates q:
 
 1. a cluster's chain uses the true rates of the nodes it owns; its other nodes jump at the rates
    that the neighbours tell it through the separators;

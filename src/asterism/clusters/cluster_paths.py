@@ -58,7 +58,7 @@ def draw_from_clusters(
     n: int,
     rng: np.random.Generator,
 ) -> ClusterDraws:
-    """``n`` joint paths of one trajectory; ``parameters``: rates and initial probabilities."""
+    """``n`` joint paths of one trajectory; ``parameters``: rates and start probabilities."""
     opened = _open_all(batch, d, parameters)
     n_nodes = batch.model.graph.n_nodes
     state = np.full((n, n_nodes), -1, dtype=np.int64)

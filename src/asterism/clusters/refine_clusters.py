@@ -39,7 +39,7 @@ _FORBIDDEN = 1e-3  # expected jumps at rates of zero from which the data count a
 
 @dataclass(frozen=True)
 class ClusterParameters:
-    """Rates and initial probabilities, flat as in the compiled network."""
+    """Rates and start probabilities, flat as in the compiled network."""
 
     rates: FloatArray
     initial: FloatArray
@@ -82,8 +82,8 @@ def solve_on_cluster_grids(
     model: ClusterModel, evidence: Evidence, parameters: ClusterParameters, precision: Precision
 ) -> ClusterSolution:
     """Solve with error control, or on equal steps where ``time_step`` is given."""
-    is_linked = len(model.regions.separators) > 0
-    once = precision.time_step is not None or not is_linked
+    has_borders = len(model.regions.separators) > 0
+    once = precision.time_step is not None or not has_borders
     done: list[_ClusterLevel] = []
     worst = 0.0
     coarse_table = np.zeros(len(parameters.rates))
@@ -121,7 +121,7 @@ def solve_on_cluster_grids(
             before, table = table, np.sum([level.statistics.table for level in done], axis=0)
             change = _relative_change(before, table) / 3.0
         worst = max(worst, change)
-    error_known = 0.0 if not is_linked else float("nan")
+    error_known = 0.0 if not has_borders else float("nan")
     return _assemble(done, evidence, error_known if once else worst)
 
 
@@ -268,7 +268,7 @@ def _impossible(label: object, where: str) -> str:
     return (
         f"The data of trajectory {label!r} are impossible under this network: nothing can lead to "
         f"what was seen {where}. Look for contradictory exact measurements, transitions whose rate "
-        "is zero, or initial probabilities of zero."
+        "is zero, or start probabilities of zero."
     )
 
 

@@ -29,8 +29,10 @@ class BaseTable(NamedTuple):
     """Rates that were replaced by a tiny one."""
 
 
-def base_table(graph: CompiledGraph, rates: FloatArray, is_linked: NDArray[np.bool_]) -> BaseTable:
-    """The base table at these rates; ``is_linked``: nodes whose owner has separators."""
+def base_table(
+    graph: CompiledGraph, rates: FloatArray, has_borders: NDArray[np.bool_]
+) -> BaseTable:
+    """The base table at these rates; ``has_borders``: nodes whose owner has separators."""
     floored = rates.astype(np.float64, copy=True)
     is_zero = np.zeros(len(rates), dtype=np.bool_)
     squares = []
@@ -41,7 +43,7 @@ def base_table(graph: CompiledGraph, rates: FloatArray, is_linked: NDArray[np.bo
         off = ~np.eye(size, dtype=bool)
         possible = (block > 0.0).any(axis=0) & off
         squares.append(possible.astype(np.float64).ravel())
-        if is_linked[n] and possible.any():
+        if has_borders[n] and possible.any():
             empty = (block <= 0.0) & possible
             if empty.any():
                 block[empty] = _FLOOR * block.max()
@@ -146,7 +148,7 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
         flat["owned"].add(owned)
         exits = [rows[i] + shape.digit[:, i] for i in owned]
         flat["exit"].add(np.array(exits, dtype=np.int64).T if owned else [])
-    links = _links(graph, regions, shapes)
+    borders = _borders(graph, regions, shapes)
     separators = range(n_clusters, len(every))
     return RegionArrays(
         n_clusters=n_clusters,
@@ -169,7 +171,7 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
         block=(graph.n_states**2).astype(np.int64),
         table_start=graph.table_start.astype(np.int64),
         state_start=graph.state_start.astype(np.int64),
-        **links,
+        **borders,
         message_state_start=_running([n_joint[r] for r in separators]),
         message_entry_start=_running([n_joint[r] * per_row[r] for r in separators]),
     )
@@ -205,7 +207,7 @@ def _reverse(shape: _Shape) -> IntArray:
     return np.asarray(shape.column * width + first[shape.slot] + rank, dtype=np.int64)
 
 
-def _links(
+def _borders(
     graph: CompiledGraph, regions: Regions, shapes: dict[tuple[int, ...], _Shape]
 ) -> dict[str, IntArray]:
     """Per cluster and separator: which state and jump of the one is which of the other."""
@@ -215,9 +217,9 @@ def _links(
             by_cluster[c].append((s, side))
     state, entry = _Flat(), _Flat()
     cache: dict[Any, tuple[IntArray, IntArray]] = {}
-    for c, links in enumerate(by_cluster):
+    for c, borders in enumerate(by_cluster):
         nodes = regions.clusters[c]
-        for s, _ in links:
+        for s, _ in borders:
             shared = regions.separators[s].nodes
             places = tuple(nodes.index(n) for n in shared)
             key = (tuple(int(graph.n_states[n]) for n in nodes), places)
@@ -226,18 +228,18 @@ def _links(
                 cache[key] = _maps(shapes[key[0]], places, small)
             state.add(cache[key][0])
             entry.add(cache[key][1])
-    flat = [pair for links in by_cluster for pair in links]
+    flat = [pair for borders in by_cluster for pair in borders]
     return {
-        "link_start": _running([len(links) for links in by_cluster]),
-        "link_separator": np.array([s for s, _ in flat], dtype=np.int64),
-        "link_side": np.array([side for _, side in flat], dtype=np.int64),
-        "link_cluster": np.array(
+        "border_start": _running([len(borders) for borders in by_cluster]),
+        "border_separator": np.array([s for s, _ in flat], dtype=np.int64),
+        "border_side": np.array([side for _, side in flat], dtype=np.int64),
+        "border_cluster": np.array(
             [regions.separators[s].clusters[1 - side] for s, side in flat], dtype=np.int64
         ),
-        "link_state_start": state.offsets,
-        "link_state": state.values,
-        "link_entry_start": entry.offsets,
-        "link_entry": entry.values,
+        "border_state_start": state.offsets,
+        "border_state": state.values,
+        "border_entry_start": entry.offsets,
+        "border_entry": entry.values,
     }
 
 

@@ -2,7 +2,7 @@
 
 A *cluster* is a set of nodes whose joint chain is followed exactly. Every family (a node with its
 parents) lies in one cluster, its *owner*. A *separator* is the set of nodes on whose joint process
-two clusters agree. For every node, the clusters that hold it, linked by the separators that hold
+two clusters agree. For every node, the clusters that hold it, joined by the separators that hold
 it, form a tree; so every node is counted once:
 
     number of clusters with n − number of separators with n = 1.
@@ -233,7 +233,7 @@ def _owners(
 def _separators(
     graph: CompiledGraph, clusters: list[frozenset[int]], owner: Sequence[int]
 ) -> tuple[Separator, ...]:
-    """Link clusters, those that share most mutual edges first, until every node's form a tree."""
+    """Join clusters, those that share most mutual edges first, until every node's form a tree."""
     holders: dict[int, list[int]] = {}
     for i, members in enumerate(clusters):
         for n in members:

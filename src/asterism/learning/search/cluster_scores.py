@@ -78,22 +78,22 @@ class ClusterScorer(Scorer):
     def solve(
         self,
         parents: Parents,
-        warm: GraphSolution | None = None,
+        earlier: GraphSolution | None = None,
         n_jobs: int | None = None,
         precise: bool = False,
     ) -> ClusterGraphSolution:
         """Solve a graph, starting from the solution of a similar one if given."""
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self.problem_of(parents)
-        rates, allowed = self._start_rates(parents, graph, warm)
-        initial = (self.initial if warm is None else warm.initial).copy()
+        rates, allowed = self._start_rates(parents, graph, earlier)
+        initial = (self.initial if earlier is None else earlier.initial).copy()
         assert self.places is not None
         assert self.cluster_grid is not None
         model = ClusterModel.of(graph, find_regions(graph, self.evidence))
         batch = make_cluster_batch(model, self.evidence, self.places, self.cluster_grid)
         start_messages(batch, rates)
-        if isinstance(warm, ClusterGraphSolution) and warm.batch is not None:
-            _take_over_messages(warm.batch, batch)
+        if isinstance(earlier, ClusterGraphSolution) and earlier.batch is not None:
+            _take_over_messages(earlier.batch, batch)
         parameters = Parameters(rates, rates, initial, False)
         prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
         extrapolation = Extrapolation(problem, parameters)

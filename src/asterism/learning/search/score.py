@@ -94,7 +94,7 @@ class Scorer:
     def solve(
         self,
         parents: Parents,
-        warm: GraphSolution | None = None,
+        earlier: GraphSolution | None = None,
         n_jobs: int | None = None,
         precise: bool = False,
         keep_moments: bool = True,
@@ -107,21 +107,21 @@ class Scorer:
         """
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self._problem(graph)
-        rates, allowed = self._start_rates(parents, graph, warm)
-        moments = np.empty_like(self.base.moments) if warm is None else warm.moments.copy()
-        if warm is not None and len(problem.marginals) == len(warm.marginals):
-            problem.marginals[:] = warm.marginals
+        rates, allowed = self._start_rates(parents, graph, earlier)
+        moments = np.empty_like(self.base.moments) if earlier is None else earlier.moments.copy()
+        if earlier is not None and len(problem.marginals) == len(earlier.marginals):
+            problem.marginals[:] = earlier.marginals
         table = geometric_table(rates, graph) if self.geometric else rates
-        initial = (self.initial if warm is None else warm.initial).copy()
+        initial = (self.initial if earlier is None else earlier.initial).copy()
         start = Parameters(rates, table, initial, self.geometric)
         prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
         if n_jobs is None and not Uncoupled.applies_to(problem):
-            end = self._solve_in_one(problem, start, moments, prior, warm is not None)
+            end = self._solve_in_one(problem, start, moments, prior, earlier is not None)
         else:
             tolerance = self.tolerance
             if n_jobs is not None:
                 tolerance = max(tolerance, _PRECISE_TOLERANCE if precise else _LARGE_TOLERANCE)
-            rule = self._rule(tolerance, warm is not None, False)
+            rule = self._rule(tolerance, earlier is not None, False)
             end = solve_in_threads(problem, start, moments, prior, rule, n_jobs or 1, keep_moments)
         self._require_success(end)
         evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
@@ -147,7 +147,7 @@ class Scorer:
         start: Parameters,
         moments: FloatArray,
         prior: MarginalPrior,
-        warm: bool,
+        goes_on: bool,
     ) -> Ending:
         sums = Sums(
             np.zeros(int(problem.node[-1, DWELL])),
@@ -155,16 +155,16 @@ class Scorer:
             np.zeros((self.evidence.n_trajectories, N_TOTALS)),
             np.zeros(marginal.N_SUMMARY),
         )
-        rule = self._rule(self.tolerance, warm, self._accelerate)
+        rule = self._rule(self.tolerance, goes_on, self._accelerate)
         iterations, status, node, trajectory = marginal.solve_marginal(
             problem, start, moments, prior, rule, sums, addresses_to_sweep(problem)
         )
         bad = np.array([node, trajectory])
         return Ending(sums.dwell, sums.transitions, sums.summary, int(iterations), int(status), bad)
 
-    def _rule(self, tolerance: float, warm: bool, accelerate: bool) -> Rule:
+    def _rule(self, tolerance: float, goes_on: bool, accelerate: bool) -> Rule:
         return Rule(
-            restart=not warm,
+            restart=not goes_on,
             min_iterations=_MIN_ITERATIONS,
             max_iterations=self.max_iterations,
             tolerance=tolerance,
@@ -216,33 +216,33 @@ class Scorer:
         )
 
     def _start_rates(
-        self, parents: Parents, graph: CompiledGraph, warm: GraphSolution | None
+        self, parents: Parents, graph: CompiledGraph, earlier: GraphSolution | None
     ) -> tuple[FloatArray, BoolArray]:
-        """Rates of unchanged families from ``warm``; new ones start near the single node's.
+        """Rates of unchanged families from ``earlier``; new ones start near the single node's.
 
         The configurations of a new family start a little apart: from equal rates the first sweep
         changes nothing and would look converged.
         """
         rates = np.empty(int(graph.table_start[-1]))
         allowed = np.empty(len(rates), dtype=np.bool_)
-        warm_start = 0
+        earlier_start = 0
         for n, family in enumerate(parents):
             size = self.n_states[n]
             n_configurations = int(graph.n_configurations[n])
             block = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
             allowed[block] = np.tile(self.allowed[n].ravel(), n_configurations)
-            warm_size = 0
-            if warm is not None:
-                warm_size = size * size
-                for m in warm.parents[n]:
-                    warm_size *= self.n_states[m]
-            if warm is not None and warm.parents[n] == family:
-                rates[block] = warm.rates[warm_start : warm_start + warm_size]
+            earlier_size = 0
+            if earlier is not None:
+                earlier_size = size * size
+                for m in earlier.parents[n]:
+                    earlier_size *= self.n_states[m]
+            if earlier is not None and earlier.parents[n] == family:
+                rates[block] = earlier.rates[earlier_start : earlier_start + earlier_size]
             else:
                 spread = np.linspace(-1.0, 1.0, n_configurations) if n_configurations > 1 else [0.0]
                 factor = np.exp(_FIRST_RATE_SPREAD * np.asarray(spread))
                 rates[block] = (factor[:, None, None] * self.single_rates[n]).ravel()
-            warm_start += warm_size
+            earlier_start += earlier_size
         return rates, allowed
 
 
