@@ -108,6 +108,8 @@ def test_a_method_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.log_evidence == exact.log_evidence
     with pytest.raises(errors.AsterismError, match=r"valid are .*own"):
         am.infer(network, seen, noise, method="oown")
+    with pytest.raises(errors.ModelError, match="'own' does not learn rates; valid are auto, star"):
+        am.ParameterLearner(network.graph, noise, method="own").fit(seen)
 
 
 def test_a_search_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:

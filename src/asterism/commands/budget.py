@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from asterism.commands.console import Console
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
+from asterism.inference.methods import METHODS
 
 if TYPE_CHECKING:
     from asterism.learning.search.structure_learner import StructureLearner
@@ -30,7 +31,7 @@ def sampled_within(
     """The learner to believe, and a sentence that says which it is."""
     if isinstance(data, Trajectories):
         return learner, "Complete paths are scored exactly, so --minutes has nothing to decide."
-    if learner.method == "sample":
+    if not METHODS[learner.method].has_evidence:  # it draws
         return learner, "The posterior was sampled as asked."
     # sampling begins with the star's search once more
     left = 60.0 * minutes - 2.0 * seconds_used

@@ -10,7 +10,11 @@ from pathlib import Path
 import click
 
 from asterism.commands import options as o
-from asterism.inference.methods import METHODS, methods_that_score_graphs
+from asterism.inference.methods import (
+    METHODS,
+    methods_that_learn_rates,
+    methods_that_score_graphs,
+)
 from asterism.learning.search.searches import SEARCHES
 
 #: in the order in which help lists them
@@ -178,7 +182,7 @@ fit_options: o.Decorator = o.several(
         "--method",
         default="auto",
         show_default=True,
-        metavar="auto|exact|clusters|sample|star|mean_field",
+        metavar="|".join(("auto", *methods_that_learn_rates())),
         help="How the hidden states between measurements are computed.",
     ),
     click.option(

@@ -135,7 +135,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 console.warn(
                     f"{options.output} holds no journal to resume from: the search starts again."
                 )
-            is_shared = search.screened or _method(options) == "sample"
+            is_shared = search.screened or not METHODS[_method(options)].has_evidence
             around.enter_context(on_cluster(options.scheduler, is_shared, console))
             if search.screened:
                 around.enter_context(compiling_ahead())

@@ -65,7 +65,7 @@ class Accuracy:
 
 def measure(posterior: Posterior, exact_states: int = _EXACT_STATES) -> Accuracy:
     """Compare a posterior with a better one: exact up to so many joint states, else clusters."""
-    if posterior.method == "exact":
+    if METHODS[posterior.method].is_exact:
         return Accuracy("exact", "exact", 0.0, 0.0, 0.0, 0.0, False)
     better, name = _better(posterior, exact_states)
     evidence = posterior.evidence
@@ -110,7 +110,8 @@ def quick_sentence(posterior: Posterior) -> tuple[str, bool] | None:
     n = min(_SOME_TRAJECTORIES, evidence.n_trajectories)
     chosen = np.unique(np.linspace(0, evidence.n_trajectories - 1, n).round().astype(np.int64))
     some = subset(evidence, chosen)
-    if method == "exact" or (largest > _QUICK_STATES and len(some.points.node) > _QUICK_VALUES):
+    is_long = largest > _QUICK_STATES and len(some.points.node) > _QUICK_VALUES
+    if METHODS[method].is_exact or is_long:
         return None
     solve = importlib.import_module(METHODS[method].module).solve
     own = solve(posterior.network, some, **dict(METHODS[method].fixed))
@@ -127,7 +128,7 @@ def quick_sentence(posterior: Posterior) -> tuple[str, bool] | None:
         f"Checked on {which} against {found.compared_with}: expected transitions are off by "
         f"{_percent(found.transitions)}, probabilities by at most {max(found.marginals, 1e-3):.2g}."
     )
-    if found.is_off and method in ("star", "mean_field"):
+    if found.is_off and not METHODS[method].is_comparable:
         sentence = Sentence(
             f"{sentence} That is more than {WARN_TRANSITIONS:.0%}: where rates, transitions or "
             "the evidence matter, use ",

@@ -47,6 +47,10 @@ class Method:
     graph_learner: str = "asterism.learning.search.task"
     """Home of the ``learn_from_observations`` that learns graphs by it, and of the
     ``graph_scorer`` that scores single ones where it has an evidence value."""
+    e_step: str = ""
+    """Where its E-step is made, as module:function; without one it does not learn rates by EM."""
+    is_exact: bool = False
+    """Whether rounding is its only error."""
     takes: str = "all evidence"
     """What evidence it can take."""
 
@@ -58,6 +62,7 @@ _ENTRIES = (
         "asterism.star.method",
         fixed=(("method", "star"),),
         scores_graphs=True,
+        e_step="asterism.learning.em.e_step:variational_step",
     ),
     Method(
         "mean_field",
@@ -66,6 +71,7 @@ _ENTRIES = (
         fixed=(("method", "mean_field"),),
         is_bound=True,
         scores_graphs=True,
+        e_step="asterism.learning.em.e_step:variational_step",
     ),
     Method(
         "clusters",
@@ -76,6 +82,7 @@ _ENTRIES = (
         has_intervals=True,
         scores_graphs=True,
         graph_learner="asterism.learning.search.cluster_scores",
+        e_step="asterism.learning.em.cluster_step:cluster_step",
     ),
     Method(
         "exact",
@@ -86,6 +93,8 @@ _ENTRIES = (
         is_comparable=True,
         is_bound=True,
         has_intervals=True,
+        e_step="asterism.learning.em.e_step:exact_step",
+        is_exact=True,
     ),
     Method(
         "sample",
@@ -107,3 +116,8 @@ METHODS: dict[str, Method] = {entry.name: entry for entry in _ENTRIES}
 def methods_that_score_graphs() -> tuple[str, ...]:
     """Names of the methods that a structure search can use."""
     return tuple(m.name for m in METHODS.values() if m.scores_graphs)
+
+
+def methods_that_learn_rates() -> tuple[str, ...]:
+    """Names of the methods that a fit of rates can use: by an E-step, or by draws."""
+    return tuple(m.name for m in METHODS.values() if m.e_step or not m.has_evidence)

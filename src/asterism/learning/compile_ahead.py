@@ -46,6 +46,8 @@ def warm_up(tell: Callable[[str], None]) -> Path:
     import numpy as np
 
     import asterism as am
+    from asterism.inference.methods import METHODS
+    from asterism.learning.search.searches import SEARCHES
     from asterism.numerics._jit import UNITS, addresses, cache_folder
     from asterism.star._solve import iterate
 
@@ -55,11 +57,11 @@ def warm_up(tell: Callable[[str], None]) -> Path:
         emission = am.Gaussian(means=tuple(float(s) for s in range(n_states)), scale=0.3)
         paths = am.simulate(network, 3, duration=5.0, seed=1)
         measured = am.observe(paths, emission, n_observations=6, seed=2)
-        for method in ("star", "mean_field", "clusters", "exact"):
+        for method in (m.name for m in METHODS.values() if m.has_evidence):
             posterior = am.infer(network, measured, emission, method=method)
             posterior.marginals(np.array([0.5, 1.5]))
         posterior.sample(2, seed=0)
-        for search in ("exhaustive", "screened"):
+        for search in SEARCHES:
             tell(f"networks of {n_states} states: {search} search")
             learner = am.StructureLearner(
                 emission=emission, max_parents=1, search=search, n_jobs=1, max_sweeps=2

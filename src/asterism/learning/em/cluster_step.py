@@ -31,7 +31,7 @@ from asterism.clusters.regions import find_regions
 from asterism.errors import TooLargeError
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_likelihood
 from asterism.exact.joint_layout import components
-from asterism.learning.em.e_step import Expected
+from asterism.learning.em.e_step import Expected, Step, StepPlan
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 
 #: joint states up to which exact inference is chosen: there an E-step takes a third of the time of
@@ -163,6 +163,13 @@ class _Kept(NamedTuple):
 
     def found_again(self) -> Found:
         return Found(*(part.copy() for part in self.found))
+
+
+def cluster_step(plan: StepPlan) -> Step:
+    """The E-step of clusters (``inference/methods.py`` names it)."""
+    return ClusterStep(
+        plan.graph, plan.evidence, plan.at, plan.tolerance, plan.time_step, plan.n_jobs
+    )
 
 
 def chosen_method(graph: CompiledGraph, evidence: Evidence) -> str:

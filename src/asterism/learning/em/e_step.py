@@ -8,7 +8,7 @@ change of the parameters needs few sweeps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,22 @@ class Step(Protocol):
     def __call__(
         self, rates: FloatArray, initial: FloatArray, log_likelihood: FloatArray
     ) -> Expected: ...
+
+
+class StepPlan(NamedTuple):
+    """What an E-step is made of; each method takes what it needs."""
+
+    graph: CompiledGraph
+    evidence: Evidence
+    method: str
+    at: tuple[FloatArray, FloatArray, FloatArray]
+    """Rates, start probabilities and log-likelihoods for which grids are made."""
+    tolerance: float
+    time_step: float | None
+    n_jobs: int
+    joint_limit: int
+    with_points: bool
+    """Whether probabilities at measurements and starts are wanted."""
 
 
 @runtime_checkable
@@ -179,6 +195,19 @@ class VariationalStep:
         flat = np.zeros(self._n_values)
         flat[self._old_places] = log_likelihood
         return flat
+
+
+def exact_step(plan: StepPlan) -> Step:
+    """The E-step of exact inference (``inference/methods.py`` names it)."""
+    return ExactStep(plan.graph, plan.evidence, plan.n_jobs, plan.joint_limit)
+
+
+def variational_step(plan: StepPlan) -> Step:
+    """The E-step of star and mean field."""
+    return VariationalStep(
+        *(plan.graph, plan.evidence, plan.method, *plan.at, plan.tolerance, plan.time_step),
+        *(plan.n_jobs, plan.with_points),
+    )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ maximum-likelihood fits of the nodes without their parents.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,11 +19,11 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Sentence, Setting
 from asterism.evidence.arrays import Evidence, FloatArray, IntArray, require_time
 from asterism.evidence.build import build_evidence
-from asterism.inference.methods import METHODS
+from asterism.inference.methods import METHODS, methods_that_learn_rates
 from asterism.learning.em import emission_fit
-from asterism.learning.em.cluster_step import ClusterStep, chosen_method
+from asterism.learning.em.cluster_step import chosen_method
 from asterism.learning.em.covariate_network import Expanded, expand
-from asterism.learning.em.e_step import ExactStep, Step, VariationalStep
+from asterism.learning.em.e_step import ExactStep, Step, StepPlan
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
 from asterism.learning.em.rate_model import RateModel, rate_model
@@ -194,45 +195,43 @@ class _Solver:
 
     def solve(self, start: Estimate) -> tuple[EmOutcome, Task]:
         s = self.settings
-        if s.method == "exact":
-            task = self._task(ExactStep(self.graph, self.evidence, s.n_jobs, s.joint_limit))
-            return maximise(task, start, s.tolerance, s.max_iterations), task
         is_coupled = bool(len(self.graph.parents))
         history: list[dict[str, Any]] = []
-        if is_coupled and s.time_step is None:
-            task = self._task(self._variational(start, _COARSE * s.grid_tolerance))
+        if is_coupled and s.time_step is None and self._has_grid:
+            task = self._task(start, _COARSE * s.grid_tolerance)
             coarse = maximise(task, start, max(s.tolerance, _COARSE_GAIN), s.max_iterations)
             start, history = coarse.best.estimate, coarse.history
             if coarse.ran_away:
                 return coarse, task
-        task = self._task(self._variational(start, s.grid_tolerance))
+        task = self._task(start, s.grid_tolerance)
         fine = maximise(task, start, s.tolerance, s.max_iterations)
+        if not self._has_grid:
+            return fine, task
         grids = [{**row, "grid": "coarse"} for row in history]
         grids += [{**row, "grid": "fine", "iteration": len(history) + int(row["iteration"])}
                   for row in fine.history]  # fmt: skip
         return replace(fine, history=grids), task
 
-    def _task(self, step: Step) -> Task:
-        exact = isinstance(step, ExactStep)
-        flat = self.evidence.points.log_likelihood
-        if exact:
+    @property
+    def _has_grid(self) -> bool:
+        """Whether the method has time steps, which may be too long."""
+        return "tolerance" in METHODS[self.settings.method].uses
+
+    def _task(self, at: Estimate, tolerance: float) -> Task:
+        """What EM maximises, on grids made for one estimate."""
+        s, flat = self.settings, self.evidence.points.log_likelihood
+        logs = emission_fit.write_log_likelihoods(self.coordinates.nodes, at.emissions, flat)
+        module, _, function = METHODS[s.method].e_step.partition(":")
+        step: Step = getattr(importlib.import_module(module), function)(
+            StepPlan(
+                *(self.graph, self.evidence, s.method, (at.rates, at.initial, logs), tolerance),
+                *(s.time_step, s.n_jobs, s.joint_limit),
+                with_points=bool(self.coordinates.nodes or self.coordinates.initial_groups),
+            )
+        )
+        if not self._has_grid:
             return Task(self.coordinates, step, flat)
         return Task(self.coordinates, step, flat, resolution=_VARIATIONAL_RESOLUTION)
-
-    def _variational(self, at: Estimate, tolerance: float) -> Step:
-        logs = emission_fit.write_log_likelihoods(
-            self.coordinates.nodes, at.emissions, self.evidence.points.log_likelihood
-        )
-        if self.settings.method == "clusters":
-            return ClusterStep(
-                self.graph, self.evidence, (at.rates, at.initial, logs), tolerance,
-                self.settings.time_step, self.settings.n_jobs,
-            )  # fmt: skip
-        return VariationalStep(
-            self.graph, self.evidence, self.settings.method, at.rates, at.initial, logs, tolerance,
-            self.settings.time_step, self.settings.n_jobs,
-            bool(self.coordinates.nodes or self.coordinates.initial_groups),
-        )  # fmt: skip
 
 
 def _completed(outcome: EmOutcome, task: Task, network: Network, evidence: Evidence) -> EmOutcome:
@@ -341,10 +340,10 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.use_mode and prior is None:
         raise ModelError("map=True needs a prior; without one the fit is maximum likelihood.")
-    if settings.method not in (AUTO, *METHODS):
-        raise ModelError(
-            f"method {settings.method!r} is not known; valid are {', '.join((AUTO, *METHODS))}."
-        )
+    valid = (AUTO, *methods_that_learn_rates())
+    if settings.method not in valid:
+        trouble = "does not learn rates" if settings.method in METHODS else "is not known"
+        raise ModelError(f"method {settings.method!r} {trouble}; valid are {', '.join(valid)}.")
     if settings.n_init < 1 or settings.max_iterations < 1:
         raise ModelError(
             *(Setting("n_init"), " and ", Setting("max_iterations"), " must be at least 1.")
