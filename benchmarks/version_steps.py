@@ -96,8 +96,8 @@ def measure(commits: list[str]) -> list[dict[str, Any]]:
                 rows.append(
                     {
                         "version": commit,
-                        "largest difference": max(gaps.values()),
-                        "above 1e-12": "; ".join(moved),
+                        "difference": max(gaps.values()),
+                        "moved": "; ".join(moved) or "nothing",
                     }
                 )
                 print(rows[-1], flush=True)
