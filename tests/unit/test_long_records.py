@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.columns import cells, missing, numbers
+from asterism.data.columns import cells, exact_numbers, missing, numbers
 from asterism.learning import levels
 
 
@@ -48,6 +48,16 @@ def test_levels_of_a_long_record_are_those_of_a_part(monkeypatch: pytest.MonkeyP
     assert choice.n_levels == 2
     np.testing.assert_allclose(choice.emission.means, [0.0, 1.0], atol=0.02)
     assert max(looked_at) <= 1100
+
+
+def test_numbers_are_read_to_their_last_digit() -> None:
+    """The smallest pandas that we allow rounds this one."""
+    texts = pd.Series(["0.056954922342826314", "x", "1e-3", "7"], dtype=object, index=[4, 3, 2, 1])
+    found = exact_numbers(texts)
+    assert found[4] == 0.056954922342826314
+    assert np.isnan(found[3])
+    assert found.index.tolist() == [4, 3, 2, 1]
+    assert exact_numbers(pd.Series(["1", "2"])).dtype.kind == "i"
 
 
 def test_cells_are_read_as_before() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.commands.outputs import is_in_graph
+from asterism.data.columns import exact_numbers
 from asterism.data.files import read_json, write_table
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.data.observations import Observations
@@ -94,7 +95,7 @@ class EdgesFile(FileFormat):
         attributes: list[dict[str, float | str]] = [{} for _ in chosen]
         for name in [c for c in table.columns if c not in (*END_NAMES, "in_graph")]:
             texts = [str(table[name].iloc[i]).strip() for i in chosen]
-            numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").tolist()
+            numbers = exact_numbers(pd.Series(texts, dtype=object)).tolist()
             holds_numbers = all(x == x or not text for x, text in zip(numbers, texts))
             for known, number, text in zip(attributes, numbers, texts):
                 if text:

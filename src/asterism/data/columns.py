@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +86,22 @@ def numbers(array: NDArray[Any]) -> tuple[FloatArray, BoolArray]:
         except (TypeError, ValueError, OverflowError):
             is_text[i] = True
     return parsed, is_text
+
+
+def exact_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Numbers to their last digit, nan where a cell holds none.
+
+    ``pd.to_numeric`` decides what is a number; older versions of it round the last digit.
+    """
+    quick = pd.to_numeric(column, errors="coerce")
+    if quick.dtype.kind != "f" or column.dtype.kind == "f":
+        return quick
+    exact = quick.to_numpy(dtype=np.float64, copy=True)
+    values = column.tolist()
+    for i in np.flatnonzero(~np.isnan(exact)):
+        with suppress(ValueError):
+            exact[i] = float(values[i])
+    return pd.Series(exact, index=column.index, name=column.name)
 
 
 def flags(

@@ -94,7 +94,7 @@ def read_covariates(
             f"The table of covariates needs a column {trajectory!r}; its columns are {listed}."
         )
     if time in frame.columns:
-        clock = pd.to_numeric(frame[time], errors="coerce").to_numpy(dtype=np.float64)
+        clock = columns.exact_numbers(frame[time]).to_numpy(dtype=np.float64)
         if not np.isfinite(clock[d >= 0]).all():
             row = int(np.flatnonzero((d >= 0) & ~np.isfinite(clock))[0])
             raise DataError(f"Row {row + FIRST_ROW} of the covariates has no time in {time!r}.")
@@ -115,9 +115,7 @@ def _filled(
     """The values of one covariate, gaps filled within each trajectory."""
     raw = columns.cells(column)
     gone = columns.missing(raw)
-    numbers = pd.to_numeric(pd.Series(objects(raw)).where(~gone), errors="coerce").to_numpy(
-        dtype=np.float64
-    )
+    numbers = columns.exact_numbers(pd.Series(objects(raw)).where(~gone)).to_numpy(dtype=np.float64)
     is_number = not is_category and bool(np.isfinite(numbers[~gone]).all())
     texts = objects(None if g else str(plain(v)) for v, g in zip(raw, gone))
     series = pd.Series(numbers if is_number else texts)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import encode
+from asterism.data.columns import encode, exact_numbers
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.network import Network
@@ -356,4 +356,4 @@ def _as_numbers(column: pd.Series, states: Sequence[Any]) -> tuple[FloatArray, b
     numbers = encode(column.to_numpy(dtype=object), states)
     if np.all(numbers >= 0):
         return numbers.astype(np.float64), True
-    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64), False
+    return exact_numbers(column).to_numpy(dtype=np.float64), False

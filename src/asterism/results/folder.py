@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from asterism.data.columns import exact_numbers
 from asterism.data.files import TEMPORARY, write_bytes, write_table
 from asterism.data.table_file import unescaped
 from asterism.errors import Advice, DataError
@@ -157,7 +158,7 @@ def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
     if table is not None:
         for column in table.columns:
             if column not in _FIT_LABELS:
-                table[column] = pd.to_numeric(table[column], errors="coerce")
+                table[column] = exact_numbers(table[column])
     return table
 
 
@@ -295,7 +296,7 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
     if table is None:
         return None
     table["trajectory"] = _whole_numbers(table["trajectory"])
-    values = pd.to_numeric(table["value"], errors="coerce")
+    values = exact_numbers(table["value"])
     # a node whose values are all numbers gets numbers, the others keep their labels
     texts = set(table.loc[values.isna(), "node"])
     table["value"] = [
@@ -307,7 +308,7 @@ def _read_observations(path: Path) -> pd.DataFrame | None:
 
 def _numbers_or_text(column: pd.Series) -> pd.Series:
     """Numbers where every cell that is not empty holds one."""
-    numbers = pd.to_numeric(column, errors="coerce")
+    numbers = exact_numbers(column)
     return numbers if bool((numbers.notna() | (column.str.strip() == "")).all()) else column
 
 
@@ -322,4 +323,4 @@ def _read_history(path: Path, record: dict[str, Any]) -> Any:
     table = _read_text_table(path)
     if table is None:
         return record.get("history")
-    return table.apply(pd.to_numeric, errors="coerce")
+    return table.apply(exact_numbers)
