@@ -136,7 +136,7 @@ def stop(*_: Any, **__: Any) -> Any:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(
-    "n_files", [12, pytest.param(30 if harness.REDUCED else 300, marks=pytest.mark.slow)]
+    "n_files", [4, pytest.param(30 if harness.REDUCED else 300, marks=pytest.mark.slow)]
 )
 def test_mangled_files_are_taken_or_refused(
     name: str, n_files: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
