@@ -1,10 +1,12 @@
-"""What sampling finds in two trees: parents of 14 nodes, and rates of 20.
+"""What sampling finds in trees: parents of 14 nodes and of 1,000, and rates of 20.
 
 *parents*: the tree of ``tree_recovery.py`` (σ = .6, 40 trajectories, at most one parent): families
 right beside the star's, and which Monte Carlo error and R̂ of the edges were reached in how long.
 *rates*: a tree of 20 nodes with known graph, 100 trajectories of 15 noisy points, rates drawn from
 the prior of the fit (Gamma 2, 2) or log-uniform between .25 and 4: how many of the 95 % intervals
-cover the truth. Written after every data set: ``sampled_parents.csv``, ``sampled_rates.csv``.
+cover the truth. *large*: a tree of 1,000 nodes, 80 trajectories of 10 noisy points, 20 candidates
+per node: what a given time of drawing yields, the star's search included. Written after every data
+set: ``sampled_parents.csv``, ``sampled_rates.csv``, ``sampled_large.csv``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import option_parser
+from common import option_parser, peak_gigabytes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -27,6 +29,7 @@ from tests.reference.recovery_graphs import families_right, tree
 import asterism as am
 
 SHAPE, RATE = 2.0, 2.0
+N_LARGE = 1000
 N_RATES_NODES, N_TRAJECTORIES, N_POINTS, DURATION, NOISE = 20, 100, 15, 10.0, 0.6
 
 
@@ -75,8 +78,8 @@ def rates_network(rng: np.random.Generator, how: str) -> am.Network:
     return am.Network(above, rates, {n: ["0", "1"] for n in names})
 
 
-def rates(seed: int, how: str) -> dict[str, Any]:
-    """One data set of the tree of 20."""
+def rates(seed: int, how: str, n_sweeps: int) -> dict[str, Any]:
+    """One data set of the tree of 20, with at most so many sweeps per chain."""
     network = rates_network(np.random.default_rng([seed, how == "prior"]), how)
     noise = am.Gaussian((-1.0, 1.0), NOISE)
     paths = am.simulate(network, N_TRAJECTORIES, duration=DURATION, seed=100 + seed)
@@ -84,7 +87,7 @@ def rates(seed: int, how: str) -> dict[str, Any]:
     begin = time.process_time()
     fit = am.ParameterLearner(
         network.parents, emission=noise, method="sample", prior=am.GammaPrior(SHAPE, RATE),
-        states=network.states, max_iterations=100, random_state=seed, n_jobs=-1,
+        states=network.states, max_iterations=n_sweeps // 20, random_state=seed, n_jobs=-1,
     ).fit(seen)  # fmt: skip
     table = fit.rate_intervals_
     true = []
@@ -101,18 +104,54 @@ def rates(seed: int, how: str) -> dict[str, Any]:
         "typical_factor": float(np.exp(np.median(np.log(factor)))),
         "largest_factor": float(factor.max()),
         "largest_r_hat": float(table["r_hat"].max()),
+        "most_sweeps": n_sweeps,
         "converged": bool(fit.converged_),
         "processor_seconds": round(time.process_time() - begin, 1),
     }
 
 
+def large(seed: int, minutes: float, n_jobs: int) -> dict[str, Any]:
+    """One data set of the tree of 1,000 nodes."""
+    names = [f"n{i}" for i in range(N_LARGE)]
+    above = {n: ([names[(i - 1) // 2]] if i else []) for i, n in enumerate(names)}
+    network = am.glauber(above, a=2.0, b=1.0)
+    noise = am.Gaussian((-1, 1), 0.6)
+    seen = am.observe(am.simulate(network, 80, duration=10.0, seed=seed), noise, 10, seed=seed + 1)
+    settings: dict[str, Any] = {"max_parents": 1, "search": "screened", "n_candidates": 20}
+    begin, clock = time.process_time(), time.monotonic()
+    learner = paper_learner(
+        noise, method="sample", minutes=minutes, max_draws=1_000_000, n_jobs=n_jobs,
+        random_state=seed, **settings,
+    ).fit(seen)  # fmt: skip
+    worst = learner.diagnostics_
+    unsure = worst[worst["error"] > 0.003]
+    return {
+        "seed": seed,
+        "nodes": N_LARGE,
+        "sampled_right": families_right(learner, network),
+        "edges_looked_at": len(worst),
+        "share_with_error_to_03": float((worst["error"] <= 0.03).mean()),
+        "unsure_edges": len(unsure),
+        "share_of_unsure_with_r_hat_to_105": float((unsure["r_hat"] <= 1.05).mean()),
+        "largest_error": float(worst["error"].max()),
+        "largest_r_hat": float(unsure["r_hat"].max()),
+        "sweeps_per_chain": int(learner.n_sweeps_),
+        "stop_reason": learner.stop_reason_,
+        "minutes": round((time.monotonic() - clock) / 60.0, 2),
+        "processor_minutes": round((time.process_time() - begin) / 60.0, 2),
+        "threads": n_jobs,
+        "peak_gigabytes": round(peak_gigabytes(), 2),
+    }
+
+
 def main() -> None:
     parser = option_parser(__doc__, "docs/results")
-    parser.add_argument("which", choices=("parents", "rates"))
+    parser.add_argument("which", choices=("parents", "rates", "large"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(15)))
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--how", choices=("prior", "log-uniform"), default="prior")
+    parser.add_argument("--sweeps", type=int, default=5000, help="of rates, per chain")
     parser.add_argument("--seconds", type=float, default=780.0, help="stop after so long")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -123,14 +162,15 @@ def main() -> None:
     for seed in options.seeds:
         if time.monotonic() - begin > options.seconds:
             break
-        if options.which == "parents":
+        if options.which != "rates":
             if any(r["seed"] == seed for r in rows):
                 continue
-            rows.append(parents(seed, options.minutes, options.jobs))
+            run = parents if options.which == "parents" else large
+            rows.append(run(seed, options.minutes, options.jobs))
         else:
             if any(r["seed"] == seed and r["rates_drawn"] == options.how for r in rows):
                 continue
-            rows.append(rates(seed, options.how))
+            rows.append(rates(seed, options.how, options.sweeps))
         print(rows[-1], flush=True)
         pd.DataFrame(rows).round(4).to_csv(path, index=False)
     if options.which == "rates":

@@ -335,9 +335,10 @@ def small_setup(seen: am.Observations, emission: object) -> ModelSetup:
     )
 
 
-def test_family_scores_are_those_of_complete_paths() -> None:
+@pytest.mark.parametrize("duration", [5.0, 80.0], ids=["few jumps", "many jumps"])
+def test_family_scores_are_those_of_complete_paths(duration: float) -> None:
     network, _, _ = small_case()
-    paths = am.simulate(network, 6, duration=5.0, seed=6)
+    paths = am.simulate(network, 6, duration=duration, seed=6)
     setup = small_setup(am.Observations.from_trajectories(paths), None)
     models = sample_models(setup, [setup.candidates.start[:-1].copy()] * 2, plan(20))
     found = models.family_probabilities().reshape(3, 3)

@@ -10,19 +10,32 @@ from scipy.stats import kstest
 
 import asterism as am
 from asterism.evidence.build import build_evidence
-from asterism.sampling.model_chains import run_model_chain, start_model_chain
+from asterism.sampling._graphs import DrawnModels
+from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
 SHAPE, RATE = 2.0, 2.0
 NODES = ("a", "b")
+N_TRAJECTORIES, DURATION = 4, 5.0
 FAMILIES = [np.array([[-1], [1]]), np.array([[-1], [0]])]
 NOISE = am.Gaussian((-1.0, 1.0), 0.8)
 FLIPS = [[-1.0, 1.0], [1.0, -1.0]]
 
 
+def time_in_one(chain: ModelChain, n: int) -> float:
+    """What all present paths of a node spend in state 1."""
+    total = 0.0
+    for pair in range(n * N_TRAJECTORIES, (n + 1) * N_TRAJECTORIES):
+        first = chain.paths.slot[pair]
+        times = chain.paths.time[first : first + chain.paths.n_jumps[pair]]
+        lengths = np.diff([0.0, *times, DURATION])
+        total += lengths[1 - chain.paths.initial[pair] :: 2].sum()
+    return float(total)
+
+
 def one_truth(seed: int) -> tuple[list[float], list[float], list[float]]:
-    """Ranks in (0, 1) of rates and dwell times, P(edge) of both edges, and whether they exist."""
+    """Ranks in (0, 1) of rates, dwell times and jumps; P(edge) of both edges; which exist."""
     rng = np.random.default_rng(seed)
     has = rng.random(2) < 0.5
     parents = {n: ([NODES[1 - i]] if has[i] else []) for i, n in enumerate(NODES)}
@@ -33,7 +46,7 @@ def one_truth(seed: int) -> tuple[list[float], list[float], list[float]]:
         rates[n] = table
     initial = {n: rng.dirichlet(np.ones(2)) for n in NODES}
     network = am.Network(parents, rates, {n: ["0", "1"] for n in NODES}, initial)
-    paths = am.simulate(network, 4, duration=5.0, seed=seed + 10_000)
+    paths = am.simulate(network, N_TRAJECTORIES, duration=DURATION, seed=seed + 10_000)
     seen = am.observe(paths, NOISE, 6, seed=seed + 20_000)
     empty = am.Network({n: [] for n in NODES}, dict.fromkeys(NODES, FLIPS), network.states)
     setup = model_setup(
@@ -45,13 +58,20 @@ def one_truth(seed: int) -> tuple[list[float], list[float], list[float]]:
     )
     chain = start_model_chain(setup, seed, 0, setup.candidates.start[:-1].copy())
     run_model_chain(setup, chain, 100, 0, False)
-    drawn = run_model_chain(setup, chain, 1500, 15, True)
+    blocks, dwelt = [], []
+    for _ in range(100):
+        blocks.append(run_model_chain(setup, chain, 15, 15, True))
+        dwelt.append([time_in_one(chain, n) for n in range(2)])
+    drawn = DrawnModels(*(np.concatenate(field) for field in zip(*blocks)))
     ranks = []
     for i, n in enumerate(NODES):
         # the rate out of state 0 while the other node is in 0: the family's first configuration
         at = setup.layout.table_start[i] + 1
         true = rates[n][(0, 0, 1) if has[i] else (0, 1)]
         ranks.append((drawn.rates[:, at] < true).mean())
+    truth = paths.statistics({n: [] for n in NODES})
+    for i, n in enumerate(NODES):
+        ranks.append((np.array(dwelt)[:, i] < truth.dwell_times[n].ravel()[1]).mean())
     counted = float(len(paths.jump_time))
     # jumps are whole numbers: ties are broken at random
     noise = rng.uniform(-0.5, 0.5, size=len(drawn.n_jumps) + 1)

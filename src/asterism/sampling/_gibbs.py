@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from asterism.numerics._jit import inner, kernel
 from asterism.sampling._along import state_at
-from asterism.sampling._families import add_statistics
+from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._path import IMPOSSIBLE, WORK_TOO_SMALL, draw_path, write_path
 from asterism.sampling.sampler_arrays import FloatArray, IntArray, Paths, SamplerWork
 
 #: what :func:`sweep_chunk` says beside "done" (0) and ``IMPOSSIBLE``
 ARENA_FULL = -3
+#: what :func:`run_paths` does: draw and keep, draw only, draw the very first paths (they explain
+#: each node's own evidence only), keep the present paths as one draw
+KEEP, SKIP, FIRST, KEEP_PRESENT = 0, 1, 2, 3
 #: spare room of a path in the arena
 _SPARE = 6
 
@@ -161,9 +164,9 @@ def present_statistics(model, paths, work, table):
     """Add the statistics of the present families, summed over the trajectories, to a flat table."""
     layout = model.layout
     for n in range(len(layout.n_states)):
-        for d in range(len(layout.start)):
-            at = layout.table_start[n]
-            add_statistics(d, n, model.families, n, model, paths, work, table, at)
+        at = layout.table_start[n]
+        own = own_totals(n, model, paths)
+        add_all_statistics(n, own, model.families, n, model, paths, work, table, at)
 
 
 @inner(allocates=True)
@@ -175,26 +178,16 @@ def _longer(time, state, length):
     return more_time, more_state
 
 
-# what becomes of the draws of :func:`run_paths`
-KEEP = 0
-KEEP_PRESENT = 1
-"""No sweep: the paths as they are count as one draw."""
-SKIP = 2
-SKIP_FIRST = 3
-"""As SKIP, for paths that do not exist yet: they explain each node's own evidence only."""
-
-
 @kernel
-def run_paths(n_sweeps, mode, model, paths, work, streams):
-    """Sweeps over the paths at fixed rates, kept or not.
+def run_paths(n_sweeps, how, model, paths, work, streams):
+    """Sweeps over the paths at fixed rates; ``how`` says what is drawn and kept.
 
-    One kernel does both, because what they share takes long to compile. Returns (paths, work,
-    failed pair or −1, record of the draws).
+    Returns (paths, work, failed pair or −1, record of the draws).
     """
     n_trajectories = len(model.layout.start)
     n_pairs = len(paths.n_jumps)
     n_nodes = n_pairs // n_trajectories
-    n_kept = n_sweeps if mode < SKIP else 0
+    n_kept = n_sweeps if how in (KEEP, KEEP_PRESENT) else 0
     initial = np.empty((n_kept, n_pairs), np.int16)
     start = np.empty((n_kept, n_pairs + 1), np.int64)
     time = np.empty(64)
@@ -202,11 +195,11 @@ def run_paths(n_sweeps, mode, model, paths, work, streams):
     used = 0
     failed = -1
     for sweep in range(n_sweeps):
-        if mode != KEEP_PRESENT:
-            paths, work, failed = sweep_paths(model, paths, work, streams, mode == SKIP_FIRST)
+        if how != KEEP_PRESENT:
+            paths, work, failed = sweep_paths(model, paths, work, streams, how == FIRST)
         if failed >= 0:
             break
-        if n_kept == 0:
+        if sweep >= n_kept:
             continue
         needed = used + paths.n_jumps.sum()
         if needed > len(time):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asterism.numerics._jit import inner, kernel
 from asterism.sampling._emission_draws import draw_emission
-from asterism.sampling._families import add_statistics
+from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._gibbs import sweep_paths
 from asterism.sampling._variates import draw_index, gamma
 from asterism.sampling.sampler_arrays import FloatArray, IntArray
@@ -214,10 +214,10 @@ def _draw_family(n, model, choices, paths, work, stream, room):
     allowed = prior.allowed_start[n]
     first, last = candidates.start[n], candidates.start[n + 1]
     room.table[candidates.table_start[first] : candidates.table_start[last]] = 0.0
+    own = own_totals(n, model, paths)
     for f in range(first, last):
         at = candidates.table_start[f]
-        for d in range(len(layout.start)):
-            add_statistics(d, n, candidates, f, model, paths, work, room.table, at)
+        add_all_statistics(n, own, candidates, f, model, paths, work, room.table, at)
         room.probability[f] = candidates.log_prior[f] + log_score(
             room.table, at, candidates.n_configs[f], size, allowed, prior, room.log_gamma
         )

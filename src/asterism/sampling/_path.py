@@ -12,6 +12,8 @@ Four steps, all by walking along sorted lists, without sorting and without alloc
    state becomes the one that is set, with weight 1.
 4. *Draw* backwards. Jumps of a state into itself are dropped when the path is written.
 
+For two states ``_path_two.py`` does steps 3 and 4 faster.
+
 Ties: at one time, a node's own jump comes before changes of its parents (only exogenous parents and
 those set by hand can change exactly then), and a measurement sees the state after the jump.
 """
@@ -25,6 +27,7 @@ import numpy as np
 from asterism.numerics._jit import inner
 from asterism.numerics._random_stream import uniform
 from asterism.sampling._along import advance, follow, soonest
+from asterism.sampling._path_two import draw_backwards_two, filter_two, weigh_only_parent
 from asterism.sampling._weights import weigh_child, weigh_evidence
 
 #: what :func:`draw_path` returns instead of a number of jumps
@@ -274,8 +277,16 @@ def draw_path(d, n, model, paths, work, stream, first_time):
     if not first_time:
         for i in range(families.child_start[n], families.child_start[n + 1]):
             child, slot = families.child[i], families.child_slot[i]
-            weigh_child(d, child, slot, size, model, paths, work, n_grid)
+            held = model.seen.set_start[child * len(model.layout.start) + d :]
+            if size == 2 and families.n_parents[child] == 1 and held[0] == held[1]:
+                weigh_only_parent(d, child, model, paths, work, n_grid)
+            else:
+                weigh_child(d, child, slot, size, model, paths, work, n_grid)
     weigh_evidence(d, n, model, paths, work, n_grid, not first_time)
+    if size == 2:
+        if not filter_two(n, model, work, n_grid):
+            return n_grid, IMPOSSIBLE
+        return n_grid, draw_backwards_two(n, model, work, n_grid, stream)
     if not _filter(n, model, work, n_grid):
         return n_grid, IMPOSSIBLE
     return n_grid, _draw_backwards(n, model, work, n_grid, stream)

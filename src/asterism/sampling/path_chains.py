@@ -22,10 +22,10 @@ from asterism.numerics._random_stream import new_stream
 from asterism.numerics.resources import n_threads
 from asterism.sampling._gibbs import (
     ARENA_FULL,
+    FIRST,
     KEEP,
     KEEP_PRESENT,
     SKIP,
-    SKIP_FIRST,
     Record,
     arranged,
     impossible_measurement,
@@ -100,7 +100,7 @@ def start_chain(
         if floor == 0.0 or floor == _FLOORS[0]:
             paths = places_for_first_jumps(layout, seen)
             work = new_work(64, int(layout.n_states.max()), width, n_totals)
-            paths, work, failed, _ = run_paths(1, SKIP_FIRST, floored, paths, work, streams)
+            paths, work, failed, _ = run_paths(1, FIRST, floored, paths, work, streams)
         for _ in range(_SWEEPS_PER_FLOOR if floor > 0.0 else 1):
             if failed < 0 and _can_happen(model, paths, work):
                 return PathChain(streams, paths, work)
@@ -123,8 +123,8 @@ def run_chain(
         for _ in range(n_sweeps):
             sweep_on_threads(model, chain, pool)
             if keep:
-                present = (model, chain.paths, chain.work, chain.streams)
-                records.append(run_paths(1, KEEP_PRESENT, *present)[3])
+                now = run_paths(1, KEEP_PRESENT, model, chain.paths, chain.work, chain.streams)
+                records.append(now[3])
         return _joined(records) if keep else None
     chain.paths, chain.work, failed, record = run_paths(
         n_sweeps, KEEP if keep else SKIP, model, chain.paths, chain.work, chain.streams
