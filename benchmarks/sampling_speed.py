@@ -21,7 +21,7 @@ from common import option_parser, peak_gigabytes
 
 import asterism as am
 from asterism.evidence.build import build_evidence
-from asterism.sampling._gibbs import SKIP, run_paths
+from asterism.sampling._gibbs import EVERYWHERE, SKIP, run_paths
 from asterism.sampling.model_chains import (
     ModelChain,
     run_model_chain,
@@ -116,7 +116,7 @@ def nanoseconds_per_event(setup: ModelSetup, chain: ModelChain) -> float:
     for _ in range(4):
         begin = time.process_time()
         chain.paths, chain.work, _, _ = run_paths(
-            100, SKIP, model, chain.paths, chain.work, chain.streams.paths
+            100, SKIP, EVERYWHERE, model, chain.paths, chain.work, chain.streams.paths
         )
         shortest = min(shortest, time.process_time() - begin)
         jumps = chain.paths.n_jumps.reshape(n_nodes, n_trajectories).sum(axis=1)

@@ -1,4 +1,4 @@
-"""The screened search on a Dask cluster gives the same result, also when a worker dies."""
+"""Searches and sampled chains on a Dask cluster: the same results, also when a worker dies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -78,6 +79,31 @@ def test_a_lost_worker_changes_nothing(cluster):
         killer.join()
     assert workers[0].wait(timeout=30) == -signal.SIGKILL
     pd.testing.assert_frame_equal(expected, found, check_exact=True)
+
+
+def test_chains_of_sampled_graphs_run_on_the_workers(cluster):
+    network = am.glauber({"A": [], "B": ["A"], "C": ["B"]}, a=1.0, b=0.8)
+    seen = am.observe(am.simulate(network, 4, duration=5.0, seed=3), EMISSION, 6, seed=4)
+
+    def sampled() -> am.StructureLearner:
+        learner = am.StructureLearner(
+            emission=EMISSION, method="sample", max_parents=1, max_draws=40, n_jobs=1
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", am.ConvergenceWarning)
+            return learner.fit(seen)
+
+    expected = sampled()
+    for _ in range(2):
+        cluster()
+    with Client(scheduler_file=cluster.file, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+        with joblib.parallel_config(backend="dask", client=client):
+            found = sampled()
+        has_run = client.run(lambda: "asterism.sampling._graphs" in sys.modules)
+    assert list(has_run.values()) == [True, True]
+    pd.testing.assert_frame_equal(expected.edges_, found.edges_, check_exact=True)
+    pd.testing.assert_frame_equal(expected.diagnostics_, found.diagnostics_, check_exact=True)
 
 
 def test_the_input_is_sent_again_when_nobody_has_it_any_more(cluster):

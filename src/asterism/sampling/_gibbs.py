@@ -23,13 +23,26 @@ from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._path import IMPOSSIBLE, WORK_TOO_SMALL, draw_path, write_path
 from asterism.sampling.sampler_arrays import FloatArray, IntArray, Paths, SamplerWork
 
-#: what :func:`sweep_chunk` says beside "done" (0) and ``IMPOSSIBLE``
+#: how a sweep can end, beside "done" (0) and ``IMPOSSIBLE``
 ARENA_FULL = -3
 #: what :func:`run_paths` does: draw and keep, draw only, draw the very first paths (they explain
 #: each node's own evidence only), keep the present paths as one draw
 KEEP, SKIP, FIRST, KEEP_PRESENT = 0, 1, 2, 3
+EVERYWHERE = (-1, 0)
 #: spare room of a path in the arena
 _SPARE = 6
+
+
+class Ended(NamedTuple):
+    """How a sweep over a chunk ended."""
+
+    place: int
+    pair: int
+    """Where something went wrong, or −1."""
+    trouble: int
+    """0, ``IMPOSSIBLE`` or ``ARENA_FULL``."""
+    n_jumps: int
+    """That found no room."""
 
 
 class Record(NamedTuple):
@@ -101,11 +114,11 @@ def arranged(paths, first, wide_pair, needed):
     return Paths(paths.initial, paths.n_jumps, slot, room, first, used, limit, time, state)
 
 
-@kernel
-def sweep_chunk(c, place, model, paths, work, streams, first_time):
+@inner(allocates=True)
+def _sweep_chunk(c, place, model, paths, work, streams, first_time):
     """Draw every node's path in the trajectories of one chunk, from ``place`` on.
 
-    Returns (work, place, pair, 0 or what went wrong there, jumps that found no room).
+    Returns (work, how it ended).
     """
     layout = model.layout
     n_trajectories = len(layout.start)
@@ -121,52 +134,26 @@ def sweep_chunk(c, place, model, paths, work, streams, first_time):
         pair = n * n_trajectories + d
         stream = streams[d]
         saved[:] = stream
-        n_grid, n_jumps = draw_path(d, n, model, paths, work, stream, first_time)
-        while n_jumps == WORK_TOO_SMALL:
+        while True:
+            n_grid, n_jumps = draw_path(d, n, model, paths, work, stream, first_time)
+            if n_jumps != WORK_TOO_SMALL:
+                break
             stream[:] = saved
             largest = len(work.filtered) // (len(work.time) + 1)
             work = new_work(2 * len(work.time), largest, len(work.place), len(work.totals))
-            n_grid, n_jumps = draw_path(d, n, model, paths, work, stream, first_time)
         if n_jumps == IMPOSSIBLE:
-            return work, place, pair, IMPOSSIBLE, 0
+            return work, Ended(place, pair, IMPOSSIBLE, 0)
         if n_jumps > paths.room[pair]:
             room = n_jumps + n_jumps // 2 + _SPARE
             if paths.used[c] + room > paths.limit[c]:
                 stream[:] = saved
-                return work, place, pair, ARENA_FULL, n_jumps
+                return work, Ended(place, pair, ARENA_FULL, n_jumps)
             paths.slot[pair] = paths.used[c]
             paths.room[pair] = room
             paths.used[c] += room
         write_path(paths, pair, work, n_grid)
         place += 1
-    return work, place, -1, 0, 0
-
-
-@inner(allocates=True)
-def sweep_paths(model, paths, work, streams, first_time):
-    """Draw every node's path in every trajectory; returns (paths, work, pair that failed or −1)."""
-    for c in range(len(paths.used)):
-        place = 0
-        while True:
-            work, place, pair, trouble, n_jumps = sweep_chunk(
-                c, place, model, paths, work, streams, first_time
-            )
-            if trouble == IMPOSSIBLE:
-                return paths, work, pair
-            if trouble == 0:
-                break
-            paths = arranged(paths, paths.first, pair, n_jumps)
-    return paths, work, -1
-
-
-@kernel
-def present_statistics(model, paths, work, table):
-    """Add the statistics of the present families, summed over the trajectories, to a flat table."""
-    layout = model.layout
-    for n in range(len(layout.n_states)):
-        at = layout.table_start[n]
-        own = own_totals(n, model, paths)
-        add_all_statistics(n, own, model.families, n, model, paths, work, table, at)
+    return work, Ended(place, -1, 0, 0)
 
 
 @inner(allocates=True)
@@ -179,10 +166,12 @@ def _longer(time, state, length):
 
 
 @kernel
-def run_paths(n_sweeps, how, model, paths, work, streams):
+def run_paths(n_sweeps, how, where, model, paths, work, streams):
     """Sweeps over the paths at fixed rates; ``how`` says what is drawn and kept.
 
-    Returns (paths, work, failed pair or −1, record of the draws).
+    ``where`` is ``EVERYWHERE``, or (chunk, place): the sweep goes on in one chunk from that place.
+    Returns (paths, work, how it ended, record of the draws). All draws of paths go through this
+    one kernel, because it takes long to compile.
     """
     n_trajectories = len(model.layout.start)
     n_pairs = len(paths.n_jumps)
@@ -193,11 +182,22 @@ def run_paths(n_sweeps, how, model, paths, work, streams):
     time = np.empty(64)
     state = np.empty(64, np.int16)
     used = 0
-    failed = -1
+    ended = Ended(0, -1, 0, 0)
+    first, last = (where[0], where[0] + 1) if where[0] >= 0 else (0, len(paths.used))
     for sweep in range(n_sweeps):
-        if how != KEEP_PRESENT:
-            paths, work, failed = sweep_paths(model, paths, work, streams, how == FIRST)
-        if failed >= 0:
+        c = first
+        place = where[1]
+        while c < last and how != KEEP_PRESENT:
+            work, ended = _sweep_chunk(c, place, model, paths, work, streams, how == FIRST)
+            place = ended.place
+            if ended.trouble == ARENA_FULL and where[0] < 0:
+                paths = arranged(paths, paths.first, ended.pair, ended.n_jumps)
+            elif ended.trouble != 0:
+                break
+            else:
+                c += 1
+                place = 0
+        if ended.trouble != 0:
             break
         if sweep >= n_kept:
             continue
@@ -214,7 +214,7 @@ def run_paths(n_sweeps, how, model, paths, work, streams):
                 state[used] = paths.state[at + i]
                 used += 1
         start[sweep, n_pairs] = used
-    return paths, work, failed, Record(initial, start, time[:used].copy(), state[:used].copy())
+    return paths, work, ended, Record(initial, start, time[:used].copy(), state[:used].copy())
 
 
 @kernel
@@ -237,7 +237,10 @@ def draw_statistics(model, record, work):
             initial[pair] = record.initial[i, place]
             slot[pair] = record.start[i, place]
             count[pair] = record.start[i, place + 1] - record.start[i, place]
-        present_statistics(model, paths, work, result[i])
+        for n in range(n_nodes):
+            at = model.layout.table_start[n]
+            own = own_totals(n, model, paths)
+            add_all_statistics(n, own, model.families, n, model, paths, work, result[i], at)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Compiled: sweeps over everything unknown: families, rates, starts, emissions, then paths.
+"""Compiled: draws of everything unknown but the paths: families, rates, starts, emissions.
 
 The family of a node is drawn with its rates integrated out, then the rates given the family: one
 block. Counts of jumps are whole numbers, so their Gamma functions come from a table. All that
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from asterism.numerics._jit import inner, kernel
 from asterism.sampling._emission_draws import draw_emission
 from asterism.sampling._families import add_all_statistics, own_totals
-from asterism.sampling._gibbs import sweep_paths
 from asterism.sampling._variates import draw_index, gamma
 from asterism.sampling.sampler_arrays import FloatArray, IntArray
 
@@ -264,27 +263,3 @@ def keep_present(kept, model, emitted, paths, room, drawn):
     drawn.initial[kept] = model.rates.initial
     drawn.emission[kept] = emitted.parameter
     drawn.n_jumps[kept] = paths.n_jumps.sum()
-
-
-@kernel
-def run_models(n_sweeps, model, choices, paths, work, streams, room, averages, drawn):
-    """Sweeps over everything unknown; returns (paths, work, failed pair or −1).
-
-    ``drawn`` has a row for every ``room.kept[1]`` sweeps, or none.
-    """
-    n_nodes = len(model.layout.n_states)
-    failed = -1
-    keep_every = room.kept[1]
-    for sweep in range(n_sweeps):
-        kept = sweep // keep_every
-        room.kept[0] = kept if kept < len(drawn.n_jumps) else -1
-        draw_nodes(
-            0, n_nodes, model, choices, paths, work, streams.nodes, room, averages, drawn.edges
-        )
-        list_children(model.families)
-        if room.kept[0] >= 0 and (sweep + 1) % keep_every == 0:
-            keep_present(kept, model, choices.emitted, paths, room, drawn)
-        paths, work, failed = sweep_paths(model, paths, work, streams.paths, False)
-        if failed >= 0:
-            break
-    return paths, work, failed

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from asterism.numerics.resources import chunks
-from asterism.sampling._gibbs import new_work
+from asterism.sampling._gibbs import EVERYWHERE, SKIP, new_work, run_paths
 from asterism.sampling._graphs import (
     DrawAverages,
     DrawnModels,
@@ -18,7 +18,6 @@ from asterism.sampling._graphs import (
     draw_nodes,
     keep_present,
     list_children,
-    run_models,
 )
 from asterism.sampling.model_setup import ModelSetup
 from asterism.sampling.path_chains import (
@@ -121,50 +120,37 @@ def run_model_chain(
 ) -> DrawnModels:
     """Go on with a chain; ``keep_every`` 0 keeps nothing. A pool shares nodes and trajectories."""
     drawn = _no_draws(setup, chain, n_sweeps // keep_every if keep_every else 0, keep_rates)
-    chain.room.kept[1] = max(1, keep_every)
+    room = chain.room
+    room.kept[1] = max(1, keep_every)
     model = chain.model(setup)
     choices = Choices(setup.candidates, setup.prior, chain.emitted)
-    if pool is not None:
-        _run_on_threads(n_sweeps, model, choices, chain, drawn, pool)
-    else:
-        chain.paths, chain.work, failed = run_models(
-            n_sweeps, model, choices, chain.paths, chain.work, chain.streams, chain.room,
-            chain.averages, drawn,
-        )  # fmt: skip
-        require_possible(failed)
-    chain.n_sweeps += n_sweeps
-    return drawn
-
-
-def _run_on_threads(
-    n_sweeps: int,
-    model: PathModel,
-    choices: Choices,
-    chain: ModelChain,
-    drawn: DrawnModels,
-    pool: Executor,
-) -> None:
-    """What ``run_models`` does, with nodes and then trajectories shared by threads."""
-    pieces = chunks(len(model.layout.n_states), len(chain.paths.used))
+    pieces = chunks(len(model.layout.n_states), len(chain.paths.used) if pool is not None else 1)
     works = [
         new_work(2, 2, len(chain.work.place), len(chain.work.totals)) for _ in range(len(pieces))
     ]
-    room = chain.room
+
+    def draw(piece: tuple[int, int], work: SamplerWork) -> None:
+        draw_nodes(
+            *piece, model, choices, chain.paths, work, chain.streams.nodes, room,
+            chain.averages, drawn.edges,
+        )  # fmt: skip
+
     for sweep in range(n_sweeps):
         kept = sweep // int(room.kept[1])
         room.kept[0] = kept if kept < len(drawn.n_jumps) else -1
-
-        def draw(piece: tuple[int, int], work: SamplerWork) -> None:
-            draw_nodes(
-                *piece, model, choices, chain.paths, work, chain.streams.nodes, room,
-                chain.averages, drawn.edges,
-            )  # fmt: skip
-
-        list(pool.map(draw, pieces, works))
+        list((map if pool is None else pool.map)(draw, pieces, works))
         list_children(model.families)
         if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
             keep_present(kept, model, choices.emitted, chain.paths, room, drawn)
-        sweep_on_threads(model, chain, pool)
+        if pool is not None:
+            sweep_on_threads(model, chain, pool)
+            continue
+        chain.paths, chain.work, ended, _ = run_paths(
+            1, SKIP, EVERYWHERE, model, chain.paths, chain.work, chain.streams.paths
+        )
+        require_possible(ended.pair)
+    chain.n_sweeps += n_sweeps
+    return drawn
 
 
 class ChainTask(NamedTuple):

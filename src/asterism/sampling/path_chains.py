@@ -22,17 +22,17 @@ from asterism.numerics._random_stream import new_stream
 from asterism.numerics.resources import n_threads
 from asterism.sampling._gibbs import (
     ARENA_FULL,
+    EVERYWHERE,
     FIRST,
     KEEP,
     KEEP_PRESENT,
     SKIP,
     Record,
     arranged,
+    draw_statistics,
     impossible_measurement,
     new_work,
-    present_statistics,
     run_paths,
-    sweep_chunk,
 )
 from asterism.sampling._path import IMPOSSIBLE
 from asterism.sampling.sampler_arrays import FloatArray, PathModel, Paths, SamplerWork
@@ -93,20 +93,22 @@ def start_chain(
     layout, seen, families = model.layout, model.seen, model.families
     width = families.parents.shape[1] + 1
     streams = chain_streams(seed, number, len(layout.start))
-    failed = -1
+    ended: Any = None
     for floor in (0.0, *_FLOORS):
         # from scratch at the first floor; then on from where the higher floor led
         floored = model if floor == 0.0 else _floored(model, floor)
         if floor == 0.0 or floor == _FLOORS[0]:
             paths = places_for_first_jumps(layout, seen)
             work = new_work(64, int(layout.n_states.max()), width, n_totals)
-            paths, work, failed, _ = run_paths(1, FIRST, floored, paths, work, streams)
+            paths, work, ended, _ = run_paths(1, FIRST, EVERYWHERE, floored, paths, work, streams)
         for _ in range(_SWEEPS_PER_FLOOR if floor > 0.0 else 1):
-            if failed < 0 and _can_happen(model, paths, work):
+            if ended.pair < 0 and _can_happen(model, paths, work, streams):
                 return PathChain(streams, paths, work)
-            if floor > 0.0 and failed < 0:
-                paths, work, failed, _ = run_paths(1, SKIP, floored, paths, work, streams)
-    where = _place_of_trouble(model, paths, work, failed)
+            if floor > 0.0 and ended.pair < 0:
+                paths, work, ended, _ = run_paths(
+                    1, SKIP, EVERYWHERE, floored, paths, work, streams
+                )
+    where = _place_of_trouble(model, paths, work, streams, ended.pair)
     n, d = divmod(where, len(layout.start))
     raise DataError(
         f"Trajectory {labels[d]!r}, node {nodes[n]!r}: no path was found that agrees with the "
@@ -123,13 +125,12 @@ def run_chain(
         for _ in range(n_sweeps):
             sweep_on_threads(model, chain, pool)
             if keep:
-                now = run_paths(1, KEEP_PRESENT, model, chain.paths, chain.work, chain.streams)
-                records.append(now[3])
+                records.append(_present(model, chain.paths, chain.work, chain.streams))
         return _joined(records) if keep else None
-    chain.paths, chain.work, failed, record = run_paths(
-        n_sweeps, KEEP if keep else SKIP, model, chain.paths, chain.work, chain.streams
+    chain.paths, chain.work, ended, record = run_paths(
+        n_sweeps, KEEP if keep else SKIP, EVERYWHERE, model, chain.paths, chain.work, chain.streams
     )
-    require_possible(failed)
+    require_possible(ended.pair)
     return record if keep else None
 
 
@@ -164,17 +165,17 @@ def sweep_on_threads(model: PathModel, chain: Any, pool: Executor) -> None:
                 len(chain.work.place),
                 0,
             )
-            return sweep_chunk(c, places[c], model, chain.paths, work, streams, False)
+            return run_paths(1, SKIP, (c, places[c]), model, chain.paths, work, streams)[2]
 
         found = dict(zip(waiting, pool.map(go_on, waiting)))
         waiting = []
-        for c, (_, place, pair, trouble, n_jumps) in found.items():
-            places[c] = place
-            if trouble == IMPOSSIBLE:
-                require_possible(pair)
-            if trouble == ARENA_FULL:
+        for c, ended in found.items():
+            places[c] = ended.place
+            if ended.trouble == IMPOSSIBLE:
+                require_possible(ended.pair)
+            if ended.trouble == ARENA_FULL:
                 waiting.append(c)
-                chain.paths = arranged(chain.paths, chain.paths.first, pair, n_jumps)
+                chain.paths = arranged(chain.paths, chain.paths.first, ended.pair, ended.n_jumps)
 
 
 def on_threads(
@@ -222,9 +223,14 @@ def _floored(model: PathModel, floor: float) -> PathModel:
     return model._replace(rates=rates, seen=seen)
 
 
-def _forbidden_jumps(model: PathModel, paths: Paths, work: SamplerWork) -> Any:
-    table = np.zeros(len(model.rates.rate))
-    present_statistics(model, paths, work, table)
+def _present(model: PathModel, paths: Paths, work: SamplerWork, streams: Any) -> Record:
+    """The present paths as one draw."""
+    record: Record = run_paths(1, KEEP_PRESENT, EVERYWHERE, model, paths, work, streams)[3]
+    return record
+
+
+def _forbidden_jumps(model: PathModel, paths: Paths, work: SamplerWork, streams: Any) -> Any:
+    table = draw_statistics(model, _present(model, paths, work, streams), work)[0]
     forbidden = (table > 0.0) & (model.rates.rate == 0.0)
     for n in np.flatnonzero(model.layout.is_given):
         forbidden[model.layout.table_start[n] : model.layout.table_start[n + 1]] = False
@@ -232,17 +238,19 @@ def _forbidden_jumps(model: PathModel, paths: Paths, work: SamplerWork) -> Any:
     return forbidden
 
 
-def _can_happen(model: PathModel, paths: Paths, work: SamplerWork) -> bool:
+def _can_happen(model: PathModel, paths: Paths, work: SamplerWork, streams: Any) -> bool:
     if impossible_measurement(model, paths) >= 0:
         return False
-    return not _forbidden_jumps(model, paths, work).any()
+    return not _forbidden_jumps(model, paths, work, streams).any()
 
 
-def _place_of_trouble(model: PathModel, paths: Paths, work: SamplerWork, failed: int) -> int:
+def _place_of_trouble(
+    model: PathModel, paths: Paths, work: SamplerWork, streams: Any, failed: int
+) -> int:
     """A pair to name in the message."""
     if failed >= 0:
         return failed
-    forbidden = np.flatnonzero(_forbidden_jumps(model, paths, work))
+    forbidden = np.flatnonzero(_forbidden_jumps(model, paths, work, streams))
     if len(forbidden):
         node = int(np.searchsorted(model.layout.table_start, forbidden[0], side="right")) - 1
         return node * len(model.layout.start)
