@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions, levels = _read(options, console)
+        data, emission, states, decisions, levels = read_data(options, console)
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
@@ -178,13 +178,21 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
 # ---- what goes in ---------------------------------------------------------------------------
 
 
-def _read(
+def read_data(
     options: LearnOptions, console: Console
 ) -> tuple[
     Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
 ]:
     """The data, the emissions, the names of hidden states, what was decided, levels counted."""
     table = read_table(options.table)
+    held = None
+    if options.interventions is not None:
+        free = table.require()
+        if isinstance(free, Trajectories):
+            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
+        held = _read_numbers(options.interventions, ("start", "end"))
+        # before levels are counted: what is measured meanwhile is no level of the node's own
+        table = replace(table, data=free.with_interventions(held))
     found = make_learnable(
         table,
         options.emission,
@@ -196,10 +204,9 @@ def _read(
     data, decisions = found.require(), list(table.decisions)
     for line in listed(p for p in table.problems if p.severity == "warning"):
         console.warn(line)
-    if options.interventions is not None:
-        if isinstance(data, Trajectories):
-            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
-        data = data.with_interventions(_read_numbers(options.interventions, ("start", "end")))
+    if held is not None:
+        assert isinstance(data, Observations)
+        data = data.with_interventions(held)  # refuses those of columns that were left out
         n_set = len(data.interventions)
         decisions.append(
             f"Set by the experimenter (--interventions): {counted(n_set, 'time')}, of "
