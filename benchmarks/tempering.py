@@ -3,7 +3,9 @@
 ``--which tuning``: networks that defaults may be chosen on (``edge_sets.tuning_set``), each learned
 once by the default learner, levels counted, for several shapes of the rate prior. Edge
 probabilities follow for every tempering. Written: ``tempering.csv``, the log loss untempered, with
-the best single factor, and by the rule of the learner (from ``known_share``).
+the best single factor, by the rule of the learner (from ``known_share``), and of the prior alone;
+over all pairs of all networks, whose common share of edges is the base rate. The last two columns
+are averages over networks instead, where the base rate knows how many edges each network has.
 
 ``--which test``: networks of another make that nothing was chosen on. Written:
 ``edge_calibration.csv`` (expected calibration error among pairs of at least .05, log loss beside
@@ -76,14 +78,18 @@ def rule(record: dict[str, Any]) -> float:
     return StructureSettings().tempering_factor(record["known_share"])
 
 
+def pooled_loss(pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    """The log loss over all pairs of all networks."""
+    return log_loss(*(np.concatenate(parts) for parts in zip(*pairs)))
+
+
 def write_tuning(done: dict[str, dict[str, Any]]) -> None:
     lines = []
     for shape in sorted({json.loads(name)[1] for name in done}):
         own = [record for name, record in done.items() if json.loads(name)[1] == shape]
-        losses = {f: np.mean([log_loss(*judged(r, f)) for r in own]) for f in FACTORS}
+        losses = {f: pooled_loss([judged(r, f) for r in own]) for f in FACTORS}
         best = min(losses, key=lambda f: losses[f])
-        ruled = [log_loss(*judged(r, rule(r))) for r in own]
-        claims = [judged(r, rule(r)) for r in own]
+        ruled = [judged(r, rule(r)) for r in own]
         lines.append(
             {
                 "shape": shape,
@@ -91,11 +97,14 @@ def write_tuning(done: dict[str, dict[str, Any]]) -> None:
                 "log_loss_untempered": losses[1.0],
                 "best_factor": best,
                 "log_loss_best_factor": losses[best],
-                "log_loss_rule": np.mean(ruled),
-                "log_loss_base_rate": np.mean([base_rate_loss(judged(r, 1.0)[1]) for r in own]),
-                "true_edges": np.mean([((p >= 0.5) & t).sum() for p, t in claims]),
-                "false_edges": np.mean([((p >= 0.5) & ~t).sum() for p, t in claims]),
+                "log_loss_rule": pooled_loss(ruled),
+                "log_loss_prior": pooled_loss([judged(r, 1e-9) for r in own]),
+                "log_loss_base_rate": base_rate_loss(np.concatenate([t for _, t in ruled])),
+                "true_edges": np.mean([((p >= 0.5) & t).sum() for p, t in ruled]),
+                "false_edges": np.mean([((p >= 0.5) & ~t).sum() for p, t in ruled]),
                 "seconds": np.median([r["seconds"] for r in own]),
+                "by_network_rule": np.mean([log_loss(*pair) for pair in ruled]),
+                "by_network_base_rate": np.mean([base_rate_loss(t) for _, t in ruled]),
             }
         )
     table = pd.DataFrame(lines).round(4)

@@ -11,7 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.search.settings import structure_prior
+from asterism.learning.search.settings import StructureSettings, structure_prior
 
 NODES = ("A", "B", "C", "D", "E")
 
@@ -45,10 +45,14 @@ def test_prior_probabilities_agree_with_a_list_of_all_families(options):
         )
 
 
-def test_sparse_expects_about_one_parent_for_two_nodes():
+def test_sparse_expects_less_than_one_parent_per_node_and_half_of_that_from_paths():
+    settings = StructureSettings()
     for n in (3, 10, 40):
-        prior = structure_prior([f"N{i}" for i in range(n)], edge_log_odds="sparse")
-        assert 0.25 < prior.edge_probabilities(0).sum() < 0.6
+        nodes = tuple(f"N{i}" for i in range(n))
+        measured = settings.structure_prior(nodes).edge_probabilities(0).sum()
+        paths = settings.structure_prior(nodes, from_paths=True).edge_probabilities(0).sum()
+        assert 0.45 < measured < 0.9
+        assert 0.25 < paths < 0.65 * measured
 
 
 def test_edge_prior_refuses_what_is_no_probability():

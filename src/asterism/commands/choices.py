@@ -24,7 +24,7 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
-from asterism.learning.levels import choose_levels
+from asterism.learning.levels import choose_levels, measured_while_free
 from asterism.model.emissions import (
     Categorical,
     Exact,
@@ -140,10 +140,12 @@ def choose_emissions(
             kind = "exact" if record.holds_labels else "gaussian"
         size = len(known) if known is not None else 2 if isinstance(n_states, str) else n_states
         emission[node] = _made(kind, node, record, size, known)
-        if n_states == "auto" and known is None and _has_open_levels(emission[node], record):
-            choice = choose_levels(node, record, replace(emission[node], levels="auto"))
-            emission[node], size = choice.emission, choice.n_levels
-            levels[node] = choice.to_dict()
+        if n_states == "auto" and known is None and _has_open_levels(emission[node]):
+            free = measured_while_free(observations, node)
+            if len(np.unique(free.value)) > 2:
+                choice = choose_levels(node, free, replace(emission[node], levels="auto"))
+                emission[node], size = choice.emission, choice.n_levels
+                levels[node] = choice.to_dict()
         if not isinstance(emission[node], Exact | Categorical | Likelihood):
             states[node] = hidden_names(emission[node].n_states or size)
         flags = "--states, --emission" if known is None else "--emission"
@@ -168,10 +170,9 @@ def _least_clear(levels: dict[str, Any]) -> str:
     )
 
 
-def _has_open_levels(emission: Any, record: NodeMeasurements) -> bool:
+def _has_open_levels(emission: Any) -> bool:
     """Whether it is still open how many levels a node has."""
-    is_numeric = isinstance(emission, Gaussian | Poisson) and emission.means is None
-    return is_numeric and len(np.unique(record.value)) > 2
+    return isinstance(emission, Gaussian | Poisson) and emission.means is None
 
 
 def hidden_names(n_states: int) -> list[str]:
@@ -383,7 +384,7 @@ def _count_families(options: LearnOptions, data: Observations | Trajectories) ->
 
 def _prior_of(options: LearnOptions, data: Observations | Trajectories) -> StructurePrior:
     """What the flags say about the graph."""
-    from asterism.learning.search.settings import structure_prior
+    from asterism.learning.search.settings import FEWER_FROM_PATHS, structure_prior
 
     return structure_prior(
         tuple(data.nodes),
@@ -394,4 +395,6 @@ def _prior_of(options: LearnOptions, data: Observations | Trajectories) -> Struc
         "sparse" if options.family_prior == "sparse" else None,
         options.min_parents,
         "by_size" if options.family_prior == "by_size" else "uniform",
+        None,
+        FEWER_FROM_PATHS if isinstance(data, Trajectories) else 1.0,
     )

@@ -117,7 +117,7 @@ def learn_from_trajectories(
     progress = progress or Silent()
     if settings.states is not None:
         paths = _with_states(paths, settings.states)
-    constraints = settings.structure_prior(paths.nodes)
+    constraints = settings.structure_prior(paths.nodes, from_paths=True)
     initial = _initial(paths, settings.initial)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
     prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
@@ -183,7 +183,7 @@ def score_complete_graph(
             f"The graph has the node {unknown[0]!r}, which has no path; there are paths of "
             f"{', '.join(paths.nodes[:8])}."
         )
-    constraints = settings.structure_prior(paths.nodes)
+    constraints = settings.structure_prior(paths.nodes, from_paths=True)
     allowed = check_paths(paths, constraints, settings.allowed_transitions, settings.ties)
     prior = resolved_prior(paths, constraints, allowed, settings.prior.for_paths())
     scorer = CompleteScorer.prepare(paths, prior, allowed)

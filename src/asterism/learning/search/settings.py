@@ -25,11 +25,12 @@ from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 DEFAULT_MAX_PARENTS = 2
 #: what is equally probable beforehand: every family, or every number of parents
 FAMILY_PRIORS = ("uniform", "by_size")
-#: the word for prior odds of 1/(2N) per edge: about one parent for every two nodes beforehand
+#: the word for prior odds of 1/N per edge, about one parent per node beforehand
 SPARSE = "sparse"
-#: with odds of 1/N, exact scores of ten unconnected nodes still claim almost one edge per data set
-#: (chosen on seeds 0 to 49 of benchmarks/nothing.py, which now counts on others)
-_SPARSENESS = 2.0
+#: Complete paths have odds of 1/(2N): with 1/N, exact scores of ten unconnected nodes still claim
+#: almost one edge per data set (chosen on seeds 0 to 49 of benchmarks/nothing.py, which now counts
+#: on others). Measurements say less, and 1/N has the lower log loss (benchmarks/tempering.py).
+FEWER_FROM_PATHS = 2.0
 #: the graph of the probable edges, or that of the most probable families
 GRAPHS = ("probable", "map")
 #: The star takes expected transitions for seen ones, so its log scores are too large, the more so
@@ -129,8 +130,11 @@ class StructureSettings:
             return float(self.tempering)
         return float(min(1.0, max(LEAST_TEMPERING, (known_share / FULL_SHARE) ** SHARE_POWER)))
 
-    def structure_prior(self, nodes: tuple[str, ...]) -> StructurePrior:
-        """What is known about the graph, by the numbers of these nodes."""
+    def structure_prior(self, nodes: tuple[str, ...], from_paths: bool = False) -> StructurePrior:
+        """What is known about the graph, by the numbers of these nodes.
+
+        ``from_paths``: the data are complete paths, from which "sparse" expects fewer edges.
+        """
         return structure_prior(
             nodes,
             self.max_parents,
@@ -141,6 +145,7 @@ class StructureSettings:
             self.min_parents,
             self.family_prior,
             self.edge_prior,
+            FEWER_FROM_PATHS if from_paths else 1.0,
         )
 
 
@@ -160,6 +165,7 @@ def structure_prior(
     min_parents: int | Mapping[Any, int] = 0,
     family_prior: str = "uniform",
     edge_prior: Any = None,
+    sparseness: float = 1.0,
 ) -> StructurePrior:
     """Check and number what the user says about the graph.
 
@@ -167,7 +173,8 @@ def structure_prior(
     columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
     dictionary does not name may have two; ``min_parents`` likewise, and they may have none.
     ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
-    as rows and children as columns, or "sparse" for odds of one to twice the number of nodes.
+    as rows and children as columns, or "sparse" for odds of one to ``sparseness`` times the number
+    of nodes.
     ``edge_prior`` gives probabilities of single edges, {(parent, child): probability} or a table
     with these columns, and wins over ``edge_log_odds``. ``family_prior`` is one of
     ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing.
@@ -186,7 +193,7 @@ def structure_prior(
         _check_required(nodes, child, parents, never.get(child, set()), given, int(limits[child]))
     if isinstance(edge_log_odds, str) and edge_log_odds == SPARSE:
         edge_log_odds = (
-            0.0 if family_prior == "by_size" else -math.log(_SPARSENESS * max(2, len(nodes)))
+            0.0 if family_prior == "by_size" else -math.log(sparseness * max(2, len(nodes)))
         )
     scalar, pairs = _log_odds(number, edge_log_odds)
     pairs = _with_probabilities(number, scalar, pairs, edge_prior)
@@ -405,7 +412,7 @@ def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
                 Setting("required"),
                 " or ",
                 Setting("forbidden"),
-                " for certain edges, or the word 'sparse' for odds of 1/(2N).",
+                " for certain edges, or the word 'sparse' for odds of 1/N.",
             ),
         )
     return result

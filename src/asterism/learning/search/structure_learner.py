@@ -63,7 +63,7 @@ class StructureLearner(Estimator):
     required, forbidden
         Edges (parent, child) that must or must not be in the graph.
     edge_log_odds
-        Prior log-odds of an edge: "sparse" (odds of 1/(2N): few parents), one number,
+        Prior log-odds of an edge: "sparse" (odds of 1/N, or 1/(2N) for complete paths), one number,
         {(parent, child): number}, or a table with parents as rows. None is the uniform prior.
     edge_prior
         Prior probabilities of single edges, which win over ``edge_log_odds``:
