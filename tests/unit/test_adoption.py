@@ -34,11 +34,22 @@ class ScoresByGraph:
     def __init__(self, worth: dict[tuple[int, tuple[int, ...]], float]) -> None:
         self.worth = worth
         self.asked: list[Parents] = []
+        self.begun: list[GraphSolution] = []
+        self.astray: list[set[int]] = []
 
-    def solve(self, parents: Parents, earlier: GraphSolution, n_jobs: int) -> GraphSolution:
+    def solve(
+        self, parents: Parents, earlier: GraphSolution, n_jobs: int, overwrite: bool
+    ) -> GraphSolution:
         self.asked.append(parents)
+        self.begun.append(earlier)
         restless = tuple(n for n in range(4) if any(n in parents[m] for m in parents[n]))
         return solution(parents, sum(self.worth.get(f, 0.0) for f in enumerate(parents)), restless)
+
+    def resumed(
+        self, failed: GraphSolution, before: GraphSolution, astray: set[int]
+    ) -> GraphSolution:
+        self.astray.append(astray)
+        return failed
 
 
 def task_with(worth: dict[tuple[int, tuple[int, ...]], float]) -> Any:
@@ -103,6 +114,9 @@ def test_families_under_which_rates_run_away_are_dropped() -> None:
     found = adopt(task, begin, tables, {0: (1,), 2: (3,)}, refusals)
     assert found.parents == ((), (0,), (3,), ())
     assert refusals.dropped == {(0, (1,))}
+    # the node that settled is not solved again from the start
+    assert task.scorer.astray == [{0, 1}]
+    assert [b is begin for b in task.scorer.begun] == [True, False]
     assert len(refusals.applied_to(0, tables[0], ()).scores) == 1
 
 
@@ -141,6 +155,33 @@ def test_a_solve_that_runs_away_is_given_up_and_names_the_nodes(
     assert not opposite.converged
     assert {0, 1} <= set(opposite.restless)
     assert opposite.n_iterations < scorer.max_iterations
+
+
+def test_only_nodes_near_the_restless_ones_start_again(
+    much_data: tuple[am.Observations, am.Gaussian],
+) -> None:
+    settings = StructureSettings(emission=much_data[1], prior=am.GammaPrior(5, 10), n_jobs=1)
+    scorer = prepare(settings, much_data[0], Silent()).scorer
+    before = scorer.solve(((), (), ()), n_jobs=1)
+    failed = scorer.solve(((), (0,), (1,)), before, n_jobs=1)
+    kept = failed.moments.copy()
+    begin = scorer.resumed(failed, before, {1})
+    assert begin.parents == ((), (), (1,))
+    np.testing.assert_array_equal(begin.rates[:4], failed.rates[:4])
+    np.testing.assert_array_equal(begin.rates[4:8], before.rates[4:8])
+    np.testing.assert_array_equal(begin.rates[8:], failed.rates[12:])
+    steps = np.diff(scorer.base.problem.step_start)
+    for new, old, node in ((kept, before.moments, 1), (before.moments, kept, 0)):
+        # trajectory by trajectory, node by node: four rows of moments as long as there are steps
+        blocks = np.split(begin.moments, np.cumsum(12 * steps)[:-1])
+        olds = np.split(old, np.cumsum(12 * steps)[:-1])
+        news = np.split(new, np.cumsum(12 * steps)[:-1])
+        for k, block, there, elsewhere in zip(steps, blocks, olds, news):
+            own = slice(4 * k * node, 4 * k * (node + 1))
+            np.testing.assert_array_equal(block[own], there[own])
+            assert not np.array_equal(block[own], elsewhere[own])
+    again = scorer.solve(((), (0,), (1,)), begin, n_jobs=1, overwrite=True)
+    assert again.score == pytest.approx(failed.score, abs=0.1)
 
 
 def test_a_search_settles_where_opposite_edges_would_run_away(

@@ -13,8 +13,9 @@ counts, or expectations under a posterior, which need not be whole numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, Uncoupled, solve_in_threads
 from asterism.model.compiled import CompiledGraph, compile_graph
-from asterism.star._buffers import DWELL, TABLE, Problem
+from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem
 from asterism.star._solve import N_TOTALS
 from asterism.star.batch import Batch, ImpossibleEvidence, addresses_to_sweep, make_batch
 from asterism.star.problem import (
@@ -98,17 +99,22 @@ class Scorer:
         n_jobs: int | None = None,
         precise: bool = False,
         keep_moments: bool = True,
+        overwrite: bool = False,
     ) -> GraphSolution:
         """Solve a graph, starting from the solution of a similar one if given.
 
         With ``n_jobs`` the trajectories are shared among threads (large networks; a looser
         tolerance unless ``precise``); otherwise one kernel does it all, and threads may solve
         graphs side by side. ``keep_moments=False``: only rates and statistics are wanted.
+        ``overwrite``: the moments of ``earlier`` are not needed any more, which saves a copy.
         """
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self._problem(graph)
         rates, allowed = self._start_rates(parents, graph, earlier)
-        moments = np.empty_like(self.base.moments) if earlier is None else earlier.moments.copy()
+        if earlier is None:
+            moments = np.empty_like(self.base.moments)
+        else:
+            moments = earlier.moments if overwrite else earlier.moments.copy()
         if earlier is not None and len(problem.marginals) == len(earlier.marginals):
             problem.marginals[:] = earlier.marginals
         table = geometric_table(rates, graph) if self.geometric else rates
@@ -140,6 +146,34 @@ class Scorer:
             converged=end.status == marginal.CONVERGED,
             restless=tuple(int(n) for n in end.restless),
         )
+
+    def resumed(
+        self, failed: GraphSolution, before: GraphSolution, astray: Iterable[int]
+    ) -> GraphSolution:
+        """Where to begin after a solve that did not settle: only the nodes ``astray`` start again.
+
+        These are as in ``before``, all others as in ``failed``, whose moments are overwritten.
+        """
+        nodes, starts = self.base.problem.node, self.base.problem.step_start
+        squares = int(nodes[-1, SQUARES])
+        again = sorted(astray)
+        for first, last in pairwise(starts.tolist()):
+            for n in again:
+                begin = first * squares + int(nodes[n, SQUARES]) * (last - first)
+                own = slice(begin, begin + self.n_states[n] ** 2 * (last - first))
+                failed.moments[own] = before.moments[own]
+        parents = list(failed.parents)
+        rates = self._rates_by_node(failed)
+        rates_before = self._rates_by_node(before)
+        for n in again:
+            parents[n], rates[n] = before.parents[n], rates_before[n]
+        return replace(
+            failed, parents=tuple(parents), rates=np.concatenate(rates), initial=before.initial
+        )
+
+    def _rates_by_node(self, solution: GraphSolution) -> list[FloatArray]:
+        graph = compile_graph(list(self.n_states), [list(p) for p in solution.parents])
+        return np.split(solution.rates, graph.table_start[1:-1])
 
     def _solve_in_one(
         self,

@@ -351,11 +351,13 @@ def adopt(
 ) -> GraphSolution:
     """The coupled solution with those of the proposed families that hold what they promise."""
     before = solution.parents
+    begin = solution
     taken = dict(proposals)
     # required parents are in every family, but not in the graph that a search begins with
     bound = {c for c in taken if _place(tables[c], before[c]) is None}
     while taken:
-        trial = _solve_with(task, solution, taken)
+        graph = tuple(taken.get(c, family) for c, family in enumerate(before))
+        trial = _solve_whole(task, graph, begin, overwrite=begin is not solution)
         free = [c for c in taken if c not in bound]
         gain = total_score(task, trial) - total_score(task, solution)
         if trial.parents in refusals.left:
@@ -373,13 +375,26 @@ def adopt(
                 refusals.behind[blamed[0], taken[blamed[0]]] = max(-gain, _LEAST_GAIN)
         for child in blamed:
             del taken[child]
+        # far from the nodes that ran away the next trial goes on where this one was
+        begin = solution
+        if trial.restless:
+            begin = task.scorer.resumed(trial, solution, _astray(trial))
+        del trial  # it is large
     return solution
 
 
-def _solve_with(task: SearchTask, solution: GraphSolution, taken: Proposals) -> GraphSolution:
-    graph = [taken.get(c, family) for c, family in enumerate(solution.parents)]
+def _astray(trial: GraphSolution) -> set[int]:
+    """Restless nodes with their parents and children."""
+    restless = set(trial.restless)
+    children = {n for n, family in enumerate(trial.parents) if not restless.isdisjoint(family)}
+    return restless.union(children, *(trial.parents[n] for n in restless))
+
+
+def _solve_whole(
+    task: SearchTask, graph: Parents, begin: GraphSolution, overwrite: bool
+) -> GraphSolution:
     task.progress.start(1, "solving the whole graph")
-    trial = task.scorer.solve(tuple(graph), solution, n_jobs=task.settings.n_jobs)
+    trial = task.scorer.solve(graph, begin, n_jobs=task.settings.n_jobs, overwrite=overwrite)
     task.progress.finish()
     return trial
 
