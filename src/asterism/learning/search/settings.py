@@ -36,7 +36,7 @@ GRAPHS = ("probable", "map")
 #: The star takes expected transitions for seen ones, so its log scores are too large, the more so
 #: the less the measurements tell. From this share of information on (``known_share``) they count in
 #: full, below it by a power of the share; chosen by log loss (``benchmarks/tempering.py``).
-FULL_SHARE = 0.2
+FULL_SHARE = 0.25
 SHARE_POWER = 2.0
 #: the least that data count
 LEAST_TEMPERING = 0.01
