@@ -177,7 +177,7 @@ def _check_repeated_events(
         )
 
 
-def _place(table: Events | Intervals, row: int, trajectories: list[object]) -> dict[str, Any]:
+def _place(table: Events | Intervals, row: Any, trajectories: list[object]) -> dict[str, Any]:
     """Where a row stands, for messages."""
     name, state = ("events", table.to) if isinstance(table, Events) else ("intervals", table.state)
     return {

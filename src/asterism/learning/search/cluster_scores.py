@@ -81,8 +81,13 @@ class ClusterScorer(Scorer):
         earlier: GraphSolution | None = None,
         n_jobs: int | None = None,
         precise: bool = False,
+        keep_moments: bool = True,
+        overwrite: bool = False,
     ) -> ClusterGraphSolution:
-        """Solve a graph, starting from the solution of a similar one if given."""
+        """Solve a graph, starting from the solution of a similar one if given.
+
+        Clusters have no moments: the last two arguments change nothing.
+        """
         graph = compile_graph(list(self.n_states), [list(p) for p in parents])
         problem = self.problem_of(parents)
         rates, allowed = self._start_rates(parents, graph, earlier)
