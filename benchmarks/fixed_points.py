@@ -169,7 +169,7 @@ def local_rows(reduced: bool, way: str) -> list[dict[str, Any]]:
             kernel(*arguments)
             counts.append(arguments[6].iterations.copy())
 
-        shared = screened.shared_input(scorer, solution)
+        shared = scorer.shared_input(solution)
         nodes = np.array(sorted(families))
         rows_of = [families[c] for c in sorted(families)]
         scores = screened.score_piece(shared, nodes, rows_of)  # compiles, if need be

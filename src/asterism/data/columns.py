@@ -70,10 +70,8 @@ def numbers(array: NDArray[Any]) -> tuple[FloatArray, BoolArray]:
         return array.astype(np.float64), np.zeros(len(array), dtype=np.bool_)
     is_text = np.zeros(len(array), dtype=np.bool_)
     if set(map(type, array)) <= {str, float, int}:
-        try:  # the usual column, at once
+        with suppress(ValueError, OverflowError):  # the usual column, at once
             return array.astype(np.float64), is_text
-        except (ValueError, OverflowError):
-            pass
     parsed = np.full(len(array), np.nan)
     for i, value in enumerate(array):
         if is_missing(value):

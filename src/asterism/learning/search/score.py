@@ -26,6 +26,7 @@ from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, Uncoupled, solve_in_threads
+from asterism.learning.tasks import SharedInput
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem
 from asterism.star._solve import N_TOTALS
@@ -233,6 +234,21 @@ class Scorer:
             return solution.rates
         graph = compile_graph(list(self.n_states), [list(p) for p in solution.parents])
         return geometric_table(solution.rates, graph)
+
+    def shared_input(self, solution: GraphSolution) -> SharedInput:
+        """What all local solves around one solution read."""
+        return SharedInput(
+            problem=self.problem_of(solution.parents),
+            table=self.table_of(solution),
+            initial=solution.initial,
+            geometric=self.geometric,
+            moments=solution.moments,
+            single_rates=self.single_rates,
+            allowed=self.allowed,
+            shape=self.shape,
+            rate=self.rate,
+            digamma=self.digamma,
+        )
 
     @property
     def _accelerate(self) -> bool:

@@ -36,7 +36,7 @@ from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
 from asterism.learning.search._marginal import MarginalPrior
 from asterism.learning.search.found import FamilyTable
-from asterism.learning.search.score import GraphSolution, Parents, Scorer
+from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.search.task import (
     SearchState,
@@ -219,7 +219,7 @@ def local_scores(
     """Scores of the listed families of every node around one solution."""
     if not families:
         return {}
-    shared = shared_input(task.scorer, solution)
+    shared = task.scorer.shared_input(solution)
     children = sorted(families)
     n_pieces = max(1, len(children) // _NODES_PER_TASK)
     pieces = [children[a:b] for a, b in chunks(len(children), n_pieces)]
@@ -245,22 +245,6 @@ def local_scores(
             break
     task.progress.finish()
     return scores
-
-
-def shared_input(scorer: Scorer, solution: GraphSolution) -> SharedInput:
-    """What all local solves around one solution read."""
-    return SharedInput(
-        problem=scorer.problem_of(solution.parents),
-        table=scorer.table_of(solution),
-        initial=solution.initial,
-        geometric=scorer.geometric,
-        moments=solution.moments,
-        single_rates=scorer.single_rates,
-        allowed=scorer.allowed,
-        shape=scorer.shape,
-        rate=scorer.rate,
-        digamma=scorer.digamma,
-    )
 
 
 def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) -> list[FloatArray]:
