@@ -116,6 +116,12 @@ TABLES = [
         says=["sheet 'data'", "'about', 'data'"],
     ),
     OddTable(
+        "first_sheet_is_a_note.xlsx",
+        workbook(("about", pd.DataFrame({"text": ["x"]})), ("data", PLAIN)),
+        BAD,
+        ["'about', 'data' (--sheet)"],
+    ),
+    OddTable(
         "wrong_sheet.xlsx",
         workbook(("data", PLAIN)),
         BAD,
@@ -139,6 +145,17 @@ TABLES = [
     ),
     # ---- columns
     OddTable("unnamed_index.csv", raw(PLAIN.to_csv()), never=["'0'", "''"], says=["2 nodes"]),
+    OddTable(
+        "named_index.csv",
+        text(PLAIN.reset_index()),
+        says=["2 nodes", "'index' only counts the rows: it is left out"],
+    ),
+    OddTable(
+        "title.csv",
+        raw("# plate 7\n" + CSV),
+        BAD,
+        ["The first line of the file is '# plate 7'"],
+    ),
     OddTable(
         "no_name.csv",
         raw(CSV.replace("A,B", ",B")),
@@ -220,6 +237,18 @@ TABLES = [
         text(PLAIN.replace({"B": {"on": "+", "off": "-"}})),
         says=["labels +, -"],
     ),
+    OddTable(
+        "blank_line.csv",
+        raw(changed(4, "A", "high").to_csv(index=False).replace("1,3.0", "\n1,3.0")),
+        BAD,
+        ["row 7", "'high'"],
+    ),
+    OddTable(
+        "same_word_everywhere.csv",
+        text(PLAIN.assign(**{f"G{i}": ["low", *PLAIN["A"][1:]] for i in range(9)})),
+        BAD,
+        ["… and 4 more like this", "in 9 columns; each cell holds 'low'"],
+    ),
     OddTable("one_word.csv", text(changed(4, "A", "high")), BAD, ["row 6", "'high'"]),
     # ---- rows
     OddTable(
@@ -236,6 +265,14 @@ TABLES = [
         never=["--sort"],
     ),
     OddTable("stacked_sorted.csv", text(STACKED), BAD, ["start again"], ["--sort"]),
+    OddTable(
+        "stacked_irregular.csv",
+        text(PLAIN.drop(columns="trajectory").assign(time=PLAIN["time"] + PLAIN["trajectory"] / 9)),
+        BAD,
+        ["start again"],
+        ["--sort"],
+        ["--sort the"],
+    ),
     OddTable("stacked_named.csv", text(STACKED), flags=["--trajectory", "batch"]),
     OddTable("reversed.csv", text(PLAIN.iloc[::-1]), BAD, ["--sort", "more like this"]),
     OddTable("reversed_sorted.csv", text(PLAIN.iloc[::-1]), flags=["--sort"]),
@@ -263,6 +300,20 @@ TABLES = [
     OddTable("constant.csv", text(PLAIN.assign(A=1.0, B="on")), BAD, ["anything to learn"]),
     # ---- complete paths
     OddTable("paths.csv", raw(OPEN_PATHS), BAD, ["--end TIME", "--end-column"]),
+    OddTable(
+        "paths_stacked.csv",
+        raw("\n".join(line.partition(",")[2] for line in OPEN_PATHS.splitlines())),
+        BAD,
+        ["start again", "--trajectory"],
+        ["--end", "9"],
+        ["sort"],
+    ),
+    OddTable(
+        "paths_hours.csv",
+        raw(OPEN_PATHS.replace("time", "time_h")),
+        flags=["--end", "9"],
+        says=["Time 0 to 9 h"],
+    ),
     OddTable("paths_end.csv", raw(OPEN_PATHS), flags=["--end", "9"], says=["5 jumps"]),
     OddTable(
         "paths_column.csv", raw(PATHS), flags=["--end-column", "followed"], says=["5 jumps"]

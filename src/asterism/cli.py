@@ -99,6 +99,9 @@ def main() -> None:
 
 @main.command(short_help="Learn a network from example data and compare it with the truth.")
 @o.run_option
+@click.option(
+    "--tables", type=o.FOLDER, help="Only copy the example's tables to this folder, to try things."
+)
 @o.jobs_option
 @o.result_options
 def demo(**options: Any) -> int:
@@ -107,6 +110,7 @@ def demo(**options: Any) -> int:
     \b
     Example:
       asterism demo -o RUN
+      asterism demo --tables .
     """
     from asterism.commands.demo import DemoOptions, run
 

@@ -57,3 +57,14 @@ def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     assert result.exit_code == 130
     assert "nothing was written" in result.stderr
     assert not (tmp_path / "RUN" / "run.json").exists()
+
+
+def test_demo_copies_its_tables_for_trying_things(tmp_path: Path) -> None:
+    first = invoke("demo", "--tables", tmp_path / "here")
+    assert first.exit_code == 0, first.output
+    with demo_files() as files:
+        assert (tmp_path / "here" / "cells.csv").read_bytes() == files.data.read_bytes()
+    again = invoke("demo", "--tables", tmp_path / "here")
+    assert again.exit_code == 2
+    assert "--force" in again.output
+    assert invoke("demo", "--tables", tmp_path / "here", "--force").exit_code == 0

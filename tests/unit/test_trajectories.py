@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.data.columns import DataWarning
 from asterism.errors import DataError
 
 
@@ -191,3 +193,22 @@ def test_a_node_missing_in_one_trajectory_and_an_unknown_state():
         am.Trajectories.from_frame(frame)
     with pytest.raises(DataError, match=r"no state .x.; its states are \['u', 'v'\]"):
         am.Trajectories.from_frame(frame.iloc[:1], states={"A": ["u", "v"]})
+
+
+def test_paths_of_unknown_length_are_not_taken_silently() -> None:
+    rows = [(0.0, "A", "off"), (2.0, "A", "on")]
+    frame = pd.DataFrame(rows, columns=["time_h", "node", "state"])
+    with pytest.warns(DataWarning, match="does not say how long 1 trajectory was followed"):
+        paths = am.Trajectories.from_frame(frame, time="time_h")
+    assert paths.time_unit == "h"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert am.Trajectories.from_frame(frame, time="time_h", end=3.0).end.tolist() == [3.0]
+
+
+def test_the_unit_of_time_stays_with_the_paths(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"time_h": [0.0, 2.0], "node": "A", "state": ["off", "on"]})
+    paths = am.Trajectories.from_frame(frame, time="time_h", end=3.0)
+    paths.save(tmp_path / "paths.csv")
+    assert am.Trajectories.load(tmp_path / "paths.csv").time_unit == "h"
+    assert paths.select([0]).time_unit == "h"

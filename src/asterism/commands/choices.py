@@ -165,7 +165,7 @@ def _least_clear(levels: dict[str, Any]) -> str:
     """How sure the numbers of levels are, by the least sure of them."""
     node = min(levels, key=lambda name: float(levels[name]["probability"]))
     return (
-        f"Least clear is the number of levels of {node!r}: {levels[node]['levels']}, with a "
+        f"The number of levels is least clear for {node!r}: {levels[node]['levels']}, with a "
         f"probability of {levels[node]['probability']:.2f} (--states sets the number)."
     )
 
@@ -262,8 +262,8 @@ def _in_words(emission: Any, size: int, flags: str) -> str:
     if isinstance(emission, Likelihood):
         return "The values are likelihoods of the states"
     return (
-        f"Numbers: noisy levels of {size} hidden states, Gaussian with means and scale from the "
-        f"data ({flags})"
+        f"Numbers are read as noisy levels of {size} hidden states, with means and noise learned "
+        f"from the data ({flags})"
     )
 
 

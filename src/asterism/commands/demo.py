@@ -21,6 +21,7 @@ class DemoOptions:
     """The settings of ``asterism demo``; names are those of the flags."""
 
     output: Path = Path("RUN")
+    tables: Path | None = None
     jobs: int = -1
     force: bool = False
     as_json: bool = False
@@ -31,6 +32,8 @@ def run(options: DemoOptions) -> int:
     """Learn from the bundled measurements and compare."""
     from asterism.report.bundled_data import demo_files
 
+    if options.tables is not None:
+        return _copy_tables(options.tables, options.force)
     console = Console(options.quiet)
     with console.listening(), demo_files() as files:
         console.say(f"The same as: asterism learn {files.data.name} --truth {files.truth.name}")
@@ -54,6 +57,23 @@ def run(options: DemoOptions) -> int:
         for line in [*comparison(learned), *learned.findings]:
             click.echo(line)
     return exits.OK if learned.converged else exits.NOT_CONVERGED
+
+
+def _copy_tables(folder: Path, force: bool) -> int:
+    """Write the bundled tables to a folder; files of these names stay unless forced."""
+    from asterism.data.files import write_bytes
+    from asterism.report.bundled_data import demo_files
+
+    with demo_files() as files:
+        targets = {folder / source.name: source for source in (files.data, files.truth)}
+        there = [target for target in targets if target.exists()]
+        if there and not force:
+            raise exits.Refused(f"{there[0]} exists; --force overwrites it.")
+        folder.mkdir(parents=True, exist_ok=True)
+        for target, source in targets.items():
+            write_bytes(target, source.read_bytes())
+            click.echo(f"Written: {target}")
+    return exits.OK
 
 
 def comparison(learned: Learned) -> list[str]:

@@ -61,6 +61,10 @@ PANEL_FLAGS = (
     *("exact_entry", "state_code", "censored", "order"),
 )
 
+INTERVENTIONS = o.file(
+    "--interventions", "Table of nodes set by the experimenter: trajectory,node,start,end,state."
+)
+
 learn_options: o.Decorator = o.several(
     o.table_options,
     o.run_option,
@@ -72,10 +76,7 @@ learn_options: o.Decorator = o.several(
         "parents alike.",
     ),
     o.file("--edge-prior", "Table with prior probabilities of edges: parent,child,probability."),
-    o.file(
-        "--interventions",
-        "Table of nodes set by the experimenter: trajectory,node,start,end,state.",
-    ),
+    INTERVENTIONS,
     o.choice(
         *("--graph", "probable", "map"),
         help="Show the edges that reach --threshold, or the most probable parents of each node.",
@@ -270,6 +271,7 @@ infer_options: o.Decorator = o.several(
     o.table_options,
     o.file("--network", "The network, a JSON file.", required=True),
     o.run_option,
+    INTERVENTIONS,
     o.emission_option,
     o.choice(
         *("--method", *METHODS),

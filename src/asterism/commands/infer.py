@@ -12,8 +12,16 @@ from asterism.commands import exits
 from asterism.commands.as_learned import as_learned
 from asterism.commands.choices import choose_emissions
 from asterism.commands.console import Console
-from asterism.commands.exits import in_flags
-from asterism.commands.input_table import TableOptions, file_hash, listed, only_nodes, read_table
+from asterism.commands.exits import Refused, in_flags
+from asterism.commands.input_table import (
+    TableOptions,
+    file_hash,
+    listed,
+    only_nodes,
+    read_numbers,
+    read_table,
+    with_interventions,
+)
 from asterism.commands.options import seconds
 from asterism.commands.outputs import (
     effective,
@@ -22,6 +30,7 @@ from asterism.commands.outputs import (
     say_if_compiling,
     writing_to,
 )
+from asterism.commands.panel import PanelOptions, read_values
 from asterism.data.files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -52,6 +61,7 @@ class InferOptions:
     quiet: bool = False
     config: Path | None = None
     minutes: float | None = None
+    interventions: Path | None = None
     unverified: bool = False
 
 
@@ -98,7 +108,7 @@ def run(options: InferOptions) -> int:
             "decisions": decisions,
             "accuracy": checked,
             "complete": True,
-            "time_unit": data.time_unit if isinstance(data, Observations) else "",
+            "time_unit": data.time_unit,
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
             "emission": {str(node): repr(one) for node, one in (emission or {}).items()},
@@ -146,12 +156,16 @@ def _read(
     record = {}
     if options.network.name == RUN_NETWORK:
         record = _record_of(options.network.parent, verify=not options.unverified)
-    how, decisions = as_learned(options.table, record)
-    table = read_table(how)
+    how = as_learned(options.table, record, options.interventions)
+    table = read_table(how.table)
     data = table.require()
-    decisions = [*decisions, *table.decisions]
+    decisions = [*how.said, *table.decisions]
     if isinstance(data, Trajectories):
+        if how.interventions is not None:
+            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
         return data, None, decisions
+    data, coded = read_values(_of_these(how.panel, data), data)
+    decisions += coded
     ours = [node for node in data.measurements if node in network.nodes]
     others = [node for node in data.measurements if node not in network.nodes]
     if not ours and not len(data.events) and not len(data.intervals):
@@ -165,11 +179,36 @@ def _read(
     if unseen:
         decisions.append(f"Never measured: {listed(unseen)}.")
     data = only_nodes(data, ours)
+    if how.interventions is not None:
+        held = read_numbers(how.interventions, ("start", "end"))
+        data, said = with_interventions(data, held)
+        decisions.append(said)
     learned = {}
     if not options.emission:
         learned = learned_emissions(options.network, ours, verify=not options.unverified)
-    choice = choose_emissions(data, options.emission, known_states=network.states, learned=learned)
+    given: dict[str, Any] = {"known_states": network.states, "learned": learned}
+    if coded:
+        from asterism.commands.panel_emissions import panel_emissions
+
+        choice = panel_emissions(data, options.emission, "auto", **given)
+    else:
+        choice = choose_emissions(data, options.emission, **given)
     return data, choice.emission, [*decisions, *choice.decisions]
+
+
+def _of_these(panel: PanelOptions, data: Observations) -> PanelOptions:
+    """Without what is said about nodes that the table does not measure."""
+    nodes = list(data.measurements)
+
+    def known(text: str) -> bool:
+        node, colon, _ = text.partition(":")
+        return len(nodes) == 1 or (bool(colon) and node.strip() in nodes)
+
+    return PanelOptions(
+        exact_entry=[t for t in panel.exact_entry if known(t)],
+        state_code=[t for t in panel.state_code if known(t)],
+        censored=[t for t in panel.censored if known(t)],
+    )
 
 
 def _load_network(options: InferOptions) -> Network:

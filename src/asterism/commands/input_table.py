@@ -9,18 +9,21 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from asterism.commands.exits import in_flags
 from asterism.data.clock import UNITS
-from asterism.data.columns import TableError, TableProblem, as_error
+from asterism.data.columns import DataWarning, TableError, TableProblem, as_error
 from asterism.data.files import read_meta
 from asterism.data.observations import Observations
+from asterism.data.path_tables import FORMAT, open_ended
 from asterism.data.table_file import (
     BYTES_PER_BYTE,
     read_header,
@@ -29,7 +32,7 @@ from asterism.data.table_file import (
     too_large,
 )
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError
+from asterism.errors import DataError, counted
 from asterism.numerics.resources import available_bytes
 
 
@@ -80,7 +83,16 @@ def read_table(options: TableOptions) -> Table:
     """Guess, read, and collect every problem."""
     header = require_readable(options)
     free = [name for name in header if name != options.end_column]
-    columns = guess_columns(free, options.kind, options.time, options.trajectory, options.nodes)
+    try:
+        columns = guess_columns(free, options.kind, options.time, options.trajectory, options.nodes)
+    except DataError as error:
+        sheets = sheet_names(options.data) if options.sheet is None else []
+        if len(sheets) < 2:
+            raise
+        raise DataError(
+            error.sentence,
+            f" This is the first sheet of the workbook; its sheets are {listed(sheets)} (--sheet).",
+        ) from None
     if options.end_column is not None and options.end_column not in header:
         raise DataError(
             f"--end-column {options.end_column!r} names no column; the columns are "
@@ -98,7 +110,7 @@ def read_table(options: TableOptions) -> Table:
     except TableError as error:
         table = Table(None, columns, (), error.problems)
     notes = [in_flags(p.sentence) for p in table.problems if p.severity == "note"]
-    unit = table.data.time_unit if isinstance(table.data, Observations) else ""
+    unit = table.data.time_unit if table.data is not None else ""
     said = _said(columns, options, unit)
     return replace(table, decisions=(*said, *notes, *table.decisions))
 
@@ -131,7 +143,33 @@ def only_paths(paths: Trajectories, nodes: Sequence[str]) -> Trajectories:
         frame[frame["node"].isin(list(nodes))],
         states={node: paths.states[node] for node in nodes},
         end=dict(zip(paths.labels, paths.end.tolist())),
+        unit=paths.time_unit or None,
     )
+
+
+def with_interventions(data: Observations, held: pd.DataFrame) -> tuple[Observations, str]:
+    """The observations with what the experimenter set, and a sentence about it."""
+    data = data.with_interventions(held)
+    nodes = ", ".join(dict.fromkeys(map(str, data.interventions.node)))
+    count = counted(len(data.interventions), "time")
+    return data, f"Set by the experimenter (--interventions): {count}, of {nodes}."
+
+
+def read_numbers(path: Path, columns: Sequence[str]) -> Any:
+    """A small table in which some columns hold numbers; cells of the others stay text."""
+    table = read_text_table(path)
+    for name in columns:
+        if name in table.columns:
+            numbers = pd.to_numeric(table[name], errors="coerce")
+            bad = numbers.isna() & (table[name].astype(str).str.strip() != "")
+            if bad.any():
+                row = int(bad.to_numpy().argmax())
+                raise DataError(
+                    f"{str(path)!r}, row {row + 2}, column {name!r}: {table[name].iloc[row]!r} is "
+                    "not a number."
+                )
+            table[name] = numbers
+    return table
 
 
 # ---- reading --------------------------------------------------------------------------------
@@ -167,28 +205,43 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
     if observations is not None and options.nodes:
         _require_nodes(options.nodes, list(observations.measurements))
         observations = only_nodes(observations, options.nodes)
+    elif observations is not None:
+        counter = next(iter(observations.measurements), "")
+        if _only_counts(counter, observations):
+            others = [node for node in observations.measurements if node != counter]
+            observations = only_nodes(observations, others)
+            decisions = (f"Column {counter!r} only counts the rows: it is left out (--nodes).",)
     return Table(observations, columns, decisions, tuple(problems))
 
 
-def _read_paths(options: TableOptions, columns: Columns) -> Table:
-    from asterism.data.path_tables import FORMAT
+def _only_counts(node: str, observations: Observations) -> bool:
+    """Whether a node is a column called index or row that holds 0, 1, 2, … or 1, 2, 3, …"""
+    if _normal(node) not in COUNTER or observations.measurements[node].holds_labels:
+        return False
+    record = observations.measurements[node]
+    value = record.value[np.argsort(record.row)]
+    return len(value) > 1 and any(np.array_equal(value, np.arange(len(value)) + k) for k in (0, 1))
 
+
+def _read_paths(options: TableOptions, columns: Columns) -> Table:
     has_side_file = read_meta(options.data, FORMAT) is not None
     if has_side_file and not options.sort and options.end is None and options.end_column is None:
         paths = Trajectories.load(options.data)
     else:
-        paths = Trajectories.from_frame(
-            read_text_table(options.data, options.sheet),
-            end=options.end,
-            end_column=options.end_column,
-            missing=options.missing,
-            unit=options.unit,
-            trajectory=columns.trajectory or "trajectory",
-            time=columns.time,
-            node=columns.node or "node",
-            state=columns.value or "state",
-            sort=options.sort,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # refused below
+            paths = Trajectories.from_frame(
+                read_text_table(options.data, options.sheet),
+                end=options.end,
+                end_column=options.end_column,
+                missing=options.missing,
+                unit=options.unit,
+                trajectory=columns.trajectory or "trajectory",
+                time=columns.time,
+                node=columns.node or "node",
+                state=columns.value or "state",
+                sort=options.sort,
+            )
         if options.end is None and options.end_column is None:
             _require_ends(paths)
     decisions = []
@@ -205,19 +258,13 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
 
 def _require_ends(paths: Trajectories) -> None:
     """Refuse paths whose last row is a jump: how long they were followed is not known."""
-    last = np.array(
-        [
-            paths.jump_time[b - 1] if b > a else paths.start[d]
-            for d, (a, b) in enumerate(zip(paths.jump_offset[:-1], paths.jump_offset[1:]))
-        ]
-    )
-    open_ended = np.flatnonzero(last >= paths.end)
-    if len(open_ended):
-        which = listed([paths.labels[d] for d in open_ended], 5)
+    which = open_ended(vars(paths))
+    if which:
         raise DataError(
             f"The table does not say how long the paths were followed: the last row of "
-            f"{'trajectory' if len(open_ended) == 1 else 'trajectories'} {which} is a jump. Give "
-            "the end with --end TIME, or name the column that holds it with --end-column COLUMN."
+            f"{'trajectory' if len(which) == 1 else 'trajectories'} {listed(which, 5)} is a jump. "
+            "Give the end with --end TIME, or name the column that holds it with --end-column "
+            "COLUMN."
         )
 
 
@@ -270,6 +317,7 @@ TRAJECTORY = (
     "individual", "mouse", "rat", "animal", "fish", "embryo", "plant", "well", "culture", "colony",
     "clone", "id", "sample", "specimen", "ptnum", "unit", "trial",
 )
+COUNTER = ("index", "row", "rows", "row_number", "rownum", "row_id", "level_0", "nr", "no")
 NODE = ("node", "gene", "variable", "var")
 VALUE = ("value", "measurement", "expression", "level")
 # fmt: on
@@ -309,6 +357,11 @@ def guess_columns(
         if given is not None and given not in header:
             raise DataError(f"{flag} {given!r} names no column; the columns are {listed(header)}.")
     time = time or _first(free, TIME, _UNIT)
+    if time is None and len(header) == 1:
+        raise DataError(
+            f"The first line of the file is {header[0]!r}. It must hold the names of the columns, "
+            "one of them the time: delete a title or comment above them."
+        )
     if time is None:
         raise DataError(
             f"No column looks like the time; the columns are {listed(header)}. "
@@ -321,7 +374,7 @@ def guess_columns(
     has_state = "state" in free and value is None
     likelihoods = any(name.startswith("p_") for name in free)
     if kind == "auto":
-        if node is not None and has_state and len(free) == 2:
+        if node is not None and has_state and len(free) <= 3:
             kind = "paths"
         elif node is not None and (value is not None or likelihoods):
             kind = "long"

@@ -25,7 +25,13 @@ from asterism.commands.choices import (
 )
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import file_hash, read_table, require_readable
+from asterism.commands.input_table import (
+    file_hash,
+    read_numbers,
+    read_table,
+    require_readable,
+    with_interventions,
+)
 from asterism.commands.learnable import in_words, make_learnable, summarise
 from asterism.commands.options import seconds
 from asterism.commands.outputs import (
@@ -44,7 +50,6 @@ from asterism.commands.panel_emissions import without_coded
 from asterism.data.columns import listed
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted
 from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 
@@ -190,7 +195,7 @@ def read_data(
         free = table.require()
         if isinstance(free, Trajectories):
             raise Refused("Complete paths cannot have --interventions yet: give measurements.")
-        held = _read_numbers(options.interventions, ("start", "end"))
+        held = read_numbers(options.interventions, ("start", "end"))
         # before levels are counted: what is measured meanwhile is no level of the node's own
         table = replace(table, data=free.with_interventions(held))
     found = make_learnable(
@@ -206,35 +211,10 @@ def read_data(
         console.warn(line)
     if held is not None:
         assert isinstance(data, Observations)
-        data = data.with_interventions(held)  # refuses those of columns that were left out
-        n_set = len(data.interventions)
-        decisions.append(
-            f"Set by the experimenter (--interventions): {counted(n_set, 'time')}, of "
-            f"{', '.join(dict.fromkeys(map(str, data.interventions.node)))}."
-        )
+        data, said = with_interventions(data, held)  # refuses those of columns that were left out
+        decisions.append(said)
     decisions += found.decisions
     return data, found.emission, found.states, decisions, found.levels
-
-
-def _read_numbers(path: Path, columns: Sequence[str]) -> Any:
-    """A small table in which some columns hold numbers; cells of the others stay text."""
-    import pandas as pd
-
-    from asterism.data.table_file import read_text_table
-
-    table = read_text_table(path)
-    for name in columns:
-        if name in table.columns:
-            numbers = pd.to_numeric(table[name], errors="coerce")
-            bad = numbers.isna() & (table[name].astype(str).str.strip() != "")
-            if bad.any():
-                row = int(bad.to_numpy().argmax())
-                raise DataError(
-                    f"{str(path)!r}, row {row + 2}, column {name!r}: {table[name].iloc[row]!r} is "
-                    "not a number."
-                )
-            table[name] = numbers
-    return table
 
 
 def _about_refining(emission: Any) -> str:
@@ -265,7 +245,7 @@ def make_learner(
 
     edge_prior = None
     if options.edge_prior is not None:
-        edge_prior = _read_numbers(options.edge_prior, ("probability",))
+        edge_prior = read_numbers(options.edge_prior, ("probability",))
     settings: dict[str, Any] = {
         "emission": emission,
         "max_parents": options.max_parents,
@@ -335,7 +315,7 @@ def _make_run(
             **record,
             "complete": True,
             "complete_data": isinstance(data, Trajectories),
-            "time_unit": data.time_unit if isinstance(data, Observations) else "",
+            "time_unit": data.time_unit,
             "data": str(options.table.data),
             "data_hash": file_hash(options.table.data),
         },

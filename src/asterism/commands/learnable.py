@@ -19,6 +19,7 @@ from asterism.commands.exits import Refused
 from asterism.commands.input_table import Table, listed, only_nodes
 from asterism.commands.panel import PanelOptions, read_values
 from asterism.commands.panel_emissions import panel_emissions
+from asterism.data.clock import amount_of
 from asterism.data.columns import label_codes
 from asterism.data.measurements import NodeMeasurements, wide_keys
 from asterism.data.observations import Observations
@@ -105,7 +106,9 @@ def in_words(summary: dict[str, Any]) -> list[str]:
         unit = f" {summary['time_unit']}" if summary.get("time_unit") else ""
         first, last = (f"{summary[name] + 0.0:g}" for name in ("first_time", "last_time"))
         gap = summary.get("typical_gap")
-        typical = "" if gap is None else f"; typical gap {gap:g}{unit}"
+        typical = (
+            "" if gap is None else f"; typical gap {amount_of(gap, summary.get('time_unit') or '')}"
+        )
         lines.append(f"Time {first} to {last}{unit} (--start, --end){typical}.")
     return lines
 
@@ -122,6 +125,7 @@ def _of_paths(paths: Trajectories) -> dict[str, Any]:
         "n_jumps": paths.n_jumps,
         "first_time": float(paths.start.min()) if paths.n_trajectories else None,
         "last_time": float(paths.end.max()) if paths.n_trajectories else None,
+        "time_unit": paths.time_unit,
         "warnings": [
             f"Node {node!r} never changes its state."
             for i, node in enumerate(paths.nodes)
@@ -161,9 +165,10 @@ def _warnings(
         if len(record) < POINTS_PER_RATE * n_rates:
             thin.append((node, len(record), n_rates))
     if fast:
+        them = "this node" if len(fast) == 1 else "these nodes"
         found.append(
             f"The values of {_few(fast)} look almost random from one time to the next: either "
-            "much happens between two measurements, or the noise is large. Edges into these nodes "
+            f"much happens between two measurements, or the noise is large. Edges into {them} "
             "will be uncertain."
         )
     if thin:

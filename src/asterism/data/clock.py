@@ -82,6 +82,12 @@ def per_unit(unit: str | None) -> str:
     return f"per {unit[:-1] if unit in ('days', 'weeks', 'months', 'years') else unit}"
 
 
+def amount_of(number: float, unit: str) -> str:
+    """ "0.5 h", "1 day", "2 days"."""
+    one = per_unit(unit).removeprefix("per ") if unit and number == 1 else unit
+    return f"{number:g} {one}".strip()
+
+
 def unit_of_column(name: str) -> str:
     """The unit in a column's name: "Time (h)", "time_min", "hours post dose"; "" if none."""
     words = re.findall(r"[a-z]+", name.lower())
@@ -163,15 +169,20 @@ def times(
             f"the column {column!r} holds text: is it the time? Name the right one with ",
             Setting("time", ...),
         )
-    problems.add_rows(bad & ~dates, "{value} is not a time", cause=cause, **where)
+    problems.add_rows(bad & ~dates, "{value} is not a time", cause=cause, remedy=_FORMS, **where)
     problems.add_rows(empty, "the time is missing", **where)
     lost = ~np.isfinite(clock.time) & ~is_text & ~empty
     endless = lost & ~np.isfinite(parsed)
     problems.add_rows(endless, "the time {value} is not finite", **where)
-    problems.add_rows(lost & ~endless, "the time {value} has no unit, but others have", **where)
+    problems.add_rows(
+        lost & ~endless, "the time {value} has no unit, but other times have one", **where
+    )
     if clock.note is not None:
         problems.add(clock.note, severity="note")
     return clock
+
+
+_FORMS = "write a number, a time such as 2h or Day 3, or a date such as 2024-03-01"
 
 
 # ---- durations ------------------------------------------------------------------------------

@@ -305,6 +305,15 @@ def without_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 #: The first data row of a file with a header line is its line 2.
 FIRST_ROW = 2
 
+
+def line_numbers(frame: pd.DataFrame) -> IntArray:
+    """The line of each row in its file, or counted as if the frame were one."""
+    lines = frame.attrs.get("lines")  # kept where a file has blank lines
+    if lines is not None and len(lines) == len(frame):
+        return np.asarray(lines, dtype=np.int64)
+    return np.arange(len(frame), dtype=np.int64) + FIRST_ROW
+
+
 #: problems of one kind that are told one by one
 SHOWN = 5
 
@@ -383,8 +392,7 @@ class Problems:
                 trajectory=None if trajectory is None else trajectory[i],
                 row=int(rows[i]),
                 value=cell,
-                kind=f"{message} {where.get('column', '')}",
-                **where,
+                **{"kind": message, **where},
             )
 
     @property
@@ -409,15 +417,21 @@ class Problems:
 
 
 def listed(problems: Iterable[TableProblem], shown: int = SHOWN) -> list[Sentence]:
-    """Each problem in a sentence; of each kind the first few, a count, and the common cause."""
+    """Each problem in a sentence; of each kind the first few, a count, and the common cause.
+
+    What to do is said once, with the first of its kind.
+    """
     kinds: dict[str, list[TableProblem]] = {}
     for problem in problems:
         kinds.setdefault(f"{problem.table} {problem.kind or problem.message}", []).append(problem)
     lines: list[Sentence] = []
     for alike in kinds.values():
-        lines += [problem.sentence for problem in alike[:shown]]
+        said = alike[0].remedy
+        for number, problem in enumerate(alike[:shown]):
+            known = number > 0 and problem.remedy == said
+            lines.append(composed(problem.message, problem.where) if known else problem.sentence)
         more = len(alike) - shown
-        cause = alike[0].cause if len(alike) > 1 else ""
+        cause = (alike[0].cause or _in_common(alike, more)) if len(alike) > 1 else ""
         if more > 0:
             last = f" (the last in row {alike[-1].row})" if alike[-1].row is not None else ""
             lines.append(Sentence(f"… and {more:,} more like this{last}"))
@@ -427,6 +441,20 @@ def listed(problems: Iterable[TableProblem], shown: int = SHOWN) -> list[Sentenc
             else:
                 lines.append(Sentence(cause))
     return lines
+
+
+def _in_common(alike: Sequence[TableProblem], more: int) -> str:
+    """What those that are not listed share with the others, where that is worth saying."""
+    if more <= 0:
+        return ""
+    parts = []
+    columns = list(dict.fromkeys(problem.column for problem in alike))
+    if None not in columns and len(columns) > 1:
+        parts.append(f"in {len(columns):,} columns")
+    values = {str(problem.value) for problem in alike if problem.value is not None}
+    if len(values) == 1:
+        parts.append(f"each cell holds {_show(alike[0].value)}")
+    return "; ".join(parts)
 
 
 class TableError(DataError):

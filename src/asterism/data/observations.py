@@ -269,7 +269,7 @@ class Observations:
         shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
         span = ""
         if self.n_trajectories:
-            span = f", time {self.start.min():g} to {self.end.max():g}"
+            span = f", time {self.start.min():g} to {self.end.max():g} {self.time_unit}".rstrip()
         return f"<Observations: {self._size()} ({shown}), {', '.join(parts)}{span}>"
 
     def _size(self) -> str:

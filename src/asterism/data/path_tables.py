@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import FIRST_ROW, Problems, canonical, encode, plain
+from asterism.data.columns import Problems, canonical, encode, plain
 from asterism.data.files import read_meta
 from asterism.data.measurements import objects
 from asterism.data.table_file import read_text_table
@@ -57,9 +57,10 @@ def parse_paths(
         )
     if len(frame) == 0:
         raise DataError("the table of paths is empty: it has no rows")
-    rows = np.arange(len(frame), dtype=np.int64) + FIRST_ROW
+    rows = columns.line_numbers(frame)
     name = objects([0] * len(frame))
-    if column[0] in frame.columns:
+    named = column[0] in frame.columns
+    if named:
         raw = columns.cells(frame[column[0]])
         problems.add_rows(
             columns.missing(raw), "the trajectory is missing", rows=rows, column=column[0]
@@ -70,7 +71,7 @@ def parse_paths(
         column[1],
         problems=problems,
         rows=rows,
-        trajectory=name,
+        trajectory=name if named else None,
         unit=form.unit,
     )
     time = read.time
@@ -106,14 +107,20 @@ def parse_paths(
                 value=cell[i],
             )
     problems.raise_errors()
-    if not form.sort:
-        _check_sorted(trajectory, node, time, name, rows, column[1], problems)
+    if not form.sort or not named:
+        _check_sorted(trajectory, node, time, name if named else None, rows, form, problems)
         problems.raise_errors()
     fields = _assemble(trajectory, time, node, state, rows, list(labels), nodes, problems)
     limit = end if end is not None else ends or None
     fields["end"] = _ends(fields["end"], fields["start"], list(labels), limit, problems)
     problems.raise_errors()
-    return {**fields, "nodes": nodes, "states": known, "labels": tuple(plain(x) for x in labels)}
+    return {
+        **fields,
+        "nodes": nodes,
+        "states": known,
+        "labels": tuple(plain(x) for x in labels),
+        "time_unit": read.unit,
+    }
 
 
 def _state_labels(cells: NDArray[Any], given: Sequence[Any] | None) -> tuple[Any, ...]:
@@ -131,22 +138,36 @@ def _check_sorted(
     trajectory: NDArray[Any],
     node: IntArray,
     time: NDArray[np.float64],
-    name: NDArray[Any],
+    name: NDArray[Any] | None,
     rows: IntArray,
-    column: str,
+    form: PathFormat,
     problems: Problems,
 ) -> None:
+    """Note rows that go back in time, or that start again though no column names trajectories."""
     order = np.lexsort((rows, node, trajectory))
     same = (np.diff(trajectory[order]) == 0) & (np.diff(node[order]) == 0)
     back = same & (np.diff(time[order]) < 0)
+    again = np.flatnonzero(back & (time[order][1:] <= time.min())) + 1
+    if name is None and len(again):
+        first = int(order[again].min())
+        problems.add(
+            f"the times start again at {time[first]:g}: the table seems to hold several "
+            "trajectories, but no column was recognised as their name",
+            row=int(rows[first]),
+            column=form.time,
+            remedy=Sentence("name the column with ", Setting("trajectory", ...)),
+        )
+        return
+    if form.sort:
+        return
     problems.add_rows(
         np.concatenate([[False], back]),
         "time {value} comes before the time of the node's previous row",
         remedy=Sentence("sort the table, or use ", Setting("sort", True)),
         rows=rows[order],
-        trajectory=name[order],
+        trajectory=None if name is None else name[order],
         value=time[order],
-        column=column,
+        column=form.time,
     )
 
 
@@ -224,6 +245,17 @@ def _ends(
     return result
 
 
+def open_ended(fields: Mapping[str, Any]) -> list[object]:
+    """Trajectories whose last row is a jump, so that nothing says how long they were followed."""
+    offset, jump_time, start = (fields[name] for name in ("jump_offset", "jump_time", "start"))
+    return [
+        label
+        for d, label in enumerate(fields["labels"])
+        if (jump_time[offset[d + 1] - 1] if offset[d + 1] > offset[d] else start[d])
+        >= fields["end"][d]
+    ]
+
+
 def load_paths(path: str | Path) -> dict[str, Any]:
     """The fields of Trajectories from a CSV table and its side file, if there is one."""
     frame = read_text_table(path)
@@ -237,7 +269,8 @@ def load_paths(path: str | Path) -> dict[str, Any]:
         )
     states = {n: tuple(meta["states"][n]) for n in meta["nodes"]}
     end = dict(zip(meta["trajectories"], meta["end"]))
-    fields = parse_paths(frame, states, end, PathFormat())
+    form = PathFormat(unit=meta.get("time_unit") or None)
+    fields = parse_paths(frame, states, end, form)
     by_text = {canonical(x): x for x in meta["trajectories"]}
     fields["labels"] = tuple(by_text.get(canonical(x), x) for x in fields["labels"])
     return fields

@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.columns import FIRST_ROW, Problems, plain
+from asterism.data.columns import Problems, plain
 from asterism.data.files import read_meta, side_file, write_table, write_text
 from asterism.data.given_likelihoods import likelihoods_of_columns
 from asterism.data.known_paths import (
@@ -79,7 +79,8 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
         return nothing
     if form.time not in frame.columns:
         problems.add(
-            f"there is no time column {form.time!r}; the columns are {_listed(frame.columns)}"
+            f"there is no time column {form.time!r}; the columns are {_listed(frame.columns)}",
+            remedy=Sentence("name it with ", Setting("time", ...)),
         )
         return nothing
     if len(frame) == 0:
@@ -114,7 +115,7 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
 
 def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
     """Point out rows that say exactly what an earlier row says."""
-    repeated = np.flatnonzero(frame.astype(str).duplicated().to_numpy()) + FIRST_ROW
+    repeated = columns.line_numbers(frame)[frame.astype(str).duplicated().to_numpy()]
     if not len(repeated):
         return
     shown = ", ".join(map(str, repeated[:5])) + (", …" if len(repeated) > 5 else "")
@@ -248,6 +249,11 @@ def read_frames(
         )
     table = ParsedTable([], np.empty(0), np.empty(0), {})
     if frame is not None and (len(frame) or (events is None and intervals is None)):
+        if frame.attrs.get("counted"):
+            problems.add(
+                "The first column has no name and only counts the rows: it is left out.",
+                severity="note",
+            )
         table = parse_table(frame, form, problems)
     elif frame is None and events is None and intervals is None:
         problems.add("there is nothing to read: no table, no events, no intervals")

@@ -53,13 +53,14 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
     Duplicate column names are kept, so that they can be reported. An unnamed first column that
     only counts the rows is left out.
     """
-    rows, separator = _rows(Path(path), sheet)
-    if not rows:
+    numbered, separator = _rows(Path(path), sheet)
+    if not numbered:
         raise DataError(f"{str(path)!r} is empty")
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     names = [unescape_cell(name.strip()) for name in rows[0]]
     while names and not names[-1]:
         names.pop()  # a trailing separator makes an empty last column
-    for number, row in enumerate(rows[1:], start=2):
+    for number, row in numbered[1:]:
         if any("\n" in cell or "\r" in cell for cell in row):
             raise DataError(
                 f"{str(path)!r}, row {number}: a cell in quotes runs over several lines; "
@@ -76,6 +77,8 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
         ]
     frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
     frame.columns = pd.Index(names)
+    if lines[1:] != list(range(2, len(rows) + 1)):
+        frame.attrs["lines"] = lines[1:]
     return _without_index(frame, path)
 
 
@@ -87,7 +90,7 @@ def read_header(path: Path, sheet: str | None = None) -> list[str]:
         raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
     if beginning.startswith(_ZIP):
         rows = list(_sheet_rows(path, sheet, limit=1))
-        return [unescape_cell(c.strip()) for c in (rows[0] if rows else []) if c.strip()]
+        return [unescape_cell(c.strip()) for c in (rows[0][1] if rows else []) if c.strip()]
     is_utf16 = beginning.startswith(_UTF16)
     if b"\0" in beginning and not is_utf16 and not beginning.startswith(_OLD_EXCEL):
         where = beginning.index(b"\0")
@@ -184,13 +187,13 @@ def _decoded(content: bytes, path: Path, whole: bool = True) -> str:
         ) from None
 
 
-def _rows(path: Path, sheet: str | None) -> tuple[list[list[str]], str]:
-    """The rows that hold anything, and what separated their cells."""
+def _rows(path: Path, sheet: str | None) -> tuple[list[tuple[int, list[str]]], str]:
+    """The rows that hold anything, each with its line, and what separated their cells."""
     content = _content(path)
     if content.startswith(_ZIP):
         sheet_rows = list(_sheet_rows(path, sheet))
-        width = max(map(len, sheet_rows), default=0)
-        return [row + [""] * (width - len(row)) for row in sheet_rows], "\t"
+        width = max((len(row) for _, row in sheet_rows), default=0)
+        return [(line, row + [""] * (width - len(row))) for line, row in sheet_rows], "\t"
     text = _decoded(content, path)
     header = next((line for line in text.splitlines() if line.strip()), None)
     if header is None:
@@ -198,7 +201,7 @@ def _rows(path: Path, sheet: str | None) -> tuple[list[list[str]], str]:
     separator = max(",;\t", key=header.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
-        return [row for row in rows if row], separator
+        return [(rows.line_num, row) for row in rows if row], separator
     except csv.Error as error:
         raise DataError(f"{str(path)!r}, line {rows.line_num}: {error}.") from None
 
@@ -208,7 +211,9 @@ def _without_index(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     if len(frame.columns) and _NO_NAME.fullmatch(frame.columns[0]):
         first = frame.iloc[:, 0].tolist()
         if any(first == [str(i + k) for i in range(len(first))] for k in (0, 1)):
-            return frame.iloc[:, 1:]
+            rest = frame.iloc[:, 1:]
+            rest.attrs["counted"] = True  # said by who reads the cells
+            return rest
     if "" in frame.columns:
         place = list(frame.columns).index("") + 1
         raise DataError(f"{str(path)!r}: column {place} has no name; give it one in the header.")
@@ -260,8 +265,11 @@ def _require_unpacked_size(path: Path, file: IO[bytes]) -> None:
         raise too_large(path, size, available_bytes())
 
 
-def _sheet_rows(path: Path, sheet: str | None, limit: int | None = None) -> Iterator[list[str]]:
-    """The rows of a sheet as text; without a name, of the first sheet that holds anything."""
+def _sheet_rows(
+    path: Path, sheet: str | None, limit: int | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a sheet as text, each with its number; without a name, of the first sheet that
+    holds anything."""
     from asterism.numerics.resources import available_bytes
 
     with _workbook(path) as book:
@@ -290,7 +298,7 @@ def _sheet_rows(path: Path, sheet: str | None, limit: int | None = None) -> Iter
                 cells = [_as_text(value) for value in row]
                 if any(cells):
                     given += 1
-                    yield cells
+                    yield number + 1, cells
                     if given == limit:
                         return
             if given:

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import FIRST_ROW, Problems
+from asterism.data.columns import Problems
 from asterism.data.measurements import LIKELIHOOD_PREFIX
 from asterism.errors import Advice, Sentence, Setting
 
@@ -83,8 +83,7 @@ class TableRows:
 
 def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> TableRows:
     """Trajectory, time and exactness of every usable row, in order."""
-    n_rows = len(frame)
-    number = np.arange(n_rows, dtype=np.int64) + FIRST_ROW
+    number = columns.line_numbers(frame)
     name, unnamed = _names(frame, form, problems, number)
     read = clock.times(
         columns.cells(frame[form.time]),
@@ -217,7 +216,7 @@ def _check_order(order: _Order, problems: Problems) -> None:
     form, time = order.form, order.time
     if form.trajectory not in order.frame.columns:
         pairs = np.column_stack([group[order.usable], time[order.usable]])
-        if len(np.unique(pairs, axis=0)) < len(pairs):
+        if len(np.unique(pairs, axis=0)) < len(pairs) or _runs_restart(order, group):
             _refuse_restart(order, rows, before, problems)
             return
     if form.sort:
@@ -237,6 +236,22 @@ def _check_order(order: _Order, problems: Problems) -> None:
             remedy=remedy,
             kind="not sorted",
         )
+
+
+def _runs_restart(order: _Order, group: IntArray) -> bool:
+    """Whether the rows are runs that each begin early and cover most of the time.
+
+    Rows of one trajectory that got out of order do not look like that.
+    """
+    time, one = order.time[order.usable], group[order.usable]
+    by_group = np.argsort(one, kind="stable")
+    time, one = time[by_group], one[by_group]
+    breaks = np.flatnonzero((np.diff(time) < 0) | (np.diff(one) != 0)) + 1
+    runs = np.split(time, breaks)
+    first, span = float(time.min()), float(np.ptp(time))
+    return all(
+        len(run) >= 3 and run[0] <= first + span / 4 and np.ptp(run) >= span / 2 for run in runs
+    )
 
 
 def _refuse_restart(order: _Order, rows: IntArray, before: IntArray, problems: Problems) -> None:

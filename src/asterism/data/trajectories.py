@@ -7,6 +7,7 @@ Nodes and states are numbers in the arrays; ``nodes`` and ``states`` give them n
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import path_tables
-from asterism.data.columns import encode, plain
+from asterism.data.columns import DataWarning, encode, plain
 from asterism.data.files import side_file, write_table, write_text
 from asterism.data.measurements import objects
 from asterism.data.path_graph import path_graph
@@ -49,6 +50,8 @@ class Trajectories:
     jump_node: IntArray
     jump_state: IntArray
     """(J,) the state entered."""
+    time_unit: str = ""
+    """Unit of all times, such as "h"; "" if nothing says it."""
 
     # ------------------------------------------------------------------ tables
     @classmethod
@@ -72,13 +75,22 @@ class Trajectories:
         The first row of a node is its start. A row that repeats the node's state is no jump. The
         trajectory column may be absent (one trajectory). ``states`` fixes the labels and their
         order; otherwise they are sorted. ``end`` is when following a trajectory ended, or
-        ``end_column`` a column that says it; without both, its last time. ``missing`` and ``unit``
-        are as for observations.
+        ``end_column`` a column that says it; without both, its last time, with a warning where
+        the last row is a jump. ``missing`` and ``unit`` are as for observations.
         """
         form = path_tables.PathFormat(
             *(trajectory, time, node, state, sort, missing, unit, end_column)
         )
-        return cls(**path_tables.parse_paths(frame, states, end, form))
+        fields = path_tables.parse_paths(frame, states, end, form)
+        if end is None and end_column is None and (which := path_tables.open_ended(fields)):
+            warnings.warn(
+                f"the table does not say how long {counted(len(which), 'trajectory')} "
+                f"{'was' if len(which) == 1 else 'were'} followed: the last row is a jump, and is "
+                "taken for the end. Give end= or end_column=.",
+                DataWarning,
+                stacklevel=2,
+            )
+        return cls(**fields)
 
     def to_frame(self) -> pd.DataFrame:
         """Tidy table trajectory, time, node, state: the start of every node, then every jump."""
@@ -93,6 +105,7 @@ class Trajectories:
             "states": {n: [plain(s) for s in self.states[n]] for n in self.nodes},
             "trajectories": [plain(x) for x in self.labels],
             "end": self.end.tolist(),
+            "time_unit": self.time_unit,
         }
         side_file(path, "meta.json").unlink(missing_ok=True)  # never an old one beside a new table
         write_table(path, self.to_frame())
@@ -220,6 +233,7 @@ class Trajectories:
             jump_time=self.jump_time[jumps],
             jump_node=self.jump_node[jumps],
             jump_state=self.jump_state[jumps],
+            time_unit=self.time_unit,
         )
 
     def reordered(self, nodes: Sequence[str], states: Mapping[str, Sequence[Any]]) -> Trajectories:
@@ -297,4 +311,5 @@ def _reorder(
         jump_time=paths.jump_time,
         jump_node=new_node[paths.jump_node],
         jump_state=jump_state,
+        time_unit=paths.time_unit,
     )

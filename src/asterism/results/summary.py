@@ -12,26 +12,26 @@ from asterism.model.network import Network
 from asterism.results.edge_effects import LOWERS, RAISES, effect
 
 CAUTION = (
-    "Each probability takes the rest of the graph as learned, so it tends to be too sure: trust "
-    "the ranking of the edges more than the numbers."
+    "Each probability assumes that the rest of the graph is as learned, so it tends to be too "
+    "sure. Trust the ranking of the edges more than the numbers."
 )
 TEMPERED = (
-    "Measurements show only a part of what happened, and the approximation is too sure of the "
-    "rest, so what it says about the data counts only {factor:.2g} times in each probability; the "
-    "factor follows from how much these measurements tell. The probabilities are conditional on "
-    "the rest of the graph being as learned."
+    "Measurements show only a part of what happened, and the approximation is too sure about the "
+    "rest. So the learner multiplies what the data say about a set of parents by {factor:.2g}, a "
+    "factor that depends on how much these measurements tell. Each probability assumes that the "
+    "rest of the graph is as learned."
 )
 SAMPLED = (
-    "The probabilities average over graphs, rates and paths drawn from their posterior; the table "
-    "of edges says how large their Monte Carlo errors are."
+    "The probabilities are averages over graphs, rates and paths drawn from their posterior. The "
+    "table of edges gives their Monte Carlo errors."
 )
 EXACT = (
-    "The paths are known completely, so each probability is exact under the model and its prior; "
-    "what the model leaves out it cannot know."
+    "The paths are known completely, so each probability is exact under the model and its prior. "
+    "It says nothing about causes that the model leaves out."
 )
 GIVEN = (
-    "The graph was given and not learned, so its edges carry no probabilities; rates and state "
-    "probabilities hold only as far as the graph does."
+    "The graph was given and not learned, so its edges have no probabilities. Rates and state "
+    "probabilities are only as good as the graph."
 )
 
 ALONE = "Rates and state probabilities are only as good as the model."
@@ -93,10 +93,10 @@ def _added(run: Summarised) -> list[str]:
     rounded = f"{float(f'{least:.2g}'):,.0f}" if least < 1e6 else "a million"
     factor = f"{least:.2g}" if least < 10.0 else rounded
     n_free = len(free)
-    which = "it" if n_free == 1 else "each of them"
+    which = "its odds" if n_free == 1 else "the odds of each"
     return [
-        f"Before the data an edge had a probability of {prior}; the data made {which} at least "
-        f"{factor} times as likely, in odds, as before."
+        f"Before the data an edge had a probability of {prior}. The data raised {which} by a "
+        f"factor of {factor}{'' if n_free == 1 else ' or more'}."
     ]
 
 
