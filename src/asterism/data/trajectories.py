@@ -23,7 +23,7 @@ from asterism.data.files import side_file, write_table, write_text
 from asterism.data.measurements import objects
 from asterism.data.path_graph import path_graph
 from asterism.data.statistics import Statistics, dwell_start
-from asterism.errors import DataError, counted
+from asterism.errors import DataError, Sentence, Setting, counted
 from asterism.notebook_card import MOST_ROWS, card, listed
 
 IntArray = NDArray[np.int64]
@@ -83,10 +83,13 @@ class Trajectories:
         )
         fields = path_tables.parse_paths(frame, states, end, form)
         if end is None and end_column is None and (which := path_tables.open_ended(fields)):
+            follow = "was" if len(which) == 1 else "were"
             warnings.warn(
-                f"the table does not say how long {counted(len(which), 'trajectory')} "
-                f"{'was' if len(which) == 1 else 'were'} followed: the last row is a jump, and is "
-                "taken for the end. Give end= or end_column=.",
+                Sentence(
+                    f"the table does not say how long {counted(len(which), 'trajectory')} {follow} "
+                    "followed: the last row is a jump, and is taken for the end. Give ",
+                    *(Setting("end", ...), " or ", Setting("end_column", ...), "."),
+                ),
                 DataWarning,
                 stacklevel=2,
             )

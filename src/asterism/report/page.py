@@ -221,10 +221,18 @@ def _search(run: Run) -> str:
         shape, rate = (as_text(prior[name]) for name in ("shape", "rate"))
         on_rates = f" and a Gamma prior on the rates (shape {shape}, rate {rate})"
     n_edges = sum(map(len, run.network.parents.values()))
+    threshold = _setting(run, "threshold")
+    reached = ""
+    if _setting(run, "graph") == "probable" and isinstance(threshold, int | float):
+        reached = f" with a probability of at least {threshold:g}"
+    factor = run.run.get("tempering")
+    tempered = ""
+    if isinstance(factor, int | float) and factor < 1.0:
+        tempered = f" The log marginal likelihood of each family was multiplied by {factor:.2g}."
     return (
         f"The graph was learned by Bayesian scoring of families{limit}{on_rates}; it has "
-        f"{n_edges:,} edge{'s' * (n_edges != 1)}. Edge probabilities sum the posterior "
-        "probabilities of the families that hold the edge."
+        f"{n_edges:,} edge{'s' * (n_edges != 1)}{reached}. Edge probabilities sum the posterior "
+        f"probabilities of the families that hold the edge.{tempered}"
     )
 
 
