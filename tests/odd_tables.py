@@ -314,6 +314,13 @@ TABLES = [
         flags=["--end", "9"],
         says=["Time 0 to 9 h"],
     ),
+    OddTable(
+        "paths_ties.csv",
+        raw(OPEN_PATHS.replace("1,3,B", "1,2,B")),
+        BAD,
+        ["both jump at time 2", "--ties order"],
+        ["--end", "9"],
+    ),
     OddTable("paths_end.csv", raw(OPEN_PATHS), flags=["--end", "9"], says=["5 jumps"]),
     OddTable(
         "paths_column.csv", raw(PATHS), flags=["--end-column", "followed"], says=["5 jumps"]

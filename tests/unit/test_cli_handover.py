@@ -174,3 +174,31 @@ def test_check_says_what_learn_would(rows: str, tmp_path: Path) -> None:
     assert nothing in checked.stdout
     assert nothing in learned.stderr
     assert json.loads(invoke("check", path, "--json").stdout)["ok"] is False
+
+
+def test_infer_takes_over_codes_and_interventions(tmp_path: Path) -> None:
+    lines = ["patient,time_h,stage,gene"]
+    for patient in range(4):
+        for k in range(7):
+            stage = "999" if k == 6 else "99" if k == 2 else str(1 + (k + patient) // 3 % 3)
+            lines.append(f"{patient},{k},{stage},{(k + patient) // 2 % 2 + 0.1 * k:.1f}")
+    path, held = tmp_path / "visits.csv", tmp_path / "held.csv"
+    path.write_text("\n".join(lines) + "\n")
+    held.write_text("trajectory,node,start,end,state\n0,gene,0,3,high\n")
+    codes = ["--state-code", "stage:999=3", "--censored", "stage:99=1,2,3"]
+    learned = invoke(
+        *("learn", path, *codes, "--interventions", held, "-o", tmp_path / "RUN"),
+        *("--max-parents", 1, "--max-sweeps", 2, "--states", 2),
+    )
+    assert learned.exit_code in (0, 4), learned.output
+    network = tmp_path / "RUN" / "network.json"
+    same = invoke("infer", path, "--network", network, "-o", tmp_path / "SAME")
+    assert same.exit_code in (0, 4), same.output
+    for words in (*codes, "Set by the experimenter (--interventions): 1 time, of gene."):
+        assert words in same.stderr
+    fewer = tmp_path / "fewer.csv"
+    fewer.write_text("\n".join(lines[:15]) + "\n")
+    other = invoke("infer", fewer, "--network", network, "-o", tmp_path / "OTHER")
+    assert other.exit_code in (0, 4), other.output
+    assert "name their file with --interventions" in other.stderr
+    assert "Set by the experimenter" not in other.stderr

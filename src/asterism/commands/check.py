@@ -17,6 +17,7 @@ from asterism.commands.learnable import Learnable, in_words, make_learnable, sum
 from asterism.commands.panel import PanelOptions, hints
 from asterism.data.columns import TableProblem, listed
 from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
 
 #: nodes that are listed one by one on a screen; JSON holds all
@@ -79,11 +80,23 @@ def run(options: CheckOptions) -> int:
 def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:
     """What ``learn`` would decide, or refuse."""
     try:
-        return make_learnable(
+        found = make_learnable(
             table, options.emission, options.states, options.table.nodes, options.exogenous
         )
+        if isinstance(found.data, Trajectories) and not found.errors:
+            _check_paths(found.data, options)
+        return found
     except AsterismError as error:
         return Learnable(None, errors=[in_flags(error.sentence)])
+
+
+def _check_paths(paths: Trajectories, options: CheckOptions) -> None:
+    """Refuse what the learner refuses in complete paths, such as two jumps at one time."""
+    from asterism.learning.search.complete import check_paths
+    from asterism.learning.search.settings import structure_prior
+
+    prior = structure_prior(tuple(paths.nodes), options.max_parents, options.exogenous)
+    check_paths(paths, prior, None, options.table.ties)
 
 
 def _as_dict(problem: TableProblem) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from asterism.commands.outputs import (
     writing_to,
 )
 from asterism.commands.panel import PanelOptions, read_values
+from asterism.data.columns import canonical
 from asterism.data.files import read_json
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -197,18 +198,30 @@ def _read(
 
 
 def _of_these(panel: PanelOptions, data: Observations) -> PanelOptions:
-    """Without what is said about nodes that the table does not measure."""
+    """Without what is said about nodes and values that do not occur in the table."""
     nodes = list(data.measurements)
+    values = {
+        node: {canonical(value) for value in record.value.tolist()}
+        for node, record in data.measurements.items()
+    }
 
     def known(text: str) -> bool:
-        node, colon, _ = text.partition(":")
-        return len(nodes) == 1 or (bool(colon) and node.strip() in nodes)
+        node, colon, rest = (part.strip() for part in text.partition(":"))
+        if not colon or node not in nodes:
+            if len(nodes) != 1:
+                return False
+            node, rest = nodes[0], text
+        value, is_code, state = (part.strip() for part in rest.partition("="))
+        there = canonical(value) in values[node]
+        if there and is_code:
+            values[node].update(map(canonical, state.split(",")))  # states that codes stand for
+        return there
 
-    return PanelOptions(
-        exact_entry=[t for t in panel.exact_entry if known(t)],
-        state_code=[t for t in panel.state_code if known(t)],
-        censored=[t for t in panel.censored if known(t)],
+    codes, sets, entries = (
+        [text for text in texts if known(text)]
+        for texts in (panel.state_code, panel.censored, panel.exact_entry)
     )
+    return PanelOptions(exact_entry=entries, state_code=codes, censored=sets)
 
 
 def _load_network(options: InferOptions) -> Network:
