@@ -70,6 +70,7 @@ def render(
         learned=run.learned,
         threshold=threshold,
         several=len(run.network.nodes) > 1,
+        has_edges=any(run.network.parents.values()),
         methods=methods_paragraph(run),
         references=references(run),
         prior=data["heatmap"]["prior"],
@@ -220,6 +221,8 @@ def _search(run: Run) -> str:
     if isinstance(prior, dict) and {"shape", "rate"} <= prior.keys():
         shape, rate = (as_text(prior[name]) for name in ("shape", "rate"))
         on_rates = f" and a Gamma prior on the rates (shape {shape}, rate {rate})"
+    if len(run.network.nodes) == 1:
+        return f"Its rates were learned{on_rates.replace(' and', ' with', 1)}."
     n_edges = sum(map(len, run.network.parents.values()))
     threshold = _setting(run, "threshold")
     reached = ""

@@ -92,11 +92,13 @@ def _added(run: Summarised) -> list[str]:
     least = float(free["bayes_factor"].min())
     rounded = f"{float(f'{least:.2g}'):,.0f}" if least < 1e6 else "a million"
     factor = f"{least:.2g}" if least < 10.0 else rounded
-    n_free = len(free)
-    which = "its odds" if n_free == 1 else "the odds of each"
+    which, more = "each", " or more"
+    if len(free) == 1:
+        which = f"{free['parent'].iloc[0]} → {free['child'].iloc[0]}"
+        more = more if least >= 1e6 else ""
     return [
-        f"Before the data an edge had a probability of {prior}. The data raised {which} by a "
-        f"factor of {factor}{'' if n_free == 1 else ' or more'}."
+        f"Before the data an edge had a probability of {prior}. The data raised the odds of "
+        f"{which} by a factor of {factor}{more}."
     ]
 
 

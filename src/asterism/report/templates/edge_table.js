@@ -9,15 +9,14 @@ if (document.getElementById("edge-table")) {
 
   const narrow = matchMedia("(max-width: 30rem)").matches;
   const known = (key) => report.edges.some((edge) => edge[key] != null);
-  const short = narrow || known("fold"); // many columns need short headings
 
   const columns = [
     { key: "from", label: "Parent", value: (edge) => report.name(edge.from) },
     { key: "to", label: "Child", value: (edge) => report.name(edge.to) },
-    { key: "p", label: short ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
+    { key: "p", label: narrow ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
     { key: "effect", label: "Effect", value: (edge) => (edge.effect ? order.indexOf(edge.effect) : order.length) },
-    { key: "fold", label: short ? "Fold" : "Fold change", value: (edge) => (edge.fold == null ? 1 : edge.fold), down: true },
-    { key: "in_graph", label: short ? "Graph" : "In graph", value: (edge) => Number(edge.in_graph), down: true },
+    { key: "fold", label: "Fold change", value: (edge) => (edge.fold == null ? 1 : edge.fold), down: true },
+    { key: "in_graph", label: "In graph", value: (edge) => Number(edge.in_graph), down: true },
     { key: "true", label: "True", value: (edge) => Number(edge.true), down: true },
   ].filter((column) => {
     if (column.key === "true") return known("true");
