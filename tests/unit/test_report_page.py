@@ -94,7 +94,7 @@ def test_summary_is_three_sentences_and_a_caution() -> None:
     )
     surest = run.edge_table.iloc[0]
     assert f"{surest['parent']} → {surest['child']}" in said[1]
-    assert "takes the rest of the graph as learned" in said[2]
+    assert "assumes that the rest of the graph is as learned" in said[2]
     assert "tends to be too sure" in said[2]
 
 
