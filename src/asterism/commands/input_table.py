@@ -374,7 +374,7 @@ def guess_columns(
     has_state = "state" in free and value is None
     likelihoods = any(name.startswith("p_") for name in free)
     if kind == "auto":
-        if node is not None and has_state and len(free) <= 3:
+        if node is not None and has_state and len(free) == 2:
             kind = "paths"
         elif node is not None and (value is not None or likelihoods):
             kind = "long"
