@@ -8,10 +8,13 @@ import numpy as np
 from scipy.linalg import expm
 
 
-def plain_sums(batch: Any, a: np.ndarray, initial: np.ndarray) -> tuple[float, np.ndarray]:
-    """F and ∫ f ρ over all steps, by the exponential of a block matrix per step."""
+def plain_sums(
+    batch: Any, a: np.ndarray, initial: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """F, ∫ f ρ over all steps (exponentials of block matrices), and the marginals at points."""
     size, total, evidence = len(a), np.zeros_like(a), 0.0
     points = batch.evidence.points
+    at_points = np.zeros(len(points.log_likelihood))
     for d in range(batch.n_trajectories):
         times = batch.grid.times(d)
         likelihood = np.ones((len(times), size))
@@ -25,10 +28,17 @@ def plain_sums(batch: Any, a: np.ndarray, initial: np.ndarray) -> tuple[float, n
         rho = rho[::-1]
         evidence += np.log(initial @ rho[0])
         f = initial * likelihood[0]
+        alpha = [f]
         for k in range(len(times) - 1):
             h = times[k + 1] - times[k]
             block = np.block([[a, np.outer(rho[k + 1], f)], [np.zeros_like(a), a]])
             p = expm(a * h)
             total += expm(block * h)[:size, size:].T / (f @ p @ rho[k + 1])
             f = (f @ p) * likelihood[k + 1]
-    return evidence, total
+            alpha.append(f)
+        for i in np.flatnonzero(points.trajectory == d):
+            k = int(np.abs(times - points.time[i]).argmin())
+            # both contain the likelihood of this very point
+            marginal = alpha[k] * rho[k] / likelihood[k]
+            at_points[points.offset[i] : points.offset[i] + size] = marginal / marginal.sum()
+    return evidence, total, at_points

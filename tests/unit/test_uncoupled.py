@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import asterism as am
 from asterism.evidence.build import build_evidence
-from asterism.learning.search import coupled
-from asterism.learning.search.coupled import Uncoupled
+from asterism.learning.search import coupled, score
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
-from asterism.star._solve import EVIDENCE, N_TOTALS
+from asterism.star import batch
 from asterism.star.batch import Batch, make_batch
 from asterism.star.problem import Parameters
+from asterism.star.uncoupled import Uncoupled
 from tests.reference.constant_rates import plain_sums
 
 
@@ -38,7 +40,7 @@ def batch_of(network: am.Network, seen: am.Observations, emission: am.Emission) 
 def test_sums_are_those_of_block_exponentials(n_states: int, kind: str) -> None:
     noise = am.Gaussian(tuple(float(s) for s in range(n_states)), 0.6)
     network, seen = panel(n_states, noise)
-    batch = batch_of(network, seen, noise)
+    laid_out = batch_of(network, seen, noise)
     rates = network.compiled.rates.reshape(n_states, n_states).copy()
     if kind == "slow and fast":
         rates *= np.geomspace(1e-3, 10.0, n_states)[:, None]
@@ -46,13 +48,13 @@ def test_sums_are_those_of_block_exponentials(n_states: int, kind: str) -> None:
         rates[np.diag_indices(n_states)] *= np.linspace(0.7, 1.3, n_states)
     parameters = Parameters(rates.ravel(), rates.ravel(), network.compiled.initial.copy(), False)
     pieces = [(0, 1), (1, 3)]
-    totals = np.zeros((3, N_TOTALS))
-    uncoupled = Uncoupled.of(batch.problem, pieces)
-    assert uncoupled is not None
-    parts = uncoupled.count(parameters, totals, 1)
-    assert parts is not None
-    evidence, total = plain_sums(batch, rates, parameters.initial)
-    assert totals[:, EVIDENCE].sum() == pytest.approx(evidence, abs=1e-10)
+    points = np.zeros(len(laid_out.evidence.points.log_likelihood))
+    found = Uncoupled.of(laid_out.problem, pieces).count(parameters, 1, points)
+    assert found is not None
+    parts, by_trajectory = found
+    evidence, total, at_points = plain_sums(laid_out, rates, parameters.initial)
+    np.testing.assert_allclose(points, at_points, rtol=1e-9)
+    assert by_trajectory.sum() == pytest.approx(evidence, abs=1e-10)
     dwell = sum(p.dwell for p in parts)
     transitions = sum(p.transitions for p in parts).reshape(rates.shape)
     expected = rates * total
@@ -64,14 +66,12 @@ def test_sums_are_those_of_block_exponentials(n_states: int, kind: str) -> None:
 
 def test_rates_that_are_too_fast_or_impossible_are_left_to_sweeps() -> None:
     network, seen = panel(3, am.Exact())
-    batch = batch_of(network, seen, am.Exact())
-    uncoupled = Uncoupled.of(batch.problem, [(0, 3)])
-    assert uncoupled is not None
-    totals = np.zeros((3, N_TOTALS))
+    laid_out = batch_of(network, seen, am.Exact())
+    uncoupled = Uncoupled.of(laid_out.problem, [(0, 3)])
     compiled = network.compiled
     for rates in (1e4 * compiled.rates, 0.0 * compiled.rates):
         parameters = Parameters(rates, rates, compiled.initial.copy(), False)
-        assert uncoupled.count(parameters, totals, 1) is None
+        assert uncoupled.count(parameters, 1) is None
 
 
 def test_the_solution_is_that_of_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,8 @@ def test_the_solution_is_that_of_sweeps(monkeypatch: pytest.MonkeyPatch) -> None
     settings = StructureSettings(emission=noise)
     quick = prepare(settings, seen, Silent())
     found = [quick.scorer.solve(((),)), quick.scorer.solve(((),), n_jobs=2, precise=True)]
-    monkeypatch.setattr(coupled.Uncoupled, "applies_to", staticmethod(lambda _: False))
+    for module in (coupled, score):
+        monkeypatch.setattr(module, "is_uncoupled", lambda _: False)
     swept = prepare(settings, seen, Silent())
     assert quick.single_nodes.prior_rate == pytest.approx(swept.single_nodes.prior_rate, rel=1e-3)
     before = [quick.scorer.solve(((),)), quick.scorer.solve(((),), n_jobs=2, precise=True)]
@@ -89,3 +90,24 @@ def test_the_solution_is_that_of_sweeps(monkeypatch: pytest.MonkeyPatch) -> None
         assert now.score == pytest.approx(then.score, abs=1e-5)
         np.testing.assert_allclose(now.rates, then.rates, rtol=2e-4)
         np.testing.assert_allclose(now.moments, then.moments, rtol=1e-3, atol=1e-6)
+
+
+def test_fitted_emissions_are_those_of_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = am.Gaussian((0.0, 1.0, 2.0), 0.5)
+    _, seen = panel(3, noise, n_trajectories=20)
+    learned = am.Gaussian((0.2, 1.1, 1.8), 0.6, learn=True)
+    options = {"method": "star", "prior": am.GammaPrior(2.0, 2.0), "max_iterations": 10}
+
+    def fitted() -> am.ParameterLearner:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return am.ParameterLearner({"x": []}, learned, **options).fit(seen)
+
+    now = fitted()
+    monkeypatch.setattr(batch, "is_uncoupled", lambda _: False)
+    then = fitted()
+    assert now.log_evidence_ == pytest.approx(then.log_evidence_, abs=1e-7)
+    own, swept = (f.emission_["x"] for f in (now, then))
+    np.testing.assert_allclose(own.means, swept.means, rtol=1e-6)
+    rates = [f.network_.rates["x"] for f in (now, then)]
+    np.testing.assert_allclose(*rates, rtol=1e-6)

@@ -173,12 +173,22 @@ def _to_one(message, size):
     return total
 
 
+@inlined
+def _keep_marginal(problem, first, last, marginal, size, points):
+    """Normalise a marginal, and note it at the marks that fall on one point."""
+    _to_one(marginal, size)
+    for mark in range(first, last):
+        for x in range(size):
+            points[problem.mark[mark, VALUES] + x] = marginal[x]
+
+
 @kernel
-def count_uncoupled(problem, parameters, node, steps_of, counts, totals):
+def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points):
     """Add one node's statistics on some trajectories to ``counts``, its F to ``totals``.
 
     ``steps_of``: which trajectories; the different widths of their steps, ascending; and which of
-    them each step has. False where evidence leaves no state possible, or numbers leave their range.
+    them each step has. ``points`` receives the marginals at the node's marks, unless it is empty.
+    False where evidence leaves no state possible, or numbers leave their range.
     """
     (first, last), gaps, slot = steps_of
     n_nodes = problem.node.shape[0] - 1
@@ -231,9 +241,17 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals):
             message[x] = parameters.initial[initial + x]
         mark = begin
         for k in range(steps):
+            first_mark = mark
             mark, logarithm = _times_marks(problem, begin, mark, end, 1, k, message, size)
             _to_one(message, size)
             gap = slot[begin_step - origin + k]
+            if points.shape[0] > 0 and mark > first_mark:
+                for x in range(size):
+                    total = 0.0
+                    for y in range(size):
+                        total += propagator[x * size + y, gap] * kept[k, y]
+                    spare[x] = message[x] * total
+                _keep_marginal(problem, first_mark, mark, spare, size, points)
             total = 0.0
             for y in range(size):
                 value = 0.0
@@ -248,6 +266,10 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals):
                     products[x * size + y, gap] += scaled * kept[k, y]
             for x in range(size):
                 message[x] = spare[x]
+        if points.shape[0] > 0 and mark < end:
+            first_mark = mark
+            mark, logarithm = _times_marks(problem, begin, mark, end, 1, steps, message, size)
+            _keep_marginal(problem, first_mark, mark, message, size, points)
     sums = np.zeros(powers.shape)
     _integrals(gaps, norm, powers.shape[0], size, products, sums)
     whole = _whole_integral(sums, powers, size)

@@ -29,6 +29,7 @@ from asterism.star._buffers import (
     COLLECT_PULL,
     DWELL,
     INITIAL,
+    IS_EXOGENOUS,
     KEEP_MESSAGES,
     LINKS,
     MARGINAL,
@@ -36,8 +37,10 @@ from asterism.star._buffers import (
     MEMBER_NODE,
     MEMBERS,
     NODE_GENERATOR,
+    PARENTS,
     PASS_MANY_STATES,
     PASS_MESSAGES,
+    SPAN,
     STATES,
     STORE_MOMENTS,
     TABLE,
@@ -206,7 +209,7 @@ def run(
         status=integers[:, kernels.STATUS],
         history=history,
     )
-    return outcome, _summed(parts)
+    return outcome, summed(parts)
 
 
 def require_possible(batch: Batch, integers: IntArray) -> None:
@@ -269,10 +272,11 @@ def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -
         sweep(batch.problem, parameters, batch.moments, (first, last), no_sweep, counts=counts)
         return counts
 
-    return _summed(map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs))
+    return summed(map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs))
 
 
-def _summed(parts: list[Counts]) -> Statistics:
+def summed(parts: list[Counts]) -> Statistics:
+    """Dwell times and transitions of all pieces together."""
     return sum_in_order([p.dwell for p in parts]), sum_in_order([p.transitions for p in parts])
 
 
@@ -334,6 +338,19 @@ def make_counts(problem: Problem) -> Counts:
     last = problem.node[-1]
     return Counts(
         np.zeros(int(last[DWELL])), np.zeros(int(last[TABLE])), np.zeros(int(last[INITIAL]))
+    )
+
+
+def is_uncoupled(problem: Problem) -> bool:
+    """Whether ``uncoupled.py`` applies, and is worth it: two states have a closed form."""
+    nodes = problem.node
+    return not (
+        nodes[-1, PARENTS] > 0
+        or (nodes[:-1, STATES] == 2).all()
+        or nodes[:-1, IS_EXOGENOUS].any()
+        or problem.pair[-1, SPAN] > 0
+        or len(problem.link) > 1
+        or len(problem.stretch) > 0
     )
 
 

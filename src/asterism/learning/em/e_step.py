@@ -8,7 +8,7 @@ change of the parameters needs few sweeps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,15 @@ from asterism.evidence.arrays import Evidence, FloatArray, IntArray, Points
 from asterism.exact.forward_backward import exact_expectations, prepare
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
+from asterism.numerics.resources import chunks
 from asterism.star import batch as variational
 from asterism.star._solve import CONVERGED
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
 from asterism.star.refine import solve_on_grids
+
+if TYPE_CHECKING:
+    from asterism.star.uncoupled import Uncoupled
 
 MAX_SWEEPS = 200
 SWEEP_TOLERANCE = 1e-9
@@ -149,7 +153,7 @@ class VariationalStep:
         )
         batch_of = np.array([b for b, _ in solution.place], dtype=np.int64)
         self._parts = [
-            _Part(batch, np.flatnonzero(batch_of == b), _values_of(watched.points, batch_of == b))
+            _part(batch, np.flatnonzero(batch_of == b), _values_of(watched.points, batch_of == b))
             for b, batch in enumerate(solution.batches)
         ]
 
@@ -165,20 +169,13 @@ class VariationalStep:
         settled = True
         for part in self._parts:
             set_log_likelihoods(part.batch, flat[part.values])
-            outcome, found = variational.run(
-                part.batch,
-                parameters,
-                restart=False,
-                max_sweeps=MAX_SWEEPS,
-                tolerance=SWEEP_TOLERANCE,
-                n_jobs=self._n_jobs,
-            )
-            log_evidence[part.trajectories] = outcome.evidence
+            evidence, found, values, has_settled = self._solve(part, parameters)
+            log_evidence[part.trajectories] = evidence
             if self._with_points:
-                points[part.values] = point_marginals(part.batch, parameters, self._n_jobs)
+                points[part.values] = values
             dwell = dwell + found[0] if len(dwell) else found[0]
             transitions = transitions + found[1] if len(transitions) else found[1]
-            settled = settled and bool((outcome.status == CONVERGED).all())
+            settled = settled and has_settled
         starts = np.zeros(len(initial))
         np.add.at(starts, self._start_places[0], points[self._start_places[1]])
         return Expected(
@@ -189,6 +186,27 @@ class VariationalStep:
             points=points[self._old_places],
             settled=settled,
         )
+
+    def _solve(
+        self, part: _Part, parameters: Parameters
+    ) -> tuple[FloatArray, variational.Statistics, FloatArray, bool]:
+        """F, statistics and point probabilities of some trajectories; whether they settled."""
+        points = np.zeros(len(part.values) if self._with_points else 0)
+        if part.uncoupled is not None:
+            quick = part.uncoupled.count(parameters, self._n_jobs, points)
+            if quick is not None:
+                return quick[1], variational.summed(quick[0]), points, True
+        outcome, found = variational.run(
+            part.batch,
+            parameters,
+            restart=False,
+            max_sweeps=MAX_SWEEPS,
+            tolerance=SWEEP_TOLERANCE,
+            n_jobs=self._n_jobs,
+        )
+        if self._with_points:
+            points = point_marginals(part.batch, parameters, self._n_jobs)
+        return outcome.evidence, found, points, bool((outcome.status == CONVERGED).all())
 
     def _spread(self, log_likelihood: FloatArray) -> FloatArray:
         """The log-likelihoods of the evidence, beside those of the points added at the start."""
@@ -218,6 +236,17 @@ class _Part:
     trajectories: IntArray
     values: IntArray
     """Where the values of the batch's points stand among all."""
+    uncoupled: Uncoupled | None
+    """The same trajectories where no node has a parent."""
+
+
+def _part(batch: variational.Batch, trajectories: IntArray, values: IntArray) -> _Part:
+    if not variational.is_uncoupled(batch.problem):
+        return _Part(batch, trajectories, values, None)
+    from asterism.star.uncoupled import Uncoupled
+
+    pieces = chunks(batch.n_trajectories)
+    return _Part(batch, trajectories, values, Uncoupled.of(batch.problem, pieces))
 
 
 def _values_of(points: Points, chosen: NDArray[np.bool_]) -> IntArray:

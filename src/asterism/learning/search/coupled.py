@@ -9,13 +9,12 @@ Every third update of the rates is extrapolated, node by node, by the same step 
 the moments, and mixing the rates alone can fail (``benchmarks/fixed_points.py``,
 docs/evidence/iterations.md).
 
-Where no node has a parent, statistics follow without moments (:class:`Uncoupled`).
+Where no node has a parent, statistics follow without moments (``star/uncoupled.py``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ from asterism.learning.search._marginal import (
 )
 from asterism.numerics._step import has_settled
 from asterism.numerics.resources import chunks, map_chunks
-from asterism.star._buffers import IS_EXOGENOUS, PARENTS, SPAN, STATES, TABLE, Problem
+from asterism.star._buffers import TABLE, Problem
 from asterism.star._solve import (
     BAD_NODE,
     EVIDENCE,
@@ -43,6 +42,7 @@ from asterism.star.batch import (
     Control,
     Counts,
     addresses_to_sweep,
+    is_uncoupled,
     make_counts,
     new_record,
     sum_in_order,
@@ -57,9 +57,6 @@ _FAR = 0.01  # change per iteration that is far from a solution
 _PATIENCE = 40  # iterations far from it, and without coming closer, that end it
 _PERIOD = 3  # updates of the rates of which the last is extrapolated
 _RESTLESS = 0.02  # change of the logarithm of a rate that matters
-# transitions that the fastest state would make in a gap, up to which series are short
-_MOST_IN_A_GAP = 300.0
-_MANY_ON_AVERAGE = 30.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,11 @@ def solve_in_threads(
     dwell = transitions = np.zeros(0)
 
     units = addresses_to_sweep(problem)
-    uncoupled = Uncoupled.of(problem, pieces)
+    uncoupled = None
+    if is_uncoupled(problem):
+        from asterism.star.uncoupled import Uncoupled
+
+        uncoupled = Uncoupled.of(problem, pieces)
     restart = rule.restart
 
     def sweep_and_count(first: int, last: int) -> Counts:
@@ -130,12 +131,12 @@ def solve_in_threads(
     iteration = 0
     while iteration < rule.max_iterations:
         iteration += 1
-        quick = None if uncoupled is None else uncoupled.count(parameters, totals, n_jobs)
+        quick = None if uncoupled is None else uncoupled.count(parameters, n_jobs)
         if quick is None:
             parts = map_chunks(sweep_and_count, pieces, n_jobs)
             restart = False
         else:
-            parts = quick
+            parts, totals[:, EVIDENCE] = quick
         impossible = np.flatnonzero(record.integers[:, STATUS] == IMPOSSIBLE)
         if len(impossible):
             bad[:] = record.integers[impossible[0], BAD_NODE], impossible[0]
@@ -201,81 +202,6 @@ def _restless_nodes(problem: Problem, before: FloatArray, now: FloatArray) -> In
     moved[is_rate] = np.abs(np.log(now[is_rate] / before[is_rate]))
     per_node = np.maximum.reduceat(moved, problem.node[:-1, TABLE])
     return np.flatnonzero(per_node >= max(_RESTLESS, 0.3 * float(per_node.max(initial=0.0))))
-
-
-class _Gaps(NamedTuple):
-    """The steps of some trajectories."""
-
-    which: tuple[int, int]
-    widths: FloatArray
-    """The different ones, ascending."""
-    slot: IntArray
-    """Which of them each step has."""
-
-
-@dataclass(frozen=True)
-class Uncoupled:
-    """Statistics of nodes that nothing couples (``star/_uncoupled.py``), without moments."""
-
-    problem: Problem
-    gaps: list[_Gaps]
-    longest: float
-    average: float
-
-    @staticmethod
-    def applies_to(problem: Problem) -> bool:
-        """Whether nothing couples, and it is worth it: two states have a closed form."""
-        nodes = problem.node
-        return not (
-            nodes[-1, PARENTS] > 0
-            or (nodes[:-1, STATES] == 2).all()
-            or nodes[:-1, IS_EXOGENOUS].any()
-            or problem.pair[-1, SPAN] > 0
-            or len(problem.link) > 1
-            or len(problem.stretch) > 0
-        )
-
-    @classmethod
-    def of(cls, problem: Problem, pieces: list[tuple[int, int]]) -> Uncoupled | None:
-        """None where it does not apply."""
-        if not cls.applies_to(problem):
-            return None
-        gaps = []
-        for first, last in pieces:
-            own = problem.width[problem.step_start[first] : problem.step_start[last]]
-            widths, slot = np.unique(own, return_inverse=True)
-            gaps.append(_Gaps((first, last), widths, slot.astype(np.int64).ravel()))
-        width = problem.width[: problem.step_start[-1]]
-        average = float(width.mean()) if len(width) else 0.0
-        return cls(problem, gaps, float(width.max(initial=0.0)), average)
-
-    def count(self, parameters: Parameters, totals: FloatArray, n_jobs: int) -> list[Counts] | None:
-        """Statistics per piece, and F in ``totals``; None where a sweep has to do it."""
-        from asterism.star._uncoupled import count_uncoupled
-
-        fastest = float(np.abs(parameters.rates).max(initial=0.0))
-        if not (
-            fastest * self.longest <= _MOST_IN_A_GAP and fastest * self.average <= _MANY_ON_AVERAGE
-        ):
-            return None
-        evidence = np.zeros(len(totals))
-
-        def count_piece(first: int, last: int) -> Counts | None:
-            counts = make_counts(self.problem)
-            for i in range(first, last):
-                for node in range(len(self.problem.node) - 1):
-                    if not count_uncoupled(
-                        self.problem, parameters, node, self.gaps[i], counts, evidence
-                    ):
-                        return None
-            return counts
-
-        each = [(i, i + 1) for i in range(len(self.gaps))]
-        parts = [p for p in map_chunks(count_piece, each, n_jobs) if p is not None]
-        if len(parts) < len(each):
-            return None
-        totals[:, EVIDENCE] = evidence
-        return parts
 
 
 class Extrapolation:

@@ -25,12 +25,18 @@ from asterism.errors import AsterismError, ModelError
 from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
-from asterism.learning.search.coupled import Ending, Uncoupled, solve_in_threads
+from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.learning.tasks import SharedInput
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem
 from asterism.star._solve import N_TOTALS
-from asterism.star.batch import Batch, ImpossibleEvidence, addresses_to_sweep, make_batch
+from asterism.star.batch import (
+    Batch,
+    ImpossibleEvidence,
+    addresses_to_sweep,
+    is_uncoupled,
+    make_batch,
+)
 from asterism.star.problem import (
     Parameters,
     edge_array,
@@ -122,7 +128,7 @@ class Scorer:
         initial = (self.initial if earlier is None else earlier.initial).copy()
         start = Parameters(rates, table, initial, self.geometric)
         prior = MarginalPrior(allowed, self.shape, self.rate, self.digamma)
-        if n_jobs is None and not Uncoupled.applies_to(problem):
+        if n_jobs is None and not is_uncoupled(problem):
             end = self._solve_in_one(problem, start, moments, prior, earlier is not None)
         else:
             tolerance = self.tolerance
