@@ -21,7 +21,7 @@ import numpy as np
 from asterism.numerics._jit import inlined, inner, kernel
 from asterism.star._buffers import DWELL, INITIAL, MARK, POINT, STATES, TABLE, VALUES
 
-TILE = 64
+TILE = 128
 _REORDER = {"contract", "reassoc", "nsz"}
 _USUAL = 1e-17  # what is left out of a sum, relative to it
 _DEEP = 1e-12  # the same for an entry that takes several jumps
@@ -57,7 +57,8 @@ def _powers(rates, size, longest):
             total += rates[x * size + y]
         norm = max(norm, total)
     inverse = 1.0 / norm if norm > 0.0 else 0.0
-    powers = np.zeros((_n_terms(norm * longest, 2 * size - 2), rows))
+    n_terms = _n_terms(norm * longest, 2 * size - 2)
+    powers = np.zeros(((n_terms + 3) // 4 * 4, rows))
     base = np.zeros(rows)
     for x in range(size):
         powers[0, x * size + x] = 1.0
@@ -74,49 +75,70 @@ def _powers(rates, size, longest):
     return norm, norm - shift, powers
 
 
-@inner(allocates=True)
-def _propagators(gaps, norm, powers, size, propagator):
-    """P of every gap, up to its scale."""
-    weight = np.zeros(TILE)
-    z = np.zeros(TILE)
+@inlined
+def _fill_weights(gaps, first, count, norm, offset, n_powers, size, weight):
+    """weight[m] = e^{−z} z^m/(m + offset)! of a tile's gaps; how many there are, in fours.
+
+    With ``offset`` one, times the gap. Weights behind the last that matters are zero.
+    """
+    z = weight[weight.shape[0] - 1]
+    for k in range(count):
+        gap = gaps[first + k]
+        z[k] = norm * gap
+        weight[0, k] = math.exp(-z[k]) * (gap if offset == 1 else 1.0)
+    n_terms = min(_n_terms(z[count - 1], 2 * size - 2), n_powers)
+    whole = (n_terms + 3) // 4 * 4
+    for m in range(1, whole):
+        inverse = 1.0 / (m + offset) if m < n_terms else 0.0
+        before, now = weight[m - 1], weight[m]
+        for k in range(count):
+            now[k] = before[k] * (z[k] * inverse)
+    return whole
+
+
+@inner
+def _propagators(gaps, norm, powers, size, weight, room, propagator):
+    """P of every gap, up to its scale; ``room`` is a tile of them, gaps innermost."""
     for first in range(0, gaps.shape[0], TILE):
         count = min(TILE, gaps.shape[0] - first)
-        for k in range(count):
-            z[k] = norm * gaps[first + k]
-            weight[k] = math.exp(-z[k])
-        n_terms = min(_n_terms(z[count - 1], 2 * size - 2), powers.shape[0])
-        for m in range(n_terms):
+        room[:] = 0.0
+        n_terms = _fill_weights(gaps, first, count, norm, 0, powers.shape[0], size, weight)
+        for m in range(0, n_terms, 4):
+            w0, w1, w2, w3 = weight[m], weight[m + 1], weight[m + 2], weight[m + 3]
             for row in range(size * size):
-                value = powers[m, row]
-                to = propagator[row, first : first + count]
+                p0, p1 = powers[m, row], powers[m + 1, row]
+                p2, p3 = powers[m + 2, row], powers[m + 3, row]
+                to = room[row]
                 for k in range(count):
-                    to[k] += weight[k] * value
-            inverse = 1.0 / (m + 1)
-            for k in range(count):
-                weight[k] *= z[k] * inverse
+                    to[k] += (w0[k] * p0 + w1[k] * p1) + (w2[k] * p2 + w3[k] * p3)
+        for k in range(count):
+            for row in range(size * size):
+                propagator[first + k, row] = room[row, k]
 
 
-@inner(allocates=True, fastmath=_REORDER)
-def _integrals(gaps, norm, n_powers, size, products, sums):
+@inner(fastmath=_REORDER)
+def _integrals(gaps, norm, size, weight, room, products, sums):
     """D_m of all steps from f ρ / (f P ρ), summed over the steps of equal length."""
-    weight = np.zeros(TILE)
-    z = np.zeros(TILE)
     for first in range(0, gaps.shape[0], TILE):
         count = min(TILE, gaps.shape[0] - first)
+        n_terms = _fill_weights(gaps, first, count, norm, 1, sums.shape[0], size, weight)
         for k in range(count):
-            z[k] = norm * gaps[first + k]
-            weight[k] = gaps[first + k] * math.exp(-z[k])
-        n_terms = min(_n_terms(z[count - 1], 2 * size - 2), n_powers)
-        for m in range(n_terms):
             for row in range(size * size):
-                here = products[row, first : first + count]
-                total = 0.0
+                room[row, k] = products[first + k, row]
+        for m in range(0, n_terms, 4):
+            w0, w1, w2, w3 = weight[m], weight[m + 1], weight[m + 2], weight[m + 3]
+            for row in range(size * size):
+                here = room[row]
+                s0 = s1 = s2 = s3 = 0.0
                 for k in range(count):
-                    total += weight[k] * here[k]
-                sums[m, row] += total
-            inverse = 1.0 / (m + 2)
-            for k in range(count):
-                weight[k] *= z[k] * inverse
+                    s0 += w0[k] * here[k]
+                    s1 += w1[k] * here[k]
+                    s2 += w2[k] * here[k]
+                    s3 += w3[k] * here[k]
+                sums[m, row] += s0
+                sums[m + 1, row] += s1
+                sums[m + 2, row] += s2
+                sums[m + 3, row] += s3
 
 
 @inner
@@ -199,9 +221,11 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
     origin = problem.step_start[first]
     longest = gaps[gaps.shape[0] - 1] if gaps.shape[0] > 0 else 0.0
     norm, excess, powers = _powers(rates, size, longest)
-    propagator = np.zeros((rows, gaps.shape[0]))
-    products = np.zeros((rows, gaps.shape[0]))
-    _propagators(gaps, norm, powers, size, propagator)
+    propagator = np.zeros((gaps.shape[0], rows))
+    products = np.zeros((gaps.shape[0], rows))
+    room = np.zeros((rows, TILE))
+    weight = np.zeros((powers.shape[0] + 1, TILE))
+    _propagators(gaps, norm, powers, size, weight, room, propagator)
     most = 1
     for d in range(first, last):
         most = max(most, problem.step_start[d + 1] - problem.step_start[d])
@@ -220,12 +244,13 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
             mark, logarithm = _times_marks(problem, begin, mark, end, -1, k + 1, message, size)
             log_z += logarithm + math.log(_to_one(message, size))
             gap = slot[begin_step - origin + k]
+            p = propagator[gap]
             log_z += excess * gaps[gap]
             for x in range(size):
                 kept[k, x] = message[x]
                 total = 0.0
                 for y in range(size):
-                    total += propagator[x * size + y, gap] * message[y]
+                    total += p[x * size + y] * message[y]
                 spare[x] = total
             for x in range(size):
                 message[x] = spare[x]
@@ -245,25 +270,26 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
             mark, logarithm = _times_marks(problem, begin, mark, end, 1, k, message, size)
             _to_one(message, size)
             gap = slot[begin_step - origin + k]
+            p, product = propagator[gap], products[gap]
             if points.shape[0] > 0 and mark > first_mark:
                 for x in range(size):
                     total = 0.0
                     for y in range(size):
-                        total += propagator[x * size + y, gap] * kept[k, y]
+                        total += p[x * size + y] * kept[k, y]
                     spare[x] = message[x] * total
                 _keep_marginal(problem, first_mark, mark, spare, size, points)
             total = 0.0
             for y in range(size):
                 value = 0.0
                 for x in range(size):
-                    value += message[x] * propagator[x * size + y, gap]
+                    value += message[x] * p[x * size + y]
                 spare[y] = value
                 total += value * kept[k, y]
             inverse = 1.0 / total
             for x in range(size):
                 scaled = message[x] * inverse
                 for y in range(size):
-                    products[x * size + y, gap] += scaled * kept[k, y]
+                    product[x * size + y] += scaled * kept[k, y]
             for x in range(size):
                 message[x] = spare[x]
         if points.shape[0] > 0 and mark < end:
@@ -271,7 +297,7 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
             mark, logarithm = _times_marks(problem, begin, mark, end, 1, steps, message, size)
             _keep_marginal(problem, first_mark, mark, message, size, points)
     sums = np.zeros(powers.shape)
-    _integrals(gaps, norm, powers.shape[0], size, products, sums)
+    _integrals(gaps, norm, size, weight, room, products, sums)
     whole = _whole_integral(sums, powers, size)
     for x in range(size):
         for y in range(size):
