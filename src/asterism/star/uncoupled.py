@@ -1,7 +1,7 @@
 """Nodes that nothing couples: expected statistics by sums over gaps, without moments.
 
 Where no node has a parent, rates do not change in time, and one step per gap between measurements
-is exact. ``_uncoupled.py`` says how; ``is_uncoupled`` in ``batch.py`` where.
+is exact. ``_gap_sums.py`` says how; ``is_uncoupled`` in ``batch.py`` where.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.numerics.resources import map_chunks
 from asterism.star._buffers import Problem
-from asterism.star._uncoupled import count_uncoupled
+from asterism.star._gap_sums import count_uncoupled
 from asterism.star.batch import Counts, make_counts
 from asterism.star.problem import Parameters
 
