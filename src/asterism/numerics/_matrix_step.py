@@ -31,14 +31,18 @@ from asterism.numerics._tile_products import (
     RIGHT,
     SQUARE,
     TILE,
+    add_powers,
+    add_to_diagonal,
     clear_rows,
     copy_rows,
     find_zeros,
+    horner,
     multiply_any,
     multiply_matrices,
     next_row,
     next_term,
     single_rows,
+    two_terms,
     vectors,
 )
 
@@ -117,15 +121,6 @@ def _take_in(generator, width, size, first, count, n, s):
 
 
 @inner
-def _add_to_diagonal(s, n, size, value):
-    for x in range(size):
-        at = (RIGHT * size * size + x * size + x) * TILE
-        entry = s[at : at + n]
-        for k in range(n):
-            entry[k] += value
-
-
-@inner
 def _exponential(s, n, size, norm):
     """RIGHT = exp of the tile's matrices: Horner's rule in their cubes, or in the matrix itself."""
     length = size * size * TILE
@@ -137,21 +132,15 @@ def _exponential(s, n, size, norm):
     blocks = max(degree, 2) // 3
     if size > 4 and find_zeros(s, n, size) * degree < size * size * (blocks + 1):
         clear_rows(s, RIGHT * length, length)
-        _add_to_diagonal(s, n, size, 1.0)
+        add_to_diagonal(s, n, size, 1.0)
         for i in range(degree, 0, -1):
             multiply_any(s, n, size, BASE)
             inverse = 1.0 / i
             for j in range(length):
                 right[j] = inverse * product[j]
-            _add_to_diagonal(s, n, size, 1.0)
+            add_to_diagonal(s, n, size, 1.0)
         return
-    copy_rows(s, 0, LEFT * length, length)
-    copy_rows(s, 0, RIGHT * length, length)
-    multiply_matrices(s, n, size)
-    copy_rows(s, PRODUCT * length, SQUARE * length, length)
-    copy_rows(s, PRODUCT * length, RIGHT * length, length)
-    multiply_matrices(s, n, size)
-    copy_rows(s, PRODUCT * length, LEFT * length, length)
+    add_powers(s, n, size)
     c2 = 1.0
     for i in range(2, 3 * blocks + 3):
         c2 /= i
@@ -161,11 +150,9 @@ def _exponential(s, n, size, norm):
         if i == blocks:
             for j in range(length):
                 right[j] = c1 * base[j] + c2 * square[j]
+            add_to_diagonal(s, n, size, c0)
         else:
-            multiply_matrices(s, n, size)
-            for j in range(length):
-                right[j] = product[j] + (c1 * base[j] + c2 * square[j])
-        _add_to_diagonal(s, n, size, c0)
+            horner(s, n, size, c0, c1, c2)
         c2 = c0 * (3 * i)
 
 
@@ -256,7 +243,7 @@ def _integrate(s, n, size, norm):
     last = _n_terms(norm, 2 * size - 2)
     v = vectors(size) + size * TILE
     f = v + size * TILE
-    kept = f + size * TILE
+    kept = f + 2 * size * TILE
     length = size * TILE
     if size == 2 or size > 4:
         find_zeros(s, n, size)
@@ -269,10 +256,19 @@ def _integrate(s, n, size, norm):
         inverse /= i
     clear_rows(s, v, length)
     clear_rows(s, INTEGRAL * size * length, size * length)
-    for i in range(last, -1, -1):
+    i = last
+    if size == 3 or size == 4:
+        while i > 0:
+            copy_rows(s, kept + i * length, f, length)
+            copy_rows(s, kept + (i - 1) * length, f + length, length)
+            two_terms(s, n, size, inverse, inverse * (i + 1))
+            inverse *= (i + 1) * i
+            i -= 2
+    while i >= 0:
         copy_rows(s, kept + i * length, f, length)
         next_term(s, n, size, inverse)
         inverse *= i + 1
+        i -= 1
 
 
 @kernel

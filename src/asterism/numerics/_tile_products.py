@@ -2,27 +2,37 @@
 
 All rows of a tile lie in one buffer at distances that the compiler knows: this is what lets it use
 vector instructions without asking whether rows overlap. Three and four states are written out for
-the same reason. With more states, entries that are zero throughout a tile are skipped; a chain of
-five states gained nothing measurable by it. ``_matrix_step.py`` says what the products are for.
+the same reason (``_few_states.py``). With more states, entries that are zero throughout a tile are
+skipped; a chain of five states gained nothing measurable by it. ``_matrix_step.py`` says what the
+products are for.
 """
 
 from __future__ import annotations
 
 from numba import uint64
 
+from asterism.numerics._few_states import (
+    BASE,
+    INTEGRAL,
+    LEFT,
+    MATRICES,
+    MOST_TERMS,
+    PRODUCT,
+    RIGHT,
+    SQUARE,
+    TILE,
+    horner_3,
+    horner_4,
+    multiply_3,
+    multiply_4,
+    next_row_3,
+    next_row_4,
+    next_term_3,
+    next_term_4,
+    two_terms_3,
+    two_terms_4,
+)
 from asterism.numerics._jit import inlined, inner, kernel
-
-TILE = 32
-MOST_TERMS = 30
-
-# matrices in the buffer, one behind the other; rows, vectors and flags follow
-BASE = 0
-LEFT = 1
-RIGHT = 2
-PRODUCT = 3
-SQUARE = 4
-INTEGRAL = 5
-MATRICES = 6
 
 
 @inlined
@@ -33,7 +43,7 @@ def single_rows(size):
 
 @inlined
 def vectors(size):
-    """Where vectors begin: ρ, v, f, and then all f_i."""
+    """Where vectors begin: ρ, v, f, one more f, and then all f_i."""
     return single_rows(size) + 4 * TILE
 
 
@@ -78,65 +88,6 @@ def find_zeros(s, n, size):
         if total != 0.0:
             n_entries += 1
     return n_entries
-
-
-@inner
-def _multiply_3(s, n):
-    """PRODUCT = LEFT · RIGHT of three states."""
-    a, b, c = LEFT * 9 * TILE, RIGHT * 9 * TILE, PRODUCT * 9 * TILE
-    for k in range(n):
-        r0, r1, r2 = s[b + k], s[b + TILE + k], s[b + 2 * TILE + k]
-        r3, r4, r5 = s[b + 3 * TILE + k], s[b + 4 * TILE + k], s[b + 5 * TILE + k]
-        r6, r7, r8 = s[b + 6 * TILE + k], s[b + 7 * TILE + k], s[b + 8 * TILE + k]
-        p, q, r = s[a + k], s[a + TILE + k], s[a + 2 * TILE + k]
-        s[c + k] = p * r0 + q * r3 + r * r6
-        s[c + TILE + k] = p * r1 + q * r4 + r * r7
-        s[c + 2 * TILE + k] = p * r2 + q * r5 + r * r8
-        p, q, r = s[a + 3 * TILE + k], s[a + 4 * TILE + k], s[a + 5 * TILE + k]
-        s[c + 3 * TILE + k] = p * r0 + q * r3 + r * r6
-        s[c + 4 * TILE + k] = p * r1 + q * r4 + r * r7
-        s[c + 5 * TILE + k] = p * r2 + q * r5 + r * r8
-        p, q, r = s[a + 6 * TILE + k], s[a + 7 * TILE + k], s[a + 8 * TILE + k]
-        s[c + 6 * TILE + k] = p * r0 + q * r3 + r * r6
-        s[c + 7 * TILE + k] = p * r1 + q * r4 + r * r7
-        s[c + 8 * TILE + k] = p * r2 + q * r5 + r * r8
-
-
-@inner
-def _multiply_4(s, n):
-    """PRODUCT = LEFT · RIGHT of four states."""
-    a, b, c = LEFT * 16 * TILE, RIGHT * 16 * TILE, PRODUCT * 16 * TILE
-    for k in range(n):
-        w0, w1, w2, w3 = s[b + k], s[b + TILE + k], s[b + 2 * TILE + k], s[b + 3 * TILE + k]
-        x0, x1 = s[b + 4 * TILE + k], s[b + 5 * TILE + k]
-        x2, x3 = s[b + 6 * TILE + k], s[b + 7 * TILE + k]
-        y0, y1 = s[b + 8 * TILE + k], s[b + 9 * TILE + k]
-        y2, y3 = s[b + 10 * TILE + k], s[b + 11 * TILE + k]
-        z0, z1 = s[b + 12 * TILE + k], s[b + 13 * TILE + k]
-        z2, z3 = s[b + 14 * TILE + k], s[b + 15 * TILE + k]
-        p, q, r, t = s[a + k], s[a + TILE + k], s[a + 2 * TILE + k], s[a + 3 * TILE + k]
-        s[c + k] = p * w0 + q * x0 + r * y0 + t * z0
-        s[c + TILE + k] = p * w1 + q * x1 + r * y1 + t * z1
-        s[c + 2 * TILE + k] = p * w2 + q * x2 + r * y2 + t * z2
-        s[c + 3 * TILE + k] = p * w3 + q * x3 + r * y3 + t * z3
-        p, q = s[a + 4 * TILE + k], s[a + 5 * TILE + k]
-        r, t = s[a + 6 * TILE + k], s[a + 7 * TILE + k]
-        s[c + 4 * TILE + k] = p * w0 + q * x0 + r * y0 + t * z0
-        s[c + 5 * TILE + k] = p * w1 + q * x1 + r * y1 + t * z1
-        s[c + 6 * TILE + k] = p * w2 + q * x2 + r * y2 + t * z2
-        s[c + 7 * TILE + k] = p * w3 + q * x3 + r * y3 + t * z3
-        p, q = s[a + 8 * TILE + k], s[a + 9 * TILE + k]
-        r, t = s[a + 10 * TILE + k], s[a + 11 * TILE + k]
-        s[c + 8 * TILE + k] = p * w0 + q * x0 + r * y0 + t * z0
-        s[c + 9 * TILE + k] = p * w1 + q * x1 + r * y1 + t * z1
-        s[c + 10 * TILE + k] = p * w2 + q * x2 + r * y2 + t * z2
-        s[c + 11 * TILE + k] = p * w3 + q * x3 + r * y3 + t * z3
-        p, q = s[a + 12 * TILE + k], s[a + 13 * TILE + k]
-        r, t = s[a + 14 * TILE + k], s[a + 15 * TILE + k]
-        s[c + 12 * TILE + k] = p * w0 + q * x0 + r * y0 + t * z0
-        s[c + 13 * TILE + k] = p * w1 + q * x1 + r * y1 + t * z1
-        s[c + 14 * TILE + k] = p * w2 + q * x2 + r * y2 + t * z2
-        s[c + 15 * TILE + k] = p * w3 + q * x3 + r * y3 + t * z3
 
 
 @inner
@@ -194,106 +145,60 @@ def multiply_any(s, n, size, left):
 def multiply_matrices(s, n, size):
     """PRODUCT = LEFT · RIGHT."""
     if size == 3:
-        _multiply_3(s, n)
+        multiply_3(s, n, LEFT, RIGHT, PRODUCT)
     elif size == 4:
-        _multiply_4(s, n)
+        multiply_4(s, n, LEFT, RIGHT, PRODUCT)
     else:
         multiply_any(s, n, size, LEFT)
 
 
 @inner
-def _next_row_3(s, n):
-    """f ← f A of three states."""
-    f = (MATRICES * 9 + 4) * TILE + 6 * TILE
-    for k in range(n):
-        f0, f1, f2 = s[f + k], s[f + TILE + k], s[f + 2 * TILE + k]
-        s[f + k] = f0 * s[k] + f1 * s[3 * TILE + k] + f2 * s[6 * TILE + k]
-        s[f + TILE + k] = f0 * s[TILE + k] + f1 * s[4 * TILE + k] + f2 * s[7 * TILE + k]
-        s[f + 2 * TILE + k] = f0 * s[2 * TILE + k] + f1 * s[5 * TILE + k] + f2 * s[8 * TILE + k]
+def add_powers(s, n, size):
+    """SQUARE and LEFT become the square and the cube of BASE."""
+    if size == 3:
+        multiply_3(s, n, BASE, BASE, SQUARE)
+        multiply_3(s, n, BASE, SQUARE, LEFT)
+    elif size == 4:
+        multiply_4(s, n, BASE, BASE, SQUARE)
+        multiply_4(s, n, BASE, SQUARE, LEFT)
+    else:
+        length = size * size * TILE
+        copy_rows(s, 0, LEFT * length, length)
+        copy_rows(s, 0, RIGHT * length, length)
+        multiply_any(s, n, size, LEFT)
+        copy_rows(s, PRODUCT * length, SQUARE * length, length)
+        copy_rows(s, PRODUCT * length, RIGHT * length, length)
+        multiply_any(s, n, size, LEFT)
+        copy_rows(s, PRODUCT * length, LEFT * length, length)
 
 
 @inner
-def _next_term_3(s, n, inverse):
-    """v ← ρ · inverse + A v, and integral += v f, of three states."""
-    rho = (MATRICES * 9 + 4) * TILE
-    v = rho + 3 * TILE
-    f = v + 3 * TILE
-    g = INTEGRAL * 9 * TILE
-    for k in range(n):
-        v0, v1, v2 = s[v + k], s[v + TILE + k], s[v + 2 * TILE + k]
-        f0, f1, f2 = s[f + k], s[f + TILE + k], s[f + 2 * TILE + k]
-        w = inverse * s[rho + k] + v0 * s[k] + v1 * s[TILE + k] + v2 * s[2 * TILE + k]
-        s[v + k] = w
-        s[g + k] += w * f0
-        s[g + TILE + k] += w * f1
-        s[g + 2 * TILE + k] += w * f2
-        w = inverse * s[rho + TILE + k] + v0 * s[3 * TILE + k]
-        w += v1 * s[4 * TILE + k] + v2 * s[5 * TILE + k]
-        s[v + TILE + k] = w
-        s[g + 3 * TILE + k] += w * f0
-        s[g + 4 * TILE + k] += w * f1
-        s[g + 5 * TILE + k] += w * f2
-        w = inverse * s[rho + 2 * TILE + k] + v0 * s[6 * TILE + k]
-        w += v1 * s[7 * TILE + k] + v2 * s[8 * TILE + k]
-        s[v + 2 * TILE + k] = w
-        s[g + 6 * TILE + k] += w * f0
-        s[g + 7 * TILE + k] += w * f1
-        s[g + 8 * TILE + k] += w * f2
+def horner(s, n, size, c0, c1, c2):
+    """RIGHT ← LEFT · RIGHT + c0 + c1 BASE + c2 SQUARE."""
+    if size == 3:
+        horner_3(s, n, c0, c1, c2)
+    elif size == 4:
+        horner_4(s, n, c0, c1, c2)
+    else:
+        multiply_any(s, n, size, LEFT)
+        length = size * size * TILE
+        base = s[:length]
+        right = s[RIGHT * length : (RIGHT + 1) * length]
+        product = s[PRODUCT * length : (PRODUCT + 1) * length]
+        square = s[SQUARE * length : (SQUARE + 1) * length]
+        for j in range(length):
+            right[j] = product[j] + (c1 * base[j] + c2 * square[j])
+        add_to_diagonal(s, n, size, c0)
 
 
 @inner
-def _next_row_4(s, n):
-    """f ← f A of four states."""
-    f = (MATRICES * 16 + 4) * TILE + 8 * TILE
-    for k in range(n):
-        p, q, r, t = s[f + k], s[f + TILE + k], s[f + 2 * TILE + k], s[f + 3 * TILE + k]
-        s[f + k] = p * s[k] + q * s[4 * TILE + k] + r * s[8 * TILE + k] + t * s[12 * TILE + k]
-        u = p * s[TILE + k] + q * s[5 * TILE + k]
-        s[f + TILE + k] = u + r * s[9 * TILE + k] + t * s[13 * TILE + k]
-        u = p * s[2 * TILE + k] + q * s[6 * TILE + k]
-        s[f + 2 * TILE + k] = u + r * s[10 * TILE + k] + t * s[14 * TILE + k]
-        u = p * s[3 * TILE + k] + q * s[7 * TILE + k]
-        s[f + 3 * TILE + k] = u + r * s[11 * TILE + k] + t * s[15 * TILE + k]
-
-
-@inner
-def _next_term_4(s, n, inverse):
-    """v ← ρ · inverse + A v, and integral += v f, of four states."""
-    rho = (MATRICES * 16 + 4) * TILE
-    v = rho + 4 * TILE
-    f = v + 4 * TILE
-    g = INTEGRAL * 16 * TILE
-    for k in range(n):
-        p, q, r, t = s[v + k], s[v + TILE + k], s[v + 2 * TILE + k], s[v + 3 * TILE + k]
-        f0, f1, f2, f3 = s[f + k], s[f + TILE + k], s[f + 2 * TILE + k], s[f + 3 * TILE + k]
-        w = inverse * s[rho + k] + p * s[k] + q * s[TILE + k]
-        w += r * s[2 * TILE + k] + t * s[3 * TILE + k]
-        s[v + k] = w
-        s[g + k] += w * f0
-        s[g + TILE + k] += w * f1
-        s[g + 2 * TILE + k] += w * f2
-        s[g + 3 * TILE + k] += w * f3
-        w = inverse * s[rho + TILE + k] + p * s[4 * TILE + k] + q * s[5 * TILE + k]
-        w += r * s[6 * TILE + k] + t * s[7 * TILE + k]
-        s[v + TILE + k] = w
-        s[g + 4 * TILE + k] += w * f0
-        s[g + 5 * TILE + k] += w * f1
-        s[g + 6 * TILE + k] += w * f2
-        s[g + 7 * TILE + k] += w * f3
-        w = inverse * s[rho + 2 * TILE + k] + p * s[8 * TILE + k] + q * s[9 * TILE + k]
-        w += r * s[10 * TILE + k] + t * s[11 * TILE + k]
-        s[v + 2 * TILE + k] = w
-        s[g + 8 * TILE + k] += w * f0
-        s[g + 9 * TILE + k] += w * f1
-        s[g + 10 * TILE + k] += w * f2
-        s[g + 11 * TILE + k] += w * f3
-        w = inverse * s[rho + 3 * TILE + k] + p * s[12 * TILE + k] + q * s[13 * TILE + k]
-        w += r * s[14 * TILE + k] + t * s[15 * TILE + k]
-        s[v + 3 * TILE + k] = w
-        s[g + 12 * TILE + k] += w * f0
-        s[g + 13 * TILE + k] += w * f1
-        s[g + 14 * TILE + k] += w * f2
-        s[g + 15 * TILE + k] += w * f3
+def add_to_diagonal(s, n, size, value):
+    """RIGHT += value times the identity."""
+    for x in range(size):
+        at = (RIGHT * size * size + x * size + x) * TILE
+        entry = s[at : at + n]
+        for k in range(n):
+            entry[k] += value
 
 
 @inner
@@ -337,9 +242,9 @@ def _next_term_any(s, n, size, inverse):
 def next_row(s, n, size):
     """f ← f A."""
     if size == 3:
-        _next_row_3(s, n)
+        next_row_3(s, n)
     elif size == 4:
-        _next_row_4(s, n)
+        next_row_4(s, n)
     else:
         _next_row_any(s, n, size)
 
@@ -348,8 +253,17 @@ def next_row(s, n, size):
 def next_term(s, n, size, inverse):
     """v ← ρ · inverse + A v, and INTEGRAL += v f."""
     if size == 3:
-        _next_term_3(s, n, inverse)
+        next_term_3(s, n, inverse)
     elif size == 4:
-        _next_term_4(s, n, inverse)
+        next_term_4(s, n, inverse)
     else:
         _next_term_any(s, n, size, inverse)
+
+
+@inner
+def two_terms(s, n, size, first, second):
+    """The same twice, with f and then with the row behind it, for three and four states."""
+    if size == 3:
+        two_terms_3(s, n, first, second)
+    else:
+        two_terms_4(s, n, first, second)
