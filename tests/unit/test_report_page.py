@@ -244,6 +244,27 @@ def test_large_runs_are_cut_with_notices(monkeypatch: pytest.MonkeyPatch) -> Non
     assert n_values <= COURSE_VALUES
 
 
+def test_of_very_many_nodes_some_have_courses(monkeypatch: pytest.MonkeyPatch) -> None:
+    from asterism.report import page_data as module
+
+    run = large_run(120)
+    whole = page_data(run)
+    monkeypatch.setattr(module, "COURSE_NODES", 60)
+    monkeypatch.setattr(module, "LISTED_EDGES", 50)
+    some = page_data(run)
+    assert len(some["edges"]) == 50
+    assert len(some["courses"]["nodes"]) == len(some["courses"]["levels"]) == 60
+    assert any("Courses are shown for 60 of 120 nodes" in notice for notice in some["notices"])
+    assert len(some["fit"]) == len(whole["fit"])
+    for one, other in zip(some["fit"], whole["fit"]):
+        node = some["courses"]["nodes"][one["node"]]
+        assert node == whole["courses"]["nodes"][other["node"]]
+        assert some["courses"]["levels"][one["node"]] == whole["courses"]["levels"][other["node"]]
+        measured = some["courses"]["measured"][0][one["node"]]
+        assert measured == whole["courses"]["measured"][0][other["node"]]
+        assert len(some["courses"]["p"][0][one["node"]]) == 2
+
+
 def test_fit_counts_measurements_inside_the_band() -> None:
     """Against a plain loop; and values far from both levels are noticed."""
     run = example_run()

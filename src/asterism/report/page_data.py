@@ -36,7 +36,7 @@ LAYOUT_PROBABILITY = 0.3
 HEATMAP_NODES = 60
 #: parent configurations listed per node, and in the whole page
 FAMILY_CONFIGURATIONS = 64
-ALL_CONFIGURATIONS = 20_000
+ALL_CONFIGURATIONS = 8_000
 #: points of a ROC or precision-recall curve
 CURVE_POINTS = 400
 
@@ -110,9 +110,12 @@ def _first_node(run: Run, number: dict[str, int], wanted: str | None) -> int:
 def _edges(
     run: Run, number: dict[str, int], intervals: RateIntervals | None, notices: list[str]
 ) -> list[dict[str, Any]]:
-    """The most probable edges, and all that are in the graph; surest first."""
+    """The most probable edges, and all that are in the graph if these are not too many."""
     table = run.edge_table
-    kept = table[table["in_graph"] | (np.arange(len(table)) < LISTED_EDGES)]
+    listed = np.arange(len(table)) < LISTED_EDGES
+    if table["in_graph"].sum() <= LISTED_EDGES:
+        listed |= table["in_graph"].to_numpy()
+    kept = table[listed]
     if len(kept) < len(table):
         notices.append(
             f"The page lists the {len(kept):,} most probable of {len(table):,} edges; "
@@ -291,6 +294,9 @@ Number = float | None
 
 #: state probabilities embedded in the page
 COURSE_VALUES = 400_000
+#: nodes up to which it has courses of all; of more, of so many, and with fewer probabilities
+COURSE_NODES = 500
+FEWER_VALUES = 100_000
 #: small pictures in the panel that shows the fit of all nodes
 FIT_NODES = 48
 #: share of the measurements that the band should hold
@@ -318,7 +324,21 @@ def courses_and_fit(
         {"node": place, **_fit_of(seen, found, name, column[name], level[place])}
         for place, name in enumerate(column)
     ]
-    found, cuts = course_data.thinned(found, COURSE_VALUES)
+    worst = _worst(fit, notices)
+    if len(column) > COURSE_NODES + FIT_NODES:
+        names = list(column)
+        column = {name: column[name] for name in _worth_a_course(run, names, worst)}
+        notices.append(
+            f"Courses are shown for {len(column)} of {len(names):,} nodes, the worst fits and those "
+            "with the surest edges; posterior.nc holds all."
+        )
+        place = {name: i for i, name in enumerate(column)}
+        worst = [{**entry, "node": place[names[entry["node"]]]} for entry in worst]
+        level = [level[i] for i, name in enumerate(names) if name in place]
+        found = course_data.of_nodes(found, list(column.values()))
+        column = place
+    n_values = FEWER_VALUES if len(column) < len(fit) else COURSE_VALUES
+    found, cuts = course_data.thinned(found, n_values)
     if cuts:
         notices.append(
             f"Courses are shown for {len(found.trajectories):,} of {n_before:,} trajectories, "
@@ -337,7 +357,16 @@ def courses_and_fit(
             [_measured(seen.of(found.trajectories[t], name)) for name in column] for t in places
         ],
         "levels": [_levels(found_level) for found_level in level],
-    }, _worst(fit, notices)
+    }, worst
+
+
+def _worth_a_course(run: Run, names: list[str], worst: list[dict[str, Any]]) -> list[str]:
+    """Some of the nodes, in their order: the worst fits, then the ends of the surest edges."""
+    ends = run.edge_table[["parent", "child"]].to_numpy(dtype=object).ravel()[: 4 * COURSE_NODES]
+    likely = dict.fromkeys([*(names[entry["node"]] for entry in worst), *map(str, ends), *names])
+    known = set(names)
+    chosen = set([name for name in likely if name in known][:COURSE_NODES])
+    return [name for name in names if name in chosen]
 
 
 def _fit_of(

@@ -155,6 +155,15 @@ def _first_only(n_kept: int, n_all: int) -> str:
     return f"State probabilities are kept for the first {n_kept:,} of {n_all:,} trajectories."
 
 
+def of_nodes(courses: StoredCourses, columns: list[int]) -> StoredCourses:
+    """The courses of some of the nodes, by position."""
+    return replace(
+        courses,
+        nodes=tuple(courses.nodes[i] for i in columns),
+        probabilities=tuple(block[:, columns] for block in courses.probabilities),
+    )
+
+
 def thinned(courses: StoredCourses, max_values: int) -> tuple[StoredCourses, list[str]]:
     """At most about ``max_values`` numbers: fewer times first, then fewer trajectories.
 
