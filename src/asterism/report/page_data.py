@@ -329,8 +329,8 @@ def courses_and_fit(
         names = list(column)
         column = {name: column[name] for name in _worth_a_course(run, names, worst)}
         notices.append(
-            f"Courses are shown for {len(column)} of {len(names):,} nodes, the worst fits and those "
-            "with the surest edges; posterior.nc holds all."
+            f"Courses are shown for {len(column)} of {len(names):,} nodes, the worst fits and "
+            "those with the surest edges; posterior.nc holds all."
         )
         place = {name: i for i, name in enumerate(column)}
         worst = [{**entry, "node": place[names[entry["node"]]]} for entry in worst]
