@@ -41,9 +41,9 @@ JOBS = {
 }
 
 
-def measure(before: Path) -> list[Row]:
+def measure(before: Path, names: list[str]) -> list[Row]:
     rows: list[Row] = []
-    for name in JOBS:
+    for name in names:
         peak = {}
         for version, source in (("before", before), ("now", _HERE)):
             for _ in range(2):
@@ -57,6 +57,7 @@ def measure(before: Path) -> list[Row]:
 def main() -> None:
     parser = option_parser(__doc__, "docs/results")
     parser.add_argument("before", type=Path, nargs="?", help="src folder of another version")
+    parser.add_argument("--only", nargs="+", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--tell", choices=list(JOBS), help="run one job, print its peak only")
     options = parser.parse_args()
     if options.tell:
@@ -65,7 +66,7 @@ def main() -> None:
         return
     if options.before is None:
         parser.error("name the src folder of another version")
-    show_and_write(measure(options.before), options.output / "memory.csv")
+    show_and_write(measure(options.before, options.only), options.output / "memory.csv")
 
 
 if __name__ == "__main__":
