@@ -105,10 +105,11 @@ def once(sizes: tuple[int, ...], patients: int) -> dict[str, Any]:
     return {"rows": rows, "edges": edges}
 
 
-def compare(source: Path, patients: int) -> list[Row]:
+def compare(source: Path, sizes: tuple[int, ...], patients: int) -> list[Row]:
     """Both versions once, and how much their answers differ."""
-    before = told_by(__file__, source, "--tell", "--patients", str(patients))
-    now = once((6, 10), patients)
+    options = ["--patients", str(patients), "--sizes", *map(str, sizes)]
+    before = told_by(__file__, source, "--tell", *options)
+    now = once(sizes, patients)
     rows = side_by_side(before["rows"], now["rows"])
     for name, old in before["edges"].items():
         new = now["edges"][name]
@@ -123,14 +124,17 @@ def main() -> None:
     parser.add_argument(
         "--patients", type=int, default=50, help="of the single node, both versions"
     )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[6, 10], help="numbers of nodes")
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tell", action="store_true", help="print JSON only")
     options = parser.parse_args()
+    sizes = tuple(options.sizes)
     if options.tell:
-        print(json.dumps(once((6, 10), options.patients)))
+        print(json.dumps(once(sizes, options.patients)))
         return
-    rows = measure()
+    rows = measure(sizes, options.repeats)
     if options.before:
-        rows += compare(options.before, options.patients)
+        rows += compare(options.before, sizes, options.patients)
     show_and_write(rows, options.output / "search.csv")
 
 
