@@ -70,8 +70,8 @@ class PlainLikelihood:
     @classmethod
     def of(cls, network: am.Network, obs: am.Observations, emission: Any) -> PlainLikelihood:
         chain = ReferenceChain(network, build_evidence(network, obs, emission))
-        times = chain.moments(0, [])
-        assert all(chain.moments(d, []) == times for d in range(obs.n_trajectories))
+        times = chain.instants(0, [])
+        assert all(chain.instants(d, []) == times for d in range(obs.n_trajectories))
         seen_as = [[chain.likelihood(d, t) for t in times] for d in range(obs.n_trajectories)]
         return cls(chain, np.array(seen_as), np.diff(times))
 
