@@ -1,12 +1,12 @@
 """Which commit moved which numbers? Small cases, the compiler off, one version after the other.
 
-    python benchmarks/version_steps.py COMMIT COMMIT ... -o docs/results
+    python benchmarks/version_steps.py COMMIT COMMIT ... -o docs/results [--keep FOLDER]
 
 Every commit of this repository, and at last the working tree, computes the same small cases with
 all settings written out, so that changed defaults do not show: inference by star, mean field and
 exactly, scores of complete paths, of an exhaustive and of a screened search, and learned rates,
 with a prior given and with the automatic one. The table has the largest difference to the version
-before, relative to 1 or the number.
+before, relative to 1 or the number. ``--keep`` holds what each commit computed, for the next time.
 """
 
 from __future__ import annotations
@@ -82,14 +82,18 @@ def difference(before: list[float], now: list[float]) -> float:
     return max(abs(a - b) / max(1.0, abs(a)) for a, b in zip(before, now))
 
 
-def measure(commits: list[str]) -> list[dict[str, Any]]:
+def measure(commits: list[str], kept: Path | None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         before: dict[str, list[float]] = {}
         for commit in [*commits, "now"]:
-            source = _ROOT / "src" if commit == "now" else source_of(commit, folder)
-            found = numbers(source, folder / f"{commit}.json")
+            out = (kept or folder) / f"{commit}.json"
+            if commit == "now" or not out.exists():
+                source = _ROOT / "src" if commit == "now" else source_of(commit, folder)
+                found = numbers(source, out)
+            else:
+                found = json.loads(out.read_text())
             if before:
                 gaps = {what: difference(before[what], found[what]) for what in found}
                 moved = [f"{what} {gap:.0e}" for what, gap in gaps.items() if gap > 1e-12]
@@ -108,5 +112,8 @@ def measure(commits: list[str]) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     parser = option_parser(__doc__, "docs/results")
     parser.add_argument("commits", nargs="+", help="commits, the oldest first")
+    parser.add_argument("--keep", type=Path, help="folder for what each commit computed")
     options = parser.parse_args()
-    write_table(measure(options.commits), options.output / "version_steps.csv", digits=2)
+    write_table(
+        measure(options.commits, options.keep), options.output / "version_steps.csv", digits=2
+    )
