@@ -1,7 +1,7 @@
 """Mutation testing: small wrong changes to the code, and whether its tests notice.
 
 Each mutant changes one operator, comparison, constant or sign in one function. Its tests run with
-the compiler off, in a fork of a process that has everything but asterism loaded, with a time limit.
+the compiler off, in a fork of a process that has everything loaded, with a time limit.
 A mutant that no test notices is listed: either a test is missing, or the change means nothing
 (``mutants_reasons.csv`` says why). Mutants are drawn at random with a fixed seed, as many from each
 part of the code as asked for.
@@ -13,20 +13,22 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib
+import inspect
 import os
 import random
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 os.environ["ASTERISM_REDUCED"] = "1"
 
 import pandas as pd
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 REASONS = Path(__file__).with_name("mutants_reasons.csv")
@@ -127,23 +129,55 @@ def mutant(tree: ast.Module, number: int) -> str:
     return ast.unparse(ast.fix_missing_locations(changed))
 
 
-def run_tests(source: Path, tests: list[str], seconds: float) -> str:
-    """What the tests say about a copy of the source, in a fork of this process."""
+def put_into(module: Any, source: str) -> None:
+    """Give the functions of a loaded module the code of a changed source.
+
+    Functions stay the same objects, so whoever imported them has the change as well; with the
+    compiler off a kernel is an ordinary function.
+    """
+    changed: dict[str, Any] = {"__name__": module.__name__, "__file__": module.__file__}
+    exec(compile(source, str(module.__file__), "exec"), changed)
+    for name, new in changed.items():
+        old = vars(module).get(name)
+        if isinstance(new, type) and isinstance(old, type) and new.__module__ == module.__name__:
+            for member, value in vars(new).items():
+                _swap(vars(old).get(member), value)
+        elif isinstance(new, int | float | str | tuple | list | dict):
+            if not name.startswith("__"):
+                setattr(module, name, new)
+        else:
+            _swap(old, new)
+
+
+def _swap(old: Any, new: Any) -> None:
+    old, new = (getattr(f, "__func__", getattr(f, "fget", getattr(f, "func", f))) or f
+                for f in (old, new))  # fmt: skip
+    old, new = inspect.unwrap(old), inspect.unwrap(new)
+    if not (isinstance(old, FunctionType) and isinstance(new, FunctionType)):
+        return
+    if old.__code__.co_freevars == new.__code__.co_freevars:
+        old.__code__, old.__defaults__ = new.__code__, new.__defaults__
+        old.__kwdefaults__ = new.__kwdefaults__
+
+
+def ask(tests: list[str]) -> int:
+    """pytest's exit code, in this process; without the compiler numpy warns of numbers that wrap."""
+    quiet = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    return int(pytest.main([*quiet, "-W", "ignore", *tests]))
+
+
+def run_tests(module: str, source: str, tests: list[str], seconds: float) -> str:
+    """What the tests say about a changed module, in a fork in which all is loaded already."""
     pid = os.fork()
     if pid == 0:
         code = 3
         try:
-            import pytest
-
             silent = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silent, 1)
             os.dup2(silent, 2)
-            os.chdir(ROOT)
-            sys.path.insert(0, str(source))
-            quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-            # without the compiler, numpy warns of numbers that wrap around or divide by zero
-            quiet += ["-W", "ignore::RuntimeWarning"]
-            code = int(pytest.main([*quiet, *tests]))
+            name = "asterism." + module.removesuffix(".py").replace("/", ".")
+            put_into(importlib.import_module(name), source)
+            code = ask(tests)
         finally:
             os._exit(code)
     end = time.monotonic() + seconds
@@ -176,29 +210,28 @@ def measure(
     modules, tests = PARTS[part]
     drawn, n_possible = chosen(modules, n_mutants, seed)
     rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "src"
-        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        begin = time.monotonic()
-        if run_tests(source, tests, 600) != "survived":
-            sys.exit(f"{part}: the tests fail without any change.")
-        usual = time.monotonic() - begin
-        print(f"{part}: {n_possible} mutants are possible, the tests take {usual:.1f} s")
-        end = time.monotonic() + 60.0 * minutes
-        for module, number, what, line in drawn:
-            if time.monotonic() > end:
-                break
-            file = source / "asterism" / module
-            original = file.read_text(encoding="utf-8")
-            file.write_text(mutant(ast.parse(original), number), encoding="utf-8")
-            verdict = run_tests(source, tests, 10.0 + 4.0 * usual)
-            file.write_text(original, encoding="utf-8")
-            code = original.splitlines()[line - 1].strip()
-            rows.append(
-                {"part": part, "module": module, "line": line, "code": code, "change": what,
-                 "outcome": verdict}
-            )  # fmt: skip
-            print(f"  {verdict}: {module}:{line} {what}: {code}", flush=True)
+    if ask(tests) != 0:  # loads all that they need as well
+        sys.exit(f"{part}: the tests fail without any change.")
+    originals = {m: (ROOT / "src/asterism" / m).read_text(encoding="utf-8") for m in modules}
+    begin = time.monotonic()
+    for module, original in originals.items():
+        if run_tests(module, ast.unparse(ast.parse(original)), tests, 600) != "survived":
+            sys.exit(f"{part}: the tests fail when nothing but the layout of {module} changes.")
+    usual = (time.monotonic() - begin) / len(originals)
+    print(f"{part}: {n_possible} mutants are possible, the tests take {usual:.1f} s")
+    end = time.monotonic() + 60.0 * minutes
+    for module, number, what, line in drawn:
+        if time.monotonic() > end:
+            break
+        verdict = run_tests(
+            module, mutant(ast.parse(originals[module]), number), tests, 10.0 + 4.0 * usual
+        )
+        code = originals[module].splitlines()[line - 1].strip()
+        rows.append(
+            {"part": part, "module": module, "line": line, "code": code, "change": what,
+             "outcome": verdict}
+        )  # fmt: skip
+        print(f"  {verdict}: {module}:{line} {what}: {code}", flush=True)
     killed = sum(row["outcome"] != "survived" for row in rows)
     summary = {
         "part": part, "seed": seed, "possible": n_possible, "tried": len(rows), "killed": killed,
@@ -227,18 +260,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=22, help="of the sample of mutants")
     parser.add_argument("--minutes", type=float, default=10.0, help="for each part")
     arguments = parser.parse_args()
-    # everything but asterism, so that a fork has only the changed code to load
-    import hypothesis  # noqa: F401
-    import matplotlib  # noqa: F401
-    import numba  # noqa: F401
-    import pytest  # noqa: F401
-    import scipy.integrate
-    import scipy.optimize
-    import scipy.stats  # noqa: F401
-    import xarray  # noqa: F401
-
-    for name in [name for name in sys.modules if name.split(".")[0] == "asterism"]:
-        sys.exit(f"{name} is loaded already, so that changes would not count.")
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
     summaries, rows = [], []
     for part in arguments.parts:
         summary, own = measure(part, arguments.mutants, arguments.minutes, arguments.seed)
