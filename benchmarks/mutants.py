@@ -161,7 +161,7 @@ def _swap(old: Any, new: Any) -> None:
 
 
 def ask(tests: list[str]) -> int:
-    """pytest's exit code, in this process; without the compiler numpy warns of numbers that wrap."""
+    """pytest's exit code, in this process. Without the compiler numpy warns of wrapped numbers."""
     quiet = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
     return int(pytest.main([*quiet, "-W", "ignore", *tests]))
 
