@@ -64,7 +64,19 @@ class Watched:
             self.left_out.setdefault(self.prefix + report.nodeid, "failed")
 
 
-def run(folder: Path, jit: bool, seconds: float, tests: list[str]) -> None:
+def spread(items: list[Any], each: int) -> list[Any]:
+    """At most so many tests of each file, spread over it; first one of every file, then the next."""
+    by_file: dict[Any, list[Any]] = {}
+    for item in items:
+        by_file.setdefault(item.path, []).append(item)
+    rounds: list[tuple[int, Any]] = []
+    for own in by_file.values():
+        n = min(each, len(own))
+        rounds += [(k, own[k * len(own) // n]) for k in range(n)]
+    return [item for _, item in sorted(rounds, key=lambda entry: entry[0])]
+
+
+def run(folder: Path, jit: bool, seconds: float, each: int, tests: list[str]) -> None:
     """One piece: tests in this process, what they run into a file of the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / f"settings-{os.getpid()}"
@@ -88,6 +100,9 @@ def run(folder: Path, jit: bool, seconds: float, tests: list[str]) -> None:
         @pytest.hookimpl(wrapper=True)
         def pytest_runtest_call(self, item: Any) -> Iterator[None]:
             yield from watched._limited(item)
+
+        def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+            items[:] = spread(items, each)
 
         pytest_runtest_logreport = staticmethod(watched.pytest_runtest_logreport)
 
@@ -158,6 +173,7 @@ def main() -> None:
     one.add_argument(
         "--seconds", type=float, help="of processor time of a test (4, with --jit 600)"
     )
+    one.add_argument("--each", type=int, default=10**6, help="tests of each file, at most")
     one.add_argument("tests", nargs="+")
     both = kinds.add_parser("report")
     both.add_argument("folder", type=Path)
@@ -165,7 +181,7 @@ def main() -> None:
     arguments, more = parser.parse_known_args()
     if arguments.what == "run":
         seconds = arguments.seconds or (600.0 if arguments.jit else 4.0)
-        run(arguments.folder, arguments.jit, seconds, [*arguments.tests, *more])
+        run(arguments.folder, arguments.jit, seconds, arguments.each, [*arguments.tests, *more])
     else:
         sys.path.insert(0, str(Path(__file__).parent))
         report(arguments.folder, arguments.output)
