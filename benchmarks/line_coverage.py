@@ -65,15 +65,15 @@ class Watched:
 
 
 def spread(items: list[Any], each: int) -> list[Any]:
-    """At most so many tests of each file, spread over it; first one of every file, then the next."""
+    """At most so many tests of each file, spread over it."""
     by_file: dict[Any, list[Any]] = {}
     for item in items:
         by_file.setdefault(item.path, []).append(item)
-    rounds: list[tuple[int, Any]] = []
+    chosen = []
     for own in by_file.values():
         n = min(each, len(own))
-        rounds += [(k, own[k * len(own) // n]) for k in range(n)]
-    return [item for _, item in sorted(rounds, key=lambda entry: entry[0])]
+        chosen += [own[k * len(own) // n] for k in range(n)]
+    return chosen
 
 
 def run(folder: Path, jit: bool, seconds: float, each: int, tests: list[str]) -> None:
