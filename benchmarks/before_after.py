@@ -1,15 +1,15 @@
 """Is this version slower than another one? Both run side by side, in turns, in one go.
 
-    python benchmarks/before_after.py BEFORE/src -o docs/results [--rounds 9] [--quick]
+    python benchmarks/before_after.py BEFORE/src -o docs/results [--rounds 9] [--jobs NAME ...]
         [--inference] [--first]
 
 Two processes, one per version, compile what they need and then take turns at the same small jobs:
 inference by star (as it comes, and on fine steps), by mean field and exactly, and learning a graph
 by each search. Times are processor times, the best of all rounds; the share is the median over the
 rounds, in which the two versions follow each other directly, so that a busy machine disturbs
-little. ``--quick`` leaves out what takes long to compile. ``--inference`` runs each version's own
-``benchmarks/inference.py`` as well. ``--first`` adds the first demonstration with empty caches,
-which mostly compiles, and the second one, which mostly learns.
+little. ``--jobs`` takes some jobs only, so that less must be compiled. ``--inference`` runs each
+version's own ``benchmarks/inference.py`` as well. ``--first`` adds the first demonstration with
+empty caches, which mostly compiles, and the second one, which mostly learns.
 """
 
 from __future__ import annotations
@@ -67,19 +67,15 @@ for _ in sys.stdin:
 """
 
 
-def worker(source: Path, quick: bool) -> subprocess.Popen[str]:
+def worker(source: Path, jobs: list[str]) -> subprocess.Popen[str]:
     environment = {**environment_of(source), "NUMBA_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-c", WORKER, *(QUICK if quick else ())],
+        [sys.executable, "-c", WORKER, *jobs],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-
-
-#: jobs that share most of their kernels
-QUICK = ("star", "star, fine steps", "mean field", "screened search, 14 nodes")
 
 
 def ask(process: subprocess.Popen[str]) -> dict[str, float]:
@@ -91,8 +87,8 @@ def ask(process: subprocess.Popen[str]) -> dict[str, float]:
     return found
 
 
-def turns(before: Path, rounds: int, quick: bool) -> list[Row]:
-    both = {"before": worker(before, quick), "now": worker(_HERE, quick)}
+def turns(before: Path, rounds: int, jobs: list[str]) -> list[Row]:
+    both = {"before": worker(before, jobs), "now": worker(_HERE, jobs)}
     for name, process in both.items():
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
@@ -173,11 +169,11 @@ if __name__ == "__main__":
     parser = option_parser(__doc__, "docs/results")
     parser.add_argument("before", type=Path, help="src folder of another version")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--quick", action="store_true", help="fewer kernels to compile")
+    parser.add_argument("--jobs", nargs="+", default=[], help="some jobs only, by name")
     parser.add_argument("--inference", action="store_true", help="also benchmarks/inference.py")
     parser.add_argument("--first", action="store_true", help="also time a first demo")
     options = parser.parse_args()
-    found = turns(options.before, options.rounds, options.quick) if options.rounds else []
+    found = turns(options.before, options.rounds, options.jobs) if options.rounds else []
     if options.inference:
         found += own_benchmarks(options.before)
     if options.first:
