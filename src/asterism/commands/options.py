@@ -18,9 +18,8 @@ import click
 from asterism.commands.exits import Refused
 from asterism.data.formats.registry import FORMATS
 from asterism.errors import counted
-from asterism.model.emission_kinds import EMISSION_KINDS
+from asterism.model.emission_kinds import kinds_for_flags
 
-_KINDS = [name for name in EMISSION_KINDS if name != "silent"]  # emissions that a flag can name
 Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
 
@@ -181,8 +180,9 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
     kind = kind.lower()
     learn = "learn" in parameters
     parameters = [p for p in parameters if p != "learn"]
-    if kind not in _KINDS:
-        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(_KINDS)}.")
+    kinds = kinds_for_flags()
+    if kind not in kinds:
+        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(kinds)}.")
     values = [_numbers(p, text) for p in parameters]
     if kind not in _MOST:
         return _of_ones_own(kind, text, values, learn)
@@ -348,8 +348,8 @@ emission_option = click.option(
     "--emission",
     multiple=True,
     metavar="[NODE=]KIND",
-    help=f"How measured values depend on states: {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, for all "
-    "nodes or for one; parameters after a colon, such as gaussian:-1,1:0.2 (means:scale).",
+    help=f"How measured values depend on states: {', '.join(kinds_for_flags())}; for all nodes or "
+    "for one; parameters after a colon, such as gaussian:-1,1:0.2 (means:scale).",
 )
 states_option = setting(
     "--states",

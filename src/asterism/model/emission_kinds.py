@@ -15,3 +15,8 @@ EMISSION_KINDS = {
     "threshold": ("asterism.model.emission_threshold", "Threshold"),
     "silent": ("asterism.model.emission_silent", "SilentStates"),
 }
+
+
+def kinds_for_flags() -> list[str]:
+    """The kinds that a flag can name: silent states wrap another emission, so they cannot."""
+    return [kind for kind in EMISSION_KINDS if kind != "silent"]
