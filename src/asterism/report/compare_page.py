@@ -96,10 +96,13 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
         if not (both or counts[GAINED] or counts[LOST]):
             said.append(f"Neither {first} nor {name} has an edge.")
             continue
+        shared = "shares none"
+        if both:
+            shared = f"shares {_edges(both)}, {counts[CHANGED] or 'none'} of them changed"
         said.append(
-            f"Against {first}, {name} gained {_edges(counts[GAINED])}, lost {_edges(counts[LOST])} "
-            f"and shares {_edges(both)}, {counts[CHANGED]} of them changed. Counting every edge by "
-            f"its probabilities, about {gained:.1f} were gained and {lost:.1f} lost."
+            f"Compared with {first}, {name} gained {_edges(counts[GAINED])}, lost "
+            f"{_edges(counts[LOST])} and {shared}. Counting every edge by its probabilities, about "
+            f"{gained:.1f} were gained and {lost:.1f} lost."
         )
     said += _about_fits(comparison)
     if comparison.same_data is not None:
