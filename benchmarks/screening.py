@@ -33,7 +33,7 @@ from common import (
 
 import asterism as am
 from asterism.evidence.arrays import FloatArray, IntArray
-from asterism.learning.search import screened
+from asterism.learning.search import screening
 from asterism.learning.search import task as search_module
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.screened import local_scores
@@ -229,14 +229,14 @@ def share_of_peak(n_nodes: int = 1000, n_trajectories: int = 20, repeats: int = 
         kept.append((replace(task, progress=Silent()), solution))
         raise _Enough
 
-    original = screened.screen
-    screened.screen = remember
+    original = screening.screen
+    screening.screen = remember
     try:
         am.StructureLearner(noise, max_parents=1, search="screened", n_jobs=1).fit(seen)
     except _Enough:
         pass
     finally:
-        screened.screen = original
+        screening.screen = original
     task, solution = kept[0]
     original(task, solution)  # compiles
     seconds = best_of(lambda: original(task, solution), repeats, time.process_time)
