@@ -178,22 +178,3 @@ def test_warm_up_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0
     assert '"folder": "somewhere"' in result.stdout
     assert "toy problems" in result.stderr
-
-
-def test_garbage_is_collected_seldom_only_while_compiling() -> None:
-    import gc
-
-    from asterism.numerics.numba_speed import SeldomCollected
-
-    usual = gc.get_threshold()
-    seldom = SeldomCollected()
-    seldom.begin()
-    seldom.begin()
-    seldom.end()
-    assert gc.get_threshold() == SeldomCollected.SELDOM
-    assert gc.get_freeze_count() > 0
-    seldom.end()
-    assert gc.get_threshold() == usual
-    assert gc.get_freeze_count() == 0
-    _fill_with(np.zeros(2), np.int32(2))  # compiles
-    assert gc.get_threshold() == usual

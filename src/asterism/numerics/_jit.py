@@ -27,7 +27,6 @@ import numba
 import numpy as np
 
 from asterism.numerics.numba_speed import (
-    collect_garbage_seldom_while_compiling,
     compare_settings_quickly,
     remember_types_of_operations,
 )
@@ -182,7 +181,6 @@ def _compile_private_code_once() -> None:
 _compile_private_code_once()
 remember_types_of_operations()
 compare_settings_quickly()
-collect_garbage_seldom_while_compiling()
 
 
 def inner(

@@ -1,15 +1,12 @@
 """Makes numba compile faster, without changing what it compiles.
 
 numba looks up the type of every single operation anew, by trying all implementations it knows, and
-compares its own settings field by field for each of them. Both are remembered here, and garbage is
-collected less often meanwhile. Where numba's internals are not what we know, nothing is changed:
-compiling then takes longer.
+compares its own settings field by field for each of them. Both are remembered here. Where numba's
+internals are not what we know, nothing is changed: compiling then takes longer.
 """
 
 from __future__ import annotations
 
-import gc
-import threading
 from typing import Any
 
 
@@ -61,56 +58,3 @@ def compare_settings_quickly() -> None:
 
     TargetConfig.__eq__ = is_equal  # type: ignore[method-assign]
     TargetConfig.__hash__ = hashed  # type: ignore[method-assign]
-
-
-def collect_garbage_seldom_while_compiling() -> None:
-    """Compiling makes very many objects that live on: Python need not search them for cycles."""
-    try:
-        from numba.core import event
-
-        start: Any = event.register
-        listener: Any = event.Listener
-    except (ImportError, AttributeError):
-        return
-    seldom = SeldomCollected()
-
-    class Compiling(listener):  # type: ignore[misc]
-        """Told by numba when it begins and ends to compile a function, callees inside callers."""
-
-        def on_start(self, _: Any) -> None:
-            seldom.begin()
-
-        def on_end(self, _: Any) -> None:
-            seldom.end()
-
-    start("numba:compile", Compiling())
-
-
-class SeldomCollected:
-    """Between the first ``begin`` and the last ``end`` garbage is collected less often."""
-
-    #: objects made between two searches for cycles, and how often older ones are looked at
-    SELDOM = (50_000, 20, 50)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._usual = gc.get_threshold()
-
-    def begin(self) -> None:
-        """What is there already is not looked at either."""
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                self._usual = gc.get_threshold()
-                gc.freeze()
-                gc.set_threshold(*self.SELDOM)
-
-    def end(self) -> None:
-        """As before, unless somebody has changed the settings meanwhile."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                gc.unfreeze()
-                if gc.get_threshold() == self.SELDOM:
-                    gc.set_threshold(*self._usual)
