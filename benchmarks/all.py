@@ -40,6 +40,11 @@ def _search() -> list[Row]:
     return rows
 
 
+def _single_nodes() -> list[Row]:
+    rows: list[Row] = _part("single_nodes").measure()
+    return rows
+
+
 def _scaling() -> list[Row]:
     """Two sizes of a genome-like tree: how seconds and memory grow per node."""
     small, large = (_part("scaling").one_size(n, 20, 0.2, 1) for n in (100, 400))
@@ -132,6 +137,7 @@ def _first_run() -> list[Row]:
 BENCHMARKS: dict[str, Callable[[], list[Row]]] = {
     "states": _states,
     "search": _search,
+    "single_nodes": _single_nodes,
     "scaling": _scaling,
     "screening": _screening,
     "inference": _inference,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from asterism.numerics import _jit
 from asterism.numerics._bundle import bundle, keep
+from asterism.numerics._tile_products import room_for
 
 
 @_jit.inner
@@ -147,10 +148,9 @@ def test_without_a_place_for_the_cache_a_private_one_is_made(tmp_path: Path) -> 
         "from numba.core.caching import CompileResultCacheImpl as places\n"
         "places._locator_classes = places._locator_classes[:1]  # the one that a setting names\n"
         "import numba\n"
-        "from asterism.numerics import _step\n"
-        "import numpy as np\n"
+        "from asterism.numerics._tile_products import room_for\n"
         "print(numba.config.CACHE_DIR)\n"
-        "print(_step.total(np.ones(3)))\n"
+        "print(room_for(3))\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("NUMBA_CACHE_DIR", None)
@@ -161,7 +161,7 @@ def test_without_a_place_for_the_cache_a_private_one_is_made(tmp_path: Path) -> 
     folder = Path(answer[0])
     assert folder.parent == tmp_path
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert float(answer[1]) == 3.0
+    assert int(answer[1]) == room_for(3)
     assert list(folder.rglob("*.nbi"))
 
 
