@@ -7,7 +7,7 @@ found. Levels are counted, as on the command line. The odds of an edge were once
 49 in view, so these data sets have the seeds 1000 to 1049. The shape for whole paths was chosen
 after a look at the first 29 of them.
 
-    python benchmarks/nothing.py [--sets 50] [--noisy 50] [--rows FOLDER]
+    python benchmarks/nothing.py [--sets 50] [--noisy 50] [--others] [--rows FOLDER]
 """
 
 from __future__ import annotations
@@ -68,21 +68,22 @@ def main() -> None:
     parser = option_parser(__doc__)
     parser.add_argument("--sets", type=int, default=50)
     parser.add_argument("--noisy", type=int, default=50, help="data sets with noisy points")
+    parser.add_argument("--others", action="store_true", help="other priors on complete paths")
     parser.add_argument("--rows", type=Path, default=Path("benchmark-rows"))
     options = parser.parse_args()
     rows = Rows(options.rows / "nothing.jsonl")
     found = []
-    for seed in range(FIRST_SEED, FIRST_SEED + options.sets):
-        for data in ("complete paths", "noisy points"):
-            for name, settings in LEARNERS.items():
-                late = seed >= FIRST_SEED + options.noisy
-                if data == "noisy points" and (late or name != "defaults"):
-                    continue
+    for data in ("noisy points", "complete paths"):
+        sets = options.noisy if data == "noisy points" else options.sets
+        alone = data == "noisy points" or not options.others
+        for seed in range(FIRST_SEED, FIRST_SEED + sets):
+            for name, settings in {"defaults": {}}.items() if alone else LEARNERS.items():
                 result = rows.get(
                     (data, name, seed),
                     lambda d=data, s=settings, n=seed: learned(d, s, n),  # type: ignore[misc]
                 )
                 found.append({"data": data, "learner": name, "seed": seed, **result})
+            summary(found, ["data", "learner"], "nothing")
     print(summary(found, ["data", "learner"], "nothing").to_string())
 
 
