@@ -237,6 +237,9 @@ def test_what_only_interventions_can_tell_is_told():
     assert sorted(learner.graph_.edges) == [("A", "B")]
     assert learner.edge_probabilities_.loc["A", "B"] > 0.95
     assert learner.edge_probabilities_.loc["B", "A"] < 0.2
+    # without interventions the wrong direction is claimed too
+    learner = am.StructureLearner(noise, states=net.states, max_parents=1, n_jobs=1).fit(free)
+    assert sorted(learner.graph_.edges) == [("A", "B"), ("B", "A")]
 
 
 def test_bad_tables_are_refused_with_their_place():
