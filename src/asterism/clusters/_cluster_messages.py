@@ -12,7 +12,8 @@ says, q = M/T per state and jump:
     λ ← λ (q^C / q_s)^γ,    θ ← θ − Σ q_s ((q^C / q_s)^γ − 1),    κ ← κ (m^C / m_s)^γ.
 
 θ follows λ, so that the separator's exit rates stay in balance with its rates however large the
-change. γ is 3/4 or a half, a quarter, … of it, so that a power is a few square roots.
+change. γ is 3/4 or a half, a quarter, … of it, so that a power is a few square roots; where the
+iteration settles steadily but slowly it is 5/4.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ class Shared(NamedTuple):
 
 @inner
 def power(ratio, halvings):
-    """ratio to the power 3/4 · 2^−halvings."""
+    """ratio to the power 3/4 · 2^−halvings; −1 halvings: to the power 5/4."""
     root = math.sqrt(ratio)
+    if halvings < 0:
+        return ratio * math.sqrt(root)
     result = root * math.sqrt(root)
     for _ in range(halvings):
         result = math.sqrt(result)

@@ -37,6 +37,8 @@ _NO_NEWS = 0.25  # times the tolerance
 _FINEST = 1e-14
 _PATIENCE = 6  # sweeps without progress before damping further
 _MOST_HALVINGS = 5
+_STEADY = 0.1  # below this disagreement, falling in every sweep but by less than
+_SLOW = 0.3  # this factor in two, the updates may go further than what is seen
 _LOST = 100.0  # a disagreement this much above the best so far: start again, damped more
 
 UNSETTLED, SETTLED, FAILED = 0, 1, 2
@@ -88,7 +90,7 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
     largest disagreement met; −1 where evidence is impossible (``outcome`` says where).
     """
     mode, halvings, ignored, is_forward = damping
-    held_back = 1.0 - 0.75 * 0.5**halvings
+    held_back = 0.25 if halvings < 0 else 1.0 - 0.75 * 0.5**halvings
     work, own, shared = works
     integers, numbers, _ = outcome
     found, reading = answers
@@ -307,6 +309,9 @@ def solve_trajectory(
     since = 0
     n_sweeps = 0
     is_fresh = False
+    before = np.inf  # disagreement of the last two sweeps
+    last = np.inf
+    may_hurry = True
     while True:
         damping = (mode, halvings, _NO_NEWS * tolerance, n_sweeps % 2 == 0)
         worst = sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers)
@@ -340,6 +345,14 @@ def solve_trajectory(
                 halvings += 1
                 best = worst
                 since = 0
+            is_steady = n_sweeps > _PATIENCE and worst < _STEADY and worst < last < before
+            if halvings < 0 and not worst < before:
+                halvings = 0
+                may_hurry = False
+            elif halvings == 0 and may_hurry and is_steady and _SLOW * before < worst:
+                halvings = -1
+        before = last
+        last = worst
         if n_sweeps >= max_sweeps:
             mode = CONCLUDE
     integers[d, SWEEPS] = n_sweeps

@@ -33,6 +33,7 @@ from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_li
 from asterism.exact.joint_layout import components
 from asterism.learning.em.e_step import Expected, Step, StepPlan
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
+from asterism.numerics.resources import available_bytes
 
 #: joint states up to which exact inference is chosen: there an E-step takes a third of the time of
 #: one by clusters, and twice as many states take it about twice as long (cluster_limit.csv)
@@ -124,7 +125,15 @@ class ClusterStep:
         return min(max(_SETTLED * moved, lowest), highest)
 
     def keep(self) -> None:
-        """Keep the messages as they are now; small differences from here need not be as exact."""
+        """Keep the messages as they are now; small differences from here need not be as exact.
+
+        Where a copy would not fit into memory nothing is kept, and differences take longer.
+        """
+        n_bytes = sum(
+            part.nbytes for batch, _, _ in self._parts for m in batch.messages for part in m
+        )
+        if n_bytes > 0.5 * available_bytes():
+            return
         self._kept = [_Kept.of(batch) for batch, _, _ in self._parts]
 
     def go_back(self) -> None:
@@ -135,6 +144,11 @@ class ClusterStep:
                     new[...] = before
             batch.parameters = kept.parameters
             batch.found = kept.found_again()
+
+    def release(self) -> None:
+        """Take the messages that were kept, and keep them no longer."""
+        self.go_back()
+        self._kept = []
 
     def mirror(self) -> None:
         """Put the messages as far on the other side of those kept as they are on this one."""

@@ -84,6 +84,9 @@ class KeepsMessages(Protocol):
     def mirror(self) -> None:
         """Put the messages on the other side of those kept."""
 
+    def release(self) -> None:
+        """Take the messages that were kept, and keep them no longer."""
+
 
 class ExactStep:
     """Forward–backward on the joint chain."""

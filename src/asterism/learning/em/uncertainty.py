@@ -124,6 +124,8 @@ def observed_information(task: Task, best: Point) -> Information:
                 gradient[i] *= -1.0  # the objective is even in a square root, its gradient odd
             gradients.append(gradient[active])
         matrix[:, column] = (gradients[1] - gradients[0]) / (2.0 * width)
+    if messages:
+        messages.release()
     return Information(active, 0.5 * (matrix + matrix.T), score[active], len(vector))
 
 
