@@ -79,12 +79,12 @@ def graph_by_pyagrum() -> Callable[[], Measured]:
 
 
 def rate_error(rates: dict[str, np.ndarray]) -> Measured:
-    """Mean |ln| between learned and true rates."""
+    """Median |ln| between learned and true rates; a rate that was never seen may be zero."""
     errors = []
     for node, true in network().rates.items():
         off = ~np.eye(true.shape[-1], dtype=bool)
         errors.append(np.abs(np.log(rates[node][..., off] / np.asarray(true)[..., off])).ravel())
-    return "mean error of ln rates", float(np.concatenate(errors).mean())
+    return "median error of ln rates", float(np.median(np.concatenate(errors)))
 
 
 def rates_by_asterism() -> Callable[[], Measured]:
@@ -391,6 +391,7 @@ def main() -> None:
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser.add_argument("--data", type=Path, default=default, help="folder with DREAM4 and panel")
     parser.add_argument("--line", type=int, help="measure this line only, and print it as JSON")
+    parser.add_argument("--finish", action="store_true", help="write the table with what is known")
     arguments = parser.parse_args()
     if arguments.line is not None:
         print("RESULT " + json.dumps(measure(arguments.line, str(arguments.data))))
@@ -401,6 +402,10 @@ def main() -> None:
     rows = {(row["task"], row["program"]): row for row in done}
     for number, (task, program, _) in enumerate(LINES):
         if (task, program) in rows:
+            continue
+        if arguments.finish:
+            unknown = {"task": task, "program": program, "accuracy": "not measured"}
+            rows[task, program] = unknown
             continue
         command = [sys.executable, __file__, "--line", str(number), "--data", str(arguments.data)]
         ended = subprocess.run(command, capture_output=True, text=True)
