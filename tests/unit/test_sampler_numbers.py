@@ -16,6 +16,7 @@ import pytest
 import asterism as am
 from asterism.evidence.arrays import JointMeasurement, Spans
 from asterism.sampling._gibbs import (
+    EVERYWHERE,
     KEEP_PRESENT,
     draw_statistics,
     impossible_measurement,
@@ -229,7 +230,9 @@ def test_what_cannot_be_is_named() -> None:
     chain = start_chain(model, 5, 0, evidence.labels, network.nodes)
     assert impossible_measurement(model, chain.paths) == -1
     for i, measured in enumerate(evidence.joint):
-        record = run_paths(1, KEEP_PRESENT, model, chain.paths, chain.work, chain.streams)[3]
+        record = run_paths(
+            1, KEEP_PRESENT, EVERYWHERE, model, chain.paths, chain.work, chain.streams
+        )[3]
         paths = drawn_paths(record, 0, measured.trajectory, 5)
         states = tuple(state_at(paths[n], measured.time) for n in measured.nodes)
         tables = [np.array(m.log_likelihood, dtype=float) for m in evidence.joint]
