@@ -15,6 +15,7 @@ from asterism.learning import compile_ahead
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
+from asterism.star import problem
 from tests.paper_settings import paper_learner
 
 
@@ -135,3 +136,18 @@ def test_what_compiles_ahead_ends_with_the_search(monkeypatch: pytest.MonkeyPatc
     with compile_ahead.compiling_ahead():
         assert started[0].poll() is None
     assert started[0].poll() is not None
+
+
+def test_evidence_too_large_to_remember_gives_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is sorted again for every grid, and nobody else has its arrays."""
+    network = am.glauber("chain:2", a=1.0, b=0.6)
+    noise = am.Gaussian((-1, 1), 0.6)
+    obs = am.observe(am.simulate(network, 5, duration=5.0, seed=0), noise, n_observations=5, seed=1)
+    small = am.infer(network, obs, noise, method="star", tolerance=1e-4)
+    monkeypatch.setattr(problem, "_REMEMBERED_BYTES", 0)
+    large = am.infer(network, obs, noise, method="star", tolerance=1e-4)
+    assert large.log_evidence == small.log_evidence
+    times = np.linspace(0.0, 5.0, 11)
+    np.testing.assert_array_equal(large.marginals(times), small.marginals(times))

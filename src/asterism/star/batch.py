@@ -11,7 +11,7 @@ call, so that numba compiles it once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,6 +140,8 @@ def make_batch(
     """
     if layout is None:
         layout = lay_out_evidence(evidence, graph)
+    else:
+        layout = replace(layout, is_shared=True)
     breakpoints = layout.breakpoints
     if time_step is not None:
         corrected_rate = rate if is_corrected else 0.0

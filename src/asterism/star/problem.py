@@ -62,6 +62,8 @@ _STRETCH_FIELDS = (
 
 #: under which name an :class:`Evidence` remembers how it is sorted
 _SORTED = "sorted marks"
+#: what is larger is sorted again instead: a copy of it would be most of the memory
+_REMEMBERED_BYTES = 64 << 20
 
 
 def node_array(graph: CompiledGraph, exogenous: frozenset[int]) -> IntArray:
@@ -133,14 +135,17 @@ class Layout:
     span_state: IntArray
     span_is_set: NDArray[np.bool_]
     """Which spans are interventions."""
+    is_shared: bool
+    """Whether others use the same arrays; if not, the first problem may have them."""
 
     def on_grid(self, grid: Grid) -> Problem:
         """Everything that stays fixed while messages are iterated on this grid."""
         at, places = grid.point_of_breakpoint, self.breakpoints
         fields = dict(self.fields)
         # what is changed in place belongs to one problem only
-        for name in ("mark", "likelihood", "mark_scale", "marginals"):
-            fields[name] = fields[name].copy()
+        if self.is_shared:
+            for name in ("mark", "likelihood", "mark_scale", "marginals"):
+                fields[name] = fields[name].copy()
         fields["mark"][:, POINT] = at[self.breakpoint_of_mark]
         span = np.empty((len(self.span_state), 4), dtype=np.int64)
         span[:, FIRST] = at[places.of_span_starts]
@@ -201,7 +206,8 @@ def lay_out_evidence(
     places = breakpoints or (known.breakpoints if known else find_breakpoints(evidence))
     link_fields, link_of_jump, soft = link_arrays(evidence, graph, places)
     marks = known or _sort_marks(evidence, len(graph.n_states), places, link_of_jump, soft)
-    if not has_links:
+    is_remembered = not has_links and marks.likelihood.nbytes <= _REMEMBERED_BYTES
+    if is_remembered:
         evidence.memory[_SORTED] = marks
     fields = {
         "node": node_array(graph, evidence.exogenous),
@@ -214,7 +220,8 @@ def lay_out_evidence(
         **link_fields,
     }
     spans, is_set = held_and_set(evidence)
-    return Layout(places, fields, marks.breakpoint_of_mark, spans.state, is_set)
+    is_shared = is_remembered or has_links
+    return Layout(places, fields, marks.breakpoint_of_mark, spans.state, is_set, is_shared)
 
 
 def _sort_marks(
