@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, Sentence, Setting, composed, joined
+from asterism.errors import DataError, Sentence, composed, joined
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -144,50 +144,6 @@ def _as_whole(text: str) -> int | None:
     except ValueError:
         return None
     return number if str(number) == text else None
-
-
-def measured_values(
-    array: NDArray[Any],
-    column: str,
-    *,
-    as_labels: bool,
-    problems: Problems,
-    rows: NDArray[np.int64],
-    trajectory: NDArray[Any],
-) -> NDArray[Any]:
-    """The cells of a node as numbers, or as labels where most of them are not numbers."""
-    if array.dtype.kind == "f" and not as_labels:
-        values = array
-    else:
-        parsed, is_text = numbers(array)
-        n_text, n_number = int(is_text.sum()), int(np.isfinite(parsed).sum())
-        if as_labels or n_text >= max(n_number, 1):
-            labels = np.empty(len(array), dtype=object)
-            labels[:] = [np.nan if is_missing(v) else plain(v) for v in array]
-            return labels
-        problems.add_rows(
-            is_text,
-            "{value} is text in a column of numbers",
-            remedy=Sentence(
-                "correct it or leave the cell empty; if it means 'not measured', name it with ",
-                *(Setting("missing", ...), "; if the column holds states, name the column with "),
-                Setting("labels", ...),
-            ),
-            rows=rows,
-            trajectory=trajectory,
-            value=array,
-            column=column,
-        )
-        values = parsed
-    problems.add_rows(
-        np.isinf(values),
-        "{value} is not a finite number; leave the cell empty where nothing was measured",
-        rows=rows,
-        trajectory=trajectory,
-        value=values,
-        column=column,
-    )
-    return values
 
 
 IntArray = NDArray[np.int64]

@@ -113,6 +113,50 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
     return ParsedTable(trajectories, first, last, measurements, rows.unit, rows.ends)
 
 
+def measured_values(
+    array: NDArray[Any],
+    column: str,
+    *,
+    as_labels: bool,
+    problems: Problems,
+    rows: NDArray[np.int64],
+    trajectory: NDArray[Any],
+) -> NDArray[Any]:
+    """The cells of a node as numbers, or as labels where most of them are not numbers."""
+    if array.dtype.kind == "f" and not as_labels:
+        values = array
+    else:
+        parsed, is_text = columns.numbers(array)
+        n_text, n_number = int(is_text.sum()), int(np.isfinite(parsed).sum())
+        if as_labels or n_text >= max(n_number, 1):
+            labels = np.empty(len(array), dtype=object)
+            labels[:] = [np.nan if columns.is_missing(v) else plain(v) for v in array]
+            return labels
+        problems.add_rows(
+            is_text,
+            "{value} is text in a column of numbers",
+            remedy=Sentence(
+                "correct it or leave the cell empty; if it means 'not measured', name it with ",
+                *(Setting("missing", ...), "; if the column holds states, name the column with "),
+                Setting("labels", ...),
+            ),
+            rows=rows,
+            trajectory=trajectory,
+            value=array,
+            column=column,
+        )
+        values = parsed
+    problems.add_rows(
+        np.isinf(values),
+        "{value} is not a finite number; leave the cell empty where nothing was measured",
+        rows=rows,
+        trajectory=trajectory,
+        value=values,
+        column=column,
+    )
+    return values
+
+
 def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
     """Point out rows that say exactly what an earlier row says."""
     repeated = columns.line_numbers(frame)[frame.astype(str).duplicated().to_numpy()]
@@ -143,7 +187,7 @@ def _read_wide(
         wanted = [node for node in wanted if node in frame.columns]
     result: dict[str, NodeMeasurements] = {}
     for node in wanted:
-        value = columns.measured_values(
+        value = measured_values(
             columns.cells(frame[node])[rows.order],
             node,
             as_labels=form.as_labels(node),
@@ -212,7 +256,7 @@ def _read_long(
             result[node] = no_measurements()
             continue
         cells = values[index]
-        column = columns.measured_values(
+        column = measured_values(
             cells,
             node,
             as_labels=form.as_labels(node),
