@@ -65,6 +65,13 @@ def fitted(
     return learner, time.process_time() - begin
 
 
+#: columns of the fits with intervals, in a file of their own
+COMPARED = (
+    *("rates", "largest_gap_in_se"),
+    *("median_se_ratio", "lowest_se_ratio", "highest_se_ratio"),
+)
+
+
 def limit(n_nodes: int, is_compared: bool) -> dict[str, Any]:
     """One ring; the first of two short fits compiles."""
     network = drawn_network(ring(n_nodes), n_nodes)
@@ -190,7 +197,10 @@ def main() -> None:
         rows: list[dict[str, Any]] = []
         for size in options.sizes:
             rows.append(limit(size, size in options.compared))
-            write_table(rows, options.output / "cluster_limit.csv", digits=4)
+            timed = [{k: v for k, v in row.items() if k not in COMPARED} for row in rows]
+            write_table(timed, options.output / "cluster_limit.csv", digits=4)
+            fits = [{k: row[k] for k in ("nodes", *COMPARED)} for row in rows if "rates" in row]
+            write_table(fits, options.output / "cluster_standard_errors.csv", digits=4)
     for seed in options.seeds:
         if "coverage" in options.parts:
             add_rows(coverage([seed]), options.output / "cluster_coverage.csv")
