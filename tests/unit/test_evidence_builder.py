@@ -110,6 +110,9 @@ def test_exact_rows_bypass_the_emission():
     obs = am.Observations.from_frame(frame, exact=np.array([True, True]))
     with pytest.raises(DataError, match=r"time 1, node 'A' \(row 3\).*0\.4.*none of the states"):
         build_evidence(net, obs, GAUSSIAN)
+    obs = am.Observations.from_frame(frame.assign(A=[0.0, 0.4]), exact="first")
+    evidence = build_evidence(net, obs, {"A": GAUSSIAN, "C": confused})
+    assert row_of(evidence, 0, 2).tolist() == [0.0, -np.inf]
 
 
 def test_likelihood_tables_follow_their_labels():
