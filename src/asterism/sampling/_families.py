@@ -156,55 +156,47 @@ def _compare_all(layout, paths, n, parent):
 
     and y just before s_i is Σ_j (−1)^j [t_j < s_i]. No term waits for another one, so this is
     faster than merging as long as jumps are few. A path that begins in state 1 steps up at the
-    start. Four steps of the parent are taken at once; those that are missing lie at the end and add
-    nothing.
+    start. Two steps of the node and four of the parent are taken at once; those that are missing
+    lie at the end and add nothing.
     """
     n_trajectories = len(layout.start)
     time_0 = time_1 = time_2 = time_3 = 0.0
-    all_0 = all_1 = all_2 = all_3 = 0.0
-    signed_0 = signed_1 = signed_2 = signed_3 = 0.0
+    up_0 = up_1 = up_2 = up_3 = 0.0
+    down_0 = down_1 = down_2 = down_3 = 0.0
     parent_in_one = 0.0
     for d in range(n_trajectories):
+        start = layout.start[d]
         end = layout.end[d]
         first = paths.slot[n * n_trajectories + d]
         last = first + paths.n_jumps[n * n_trajectories + d]
-        begins = paths.initial[n * n_trajectories + d]
+        begin = first - paths.initial[n * n_trajectories + d]
         first_j = paths.slot[parent * n_trajectories + d]
         last_j = first_j + paths.n_jumps[parent * n_trajectories + d]
         for j in range(first_j - paths.initial[parent * n_trajectories + d], last_j, 4):
-            t_0 = paths.time[j] if j >= first_j else layout.start[d]
+            t_0 = paths.time[j] if j >= first_j else start
             t_1 = paths.time[j + 1] if j + 1 < last_j else end
             t_2 = paths.time[j + 2] if j + 2 < last_j else end
             t_3 = paths.time[j + 3] if j + 3 < last_j else end
             parent_in_one += (t_1 - t_0) + (t_3 - t_2)
-            time_0 += begins * (end - t_0)
-            time_1 += begins * (end - t_1)
-            time_2 += begins * (end - t_2)
-            time_3 += begins * (end - t_3)
-            sign = 1.0 - 2.0 * begins
-            for i in range(first, last):
-                s = paths.time[i]
-                time_0 += sign * (end - (s if s > t_0 else t_0))
-                time_1 += sign * (end - (s if s > t_1 else t_1))
-                time_2 += sign * (end - (s if s > t_2 else t_2))
-                time_3 += sign * (end - (s if s > t_3 else t_3))
-                before_0 = 1.0 if t_0 < s else 0.0
-                before_1 = 1.0 if t_1 < s else 0.0
-                before_2 = 1.0 if t_2 < s else 0.0
-                before_3 = 1.0 if t_3 < s else 0.0
-                all_0 += before_0
-                all_1 += before_1
-                all_2 += before_2
-                all_3 += before_3
-                signed_0 += sign * before_0
-                signed_1 += sign * before_1
-                signed_2 += sign * before_2
-                signed_3 += sign * before_3
-                sign = -sign
+            for i in range(begin, last, 2):
+                # in state 1 from s to r; nothing comes before a jump that is not there
+                s = paths.time[i] if i >= first else start
+                r = paths.time[i + 1] if i + 1 < last else end
+                limit = r if i + 1 < last else -math.inf
+                time_0 += (r if r > t_0 else t_0) - (s if s > t_0 else t_0)
+                time_1 += (r if r > t_1 else t_1) - (s if s > t_1 else t_1)
+                time_2 += (r if r > t_2 else t_2) - (s if s > t_2 else t_2)
+                time_3 += (r if r > t_3 else t_3) - (s if s > t_3 else t_3)
+                up_0 += 1.0 if t_0 < s else 0.0
+                up_1 += 1.0 if t_1 < s else 0.0
+                up_2 += 1.0 if t_2 < s else 0.0
+                up_3 += 1.0 if t_3 < s else 0.0
+                down_0 += 1.0 if t_0 < limit else 0.0
+                down_1 += 1.0 if t_1 < limit else 0.0
+                down_2 += 1.0 if t_2 < limit else 0.0
+                down_3 += 1.0 if t_3 < limit else 0.0
     together = max(0.0, time_0 - time_1 + time_2 - time_3)
-    both = all_0 - all_1 + all_2 - all_3
-    signed = signed_0 - signed_1 + signed_2 - signed_3
-    return parent_in_one, together, 0.5 * (both + signed), 0.5 * (both - signed)
+    return parent_in_one, together, up_0 - up_1 + up_2 - up_3, down_0 - down_1 + down_2 - down_3
 
 
 @inner
