@@ -20,7 +20,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import asterism as am
 from asterism.evidence.build import build_evidence
-from asterism.learning.search.settings import STAR_TEMPERING, structure_prior
+from asterism.learning.search.settings import StructureSettings, structure_prior
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
@@ -101,7 +101,7 @@ def star_edges(network: am.Network, obs: am.Observations) -> tuple[np.ndarray, n
     found = learner._found
     number = [list(network.nodes).index(n) for n in found.nodes]
     result = []
-    for factor in (1.0, STAR_TEMPERING):
+    for factor in (1.0, StructureSettings().tempering_factor(learner.known_share_)):
         edges = np.zeros((len(number), len(number)))
         for child, table in enumerate(found.families):
             own = table.tempered_by(factor, np.zeros(len(table.parents)))
