@@ -4,9 +4,9 @@ Trees of binary nodes with rates near 1, ten noisy points per trajectory of leng
 most. An event is anything that a path is merged with: a grid point, a measurement, a jump of the
 parent or of a child. Process time of one thread. Written: ``sampling_speed.csv``.
 
-How the time grows is measured with a prior that holds all rates near 1 (shape and rate 500), so that
-every case has about as many jumps per trajectory. Left to the data, rates differ from case to case;
-those slopes are noted too.
+How the time grows is measured with a prior that holds all rates near 1 (shape and rate 500), so
+that every case has about as many jumps per trajectory. Left to the data, rates differ from case to
+case; those slopes are noted too.
 """
 
 from __future__ import annotations
