@@ -16,6 +16,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import asterism as am
 from asterism.learning.tasks import Silent, map_tasks
@@ -90,7 +91,7 @@ def test_chains_of_sampled_graphs_run_on_the_workers(cluster):
             emission=EMISSION, method="sample", max_parents=1, max_draws=40, n_jobs=1
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", am.ConvergenceWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
             return learner.fit(seen)
 
     expected = sampled()
