@@ -113,8 +113,8 @@ def test_every_guess_names_the_flag_that_overrules_it(tmp_path: Path) -> None:
         "column 'hours' is the time, in h (--time, --unit)",
         "column 'replicate' names the trajectory (--trajectory)",
         "the other columns are nodes (--nodes)",
-        "2 hidden states, Gaussian with means and scale from the data (--states, --emission), as "
-        "many levels as the data show: 'AlpA', 'BetB', 'GamC'",
+        "noisy levels of 2 hidden states, with means and noise learned from the data (--states, "
+        "--emission), as many levels as the data show: 'AlpA', 'BetB', 'GamC'",
         "3 nodes, 10 trajectories",
         "(--start, --end)",
         "At most 2 parents of a node (--max-parents); all 12 sets of parents are scored (--search)",

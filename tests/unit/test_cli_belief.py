@@ -54,7 +54,7 @@ def test_the_graph_is_one_everywhere(files: Path, tmp_path: Path) -> None:
     network = am.Network.load(tmp_path / "run" / "network.json")
     assert set(network.graph.edges) == inside
     assert set(am.load(tmp_path / "run").graph.edges) == inside
-    assert "the data made each of them at least" in " ".join(words.split())
+    assert "The data raised the odds of each by a factor of" in " ".join(words.split())
     assert {"prior", "bayes_factor", "effect", "fold_change", "error"} <= set(edges.columns)
     _, all_edges = learned(files / "chain.csv", tmp_path / "low", "--threshold", 0.001)
     assert all_edges["in_graph"].sum() > 2
