@@ -27,7 +27,7 @@ from asterism.model.compiled import CompiledGraph
 STATE_LIMIT = 1024
 #: clusters that are merged without being asked to stay below these
 MERGED_NODES = 4
-MERGED_STATES = 32
+MERGED_STATES = 81
 #: a node in more clusters than this is a hub: its clusters meet only in the one that owns it
 _HUB = 12
 _FEW = 200  # the same where the user asks for merging
@@ -68,7 +68,7 @@ def find_regions(
 
     ``cluster_size``: families are merged while a cluster has at most that many nodes and
     ``state_limit`` joint states; 1 keeps the families as they are. By default only families that
-    share two nodes are merged, into clusters of at most 4 nodes and 32 joint states.
+    share two nodes are merged, into clusters of at most 4 nodes and 81 joint states.
     """
     if cluster_size is not None and cluster_size < 1:
         raise AsterismError(Setting("cluster_size"), f" is {cluster_size}; it must be at least 1.")
