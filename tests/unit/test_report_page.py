@@ -98,6 +98,13 @@ def test_summary_is_three_sentences_and_a_caution() -> None:
     assert "tends to be too sure" in said[2]
 
 
+def test_a_small_prior_is_not_said_to_be_nothing() -> None:
+    run = example_run()
+    table = run.edge_table.assign(prior=0.0025, bayes_factor=460.0)
+    said = " ".join(sentences(replace(run, edges=table)))
+    assert "Before the data an edge had a probability of 0.0025." in said
+
+
 def test_required_edges_are_no_findings() -> None:
     run = example_run()
     surest = run.edge_table.iloc[0]

@@ -87,8 +87,9 @@ def _added(run: Summarised) -> list[str]:
     free = inside[(inside["prior"] > 0.0) & (inside["prior"] < 1.0 - 1e-9)]
     if not len(free):
         return []
-    before = sorted({round(float(p), 2) for p in free["prior"]})
-    prior = f"{before[0]:.2f}" if len(before) == 1 else f"{before[0]:.2f} to {before[-1]:.2f}"
+    # two digits: in a large network 0.0025 must not be read as nothing
+    low, high = f"{free['prior'].min():.2g}", f"{free['prior'].max():.2g}"
+    prior = low if low == high else f"{low} to {high}"
     least = float(free["bayes_factor"].min())
     rounded = f"{float(f'{least:.2g}'):,.0f}" if least < 1e6 else "a million"
     factor = f"{least:.2g}" if least < 10.0 else rounded
