@@ -2,8 +2,9 @@
 
 Spins on a tree and a ring of 8 (a = 8, T = 1, ends seen without noise), random networks of 5 to 8
 nodes (rates 0.25 to 4, 1 or 2 parents, 5 trajectories of 10 values with σ = 0.5), and trees with
-feedback of 250 nodes and more. Writes clusters_spins.csv, clusters_random_networks.csv with its
-summary clusters_random.csv, clusters_cost.csv, clusters_large.csv:
+feedback of 250 nodes and more. Part "sizes": networks of three states with larger clusters. Writes
+clusters_spins.csv, clusters_random_networks.csv with its summary clusters_random.csv,
+clusters_sizes.csv, clusters_cost.csv, clusters_large.csv:
 python benchmarks/clusters.py -o docs/results [--parts spins random] [--seeds 100 101]
 """
 
@@ -131,6 +132,24 @@ def random_networks(kinds: list[str], seeds: list[int], path: Path) -> pd.DataFr
     return table
 
 
+def sizes(seeds: list[int]) -> list[dict[str, Any]]:
+    """Networks of three states: what larger clusters gain, and what they cost."""
+    rows = []
+    for seed in seeds:
+        network, evidence = random_case(seed, *KINDS["three states"])
+        expected = exactly(network, evidence)
+        for size in (None, 4, 5):
+            begin = time.process_time()
+            posterior = by_clusters(network, evidence, tolerance=1e-3, cluster_size=size)
+            seconds = time.process_time() - begin
+            found = errors(posterior, expected, np.linspace(0.0, 5.0, 21))
+            row = {"seed": seed, "nodes": len(network.nodes), "cluster_size": size or "default"}
+            kept = {k: found[k] for k in ("evidence", "transitions", "sweeps")}
+            rows.append({**row, **kept, "processor_seconds": seconds})
+            print(rows[-1], flush=True)
+    return rows
+
+
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Means and worst cases of the networks of one kind, those behind the merging rule apart."""
     rows = []
@@ -243,6 +262,8 @@ def main() -> None:
         path = options.output / "clusters_random_networks.csv"
         each = random_networks(options.kinds, options.seeds, path)
         write_table(summary(each), options.output / "clusters_random.csv", digits=4)
+    if "sizes" in options.parts:
+        write_table(sizes(options.seeds), options.output / "clusters_sizes.csv", digits=3)
     if "cost" in options.parts:
         rows = cost(options.sizes, options.trajectories)
         write_table(rows, options.output / "clusters_cost.csv", digits=4)
