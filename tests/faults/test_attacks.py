@@ -52,6 +52,9 @@ def test_wrong_types_anywhere_in_a_side_file(kind: str, tmp_path: Path) -> None:
     side = tmp_path / "data.meta.json"
     right = json.loads(side.read_text())
     read = am.Trajectories.load if kind == "paths" else am.Observations.from_csv
+    names = "labels" if kind == "paths" else "trajectories"
+    expected = set(getattr(read(path), names))
+    n_refused = n_read = 0
     for place in places(right):
         for value in [*WRONG, ...]:
             content = json.loads(json.dumps(right))
@@ -64,11 +67,15 @@ def test_wrong_types_anywhere_in_a_side_file(kind: str, tmp_path: Path) -> None:
                 holder[place[-1]] = value
             side.write_text(json.dumps(content))
             try:
-                read(path)
+                found = read(path)
             except AsterismError:
+                n_refused += 1
                 harness.count("wrong values in side files", "refused")
             else:
+                n_read += 1
+                assert expected <= set(getattr(found, names)), (place, value)
                 harness.count("wrong values in side files", "read")
+    assert n_refused > n_read
 
 
 def test_sampled_paths_can_be_read_back(tmp_path: Path) -> None:
