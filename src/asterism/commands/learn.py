@@ -102,13 +102,13 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     command = effective("learn", options)
     require_readable(options.table)
     with writing_to(options.output, options.force, options.resume):
-        say_if_compiling(console)
         return _learn(options, command, console)
 
 
 def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions, levels = read_data(options, console)
+    say_if_compiling(console)
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:

@@ -35,7 +35,7 @@ _MAX_STEPS = 60
 #: A level may lie anywhere in the range of the values: what that costs, in nats. From 0.5 to 1.5
 #: most nodes were counted right (seeds 0 to 3 of benchmarks/levels.py, which now counts on others).
 _PRICE_OF_A_LEVEL = 1.0
-#: more levels are not tried once the score is so many nats below the best
+#: stop adding levels when the score is this many nats below the best
 _HOPELESS = 8.0
 #: steps that show which level to add
 _FEW_STEPS = 6
@@ -129,7 +129,7 @@ def with_levels(
 
 
 def measured_while_free(observations: Observations, node: str) -> NodeMeasurements:
-    """The measurements of a node while nobody held it: only those show its own levels."""
+    """The measurements of a node outside interventions: only those show its own levels."""
     record = observations.measurements[node]
     held = inside(observations.interventions, node, record.trajectory, record.time)
     return record.take(np.flatnonzero(~held)) if held.any() else record

@@ -57,7 +57,7 @@ _MOST_JUMPS = 8
 
 @inlined
 def _n_terms(norm, jumps):
-    """The last power of a matrix of this norm that matters for entries so many jumps away."""
+    """The last power of a matrix of this norm that matters, for states ``jumps`` jumps apart."""
     usual = 0
     term = 1.0
     while term > _USUAL:

@@ -294,7 +294,7 @@ Number = float | None
 
 #: state probabilities embedded in the page
 COURSE_VALUES = 400_000
-#: nodes up to which it has courses of all; of more, of so many, and with fewer probabilities
+#: upper bound on the nodes with courses on a page; larger networks also have fewer time points
 COURSE_NODES = 500
 FEWER_VALUES = 100_000
 #: small pictures in the panel that shows the fit of all nodes

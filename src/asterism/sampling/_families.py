@@ -15,7 +15,7 @@ import numpy as np
 from asterism.numerics._jit import inner
 from asterism.sampling._along import advance, follow, soonest
 
-#: pairs of jumps are all compared while they are at most so many times the jumps
+#: compare all pairs of jumps up to this many pairs per jump
 _FEW = 12
 
 

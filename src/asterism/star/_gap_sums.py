@@ -29,7 +29,7 @@ _DEEP = 1e-12  # the same for an entry that takes several jumps
 
 @inlined
 def _n_terms(z, jumps):
-    """How many terms of the series matter, for entries so many jumps away too."""
+    """How many terms of the series matter, also for states that are ``jumps`` jumps apart."""
     term = math.exp(-z)
     usual = 1
     while usual < z or term > _USUAL:

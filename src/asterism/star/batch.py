@@ -327,7 +327,7 @@ AS_IT_IS = Control()
 
 
 def new_record(n_trajectories: int, max_sweeps: int) -> SweepRecord:
-    """An empty record for so many trajectories and sweeps."""
+    """An empty record, with room for these numbers of trajectories and sweeps."""
     return SweepRecord(
         np.zeros((n_trajectories, kernels.N_TOTALS)),
         np.zeros((n_trajectories, kernels.N_INTEGERS), dtype=np.int64),
