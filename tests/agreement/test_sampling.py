@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from asterism.errors import AsterismError
 from asterism.evidence.arrays import JointMeasurement
 from asterism.evidence.build import build_evidence
 from asterism.exact.exact_posterior import solve as solve_exactly
-from asterism.sampling import model_posterior
+from asterism.sampling import model_chains, model_posterior
 from asterism.sampling.diagnose import Diagnosis, monte_carlo_error
 from asterism.sampling.locked import locked_groups
 from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced
@@ -382,3 +383,42 @@ def test_a_resumed_run_goes_on_with_the_same_draws(tmp_path: Path) -> None:
     other = small_setup(seen, am.Gaussian((-1, 1), 0.9))
     with pytest.raises(AsterismError, match="other data, settings or program"):
         sample_models(other, places, plan(120, checkpoint=tmp_path / "a.npz", resume=True))
+
+
+@pytest.mark.parametrize("at_sweep", [95, 131])
+def test_ctrl_c_waits_for_the_end_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_sweep: int
+) -> None:
+    _, seen, noise = small_case()
+    setup = small_setup(seen, noise)
+    places = [setup.candidates.start[:-1].copy()] * 2
+    at_once = sample_models(setup, places, plan(120, n_jobs=1))
+    original, n_sweeps = model_chains.run_paths, 0
+
+    def interrupted(*given: Any) -> Any:
+        nonlocal n_sweeps
+        n_sweeps += 1
+        result = original(*given)
+        if n_sweeps == at_sweep:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(model_chains, "run_paths", interrupted)
+    monkeypatch.setattr(model_posterior, "_LOOK", 0.0)  # batches of one sweep of every chain
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        stopped = sample_models(setup, places, plan(120, n_jobs=1, checkpoint=tmp_path / "a.npz"))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert stopped.interrupted
+    n = stopped.n_draws
+    assert 4 <= n < 120
+    np.testing.assert_array_equal(stopped.series("n_jumps"), at_once.series("n_jumps")[:, :n])
+    resumed = sample_models(
+        setup, places, plan(120, n_jobs=1, checkpoint=tmp_path / "a.npz", resume=True)
+    )
+    np.testing.assert_array_equal(resumed.series("n_jumps"), at_once.series("n_jumps"))
+    np.testing.assert_allclose(
+        resumed.family_probabilities(), at_once.family_probabilities(), atol=1e-12
+    )

@@ -21,6 +21,7 @@ from asterism.data.files import write_atomically
 from asterism.errors import Advice, AsterismError
 from asterism.sampling._graphs import DrawAverages, DrawnModels
 from asterism.sampling.diagnose import Diagnosis
+from asterism.sampling.interruption import Interruption
 from asterism.sampling.model_chains import (
     AdvancedChain,
     ChainTask,
@@ -129,18 +130,19 @@ def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> S
     key = _fingerprint(setup, places, plan, keep_every)
     if plan.resume and plan.checkpoint is not None and plan.checkpoint.exists():
         _read_checkpoint(plan.checkpoint, key, chains, found)
-    try:
-        _burn_in(setup, chains, plan, clock, found)
-        _draw(setup, chains, plan, clock, found, key)
-    except KeyboardInterrupt:
-        if found.n_draws < 4:
-            raise
-        found.interrupted = True
+    with Interruption() as interruption:
+        try:
+            _burn_in(setup, chains, plan, clock, found, interruption)
+            _draw(setup, chains, plan, clock, found, key, interruption)
+        except KeyboardInterrupt:
+            if found.n_draws < 4:
+                raise
+            found.interrupted = True
     found.averages = [c.averages for c in chains]
     _, good, words = plan.judge(found)
     found.converged = good and not found.interrupted
     found.stop_reason = _reason(found, plan, clock, words)
-    if plan.checkpoint is not None:
+    if plan.checkpoint is not None and not interruption.at_once:
         _write_checkpoint(plan.checkpoint, key, chains, found)
     return found
 
@@ -192,6 +194,7 @@ def _burn_in(
     plan: RunPlan,
     clock: _Clock,
     found: SampledModels,
+    interruption: Interruption,
 ) -> None:
     held = int(_HELD * plan.burn_in)
     while found.n_burned < plan.burn_in and clock.used() < _BURN_IN_SHARE:
@@ -203,6 +206,7 @@ def _burn_in(
         clock.run(lambda k: _go_on(setup, chains, plan, k, 0), n)
         found.n_burned += n
         plan.tell(max(clock.used(), found.n_burned / (plan.burn_in + plan.max_sweeps)))
+        interruption.obey()
     if not any(found.blocks):
         for chain in chains:
             hold_graph(chain, False)
@@ -217,6 +221,7 @@ def _draw(
     clock: _Clock,
     found: SampledModels,
     key: str,
+    interruption: Interruption,
 ) -> None:
     unit = found.keep_every
     judged = _FIRST_JUDGED
@@ -233,6 +238,7 @@ def _draw(
             done += n
             whole = plan.burn_in + plan.max_sweeps
             plan.tell(max(clock.used(), (plan.burn_in + done) / whole))
+            interruption.obey()
         found.averages = [c.averages for c in chains]
         figures, good, _ = plan.judge(found)
         found.history.append(

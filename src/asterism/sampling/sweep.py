@@ -12,8 +12,8 @@ is that of sampling.
        R^u(x, y) | family, X ~ Gamma(α + M, β + T)
 
    The rates are integrated out of the first and then drawn from the second: one block.
-2. *Starts and emissions* (``_graphs.py``, ``_emissions.py``): Dirichlet, normal–inverse-Gamma and
-   Gamma draws, all conjugate. States keep their order: a draw out of order is refused.
+2. *Starts and emissions* (``_graphs.py``, ``_emission_draws.py``): Dirichlet, normal–inverse-Gamma
+   and Gamma draws, all conjugate. States keep their order: a draw out of order is refused.
 3. *Path of node n in one trajectory, given all other paths* (``_path.py``, Rao and Teh 2013). The
    path is a Markov chain with generator R^{u(t)}, u(t) the parents' present configuration. Let
    Ω(u) = 2 max_x exit^u(x). Add imagined jumps at rate Ω(u) − exit^u(x) to the present path. The
