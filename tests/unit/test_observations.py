@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -197,6 +198,42 @@ def test_csv_keeps_what_a_table_cannot_hold(tmp_path: Path):
         pd.testing.assert_frame_equal(again.intervals_frame(), obs.intervals_frame())
     obs.select([2]).to_csv(tmp_path / "data.csv")
     assert len(am.Observations.from_csv(tmp_path / "data.csv").events) == 0
+
+
+def test_a_side_file_with_wrong_names_is_refused(tmp_path: Path):
+    path, side = tmp_path / "x.csv", tmp_path / "x.meta.json"
+    obs = am.Observations.from_frame(wide(), start={7: 0.0}, end={7: 4.0})
+    obs.to_csv(path)
+    assert am.Observations.from_csv(path).trajectories == (1, 2, 7)
+    with path.open("a") as file:  # rows added later
+        file.write("3,0.0,0.5,on\n")
+    with pytest.raises(DataError, match=r"x\.meta\.json.* names trajectory 7, .*not '3'.*'2'"):
+        am.Observations.from_csv(path)
+    side.write_text(side.read_text().replace("7", "3"))
+    assert am.Observations.from_csv(path).trajectories == (1, 2, 3)
+    side.write_text(side.read_text().replace("2,", "20,", 1))
+    with pytest.raises(DataError, match=r"names trajectory 20, .*not '2', which has rows"):
+        am.Observations.check_csv(path)
+
+
+@pytest.mark.parametrize("table", ["events", "intervals"])
+def test_a_trajectory_that_only_events_or_intervals_name_is_pointed_out(table: str):
+    rows = {
+        "events": {"trajectory": [20], "time": [1.5], "node": ["B"], "to": ["on"]},
+        "intervals": {
+            "trajectory": [20], "node": ["B"], "start": [0.0], "end": [2.0], "state": ["off"]
+        },
+    }[table]  # fmt: skip
+    side = {table: pd.DataFrame(rows)}
+    with pytest.warns(DataWarning, match=r"trajectory 20: .*no such trajectory.*table's are 1, 2$"):
+        found = am.Observations.from_frame(wide(), **side)
+    assert found.trajectories == (1, 2, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        meant = am.Observations.from_frame(wide(), start={20: 0.0}, end={20: 4.0}, **side)
+        alone = am.Observations.from_frame(None, start=0.0, end=4.0, **side)
+    assert meant.trajectories == (1, 2, 20)
+    assert alone.trajectories == (20,)
 
 
 @pytest.mark.parametrize(

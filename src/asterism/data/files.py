@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from asterism.data.columns import canonical
 from asterism.errors import AsterismError, DataError
 
 #: how the name of a temporary file begins; its ending is that of the file it becomes
@@ -266,6 +267,28 @@ def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
             "starts and ends; restore it, or move it away."
         )
     return meta
+
+
+def check_names(
+    path: str | Path, names: list[Any], column: pd.Series, more: list[pd.Series | None]
+) -> None:
+    """Refuse a side file whose trajectories are not those of its table.
+
+    A trajectory without rows is legal, and so are rows that were added later; both at once mean
+    that the two files do not belong together, or that a name was changed in one of them.
+    """
+    rows = {canonical(name): name for name in column.unique() if str(name).strip()}
+    also = {canonical(name) for one in more if one is not None for name in one.unique()}
+    strangers = [name for name in names if canonical(name) not in rows.keys() | also]
+    listed = {canonical(name) for name in names}
+    unlisted = [name for text, name in rows.items() if text not in listed]
+    if strangers and unlisted:
+        known = ", ".join(map(repr, list(rows.values())[:8])) + (", …" if len(rows) > 8 else "")
+        raise DataError(
+            f"The side file {str(side_file(path, 'meta.json'))!r} names trajectory "
+            f"{strangers[0]!r}, of which the table has no row, and not {unlisted[0]!r}, which has "
+            f"rows (the table's are {known}); correct the names, or move the side file away."
+        )
 
 
 def _is_text(value: Any) -> bool:

@@ -30,6 +30,8 @@ from asterism.data.measurements import (
 from asterism.errors import Sentence, Setting
 
 IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+TimeBound = float | Mapping[Any, float] | None
 
 EVENT_COLUMNS = ("trajectory", "time", "node", "to", "from")
 INTERVAL_COLUMNS = ("trajectory", "node", "start", "end", "state")
@@ -255,6 +257,29 @@ def resolve_trajectory(name: object, numbering: dict[object, int]) -> int:
     return numbering[name]
 
 
+def note_strangers(
+    trajectories: Sequence[object],
+    n_measured: int,
+    limits: tuple[TimeBound, TimeBound],
+    problems: Problems,
+) -> None:
+    """Point out trajectories of events and intervals that the table of measurements lacks.
+
+    They are legal, and whoever gives their start or end means them; others may be slips.
+    """
+    named = {canonical(name) for limit in limits if isinstance(limit, Mapping) for name in limit}
+    known = ", ".join(repr(name) for name in trajectories[: min(n_measured, 8)])
+    for name in trajectories[n_measured:] if n_measured else ():
+        if canonical(name) not in named:
+            problems.add(
+                "the table of measurements has no such trajectory: read as one without "
+                f"measurements; the table's are {known}{', …' if n_measured > 8 else ''}",
+                trajectory=name,
+                severity="warning",
+                table="events and intervals",
+            )
+
+
 def _types(numbering: Mapping[object, int]) -> set[type]:
     return {type(next(iter(numbering), None))}
 
@@ -306,10 +331,6 @@ def _labels(
         table=title,
     )
     return objects(plain(v) for v in raw)
-
-
-FloatArray = NDArray[np.float64]
-TimeBound = float | Mapping[Any, float] | None
 
 
 def time_limits(

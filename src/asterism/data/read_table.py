@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.columns import Problems, plain
-from asterism.data.files import read_meta, side_file, write_table, write_text
+from asterism.data.files import check_names, read_meta, side_file, write_table, write_text
 from asterism.data.given_likelihoods import likelihoods_of_columns
 from asterism.data.known_paths import (
     TimeBound,
     check_consistency,
     check_inside,
+    note_strangers,
     parse_events,
     parse_intervals,
     resolve_trajectory,
@@ -304,6 +305,7 @@ def read_frames(
     numbering: dict[object, int] = {name: i for i, name in enumerate(table.trajectories)}
     known_events = parse_events(events, numbering, problems)
     known_intervals = parse_intervals(intervals, numbering, problems)
+    note_strangers(list(numbering), len(table.trajectories), limits_given, problems)
     if table.ends and limits_given[1] is None:
         limits_given = (limits_given[0], table.ends)
     for limit in limits_given:
@@ -433,6 +435,10 @@ def gather_files(
             settings[table] = read_text_table(side)
     settings = {**settings, **options}
     frame = read_text_table(path, settings.pop("sheet", None))
+    column = settings.get("trajectory", "trajectory")
+    if meta is not None and column in frame:
+        sides = [settings[t] for t in ("events", "intervals") if settings.get(t) is not None]
+        check_names(path, names, frame[column], [s.get(column) for s in sides])
     labels = settings.get("labels") or ()
     if meta is None and labels is not True:  # a side file says that we wrote points
         no_numbers = {settings.get("trajectory", "trajectory"), settings.get("node", "node")}
