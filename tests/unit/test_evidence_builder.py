@@ -193,6 +193,9 @@ def test_impossible_and_unknown_measurements_are_named():
         build_evidence(net, obs, never_v)
     with pytest.raises(DataError, match=r"'q', time 0\.5, node 'A' \(row 5\).*1\.5 cannot be read"):
         build_evidence(net, obs.select(["q"]), {**EMISSIONS, "A": am.Exact()})
+    second = pd.DataFrame({"time": [0.0, 1.0, 2.0], "C": [1.0, 7.0, 1.0]})
+    with pytest.raises(DataError, match=r"time 1, node 'C' \(row 3\).*7\.0 cannot be read"):
+        build_evidence(net, am.Observations.from_frame(second), EMISSIONS)
     with pytest.raises(DataError, match="'B', which the network does not"):
         build_evidence(
             am.Network({"A": [], "C": []}, {"A": OFF, "C": 1 - np.eye(3)}), obs, GAUSSIAN
@@ -325,6 +328,38 @@ def test_full_paths_as_evidence_give_their_jumps_and_stays():
         minlength=3,
     )
     np.testing.assert_allclose(time, dwell)
+
+
+def test_trajectories_together_are_known_as_each_by_itself():
+    """Nodes and trajectories share their times, so a wrong number of either would mix them up."""
+    intervals, events = [], []
+    for d in range(5):
+        first, second = ("off", "on") if d % 2 else ("on", "off")
+        intervals += [(d, "A", 0.0, 1.0, first), (d, "A", 1.0, 2.0, second)]
+        intervals += [(d, "B", 0.0, 1.25, "u"), (d, "B", 1.25, 2.0, "v")][: 1 + d % 2]
+        intervals += [(d, "C", 0.5, 1.5, d % 3)]
+        events += [(d, 1.25, "B", "v"), (d, 1.5, "C", (d + 1) % 3)][d % 2 :]
+    obs = am.Observations.from_frame(
+        None, start=0.0, end=3.0,
+        intervals=pd.DataFrame(intervals, columns=["trajectory", "node", "start", "end", "state"]),
+        events=pd.DataFrame(events, columns=["trajectory", "time", "node", "to"]),
+    )  # fmt: skip
+    together = build_evidence(network(), obs, am.Exact())
+    alone = [build_evidence(network(), obs.select([d]), am.Exact()) for d in range(5)]
+    for d in range(5):
+        jumps = alone[d].jumps
+        keys = zip(jumps.time, jumps.node, jumps.from_state, jumps.to_state)
+        changed = (int(d % 2 == 0), int(d % 2))
+        expected = [(1.0, 0, *changed), (1.25, 1, 0, 1), (1.5, 2, d % 3, (d + 1) % 3)]
+        assert sorted(keys) == expected
+    for table in ("jumps", "spans"):
+        for name in type(getattr(together, table)).__dataclass_fields__:
+            one = getattr(getattr(together, table), name)
+            parts = [
+                getattr(getattr(evidence, table), name) + (d if name == "trajectory" else 0)
+                for d, evidence in enumerate(alone)
+            ]
+            np.testing.assert_array_equal(one, np.concatenate(parts))
 
 
 def test_an_interval_of_no_length_is_a_known_state():
