@@ -60,9 +60,20 @@ def known() -> am.Observations:
     )
 
 
+def rarely() -> tuple[am.Network, am.Observations]:
+    """The first measurement says 1, later ones 0; a jump is less likely than one odd measurement.
+
+    A path with that jump says what each measurement says, and chains begin with one.
+    """
+    network = am.Network({"A": []}, {"A": [[0.0, 5e-5], [5e-5, 0.0]]}, {"A": [0, 1]})
+    rows = pd.DataFrame({"trajectory": 0, "time": [0.3, 0.9, 1.6], "A": [3.4, -1.7, -1.7]})
+    return network, am.Observations.from_frame(rows, start=0.0, end=2.0)
+
+
 CASES: dict[str, tuple[am.Network, Any, Any]] = {
     "three states, a jump and a span": (THREE, known(), am.Gaussian((0.0, 1.0, 2.0), 0.7)),
     "a pair that follows each other": (PAIR, measured(), NOISE),
+    "jumps that hardly ever happen": (*rarely(), NOISE),
 }
 TIMES = np.array([0.0, 0.3, 0.75, 0.85, 1.3, 1.6, 2.0])
 

@@ -20,6 +20,9 @@ from asterism.sampling.sampler_arrays import (
 
 #: Ω is this many times the largest rate of leaving: larger grids mix better and cost more
 GRID_FACTOR = 2.0
+#: and at least so many jumps are imagined along a course of mean length: where jumps are rarer
+#: than that, a path that says what the measurements say would hardly ever change
+LEAST_POINTS = 1.0
 
 
 def layout_of(graph: CompiledGraph, evidence: Evidence) -> SamplerLayout:
@@ -85,6 +88,8 @@ def rates_of(
     """Rates as the kernels read them, from flat tables whose diagonals may hold anything."""
     rate = table.copy()
     omega = np.zeros(int(layout.config_start[-1]))
+    length = float(np.mean(layout.end - layout.start)) if len(layout.start) else 0.0
+    least = LEAST_POINTS / length if length > 0.0 else 0.0
     for n in range(len(layout.n_states)):
         size = int(layout.n_states[n])
         first, count = int(layout.table_start[n]), int(n_configs[n])
@@ -94,7 +99,8 @@ def rates_of(
         leaving = block.sum(axis=2)
         block[:, own, own] = leaving
         at = int(layout.config_start[n])
-        omega[at : at + count] = GRID_FACTOR * leaving.max(axis=1)
+        most = leaving.max(axis=1)
+        omega[at : at + count] = np.where(most > 0.0, np.maximum(GRID_FACTOR * most, least), 0.0)
     with np.errstate(divide="ignore"):
         logs = np.log(rate)
     return Rates(rate, logs, omega, initial.copy())
