@@ -5,8 +5,10 @@ right beside the star's, and which Monte Carlo error and R̂ of the edges were r
 *rates*: a tree of 20 nodes with known graph, 100 trajectories of 15 noisy points, rates drawn from
 the prior of the fit (Gamma 2, 2) or log-uniform between .25 and 4: how many of the 95 % intervals
 cover the truth. *large*: a tree of 1,000 nodes, 80 trajectories of 10 noisy points, 20 candidates
-per node: what a given time of drawing yields, the star's search included. Written after every data
-set: ``sampled_parents.csv``, ``sampled_rates.csv``, ``sampled_large.csv``.
+per node: what a given time of drawing yields, the star's search included. *mixing*: which rates of
+one tree of 20 are drawn slowly: effective draws by how often a state is left between two
+measurements. Written after every data set: ``sampled_parents.csv``, ``sampled_rates.csv``,
+``sampled_large.csv``, ``sampled_mixing.csv``.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from common import option_parser, peak_gigabytes
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -27,6 +31,7 @@ from tests.paper_settings import paper_learner
 from tests.reference.recovery_graphs import families_right, tree
 
 import asterism as am
+from asterism.sampling.diagnose import effective_size
 
 SHAPE, RATE = 2.0, 2.0
 N_LARGE = 1000
@@ -78,23 +83,30 @@ def rates_network(rng: np.random.Generator, how: str) -> am.Network:
     return am.Network(above, rates, {n: ["0", "1"] for n in names})
 
 
-def rates(seed: int, how: str, n_sweeps: int) -> dict[str, Any]:
-    """One data set of the tree of 20, with at most so many sweeps per chain."""
+def fitted_rates(
+    seed: int, how: str, n_sweeps: int
+) -> tuple[am.ParameterLearner, NDArray[np.float64]]:
+    """A fit of one data set of the tree of 20, and the true rates in the order of its table."""
     network = rates_network(np.random.default_rng([seed, how == "prior"]), how)
     noise = am.Gaussian((-1.0, 1.0), NOISE)
     paths = am.simulate(network, N_TRAJECTORIES, duration=DURATION, seed=100 + seed)
     seen = am.observe(paths, noise, N_POINTS, seed=200 + seed)
-    begin = time.process_time()
     fit = am.ParameterLearner(
         network.parents, emission=noise, method="sample", prior=am.GammaPrior(SHAPE, RATE),
         states=network.states, max_iterations=n_sweeps // 20, random_state=seed, n_jobs=-1,
     ).fit(seen)  # fmt: skip
-    table = fit.rate_intervals_
     true = []
-    for row in table.itertuples():
+    for row in fit.rate_intervals_.itertuples():
         at = tuple(int(part.split("=")[1]) for part in str(row.configuration).split(", ") if part)
         true.append(network.rates[row.node][(*at, int(row[3]), int(row[4]))])
-    truth = np.array(true)
+    return fit, np.array(true)
+
+
+def rates(seed: int, how: str, n_sweeps: int) -> dict[str, Any]:
+    """One data set of the tree of 20, with at most so many sweeps per chain."""
+    begin = time.process_time()
+    fit, truth = fitted_rates(seed, how, n_sweeps)
+    table = fit.rate_intervals_
     factor = np.exp(np.abs(np.log(table["rate"].to_numpy() / truth)))
     return {
         "rates_drawn": how,
@@ -108,6 +120,34 @@ def rates(seed: int, how: str, n_sweeps: int) -> dict[str, Any]:
         "converged": bool(fit.converged_),
         "processor_seconds": round(time.process_time() - begin, 1),
     }
+
+
+def mixing(seed: int, how: str, n_sweeps: int) -> pd.DataFrame:
+    """Effective draws of the rates of one data set, by the jumps between two measurements."""
+    fit, truth = fitted_rates(seed, how, n_sweeps)
+    draws = fit.to_arviz()["posterior"]["rates"]
+    names = draws["rate"].to_numpy().astype(str)
+    moves = [name.rpartition(":")[2].split("->") for name in names]
+    drawn = draws.to_numpy()[:, :, [a != b for a, b in moves]]
+    effective = effective_size(drawn)
+    per_gap = truth * DURATION / N_POINTS
+    limits = [0.0, 0.25, 0.5, 1.0, 2.0, np.inf]
+    rows = []
+    for low, high in pairwise(limits):
+        own = effective[(per_gap >= low) & (per_gap < high)]
+        if len(own):
+            rows.append(
+                {
+                    "rates_drawn": how,
+                    "seed": seed,
+                    "jumps_per_gap_from": low,
+                    "rates": len(own),
+                    "draws": drawn.shape[0] * drawn.shape[1],
+                    "median_effective": float(np.median(own)),
+                    "smallest_effective": float(own.min()),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def large(seed: int, minutes: float, n_jobs: int) -> dict[str, Any]:
@@ -146,7 +186,7 @@ def large(seed: int, minutes: float, n_jobs: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = option_parser(__doc__, "docs/results")
-    parser.add_argument("which", choices=("parents", "rates", "large"))
+    parser.add_argument("which", choices=("parents", "rates", "large", "mixing"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(15)))
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--jobs", type=int, default=2)
@@ -159,6 +199,11 @@ def main() -> None:
     rows = pd.read_csv(path).to_dict("records") if path.exists() else []
     begin = time.monotonic()
     warnings.simplefilter("ignore")
+    if options.which == "mixing":
+        table = pd.concat([mixing(s, options.how, options.sweeps) for s in options.seeds])
+        table.round(1).to_csv(path, index=False)
+        print(table)
+        return
     for seed in options.seeds:
         if time.monotonic() - begin > options.seconds:
             break
