@@ -20,7 +20,13 @@ from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.sampling import model_chains, model_posterior
 from asterism.sampling.diagnose import Diagnosis, monte_carlo_error
 from asterism.sampling.locked import locked_groups
-from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced
+from asterism.sampling.model_chains import (
+    AdvancedChain,
+    ChainTask,
+    advanced,
+    run_model_chain,
+    start_model_chain,
+)
 from asterism.sampling.model_posterior import RunPlan, sample_models
 from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
 from asterism.sampling.path_posterior import solve
@@ -319,7 +325,9 @@ def test_families_of_known_paths_have_their_exact_probabilities() -> None:
     assert set(found.diagnostics_) >= {"parent", "child", "error", "r_hat"}
 
 
-def small_setup(seen: am.Observations, emission: object) -> ModelSetup:
+def small_setup(
+    seen: am.Observations, emission: object, prior: tuple[float, float] = (2.0, 3.0)
+) -> ModelSetup:
     """Every family of up to one parent, for the three nodes of the small case."""
     nodes = ("A", "B", "C")
     empty = am.Network(
@@ -331,7 +339,7 @@ def small_setup(seen: am.Observations, emission: object) -> ModelSetup:
         build_evidence(empty, seen, emission),
         [2, 2, 2],
         candidates_of([2, 2, 2], families, [np.zeros(3)] * 3),
-        PriorChoice(2.0, 3.0, [~np.eye(2, dtype=bool)] * 3, True, empty.compiled.initial),
+        PriorChoice(*prior, [~np.eye(2, dtype=bool)] * 3, True, empty.compiled.initial),
         nodes,
     )
 
@@ -422,3 +430,14 @@ def test_ctrl_c_waits_for_the_end_of_a_batch(
     np.testing.assert_allclose(
         resumed.family_probabilities(), at_once.family_probabilities(), atol=1e-12
     )
+
+
+def test_rates_that_are_drawn_near_zero_leave_room_for_other_paths() -> None:
+    _, seen, noise = small_case()
+    setup = small_setup(seen, noise, prior=(500.0, 1e7))
+    chain = start_model_chain(setup, 1, 0, setup.candidates.start[:-1].copy())
+    run_model_chain(setup, chain, 3, 0, False)
+    length = float(np.mean(setup.layout.end - setup.layout.start))
+    for n, first in enumerate(setup.layout.config_start[:-1].tolist()):
+        used = chain.rates.omega[first : first + int(chain.families.n_configs[n])]
+        assert (used * length >= 1.0 - 1e-12).all()

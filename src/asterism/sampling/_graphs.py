@@ -20,8 +20,9 @@ from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._variates import draw_index, gamma
 from asterism.sampling.sampler_arrays import FloatArray, IntArray
 
-#: Ω over the largest rate of leaving, as in ``sampler_setup.py``
+#: as in ``sampler_setup.py``: Ω over the largest rate of leaving, and the fewest points of a course
 _GRID_FACTOR = 2.0
+_LEAST_POINTS = 1.0
 #: below this probability a family's rates are not averaged
 _NEGLIGIBLE = 1e-3
 
@@ -93,6 +94,10 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
     size = layout.n_states[n]
     allowed = prior.allowed_start[n]
     at = layout.table_start[n]
+    length = 0.0
+    for d in range(len(layout.start)):
+        length += layout.end[d] - layout.start[d]
+    least = _LEAST_POINTS * len(layout.start) / length if length > 0.0 else 0.0
     for config in range(n_configs):
         most = 0.0
         for x in range(size):
@@ -110,7 +115,8 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
                 leaving += rate
             rates.rate[at + row + x] = leaving
             most = max(most, leaving)
-        rates.omega[layout.config_start[n] + config] = _GRID_FACTOR * most
+        omega = max(_GRID_FACTOR * most, least) if most > 0.0 else 0.0
+        rates.omega[layout.config_start[n] + config] = omega
 
 
 @inner
