@@ -61,8 +61,8 @@ def tuning_set(seed: int) -> DataSet:
     return DataSet(kind, network, paths, observations, emission)
 
 
-def unseen_set(seed: int) -> DataSet:
-    """A network of regulated genes, not used to choose anything."""
+def unseen_set(seed: int, more: int = 1) -> DataSet:
+    """A network of regulated genes that nothing was chosen on; ``more`` times the trajectories."""
     rng = np.random.default_rng([2026, seed])
     kind = ("hub", "sparse", "ring", "sparse, three levels")[seed % 4]
     n_nodes = int(rng.integers(5, 8 if "three" in kind else 12))
@@ -70,7 +70,7 @@ def unseen_set(seed: int) -> DataSet:
     parents = _regulators(kind, names, rng)
     n_levels = {n: 3 if "three" in kind and rng.random() < 0.6 else 2 for n in names}
     network = regulated(parents, n_levels, rng)
-    paths = am.simulate(network, int(rng.integers(5, 21)), duration=10.0, seed=seed)
+    paths = am.simulate(network, more * int(rng.integers(5, 21)), duration=10.0, seed=seed)
     noise = {
         n: am.Gaussian(tuple(map(float, range(n_levels[n]))), float(rng.uniform(0.1, 0.33)))
         for n in names

@@ -2,12 +2,12 @@
 
 Data sets of ten unconnected nodes, 12 trajectories of 20 measurements: complete paths, and noisy
 points (σ = 0.4 of the distance of two levels). Counts edges at a probability of at least one half,
-with the defaults and with the priors of the paper, and whether the sentence says that nothing was
-found. Levels are counted, as on the command line. The odds of an edge were once set with seeds 0 to
-49 in view, so these data sets have the seeds 1000 to 1049. The shape for whole paths was chosen
-after a look at the first 29 of them.
+with the defaults of ``asterism learn``, by the star alone, and with the priors of the paper, and
+whether the sentence says that nothing was found. Levels are counted, as on the command line. The
+odds of an edge were once set with seeds 0 to 49 in view, so these data sets have the seeds 1000 to
+1049. The shape for whole paths was chosen after a look at the first 29 of them.
 
-    python benchmarks/nothing.py [--sets 50] [--noisy 50] [--others] [--rows FOLDER]
+    python benchmarks/nothing.py [--sets 50] [--noisy 50] [--others] [--star] [--rows FOLDER]
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ PAPER: dict[str, Any] = {
     "tempering": 1.0,
 }
 LEARNERS: dict[str, dict[str, Any]] = {
-    "defaults": {},
+    "defaults": {"method": "auto"},
     "odds 1/N": {"edge_log_odds": -np.log(10.0)},
     "paper's priors": PAPER,
 }
+NOISY: dict[str, dict[str, Any]] = {"defaults": {"method": "auto"}}
 FIRST_SEED = 1000
 
 
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=50)
     parser.add_argument("--noisy", type=int, default=50, help="data sets with noisy points")
     parser.add_argument("--others", action="store_true", help="other priors on complete paths")
+    parser.add_argument("--star", action="store_true", help="noisy points by the star alone too")
     parser.add_argument("--rows", type=Path, default=Path("benchmark-rows"))
     options = parser.parse_args()
     rows = Rows(options.rows / "nothing.jsonl")
@@ -76,8 +78,9 @@ def main() -> None:
     for data in ("noisy points", "complete paths"):
         sets = options.noisy if data == "noisy points" else options.sets
         alone = data == "noisy points" or not options.others
+        noisy = {**NOISY, "star": {}} if options.star and data == "noisy points" else NOISY
         for seed in range(FIRST_SEED, FIRST_SEED + sets):
-            for name, settings in {"defaults": {}}.items() if alone else LEARNERS.items():
+            for name, settings in (noisy if alone else LEARNERS).items():
                 result = rows.get(
                     (data, name, seed),
                     lambda d=data, s=settings, n=seed: learned(d, s, n),  # type: ignore[misc]

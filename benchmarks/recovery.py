@@ -2,11 +2,14 @@
 
 Random graphs of five spins as in table 1 of the paper, every row of it, and a tree of 14 spins
 whose last leaf leads the root, seen through noise and as complete paths. "paper" has the paper's
-priors (shape 5, every set of parents equally probable), "defaults" those of the learner. Neither is
-told how the graphs were drawn. Probabilities rank the same edges first whether tempered or not
-within a node, not between nodes, so the defaults are tempered here as a user gets them.
+priors (shape 5, every set of parents equally probable), "star" those of the learner by the star
+alone, "defaults" those of the learner as ``asterism learn`` uses it, with sampling after the star.
+None is told how the graphs were drawn. "star, shape 5" and "star, flat" each take one of the
+paper's priors, to see which of them matters (``--which-prior``). Probabilities rank the same edges
+first whether tempered or not within a node, not between nodes, so the star is tempered here as a
+user gets it.
 
-    python benchmarks/recovery.py [--graphs 6] [--trees 5] [--rows FOLDER]
+    python benchmarks/recovery.py [--graphs 6] [--trees 5] [--which-prior] [--rows FOLDER]
 """
 
 from __future__ import annotations
@@ -23,6 +26,15 @@ from asterism.model.names import random_parents
 from asterism.paper import table1
 
 PAPER: dict[str, Any] = {"edge_log_odds": None, "graph": "map", "tempering": 1.0}
+LEARNERS: dict[str, dict[str, Any]] = {
+    "paper": {"prior": am.GammaPrior(5.0), **PAPER},
+    "star": {"tempering": 1.0},
+    "defaults": {"method": "auto"},
+}
+ONE_BY_ONE: dict[str, dict[str, Any]] = {
+    "star, shape 5": {"tempering": 1.0, "prior": am.GammaPrior(5.0)},
+    "star, flat": {"tempering": 1.0, "edge_log_odds": None},
+}
 #: (trajectories, σ); 0 is a complete path
 TREES = ((40, 0.6), (40, 0.2), (15, 0.0))
 
@@ -36,10 +48,9 @@ def random_graph(key: tuple[int, int, float], learner: str, seed: int) -> dict[s
     noise = am.Gaussian((-1, 1), sigma)
     paths = am.simulate(network, n_trajectories, duration=table1.DURATION, seed=seed)
     seen = am.observe(paths, noise, table1.N_OBSERVATIONS, seed=seed + 1000)
+    settings = LEARNERS[learner]
     if learner == "paper":
         settings = {"prior": am.GammaPrior(table1.SHAPE, table1.RATE), **PAPER}
-    else:
-        settings = {"tempering": 1.0}
     found = am.StructureLearner(noise, search="exhaustive", n_jobs=1, **settings).fit(seen)
     return described(network, found)
 
@@ -48,7 +59,7 @@ def tree(n_trajectories: int, sigma: float, learner: str, seed: int) -> dict[str
     """One data set of the tree."""
     network = am.glauber("tree:14", a=1.0, b=0.6)
     paths = am.simulate(network, n_trajectories, duration=10.0, seed=seed)
-    prior = {"prior": am.GammaPrior(5.0), **PAPER} if learner == "paper" else {"tempering": 1.0}
+    prior = LEARNERS[learner]
     if sigma:
         noise = am.Gaussian((-1, 1), sigma)
         seen = am.observe(paths, noise, n_observations=10, seed=seed + 1000)
@@ -60,7 +71,7 @@ def tree(n_trajectories: int, sigma: float, learner: str, seed: int) -> dict[str
 
 def described(network: am.Network, learner: Any) -> dict[str, Any]:
     """The true edges, the scores of all families, and the tempering that a user would get."""
-    hidden = learner.known_share_ < 1.0
+    hidden = learner.known_share_ < 1.0 and learner.method_ == "star"
     factor = StructureSettings().tempering_factor(learner.known_share_) if hidden else 1.0
     return {"edges": sorted(map(list, network.graph.edges)), "factor": factor, **scored(learner)}
 
@@ -83,12 +94,14 @@ def main() -> None:
     parser = option_parser(__doc__)
     parser.add_argument("--graphs", type=int, default=6)
     parser.add_argument("--trees", type=int, default=5)
+    parser.add_argument("--which-prior", action="store_true", help="the paper's priors one by one")
     parser.add_argument("--rows", type=Path, default=Path("benchmark-rows"))
     options = parser.parse_args()
     rows = Rows(options.rows / "recovery.jsonl")
     lines: list[dict[str, Any]] = []
+    LEARNERS.update(ONE_BY_ONE if options.which_prior else {})
     for seed in range(max(options.graphs, options.trees)):
-        for learner in ("paper", "defaults"):
+        for learner in LEARNERS:
             for key in table1.PRINTED if seed < options.graphs else ():
                 case = ("table1", *key, learner, seed)
                 found = rows.get(case, lambda k=key, w=learner, s=seed: random_graph(k, w, s))

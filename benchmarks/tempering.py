@@ -1,24 +1,19 @@
-"""How much too sure is the star, and are the default learner's probabilities right?
+"""How much too sure is the star?
 
-``--which tuning``: networks that defaults may be chosen on (``edge_sets.tuning_set``), each learned
+Networks that defaults may be chosen on (``edge_sets.tuning_set``), each learned
 once by the default learner, levels counted, for several shapes of the rate prior. Edge
 probabilities follow for every tempering. Written: ``tempering.csv``, the log loss untempered, with
 the best single factor, by the rule of the learner (from ``known_share``), and of the prior alone;
 over all pairs of all networks, whose common share of edges is the base rate. The last two columns
 are averages over networks instead, where the base rate knows how many edges each network has.
 
-``--which test``: networks of another make that nothing was chosen on. Written:
-``edge_calibration.csv`` (expected calibration error among pairs of at least .05, log loss beside
-that of the base rate), ``edge_calibration_bins.csv``, the diagram ``docs/images/reliability.svg``.
-
-    python benchmarks/tempering.py [--which tuning] [--sets 24] [--shapes 2 3 5] [--rows FOLDER]
+    python benchmarks/tempering.py [--sets 24] [--shapes 2 3 5] [--rows FOLDER]
 """
 
 from __future__ import annotations
 
 import json
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +29,17 @@ from edge_sets import (
     probabilities,
     scored,
     tuning_set,
-    unseen_set,
 )
 
 import asterism as am
 from asterism.learning.search.settings import StructureSettings
 
-SETS = {"tuning": tuning_set, "test": unseen_set}
 FACTORS = (0.01, 0.02, 0.05, *np.arange(0.1, 1.01, 0.1).round(1).tolist())
-LEAST = 0.05
-BINS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 
 
-def learned(which: str, seed: int, shape: float) -> dict[str, Any]:
+def learned(seed: int, shape: float) -> dict[str, Any]:
     """One data set learned by the defaults, untempered."""
-    case = SETS[which](seed)
+    case = tuning_set(seed)
     begin = time.process_time()
     learner = am.StructureLearner(COUNTED, prior=am.GammaPrior(shape), n_jobs=1, tempering=1.0).fit(
         case.observations
@@ -112,91 +103,18 @@ def write_tuning(done: dict[str, dict[str, Any]]) -> None:
     print(table.to_string())
 
 
-def write_calibration(done: dict[str, dict[str, Any]], factor_of: Any, name: str) -> dict[str, Any]:
-    """One line about all pairs of all networks, and the bins of the diagram."""
-    pairs = [judged(record, factor_of(record)) for record in done.values()]
-    probability = np.concatenate([p for p, _ in pairs])
-    truth = np.concatenate([t for _, t in pairs])
-    bins = []
-    gap = 0.0
-    for low, high in pairwise(BINS):
-        own = (probability >= low) & ((probability < high) | (high == 1.0))
-        if own.any():
-            mean, share = probability[own].mean(), truth[own].mean()
-            bins.append((name, low, high, int(own.sum()), mean, share))
-            if low >= LEAST:
-                gap += own.sum() * abs(mean - share)
-    columns = ["learner", "from", "to", "pairs", "mean_probability", "share_true"]
-    kept = probability >= LEAST
-    share = truth.mean()
-    return {
-        "bins": pd.DataFrame(bins, columns=columns),
-        "line": {
-            "learner": name,
-            "networks": len(pairs),
-            "pairs": len(truth),
-            "pairs_at_least_005": int(kept.sum()),
-            "expected_calibration_error": gap / max(1, kept.sum()),
-            "log_loss": log_loss(probability, truth),
-            "log_loss_base_rate": base_rate_loss(truth),
-            "edges": int(truth.sum()),
-            "true_at_half": int(((probability >= 0.5) & truth).sum()),
-            "false_at_half": int(((probability >= 0.5) & ~truth).sum()),
-            "share_of_edges": share,
-        },
-    }
-
-
-def write_test(done: dict[str, dict[str, Any]]) -> None:
-    results = [
-        write_calibration(done, rule, "default"),
-        write_calibration(done, lambda _: 1.0, "untempered"),
-    ]
-    lines = pd.DataFrame([r["line"] for r in results]).round(4)
-    lines.to_csv(RESULTS / "edge_calibration.csv", index=False)
-    bins = pd.concat([r["bins"] for r in results]).round(4)
-    bins.to_csv(RESULTS / "edge_calibration_bins.csv", index=False)
-    print(lines.T.to_string())
-    print(bins.to_string())
-    draw(bins)
-
-
-def draw(bins: pd.DataFrame) -> None:
-    """Share of edges that are there against what was said."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, ax = pyplot.subplots(figsize=(4.2, 3.8))
-    ax.plot([0, 1], [0, 1], color="#8a94a0", linestyle="--", linewidth=1)
-    for (name, own), colour in zip(bins.groupby("learner", sort=False), ("#1f6f8b", "#c8553d")):
-        error = np.sqrt(own["share_true"] * (1 - own["share_true"]) / own["pairs"])
-        ax.errorbar(
-            own["mean_probability"], own["share_true"], error, marker="o", color=colour, label=name
-        )
-    ax.set(xlabel="probability that was said", ylabel="share that are edges")
-    ax.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(RESULTS.parent / "images" / "reliability.svg", metadata={"Date": None})
-
-
 def main() -> None:
     parser = option_parser(__doc__)
     parser.add_argument("--sets", type=int, default=24)
-    parser.add_argument("--which", choices=list(SETS), default="tuning")
     parser.add_argument("--shapes", type=float, nargs="+", default=[2.0])
     parser.add_argument("--rows", type=Path, default=Path("benchmark-rows"))
     options = parser.parse_args()
-    rows = Rows(options.rows / f"{options.which}.jsonl")
+    rows = Rows(options.rows / "tuning.jsonl")
     for seed in range(options.sets):
         for shape in options.shapes:
-            rows.get((seed, shape), lambda s=seed, a=shape: learned(options.which, s, a))
+            rows.get((seed, shape), lambda s=seed, a=shape: learned(s, a))
         print(seed, flush=True)
-    if options.which == "tuning":
-        write_tuning(rows.done)
-    else:
-        write_test(rows.done)
+    write_tuning(rows.done)
 
 
 if __name__ == "__main__":

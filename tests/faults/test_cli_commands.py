@@ -66,7 +66,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def learned(folder: Path) -> Path:
     """A finished run on measurements."""
-    result = typed(folder, "learn", "data.csv", "-o", "RUN", "--truth", "edges.csv", "--json")
+    result = typed(
+        *(folder, "learn", "data.csv", "-o", "RUN", "--truth", "edges.csv", "--json"),
+        *("--method", "star"),
+    )
     assert result.returncode in (0, 4), result.stderr
     summary = json.loads(result.stdout)
     assert summary["converged"] is (result.returncode == 0)
@@ -222,7 +225,7 @@ def test_ctrl_c_in_mid_learn_and_resume(folder: Path) -> None:
         *("--observations", "15"),
     )
     assert made.returncode == 0, made.stderr
-    command = ["learn", "long.csv", "-o", "STOPPED", "--search", "exhaustive"]
+    command = ["learn", "long.csv", "-o", "STOPPED", "--search", "exhaustive", "--method", "star"]
     process = subprocess.Popen(
         [str(PROGRAM), *command],
         cwd=folder,

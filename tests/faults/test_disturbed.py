@@ -64,7 +64,8 @@ def _a_run(data: Path, folder: Path) -> None:
 TABLE = ("network.json", "edges.csv")
 CASES = {
     "learn": Case(
-        ("learn", "data.csv", "--max-parents", "1", "--search", "exhaustive", *EMISSION),
+        ("learn", "data.csv", "--max-parents", "1", "--search", "exhaustive", *EMISSION,
+         "--method", "star"),
         (*TABLE, "families.csv"),
     ),
     "fit": Case(("fit", "data.csv", "--edges", "edges.csv", *EMISSION), (*TABLE, "rates.csv")),

@@ -168,7 +168,7 @@ def test_what_was_scored_is_kept_whatever_ends_the_search(
         if count == 5:
             raise error
 
-    flags = ("--max-parents", 1, "--jobs", 1, "--search", "exhaustive")
+    flags = ("--max-parents", 1, "--jobs", 1, "--search", "exhaustive", "--method", "star")
     monkeypatch.setattr(Journal, "add", fails_later)
     stopped = invoke("learn", tmp_path / "data.csv", "-o", tmp_path / "RUN", *flags)
     assert stopped.exit_code in (2, 3), stopped.output

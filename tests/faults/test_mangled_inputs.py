@@ -89,7 +89,8 @@ def node(k: int) -> str:
     return am.glauber("chain:3").nodes[k]
 
 
-LEARN = ("learn", "data.csv", "-o", "RUN", "--emission", "gaussian:-1,1:0.5")
+STAR = ("--method", "star")
+LEARN = ("learn", "data.csv", "-o", "RUN", "--emission", "gaussian:-1,1:0.5", *STAR)
 A, B, C = (node(k) for k in range(3))
 #: what is mangled: the file, its content (None: one of the folder), the command
 FILES: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
@@ -108,7 +109,7 @@ FILES: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
     "settings": (
         "asterism.toml",
         'max_parents = 1\nsearch = "exhaustive"\nemission = ["gaussian:-1,1:0.5"]\nseed = 3\n',
-        ("learn", "data.csv", "-o", "RUN", "--config", "asterism.toml"),
+        ("learn", "data.csv", "-o", "RUN", "--config", "asterism.toml", *STAR),
     ),
     "edges of a graph": (
         "edges.csv", f"parent,child\n{A},{B}\n{B},{C}\n",

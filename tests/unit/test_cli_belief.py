@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.commands.budget import sampled_within
 from asterism.commands.chance import permuted_between_nodes
-from asterism.commands.console import Console
+from asterism.errors import AsterismError
 from tests.command_line import invoke
 
 
@@ -137,11 +136,63 @@ def test_what_paths_cannot_do_is_refused(files: Path, tmp_path: Path) -> None:
         assert invoke("learn", files / "chain.csv", "-o", tmp_path / "c", *flags).exit_code == 2
 
 
-def test_a_budget_too_small_leaves_the_star_as_it_is() -> None:
-    frame = pd.DataFrame({"trajectory": 1, "time": [0.0, 1.0], "a": ["x", "y"], "b": ["u", "v"]})
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two nodes that flip a few times, one following the other."""
+    network = am.glauber({"A": [], "B": ["A"]}, a=1.0, b=1.0)
+    noise = am.Gaussian((-1.0, 1.0), 0.4)
+    seen = am.observe(am.simulate(network, 6, duration=5.0, seed=3), noise, 6, seed=4)
+    path = tmp_path_factory.mktemp("measured") / "table.csv"
+    seen.to_frame().to_csv(path, index=False)
+    return path
+
+
+def test_a_small_network_is_sampled_by_default(measured: Path, tmp_path: Path) -> None:
+    flags = ("--emission", "gaussian:-1,1:0.4", "--jobs", 1)
+    words, edges = learned(measured, tmp_path / "run", *flags)
+    said = " ".join(words.split())
+    assert "The star's search was followed by sampling" in said
+    assert "(--method, --minutes)" in said
+    assert "averages over graphs, rates and paths drawn from their posterior" in said
+    assert (edges["error"] > 0.0).any()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["settings"]["method"] == "sample"
+    assert record["command"]["method"] == "auto"
+    assert record["chains"]["chains"] == 4
+    assert record["converged"] is True
+    # finished: nothing to go on with, and the folder is an ordinary one
+    assert not (tmp_path / "run" / "sampling.npz").exists()
+    again = invoke("learn", measured, "-o", tmp_path / "run", "--resume", *flags)
+    assert again.exit_code == 2
+    assert "finished already" in " ".join(again.output.split())
+
+
+def test_sampling_goes_by_the_size_of_the_data_not_by_the_clock(
+    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asterism.learning.search import staged
+
+    frame = pd.read_csv(measured)
     obs = am.Observations.from_frame(frame)
-    star = am.StructureLearner()
-    star.tempering_ = 0.5
-    same, sentence = sampled_within(star, obs, 0.1, 60.0, Console(True))
-    assert same is star
-    assert "leaves too little of 0.1 minutes" in sentence
+    settings = {"emission": am.Gaussian((-1.0, 1.0), 0.4), "n_jobs": 1}
+    first = am.StructureLearner(method="auto", **settings).fit(obs)
+    second = am.StructureLearner(method="auto", **{**settings, "n_jobs": 2}).fit(obs)
+    pd.testing.assert_frame_equal(first.edges_, second.edges_)
+    assert first.method_ == "sample"
+    star = am.StructureLearner(method="star", **settings).fit(obs)
+    monkeypatch.setattr(staged, "SECONDS", 1e-3)
+    large = am.StructureLearner(method="auto", **settings).fit(obs)
+    assert large.method_ == "star"
+    assert "takes longer than about a minute" in large.stage_
+    pd.testing.assert_frame_equal(large.edges_, star.edges_)
+    late = am.StructureLearner(method="auto", max_seconds=3.0, **settings).fit(obs)
+    assert "no time left for sampling" in late.stage_
+    monkeypatch.undo()
+
+    def refuses(*_: object) -> None:
+        raise AsterismError("Such data cannot be drawn.")
+
+    monkeypatch.setattr(staged, "sample_from", refuses)
+    kept = am.StructureLearner(method="auto", **settings).fit(obs)
+    assert kept.stage_ == "The probabilities are the star's: Such data cannot be drawn."
+    pd.testing.assert_frame_equal(kept.edges_, star.edges_)

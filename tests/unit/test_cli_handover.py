@@ -21,7 +21,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("simulate", "--glauber", "tree:3", "-o", folder / "data.csv", "--trajectories", 3)
     )
     assert simulated.exit_code == 0, simulated.output
-    learned = invoke("learn", folder / "data.csv", "-o", folder / "RUN", "--max-parents", 2)
+    learned = invoke(
+        *("learn", folder / "data.csv", "-o", folder / "RUN", "--max-parents", 2),
+        *("--method", "star"),
+    )
     assert learned.exit_code in (0, 4), learned.output
     return folder
 
@@ -62,7 +65,7 @@ def test_infer_takes_over_how_learn_read_the_table(tmp_path: Path) -> None:
     how = ["--missing", "lost", "--labels", "A,B", "--exact", "first"]
     learned = invoke(
         *("learn", path, *how, "--emission", "categorical:0.1", "--max-parents", 1),
-        *("-o", tmp_path / "RUN", "--max-sweeps", 3),
+        *("-o", tmp_path / "RUN", "--max-sweeps", 3, "--method", "star"),
     )
     assert learned.exit_code in (0, 4), learned.output
     record = json.loads((tmp_path / "RUN" / "run.json").read_text())
@@ -112,7 +115,10 @@ def patients(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_labels_that_may_be_wrong_stay_so(patients: Path, tmp_path: Path) -> None:
-    result = invoke("learn", patients, "-o", tmp_path / "RUN", "--emission", "categorical")
+    result = invoke(
+        *("learn", patients, "-o", tmp_path / "RUN", "--emission", "categorical"),
+        *("--method", "star"),
+    )
     assert result.exit_code == 0, result.output
     found = invoke(
         *("infer", patients, "--network", tmp_path / "RUN" / "network.json"),
@@ -188,7 +194,7 @@ def test_infer_takes_over_codes_and_interventions(tmp_path: Path) -> None:
     codes = ["--state-code", "stage:999=3", "--censored", "stage:99=1,2,3"]
     learned = invoke(
         *("learn", path, *codes, "--interventions", held, "-o", tmp_path / "RUN"),
-        *("--max-parents", 1, "--max-sweeps", 2, "--states", 2),
+        *("--max-parents", 1, "--max-sweeps", 2, "--states", 2, "--method", "star"),
     )
     assert learned.exit_code in (0, 4), learned.output
     network = tmp_path / "RUN" / "network.json"

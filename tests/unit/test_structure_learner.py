@@ -554,3 +554,33 @@ def test_an_exogenous_node_that_is_none_is_named() -> None:
     seen = am.observe(am.simulate(network, 3, duration=4.0, seed=1), am.Exact(), 5, seed=2)
     with pytest.raises(ModelError, match="exogenous names 'Q', which is not a node; the nodes are"):
         paper_learner(exogenous=["Q"]).fit(seen)
+
+
+def test_a_graph_whose_iteration_runs_away_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of many graphs without a finite score ends neither the search nor its honesty."""
+    from asterism.learning.search import score
+
+    network = am.glauber({"A": [], "B": ["A"]}, a=1.0, b=1.0)
+    noise = am.Gaussian((-1.0, 1.0), 0.4)
+    seen = am.observe(am.simulate(network, 4, duration=4.0, seed=1), noise, 5, seed=2)
+    settings = {"search": "exhaustive", "n_jobs": 1, "tempering": 1.0}
+    plain = am.StructureLearner(noise, **settings).fit(seen)
+    original = score.Scorer.solve
+
+    def solve(
+        scorer: score.Scorer, parents: score.Parents, *rest: Any, **more: Any
+    ) -> score.GraphSolution:
+        if parents[0] == (1,):
+            raise score.RanAway("away")
+        found = original(scorer, parents, *rest, **more)
+        assert found.score < scorer.ceiling < 1e4
+        return found
+
+    monkeypatch.setattr(score.Scorer, "solve", solve)
+    learner = am.StructureLearner(noise, **settings).fit(seen)
+    assert learner.edge_probabilities_.loc["B", "A"] == 0.0
+    assert learner.edge_probabilities_.loc["A", "B"] == pytest.approx(
+        plain.edge_probabilities_.loc["A", "B"], abs=0.05
+    )
+    assert not learner.converged_
+    assert "did not converge" in learner.stop_reason_

@@ -67,7 +67,7 @@ class LearnOptions:
     emission: Sequence[str] = ()
     states: int | str = "auto"
     prior: tuple[float, float | str] | None = None
-    method: str = "star"
+    method: str = "auto"
     sample: float | None = None
     search: str = "auto"
     candidates: int = 10

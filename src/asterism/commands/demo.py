@@ -36,12 +36,17 @@ def run(options: DemoOptions) -> int:
         return _copy_tables(options.tables, options.force)
     console = Console(options.quiet)
     with console.listening(), demo_files() as files:
-        console.say(f"The same as: asterism learn {files.data.name} --truth {files.truth.name}")
+        # by the star alone: compiling the sampler takes longer than the whole demo
+        console.say(
+            f"The same as: asterism learn {files.data.name} --truth {files.truth.name} "
+            "--method star"
+        )
         learned = learn(
             LearnOptions(
                 TableOptions(files.data),
                 output=options.output,
                 truth=files.truth,
+                method="star",
                 jobs=options.jobs,
                 force=options.force,
                 quiet=options.quiet,

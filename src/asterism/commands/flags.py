@@ -91,7 +91,7 @@ learn_options: o.Decorator = o.several(
         "--minutes",
         type=o.POSITIVE,
         metavar="M",
-        help="Time to spend: after the star search, sample the posterior while time is left.",
+        help="Time to spend: sampling takes what the star search leaves of it.",
     ),
     click.option(
         "--null",
@@ -113,9 +113,9 @@ learn_options: o.Decorator = o.several(
         help="Draw graphs, rates and paths from their posterior, for at most MINUTES minutes.",
     ),
     o.choice(
-        "--method",
-        *methods_that_score_graphs(),
-        help="How the hidden states between measurements are computed.",
+        *("--method", "auto", *methods_that_score_graphs()),
+        help="How hidden states are computed; auto: by the star, then by sampling if the network "
+        "is small.",
     ),
     o.choice(
         *("--search", "auto", *SEARCHES),

@@ -6,7 +6,6 @@ anything is computed if it could not be written.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
-from asterism.commands.budget import sampled_within
 from asterism.commands.chance import chance_of
 from asterism.commands.choices import (
     LearnOptions,
@@ -35,6 +33,7 @@ from asterism.commands.input_table import (
 from asterism.commands.learnable import in_words, make_learnable, summarise
 from asterism.commands.options import seconds
 from asterism.commands.outputs import (
+    CHECKPOINT,
     JOURNAL,
     effective,
     on_cluster,
@@ -140,17 +139,14 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 console.warn(
                     f"{options.output} holds no journal to resume from: the search starts again."
                 )
-            is_shared = search.screened or not METHODS[_method(options)].has_evidence
+            is_shared = search.screened or _method(options) in ("auto", "sample")
             around.enter_context(on_cluster(options.scheduler, is_shared, console))
             if search.screened:
                 around.enter_context(compiling_ahead())
-            begin = time.monotonic()
             learner.fit(data, progress=progress)
-        if options.minutes is not None:
-            used = time.monotonic() - begin
-            learner, sentence = sampled_within(learner, data, options.minutes, used, console)
-            decisions.append(sentence)
-            console.say(sentence)
+        if learner.stage_:
+            decisions.append(f"{in_flags(learner.stage_)} (--method, --minutes)")
+            console.say(decisions[-1])
         decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
@@ -169,6 +165,8 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     findings = _findings(result, options.output)
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
+        if learner.stage_ and not learner.interrupted_:  # done: nothing is left to go on with
+            (options.output / CHECKPOINT).unlink(missing_ok=True)
     return Learned(
         result,
         options.output,
@@ -327,7 +325,7 @@ def _paths(options: LearnOptions, learner: StructureLearner, data: Observations)
     """State probabilities under the network found; by the star where sampling would take long."""
     from asterism.inference.posterior import quiet_infer
 
-    method = _method(options)
+    method = "star" if options.method == "auto" and options.sample is None else _method(options)
     more: dict[str, Any] = {}
     if not METHODS[method].has_evidence:
         if len(data.nodes) * data.n_trajectories > _PATHS_SAMPLED:

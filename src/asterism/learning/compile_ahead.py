@@ -69,6 +69,10 @@ def warm_up(tell: Callable[[str], None]) -> Path:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 learner.fit(measured)
+        tell(f"networks of {n_states} states: sampling")
+        am.StructureLearner(
+            emission=emission, max_parents=1, method="sample", n_jobs=1, max_draws=10
+        ).fit(measured)
         tell(f"networks of {n_states} states: rates of a given graph")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

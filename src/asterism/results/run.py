@@ -94,6 +94,8 @@ class Run:
     ) -> Run:
         """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
         settings = learner.get_params() if hasattr(learner, "get_params") else {}
+        if settings.get("method") == "auto" and hasattr(learner, "stage_"):
+            settings = {**settings, "method": learner.method_}  # what it came to
         record: dict[str, Any] = {
             "settings": settings,
             "seed": settings.get("random_state"),

@@ -77,6 +77,10 @@ class MarginalPrior(NamedTuple):
     """Whether rates are the exact stationary point instead of posterior means."""
 
 
+#: iterations before which a score beyond all bounds may still come down
+_LATE = 10
+
+
 class Rule(NamedTuple):
     """How to iterate, and when to stop."""
 
@@ -90,6 +94,8 @@ class Rule(NamedTuple):
     pseudo-trajectory that starts anywhere."""
     accelerate: bool
     """Whether to mix: it needs memory for eight more sets of moments, and positive rates."""
+    ceiling: float
+    """A score beyond this is none: the iteration ran away."""
 
 
 class Sums(NamedTuple):
@@ -278,6 +284,8 @@ def _solve_marginal(problem, work, parameters, moments, prior, rule, sums):
         score = evidence
         if prior.shape > 0.0:
             score += summary[GAMMA_TERMS] - summary[ENERGY]
+        if score > rule.ceiling and iteration >= _LATE:
+            return iteration + 1, NOT_FINITE, -1, -1
         moved = abs(score - previous)
         previous = score
         change = max(residual, summary[RATE_CHANGE])

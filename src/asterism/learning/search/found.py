@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
 from asterism.evidence.arrays import FloatArray
-from asterism.learning.search.score import GraphSolution, posterior_mean_rates
+from asterism.learning.search.score import GraphSolution, RanAway, posterior_mean_rates
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
     StructurePrior,
@@ -182,6 +182,8 @@ class SearchResult:
     """How many levels were counted, node by node."""
     sampled: SampledGraphs | None = None
     """The draws of graphs, where there are any."""
+    stage: str = ""
+    """Which stage gave the probabilities, in words; where the method leaves that open."""
 
     def __post_init__(self) -> None:
         tables = [
@@ -270,7 +272,7 @@ def in_the_users_order(
         n: table.tempered_by(tempering, task.prior.log_prior(n, table.parents))
         for n, table in state.tables.items()
     }
-    solution = _shown(task, state.solution, tables)
+    solution = _shown(task, state, tables)
     families: list[FamilyTable] = []
     graph: list[tuple[int, ...]] = []
     for name in order:
@@ -306,10 +308,9 @@ def in_the_users_order(
     )
 
 
-def _shown(
-    task: SearchTask, solution: GraphSolution, tables: dict[int, FamilyTable]
-) -> GraphSolution:
+def _shown(task: SearchTask, state: SearchState, tables: dict[int, FamilyTable]) -> GraphSolution:
     """The solution of the graph to be shown: that of the probable edges, unless asked otherwise."""
+    solution = state.solution
     if task.settings.graph == "map":
         return solution
     parents = tuple(
@@ -319,7 +320,18 @@ def _shown(
     if parents == solution.parents:
         return solution
     require_tables(parents, task.scorer.n_states, task.nodes)
-    return task.scorer.solve(parents, solution, task.settings.n_jobs if task.screened else None)
+    try:
+        return task.scorer.solve(parents, solution, task.settings.n_jobs if task.screened else None)
+    except RanAway:
+        state.complaint = "the rates of the graph shown could not be computed: they are the prior's"
+        sizes = task.scorer.n_states
+        dwell = sum(math.prod(sizes[p] for p in own) * sizes[n] for n, own in enumerate(parents))
+        jumps = sum(
+            math.prod(sizes[p] for p in own) * sizes[n] ** 2 for n, own in enumerate(parents)
+        )
+        return replace(
+            solution, parents=parents, dwell=np.zeros(dwell), transitions=np.zeros(jumps)
+        )
 
 
 def require_tables(

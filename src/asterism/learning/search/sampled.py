@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -157,9 +157,32 @@ def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
-    task, state = search_observations(
-        replace(settings, method="star", tempering=1.0), observations, progress
+    task, state = search_observations(replace(settings, method="star"), observations, progress)
+    limits = DrawLimits(
+        settings.max_draws, None if settings.minutes is None else 60.0 * settings.minutes
     )
+    return sample_from(task, state, settings, observations, limits)
+
+
+class DrawLimits(NamedTuple):
+    """How long to draw at most."""
+
+    max_sweeps: int
+    """Per chain."""
+    seconds: float | None = None
+
+
+def sample_from(
+    task: SearchTask,
+    state: SearchState,
+    settings: StructureSettings,
+    observations: Observations,
+    limits: DrawLimits,
+) -> SearchResult:
+    """Draw graphs, rates and paths from where a search ended; its tables are replaced."""
+    # what was drawn needs no tempering
+    task = replace(task, settings=replace(task.settings, tempering=1.0))
+    progress = task.progress
     families = _families(task, state)
     n_nodes = len(task.nodes)
     sizes = [len(task.single_nodes.template.network.states[n]) for n in task.nodes]
@@ -202,8 +225,8 @@ def learn_from_observations(
             judge=judge_edges,
             n_jobs=settings.n_jobs,
             seed=settings.random_state,
-            max_sweeps=settings.max_draws,
-            seconds=None if settings.minutes is None else 60.0 * settings.minutes,
+            max_sweeps=limits.max_sweeps,
+            seconds=limits.seconds,
             checkpoint=_checkpoint(settings),
             resume=settings.resume,
             tell=tell,

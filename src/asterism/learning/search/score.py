@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -75,6 +76,18 @@ class GraphSolution:
     converged: bool
     restless: tuple[int, ...] = ()
     """Nodes whose rates kept changing where a large solve did not converge."""
+
+
+class RanAway(AsterismError):
+    """The iteration for a graph never settles: its rates and its score grow without end."""
+
+
+#: nats by which the least of data may be overrated
+_ROOM = 1_000.0
+_RAN_AWAY = (
+    "The iteration left the range of finite numbers; the likelihoods are too extreme. Check the "
+    "emission's scale and the prior's rate."
+)
 
 
 @dataclass(frozen=True)
@@ -139,9 +152,10 @@ class Scorer:
         self._require_success(end)
         evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
         energy = float(end.summary[marginal.ENERGY])
+        score = evidence - energy + float(end.summary[marginal.GAMMA_TERMS])
         return GraphSolution(
             parents=parents,
-            score=evidence - energy + float(end.summary[marginal.GAMMA_TERMS]),
+            score=score,
             log_evidence=evidence,
             rates=rates,
             moments=moments if keep_moments else moments[:0],
@@ -211,6 +225,7 @@ class Scorer:
             tolerance=tolerance,
             learn_initial=self.learn_initial,
             accelerate=accelerate,
+            ceiling=self.ceiling,
         )
 
     def _require_success(self, end: Ending) -> None:
@@ -225,10 +240,21 @@ class Scorer:
                 float(self.evidence.start[trajectory]),
             )
         if end.status == marginal.NOT_FINITE:
-            raise AsterismError(
-                "The iteration left the range of finite numbers; the likelihoods are too extreme. "
-                "Check the emission's scale and the prior's rate."
-            )
+            raise RanAway(_RAN_AWAY)
+
+    @cached_property
+    def ceiling(self) -> float:
+        """A score beyond this is none: every measurement as probable as any state makes it.
+
+        The approximation may claim more than there is, so a nat per measurement is added.
+        """
+        if len(self.evidence.jumps.time):  # densities of exactly timed jumps have no limit
+            return np.inf
+        points = self.evidence.points
+        first, place = np.unique(points.offset, return_inverse=True)
+        most = np.maximum.reduceat(points.log_likelihood, first)[place] if len(first) else place
+        joint = sum(float(one.log_likelihood.max()) for one in self.evidence.joint)
+        return float(most.sum()) + joint + len(points.time) + _ROOM
 
     def problem_of(self, parents: Parents) -> Problem:
         """The evidence laid out for one graph."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from asterism.errors import ModelError, Setting
-from asterism.inference.methods import METHODS
+from asterism.inference.methods import METHODS, methods_that_score_graphs
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.structure_prior import FloatArray, IntArray, StructurePrior
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
@@ -33,6 +33,8 @@ SPARSE = "sparse"
 FEWER_FROM_PATHS = 2.0
 #: the graph of the probable edges, or that of the most probable families
 GRAPHS = ("probable", "map")
+#: the word for: star first, then draws where the network is small enough (``staged.py``)
+AUTO = "auto"
 #: The star takes expected transitions for seen ones, so its log scores are too large, the more so
 #: the less the measurements tell. From this share of information on (``known_share``) they count in
 #: full, below it by a power of the share; chosen by log loss (``benchmarks/tempering.py``).
@@ -88,7 +90,7 @@ class StructureSettings:
                 f" must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
                 "graphs cannot be compared.",
             )
-        _one_of("method", self.method, tuple(m.name for m in METHODS.values() if m.scores_graphs))
+        _one_of("method", self.method, (AUTO, *methods_that_score_graphs()))
         _one_of("search", self.search, ("auto", *SEARCHES))
         _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
         _one_of("ties", self.ties, ("error", "order"))
@@ -120,6 +122,13 @@ class StructureSettings:
             raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:
             raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
+
+    @property
+    def home(self) -> str:
+        """The module whose ``learn_from_observations`` learns graphs by the method."""
+        if self.method == AUTO:
+            return "asterism.learning.search.staged"
+        return METHODS[self.method].graph_learner
 
     def tempering_factor(self, known_share: float) -> float:
         """How often hidden paths count in the probabilities of families.

@@ -17,9 +17,8 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
-from asterism.inference.methods import METHODS
 from asterism.learning.search.found import SearchResult
-from asterism.learning.search.settings import SPARSE, StructureSettings
+from asterism.learning.search.settings import AUTO, SPARSE, StructureSettings
 from asterism.learning.tasks import Estimator, ProgressListener, listener_for
 from asterism.model.network import Network
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
@@ -48,7 +47,8 @@ class StructureLearner(Estimator):
         ``GammaPrior(5, 10)`` is the paper's.
     method
         "star" or "mean_field"; "clusters" searches with the star and then decides close cases, and
-        pairs of nodes that lead each other, by clusters; "sample" draws graphs.
+        pairs of nodes that lead each other, by clusters; "sample" draws graphs; "auto" draws them
+        where that takes less than about a minute, and leaves the star's answer elsewhere.
     search
         "exhaustive" scores every family; "screened" only families of the ``n_candidates`` parents
         that score best alone. "auto" is exhaustive up to 150 families in all; up to 3,000 it scores
@@ -103,7 +103,8 @@ class StructureLearner(Estimator):
     n_chains, minutes, max_draws
         For method "sample": how many chains are compared, a limit of time, and one of sweeps per
         chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
-        R̂ ≤ 1.05.
+        R̂ ≤ 1.05. "auto" makes at most 3,000 sweeps unless a time is given, and calls draws
+        converged with an error of at most .1 and R̂ ≤ 1.2.
     max_seconds
         After these the search ends with the best graph so far, and says so.
 
@@ -127,6 +128,8 @@ class StructureLearner(Estimator):
         node, levels, probability, means: where levels were counted.
     tempering_ : float
         The factor that was used.
+    method_, stage_ : str
+        What gave the probabilities: with "auto", "sample" or "star"; and a sentence about it.
     known_share_ : float
         How much of what complete paths would say about rates the measurements say.
     emission_, converged_, stop_reason_, history_, n_sweeps_
@@ -224,7 +227,7 @@ class StructureLearner(Estimator):
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
-            learn = importlib.import_module(METHODS[settings.method].graph_learner)
+            learn = importlib.import_module(settings.home)
             with time_limit(self.max_seconds):
                 found = learn.learn_from_observations(settings, data, listener)
         else:
@@ -247,6 +250,10 @@ class StructureLearner(Estimator):
         self.n_sweeps_ = found.n_sweeps
         self.interrupted_ = found.sampled is not None and found.sampled.models.interrupted
         self.tempering_ = found.tempering
+        self.method_ = self.method
+        if self.method == AUTO:
+            self.method_ = "star" if found.sampled is None else "sample"
+        self.stage_ = found.stage
         self.known_share_ = found.known_share
         # made when asked for: some grow with N² or with the number of families
         self._edges: pd.DataFrame | None = None

@@ -25,12 +25,13 @@ from asterism.learning.search.score import (
     GraphSolution,
     GridPlan,
     Parents,
+    RanAway,
     Scorer,
     SingleStart,
     make_scorer,
 )
 from asterism.learning.search.searches import SEARCHES
-from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.single_nodes import SingleNodes, fit_single_nodes
 from asterism.learning.search.structure_prior import StructurePrior, family_tuple
 from asterism.learning.tasks import ProgressListener, Silent, in_order
@@ -211,26 +212,32 @@ def improve(
                 state.unconverged += int(remembered[1] == 0.0)
     new = [i for i, g in enumerate(graphs) if g not in known]
 
-    def solve(i: int) -> GraphSolution:
-        found = solve_graph(graphs[new[i]], current)
+    def solve(i: int) -> GraphSolution | None:
         task.progress.advance()
-        return found
+        try:
+            return solve_graph(graphs[new[i]], current)
+        except RanAway:  # strongly coupled nodes that lead each other; such a graph is no answer
+            return None
 
     kept: GraphSolution | None = None  # the best so far; the messages of all would not fit
     best_new = -np.inf
     for i, solution in zip(new, in_order(solve, len(new), task.settings.n_jobs)):
-        known[graphs[i]] = solution.score
-        state.unconverged += not solution.converged
+        known[graphs[i]] = -np.inf if solution is None else solution.score
+        converged = solution is not None and solution.converged
+        state.unconverged += not converged
         if task.journal is not None:
-            outcome = np.array([solution.score, float(solution.converged)])
+            outcome = np.array([known[graphs[i]], float(converged)])
             task.journal.add(context, repr(graphs[i][child]), outcome)
-        if solution.score + log_prior[i] > best_new:
+        if solution is not None and solution.score + log_prior[i] > best_new:
             best_new = solution.score + log_prior[i]
             kept = solution
         if current_limit().stops():
             break
     task.progress.advance(len(graphs) - len(new))
-    scored = [i for i, g in enumerate(graphs) if g in known]  # all, if there was time
+    # all, if there was time, but for those without an answer
+    scored = [i for i, g in enumerate(graphs) if known.get(g, -np.inf) > -np.inf]
+    if not scored:
+        raise RanAway(f"No set of parents of {task.nodes[child]!r} has a score that settles.")
     table = FamilyTable(
         families[scored], np.array([known[graphs[i]] for i in scored]) + log_prior[scored]
     )
@@ -359,6 +366,8 @@ def score_graph(
     settings: StructureSettings, graph: Any, data: Observations | Trajectories
 ) -> float:
     """Score of one graph, structure prior included (see ``score.structure_score``)."""
+    if settings.method == AUTO:
+        settings = replace(settings, method="star")
     if not METHODS[settings.method].has_evidence:
         raise ModelError(
             f"method {settings.method!r} has no evidence value, so it cannot score a single graph; "
