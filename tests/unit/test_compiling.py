@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from numba import float64, int64
+from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from asterism.numerics import _jit
@@ -178,3 +181,60 @@ def test_warm_up_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0
     assert '"folder": "somewhere"' in result.stdout
     assert "toy problems" in result.stderr
+
+
+@_jit.inner
+def _power_of(value, exponent):
+    return value**exponent
+
+
+@_jit.kernel(cache=False)
+def _powers(value, exponent):
+    return _power_of(value, 2) + _power_of(value, 3) + _power_of(value, exponent)
+
+
+def test_private_code_is_compiled_once_for_all_numbers() -> None:
+    assert _powers(2.0, 4) == 28.0
+    assert len(_power_of.overloads) == 1
+
+
+@_jit.kernel(cache=False)
+def _cannot_be_compiled(value):
+    return value.no_such_thing
+
+
+def test_garbage_is_collected_again_after_compiling() -> None:
+    assert gc.isenabled()
+    with pytest.raises(TypingError):
+        _cannot_be_compiled(1.0)
+    assert gc.isenabled()
+
+
+def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from asterism.learning import compile_ahead
+
+    begun = f"{_fill_with.py_func.__module__}.{_fill_with.py_func.__name__}"
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"import time; print({begun!r}, flush=True); time.sleep(60)"],
+        stdout=subprocess.PIPE,
+    )
+    answers = [False, False, True]
+    asked: list[str] = []
+
+    def is_on_disk(kernel: Any) -> bool:
+        asked.append(kernel.py_func.__name__)
+        return answers.pop(0)
+
+    monkeypatch.setattr(_jit, "is_on_disk", is_on_disk)
+    wait = compile_ahead._waiting_for(other)
+    deadline = time.monotonic() + 30.0
+    while answers and time.monotonic() < deadline:
+        wait(_fill_with)  # returns at once until the other process has spoken
+        wait(_powers)  # nobody has begun this one
+    assert other.poll() is None
+    other.kill()
+    other.communicate()
+    assert asked == ["_fill_with"] * 3
+    wait(_fill_with)  # who has died compiles nothing

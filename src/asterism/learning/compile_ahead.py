@@ -2,7 +2,8 @@
 
 numba compiles one function at a time, and the kernel that sweeps takes most of it. While the main
 process compiles that one, a second process (this module, run by itself) compiles the kernels that
-score families and read off courses, on a toy problem, and leaves them in numba's cache on disk.
+score families and read off courses, on a toy problem, and leaves them in numba's cache on disk. It
+says what it begins: the main process waits for that, and compiles itself what is not begun yet.
 Only the first search after an installation has anything to compile.
 
 :func:`warm_up` runs every kind of work once on toy problems. A container or a cluster does that
@@ -13,10 +14,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from asterism.numerics.child_process import start_child
 
@@ -27,18 +31,61 @@ def compiling_ahead() -> Iterator[None]:
     if (os.cpu_count() or 1) < 2 or _is_compiled():
         yield
         return
+    from asterism.numerics._jit import BEFORE_COMPILING
+
     process = start_child(
         "asterism.learning.compile_ahead",
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+    wait = _waiting_for(process)
+    BEFORE_COMPILING.append(wait)
     try:
         yield
     finally:
+        BEFORE_COMPILING.remove(wait)
         # numba writes its cache files whole: nothing half-written stays behind
         process.kill()
         process.wait()
+
+
+def _waiting_for(process: subprocess.Popen[bytes]) -> Callable[[Any], None]:
+    """What waits until another process has compiled a kernel, if it has begun to."""
+    from asterism.numerics._jit import is_on_disk
+
+    begun: set[str] = set()
+
+    def listen() -> None:
+        if process.stdout is not None:
+            with process.stdout as lines:
+                begun.update(line.decode().strip() for line in lines)
+
+    def wait(kernel: Any) -> None:
+        while _name(kernel) in begun and process.poll() is None and not is_on_disk(kernel):
+            time.sleep(0.05)
+
+    threading.Thread(target=listen, daemon=True).start()
+    return wait
+
+
+def _name(kernel: Any) -> str:
+    return f"{kernel.py_func.__module__}.{kernel.py_func.__name__}"
+
+
+def _say_what_begins() -> None:
+    """Print the name of each kernel as its compilation begins."""
+    from numba.core import event
+
+    class Speaker(event.Listener):
+        def on_start(self, event: Any) -> None:
+            print(_name(event.data["dispatcher"]), flush=True)
+
+        def on_end(self, event: Any) -> None:
+            """Its file on disk says that."""
+
+    register: Any = event.register
+    register("numba:compile", Speaker())
 
 
 def warm_up(tell: Callable[[str], None]) -> Path:
@@ -104,12 +151,17 @@ def compile_kernels() -> None:
     from asterism.numerics._jit import addresses
     from asterism.star import _grid_steps as refinement
     from asterism.star._between_points import marginals_at
-    from asterism.star._buffers import COLLECT_PULL, KEEP_MESSAGES, PASS_MESSAGES
+    from asterism.star._buffers import (
+        ADD_STATISTICS,
+        COLLECT_PULL,
+        KEEP_MESSAGES,
+        PASS_MESSAGES,
+    )
     from asterism.star._kept_messages import Messages
     from asterism.star.batch import make_batch
 
-    # the main process, which begins with the grid, needs these last
-    addresses(PASS_MESSAGES, COLLECT_PULL)
+    # the main process begins with the grid and the loop around these, and needs them last
+    addresses(PASS_MESSAGES, COLLECT_PULL, ADD_STATISTICS)
 
     rates = np.array([[-1.0, 1.0], [1.0, -1.0]])
     network = Network({"a": [], "b": []}, {"a": rates, "b": rates})
@@ -138,6 +190,14 @@ def compile_kernels() -> None:
         digamma=False,
     )
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
+    # the courses in the end are computed on corrected steps, and compared between two grids
+    coarse, fine = (
+        make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
+    )
+    coarse.moments[:] = 1.0
+    grids = (coarse.problem, coarse.moments, fine.problem, fine.moments, np.array([0]))
+    refinement.prolong(*grids, np.array([2]))
+    refinement.largest_change(*grids, np.array([2]), np.zeros(1))
     messages = Messages(
         np.zeros(8 * steps),
         np.ones(4 * (steps + 1)),
@@ -156,15 +216,8 @@ def compile_kernels() -> None:
         np.zeros((1, 4)),
         addresses(KEEP_MESSAGES),
     )
-    # the courses in the end are computed on corrected steps, and compared between two grids
-    coarse, fine = (
-        make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
-    )
-    coarse.moments[:] = 1.0
-    grids = (coarse.problem, coarse.moments, fine.problem, fine.moments, np.array([0]))
-    refinement.prolong(*grids, np.array([2]))
-    refinement.largest_change(*grids, np.array([2]), np.zeros(1))
 
 
 if __name__ == "__main__":
+    _say_what_begins()
     compile_kernels()

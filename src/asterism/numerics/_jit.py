@@ -28,6 +28,9 @@ import numpy as np
 
 from asterism.numerics.numba_speed import (
     compare_settings_quickly,
+    leave_messages_plain,
+    look_for_live_variables_once,
+    pause_garbage_collection,
     remember_types_of_operations,
 )
 
@@ -134,9 +137,27 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     def decorate(f: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**settings)(f)
         _stamp_cache(dispatcher)
-        return dispatcher
+        return _asking_first(dispatcher) if settings["cache"] else dispatcher
 
     return decorate if function is None else decorate(function)
+
+
+BEFORE_COMPILING: list[Callable[[Any], None]] = []
+"""Called with a kernel before it is compiled or loaded: to wait for a process that compiles it."""
+
+
+def _asking_first(dispatcher: Any) -> Any:
+    compile_now = getattr(dispatcher, "compile", None)
+    if compile_now is None:
+        return dispatcher
+
+    def compile_later(signature: Any) -> Any:
+        for ask in BEFORE_COMPILING:
+            ask(dispatcher)
+        return compile_now(signature)
+
+    dispatcher.compile = compile_later
+    return dispatcher
 
 
 _PRIVATE: set[str] = set()
@@ -153,11 +174,24 @@ def _compile_private_code_once() -> None:
     try:
         from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 
+        simplify = JITCodeLibrary._optimize_functions
         optimise = JITCodeLibrary._optimize_final_module
         translate = JITCodeLibrary._finalize_final_module
         set_environment = JITCPUCodegen.set_env
     except (ImportError, AttributeError):
         return
+
+    def simplify_lightly(self: Any, module: Any) -> None:
+        if self.name not in _PRIVATE:
+            simplify(self, module)
+            return
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager(
+                    opt=1, loop_vectorize=False, slp_vectorize=False
+                )
+                passes.run(function, builder)
 
     def optimise_if_public(self: Any) -> None:
         if self.name not in _PRIVATE:
@@ -173,6 +207,8 @@ def _compile_private_code_once() -> None:
         if self._engine.get_global_value_address(name):
             set_environment(self, name, environment)
 
+    if hasattr(JITCPUCodegen, "_pass_builder"):  # otherwise an older way of optimising
+        JITCodeLibrary._optimize_functions = simplify_lightly  # type: ignore[method-assign]
     JITCPUCodegen.set_env = set_environment_if_public  # type: ignore[method-assign]
     JITCodeLibrary._optimize_final_module = optimise_if_public  # type: ignore[method-assign]
     JITCodeLibrary._finalize_final_module = translate_if_public  # type: ignore[method-assign]
@@ -181,6 +217,27 @@ def _compile_private_code_once() -> None:
 _compile_private_code_once()
 remember_types_of_operations()
 compare_settings_quickly()
+pause_garbage_collection()
+look_for_live_variables_once()
+leave_messages_plain()
+
+
+def _for_any_value(dispatcher: Any) -> Any:
+    """Compile a function once for all numbers, not once more for each that is written out.
+
+    numba compiles ``f(x, 1)`` and ``f(x, n)`` apart. What is gained by a known number is gained
+    anyway where the optimiser puts the function into its caller.
+    """
+    if not hasattr(dispatcher, "get_call_template"):
+        return dispatcher
+    template_of = dispatcher.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        plain = tuple(numba.types.unliteral(a) for a in args)
+        return template_of(plain, {k: numba.types.unliteral(v) for k, v in kws.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
 
 
 def inner(
@@ -205,7 +262,7 @@ def inner(
         # numba knows a piece of code by this name; it must belong to nothing else
         f.__qualname__ = f"{f.__module__}.{f.__qualname__}"
         _PRIVATE.add(f.__qualname__)
-        return kernel(f, **settings)
+        return _for_any_value(kernel(f, **settings))
 
     return decorate if function is None else decorate(function)
 

@@ -1,12 +1,16 @@
 """Makes numba compile faster, without changing what it compiles.
 
 numba looks up the type of every single operation anew, by trying all implementations it knows, and
-compares its own settings field by field for each of them. Both are remembered here. Where numba's
+compares its own settings field by field for each of them. Both are remembered here. It also works
+out again and again which variables are alive, colours messages of errors that nobody sees, and
+creates so many objects that Python's garbage collector takes a tenth of the time. Where numba's
 internals are not what we know, nothing is changed: compiling then takes longer.
 """
 
 from __future__ import annotations
 
+import gc
+import threading
 from typing import Any
 
 
@@ -58,3 +62,76 @@ def compare_settings_quickly() -> None:
 
     TargetConfig.__eq__ = is_equal  # type: ignore[method-assign]
     TargetConfig.__hash__ = hashed  # type: ignore[method-assign]
+
+
+def pause_garbage_collection() -> None:
+    """Collect no garbage while a function is compiled: hardly any of its many objects is any."""
+    try:
+        from numba.core import event
+
+        register: Any = event.register
+    except (ImportError, AttributeError):
+        return
+
+    class Pause(event.Listener):
+        lock = threading.Lock()
+        depth = 0
+        was_on = False
+
+        def on_start(self, event: Any) -> None:
+            with self.lock:
+                if self.depth == 0:
+                    self.was_on = gc.isenabled()
+                    gc.disable()
+                self.depth += 1
+
+        def on_end(self, event: Any) -> None:
+            with self.lock:
+                self.depth -= 1
+                if self.depth == 0 and self.was_on:
+                    gc.enable()
+
+    register("numba:compile", Pause())
+
+
+def look_for_live_variables_once() -> None:
+    """Leave out a list of variables that only generators and interpreted functions need.
+
+    numba makes it after each of nine passes. Only for our own functions, which are neither.
+    """
+    try:
+        from numba.core import postproc, transforms
+
+        process = postproc.PostProcessor.run
+        lifetime_of: Any = postproc.VariableLifetime
+        put_in_order: Any = transforms.canonicalize_cfg
+    except (ImportError, AttributeError):
+        return
+
+    def run(self: Any, emit_dels: bool = False, *others: Any, **more: Any) -> None:
+        code = self.func_ir
+        module = getattr(getattr(code, "func_id", None), "modname", "")
+        if emit_dels or code.is_generator or not module.startswith("asterism."):
+            process(self, emit_dels, *others, **more)
+            return
+        code.blocks = put_in_order(code.blocks)
+        code.variable_lifetime = lifetime_of(code.blocks)
+        code.generator_info = None
+
+    postproc.PostProcessor.run = run  # type: ignore[method-assign]
+
+
+def leave_messages_plain() -> None:
+    """Do not colour the messages of errors, thousands of which numba raises and catches itself."""
+    try:
+        from numba.core.errors import termcolor
+
+        scheme: Any = type(termcolor())
+        scheme._markup  # noqa: B018  # there only where messages are coloured
+    except (ImportError, AttributeError):
+        return
+
+    def plain(self: Any, message: str, *colours: Any, **more: Any) -> str:
+        return message
+
+    scheme._markup = plain

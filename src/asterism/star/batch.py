@@ -390,14 +390,12 @@ def sweep(
 
     ``units``: what :func:`addresses_to_sweep` gave, for callers that sweep thousands of times.
     """
-    kernels.iterate(
-        problem,
-        parameters,
-        moments,
-        np.arange(*which, dtype=np.int64),
-        control,
-        record,
-        counts,
-        reading,
-        addresses_to_sweep(problem, reading.kind) if units is None else units,
-    )
+    chosen = np.arange(*which, dtype=np.int64)
+    asked = (control, record, counts, reading)
+    if units is None:
+        if NODE_GENERATOR in UNITS and not ADDRESSES[NODE_GENERATOR]:
+            # the first sweep of a process compiles on nothing what calls the units, and then these:
+            # some of them may meanwhile come from another process (learning/compile_ahead.py)
+            kernels.iterate(problem, parameters, moments, chosen[:0], *asked, ADDRESSES)
+        units = addresses_to_sweep(problem, reading.kind)
+    kernels.iterate(problem, parameters, moments, chosen, *asked, units)
