@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from asterism.errors import ModelError, Setting
-from asterism.inference.methods import METHODS, methods_that_score_graphs
+from asterism.inference.methods import METHODS
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.structure_prior import FloatArray, IntArray, StructurePrior
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
@@ -90,7 +90,8 @@ class StructureSettings:
                 f" must be a GammaPrior, got {self.prior!r}; without a prior on the rates "
                 "graphs cannot be compared.",
             )
-        _one_of("method", self.method, (AUTO, *methods_that_score_graphs()))
+        methods = (m.name for m in METHODS.values() if m.scores_graphs)
+        _one_of("method", self.method, (AUTO, *methods))
         _one_of("search", self.search, ("auto", *SEARCHES))
         _one_of("family_prior", self.family_prior, FAMILY_PRIORS)
         _one_of("ties", self.ties, ("error", "order"))
