@@ -3,7 +3,8 @@
 A command runs in a fork of this process, so nothing is imported or compiled again. Python tells an
 audit hook of every file that is opened, renamed or removed; the hook counts those of the folder in
 which the command writes, and disturbs the command at the step asked for. Steps of SQLite, which
-Python does not see, are counted where scores are added to the journal.
+Python does not see, are counted where scores are added to the journal; on a full disk they fail as
+SQLite's do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import errno
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections import Counter
@@ -123,6 +125,19 @@ def run(folder: Path, *arguments: Any, at: int = 0, how: str = KILL) -> Ended:
     return Ended(code, log.read_text(errors="replace"), n)
 
 
+class _FullDatabase:
+    """A connection to a database whose disk is full: SQLite says so when rows are written."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def executemany(self, *_: Any) -> Any:
+        raise sqlite3.OperationalError("database or disk is full")
+
+
 class _Steps:
     """Counts what is done to the files below a folder, and disturbs one step."""
 
@@ -140,7 +155,9 @@ class _Steps:
         add = Journal.add
 
         def counted(journal: Any, *row: Any) -> Any:
-            self._step()
+            self._step(writes=False)
+            if self.full:
+                journal._connection = _FullDatabase(journal._connection)
             return add(journal, *row)
 
         Journal.add = counted  # type: ignore[method-assign]
