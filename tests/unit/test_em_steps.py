@@ -104,7 +104,7 @@ def test_a_mode_needs_a_shape_of_one() -> None:
         update(am.GammaPrior(0.5, 2.0), True)
 
 
-def linked() -> RateUpdate:
+def linked(prior: am.GammaPrior | None = am.GammaPrior(2.0, 1.5)) -> RateUpdate:  # noqa: B008
     """Two rates share a baseline, one is fixed, and two effects act on all."""
     index = update().index
     base = np.arange(len(index)) - 2
@@ -115,17 +115,19 @@ def linked() -> RateUpdate:
     offset[2] = np.log(0.7)
     n_base = int(base.max()) + 1
     formula = RateFormula(base, offset, design, n_base, np.zeros(2), np.full(n_base, np.nan))
-    return update(am.GammaPrior(2.0, 1.5), formula=formula)
+    return update(prior, formula=formula)
 
 
-def expected_log(one: RateUpdate, base: np.ndarray, effects: np.ndarray) -> float:
-    """Σ M ln R − T R + Σ a ln B − b B, rate by rate."""
+def expected_log(
+    one: RateUpdate, base: np.ndarray, effects: np.ndarray, share: float = 1.0
+) -> float:
+    """Σ M ln R − T R + Σ a ln B − b B, rate by rate; of all times only a share was spent."""
     total = float(np.sum(one.added_transitions * np.log(base) - one.added_time * base))
     for k, i in enumerate(one.index.tolist()):
         rate = np.exp(one.formula.offset[k] + one.formula.design[k] @ effects)
         if one.formula.base[k] >= 0:
             rate *= base[one.formula.base[k]]
-        total += MOVES[i] * np.log(rate) - dwell_of_rate(i) * rate
+        total += MOVES[i] * np.log(rate) - share * dwell_of_rate(i) * rate
     return total
 
 
@@ -151,17 +153,44 @@ def test_effects_are_those_of_a_plain_maximiser() -> None:
     np.testing.assert_allclose(again, effects, atol=1e-6)
 
 
-def test_profile_has_the_slopes_it_says() -> None:
-    one, at, h = linked(), np.array([0.3, -0.2]), 1e-5
-    moves, time = MOVES[one.index], DWELL[one.dwell_index]
+@pytest.mark.parametrize(
+    ("prior", "share"), [(am.GammaPrior(2.0, 1.5), 1.0), (None, 1.0), (None, 0.05)]
+)
+def test_profile_has_the_slopes_it_says(prior: am.GammaPrior | None, share: float) -> None:
+    one, at, h = linked(prior), np.array([0.3, -0.2]), 1e-5
+    moves, time = MOVES[one.index], share * DWELL[one.dwell_index]
     value, gradient, hessian = one._profile(moves, time, at)
-    m, t = one.totals(MOVES, DWELL, at)
-    assert value == pytest.approx(expected_log(one, m / t, at), rel=1e-10)
+    m, t = one.totals(MOVES, share * DWELL, at)
+    assert value == pytest.approx(expected_log(one, m / t, at, share), rel=1e-10)
     for k in range(2):
         step = h * np.eye(2)[k]
         up, down = (one._profile(moves, time, at + s) for s in (step, -step))
         assert gradient[k] == pytest.approx((up[0] - down[0]) / (2 * h), rel=1e-6)
         np.testing.assert_allclose(hessian[k], -(up[1] - down[1]) / (2 * h), rtol=1e-6)
+
+
+def test_a_baseline_can_be_shared_without_effects() -> None:
+    index = update().index
+    n = len(index)
+    base = np.maximum(np.arange(n) - 1, 0)
+    formula = RateFormula(
+        base, np.zeros(n), np.zeros((n, 0)), n - 1, np.zeros(0), np.full(n - 1, np.nan)
+    )
+    assert not formula.is_plain
+    rates, _ = update(formula=formula).improved(MOVES, DWELL, CURRENT, np.zeros(0))
+    i, j = index[:2].tolist()
+    together = (MOVES[i] + MOVES[j]) / (dwell_of_rate(i) + dwell_of_rate(j))
+    np.testing.assert_allclose(rates[[i, j]], together)
+    k = int(index[5])
+    assert rates[k] == pytest.approx(MOVES[k] / dwell_of_rate(k))
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (1.0, 1.0), (2.0, 0.0)])
+def test_either_half_of_a_prior_counts(a: float, b: float) -> None:
+    one = replace(update(), added_transitions=a, added_time=b)
+    free = CURRENT[one.index]
+    expected = float(np.sum(a * np.log(free) - b * free))
+    assert one.penalty(CURRENT, np.zeros(0)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_effects_stay_within_their_limits() -> None:
@@ -192,6 +221,8 @@ def test_unseen_configurations_get_the_pooled_rates() -> None:
         assert block[x, y] == pytest.approx(seen[x, y])
     np.testing.assert_array_equal(found[13:][allowed()[13:]], CURRENT[13:][allowed()[13:]])
     np.testing.assert_allclose(block.sum(axis=1), 0.0, atol=1e-12)
+    shorter = update().pooled_where_unseen(moves, 0.01 * dwell, CURRENT)
+    assert shorter[4 + 3] == pytest.approx(100.0 * found[4 + 3])
     dwell[2:] = 0.0
     assert (update().pooled_where_unseen(moves, dwell, CURRENT)[4:][allowed()[4:]] == 0.0).all()
 
@@ -230,7 +261,7 @@ WEIGHTS = np.random.default_rng(1).dirichlet(np.ones(2), size=5)
 KINDS: dict[str, tuple[Any, np.ndarray]] = {
     "Gaussian": (am.Gaussian((0.1, 1.5), 0.6, learn=True), VALUES),
     "Gaussian with two scales": (am.Gaussian((0.1, 1.5), (0.6, 0.9), learn=True), VALUES),
-    "Poisson": (am.Poisson((1.2, 4.0), learn=True), np.array([0, 3, 5, 1, 7])),
+    "Poisson": (am.Poisson((0.7, 4.0), learn=True), np.array([0, 3, 5, 1, 7])),
     "Categorical": (
         am.Categorical(((0.8, 0.2), (0.3, 0.7)), learn=True), np.array([0, 1, 1, 0, 1]),
     ),
@@ -276,7 +307,7 @@ def test_information_of_each_kind() -> None:
     _, found = emission_fit.score_and_information(*_of("Gaussian with two scales"), WEIGHTS)
     np.testing.assert_allclose(found, [*(total / np.array([0.36, 0.81])), *(2 * total)])
     _, found = emission_fit.score_and_information(*_of("Poisson"), WEIGHTS)
-    np.testing.assert_allclose(found, total * np.array([1.2, 4.0]))
+    np.testing.assert_allclose(found, total * np.array([0.7, 4.0]))
     _, found = emission_fit.score_and_information(*_of("Categorical"), WEIGHTS)
     np.testing.assert_allclose(found, 4 * np.repeat(total, 2))
 
@@ -412,6 +443,19 @@ def small_case() -> tuple[am.Network, am.Observations, am.Gaussian]:
     network = am.Network(network.parents, network.rates, labels, network.initial)
     paths = am.simulate(network, 2, duration=0.8, seed=0)
     return network, am.observe(paths, noise, n_observations=2, seed=1), noise
+
+
+def test_one_part_that_did_not_settle_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, seen, noise = small_case()
+    evidence, compiled = build_evidence(network, seen, noise), network.compiled
+    logs = evidence.points.log_likelihood
+    step = VariationalStep(
+        compiled.graph, evidence, "star", compiled.rates, compiled.initial, logs, 1e-2, 0.1, 1
+    )
+    solve, said = step._solve, iter([False, True])
+    step._parts = step._parts * 2
+    monkeypatch.setattr(step, "_solve", lambda *given: (*solve(*given)[:3], next(said)))
+    assert not step(compiled.rates, compiled.initial, logs).settled
 
 
 def test_both_steps_find_the_statistics_of_inference() -> None:

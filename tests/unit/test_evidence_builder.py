@@ -110,6 +110,9 @@ def test_exact_rows_bypass_the_emission():
     obs = am.Observations.from_frame(frame, exact=np.array([True, True]))
     with pytest.raises(DataError, match=r"time 1, node 'A' \(row 3\).*0\.4.*none of the states"):
         build_evidence(net, obs, GAUSSIAN)
+    obs = am.Observations.from_frame(frame.assign(A=0.0, C=[1.0, 7.0]), exact=[True, True])
+    with pytest.raises(DataError, match=r"time 1, node 'C' \(row 3\).*7.*none of the states"):
+        build_evidence(net, obs, GAUSSIAN)
     obs = am.Observations.from_frame(frame.assign(A=[0.0, 0.4]), exact="first")
     evidence = build_evidence(net, obs, {"A": GAUSSIAN, "C": confused})
     assert row_of(evidence, 0, 2).tolist() == [0.0, -np.inf]
@@ -125,6 +128,12 @@ def test_likelihood_tables_follow_their_labels():
         np.testing.assert_allclose(
             row_of(build_evidence(net, obs, am.Likelihood()), 0, 2), np.log([0.2, 0.8])
         )
+    several = am.Observations.from_likelihoods(
+        [[0.0, 1.0, 2.0]], [{"A": [[0.2, 0.8], [0.3, 0.7], [0.4, 0.6]]}]
+    )
+    found = build_evidence(net, several, am.Likelihood())
+    for i in range(3):
+        np.testing.assert_allclose(row_of(found, i, 2), np.log([0.2 + 0.1 * i, 0.8 - 0.1 * i]))
     with pytest.raises(ModelError, match="use Likelihood"):
         build_evidence(net, plain, GAUSSIAN)
     with pytest.raises(ModelError, match="values, not likelihoods"):
