@@ -5,7 +5,7 @@ the compiler off, in a fork of a process that has everything loaded, with a time
 A mutant that no test notices is listed: either a test is missing, or the change means nothing
 (``mutants_reasons.csv`` says why). Mutants are drawn at random with a fixed seed, as many from each
 part of the code as asked for.
-Tests were added with the survivors of seeds 21 to 23 in view; the figures are those of seed 24.
+Tests were added with the survivors of seeds 21 to 24 in view; the figures are those of seed 25.
 Parts that are not asked for keep their rows.
 Run: python benchmarks/mutants.py [PART ...] [--mutants 40] [--minutes 10] -o docs/results
 """
@@ -34,6 +34,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 REASONS = Path(__file__).with_name("mutants_reasons.csv")
+#: of a survivor that is not known to do no harm
+MISSING = "a test is missing"
 
 _KERNEL = "tests/unit/test_marginal_kernel.py::"
 _SAMPLER = "tests/unit/test_sampler_numbers.py::"
@@ -239,9 +241,11 @@ def measure(
         )  # fmt: skip
         print(f"  {verdict}: {module}:{line} {what}: {code}", flush=True)
     killed = sum(row["outcome"] != "survived" for row in rows)
+    missing = int((with_reasons(rows)["reason"] == MISSING).sum())
     summary = {
         "part": part, "seed": seed, "possible": n_possible, "tried": len(rows), "killed": killed,
-        "share": killed / max(1, len(rows)), "seconds_per_mutant": usual,
+        "share": killed / max(1, len(rows)), "missed": missing,
+        "share_of_harmful": killed / max(1, killed + missing), "seconds_per_mutant": usual,
     }  # fmt: skip
     return summary, rows
 
@@ -252,9 +256,9 @@ def with_reasons(rows: list[dict[str, Any]]) -> pd.DataFrame:
     left = table[table["outcome"] == "survived"].drop(columns="outcome")
     known = pd.read_csv(REASONS) if REASONS.exists() else pd.DataFrame()
     if len(known) == 0:
-        return left.assign(reason="")
+        return left.assign(reason=MISSING)
     joined = left.merge(known, on=["module", "code", "change"], how="left")
-    return joined.fillna({"reason": "a test is missing"})
+    return joined.fillna({"reason": MISSING})
 
 
 def main() -> None:
@@ -263,7 +267,7 @@ def main() -> None:
     parser = option_parser(__doc__, "benchmark-mutants")
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--mutants", type=int, default=40, help="drawn from each part")
-    parser.add_argument("--seed", type=int, default=24, help="of the sample of mutants")
+    parser.add_argument("--seed", type=int, default=25, help="of the sample of mutants")
     parser.add_argument(
         "--minutes", type=float, default=10.0, help="of processor time, for each part"
     )

@@ -27,6 +27,7 @@ from asterism.learning.em.rates_update import (
     RateUpdate,
     complete_diagonals,
     fastest_rate,
+    plain_formula,
     rate_update,
 )
 from tests.reference.random_evidence import make_evidence, random_network
@@ -167,6 +168,36 @@ def test_profile_has_the_slopes_it_says(prior: am.GammaPrior | None, share: floa
         up, down = (one._profile(moves, time, at + s) for s in (step, -step))
         assert gradient[k] == pytest.approx((up[0] - down[0]) / (2 * h), rel=1e-6)
         np.testing.assert_allclose(hessian[k], -(up[1] - down[1]) / (2 * h), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("at", "is_long"), [((0.2, -0.1), False), ((3.0, -4.0), True)])
+def test_steps_are_those_of_newton_and_no_longer_than_two(
+    at: tuple[float, float], is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, tried = linked(), []
+    profile = RateUpdate._profile
+
+    def noted(self: RateUpdate, moves: Any, time: Any, effects: np.ndarray) -> Any:
+        tried.append(effects.copy())
+        return profile(self, moves, time, effects)
+
+    monkeypatch.setattr(RateUpdate, "_profile", noted)
+    one.improved(MOVES, DWELL, CURRENT, np.array(at))
+    _, gradient, hessian = profile(one, MOVES[one.index], DWELL[one.dwell_index], np.array(at))
+    step = np.linalg.solve(hessian, gradient)
+    longest = float(np.abs(step).max())
+    assert (longest > 2.0) == is_long
+    assert is_long or longest < 1.0
+    np.testing.assert_allclose(tried[1] - tried[0], step * min(1.0, 2.0 / longest), rtol=1e-6)
+    assert len(tried) < 15
+
+
+def test_a_plain_formula_has_no_effects() -> None:
+    plain = plain_formula(3)
+    assert plain.is_plain
+    assert (plain.design.shape, plain.start_effects.shape) == ((3, 0), (0,))
+    assert plain.base.tolist() == [0, 1, 2]
+    assert np.isnan(plain.start_base).all()
 
 
 def test_a_baseline_can_be_shared_without_effects() -> None:

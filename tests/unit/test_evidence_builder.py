@@ -539,6 +539,26 @@ def test_a_state_that_is_one_of_several():
     evidence = build_evidence(network(), told, {"C": am.Exact()})
     np.testing.assert_array_equal(row_of(evidence, 1, 3), [0.0, -np.inf, 0.0])
     np.testing.assert_array_equal(row_of(evidence, 0, 3), [0.0, -np.inf, -np.inf])
+    frame.insert(1, "A", ["off", "on", "off"])
+    both = am.Observations.from_frame(frame, start=0.0, end=3.0, labels=["C"])
+    later = build_evidence(network(), both.with_state_sets("C", {99: (0, 2)}), am.Exact())
+    np.testing.assert_array_equal(row_of(later, 4, 3), [0.0, -np.inf, 0.0])
+    np.testing.assert_array_equal(row_of(later, 5, 3), [-np.inf, -np.inf, 0.0])
+
+
+@pytest.mark.parametrize(("n_strangers", "n_nodes"), [(5, 8), (6, 9), (7, 12)])
+def test_a_message_lists_some_of_many_names(n_strangers: int, n_nodes: int):
+    names = [f"n{i}" for i in range(n_nodes)]
+    net = am.Network({n: [] for n in names}, dict.fromkeys(names, OFF))
+    strange = {f"s{i}": [0.0] for i in range(n_strangers)}
+    shown = ", ".join(f"'s{i}'" for i in range(5)) + (", …" if n_strangers > 5 else "")
+    known = ", ".join(f"'n{i}'" for i in range(8)) + (", …" if n_nodes > 8 else "")
+    with pytest.raises(DataError) as refused:
+        build_evidence(
+            net, am.Observations.from_frame(pd.DataFrame({"time": [0.0], **strange})), GAUSSIAN
+        )
+    assert f"have {shown}, which" in str(refused.value)
+    assert str(refused.value).rstrip(".").endswith(f"nodes are {known}")
 
 
 def test_ties_are_told_apart_group_by_group():
