@@ -5,7 +5,7 @@ the compiler off, in a fork of a process that has everything loaded, with a time
 A mutant that no test notices is listed: either a test is missing, or the change means nothing
 (``mutants_reasons.csv`` says why). Mutants are drawn at random with a fixed seed, as many from each
 part of the code as asked for.
-Tests were added with the survivors of seeds 21 to 24 in view; the figures are those of seed 25.
+Tests were added with the survivors of seeds 21 to 25 in view; the figures are those of seed 26.
 Parts that are not asked for keep their rows.
 Run: python benchmarks/mutants.py [PART ...] [--mutants 40] [--minutes 10] -o docs/results
 """
@@ -47,6 +47,7 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
          "learning/search/score.py"],
         ["tests/agreement/test_complete_score.py", "tests/agreement/test_gamma_terms.py",
          _KERNEL + "test_digamma_function",
+         _KERNEL + "test_every_entry_of_the_summary_has_its_own_place",
          _KERNEL + "test_score_rates_and_statistics_of_the_plain_version[star-means]",
          _KERNEL + "test_score_rates_and_statistics_of_the_plain_version[mean_field-digamma]",
          _KERNEL + "test_forbidden_transitions_have_no_rates_and_no_terms",
@@ -267,7 +268,7 @@ def main() -> None:
     parser = option_parser(__doc__, "benchmark-mutants")
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--mutants", type=int, default=40, help="drawn from each part")
-    parser.add_argument("--seed", type=int, default=25, help="of the sample of mutants")
+    parser.add_argument("--seed", type=int, default=26, help="of the sample of mutants")
     parser.add_argument(
         "--minutes", type=float, default=10.0, help="of processor time, for each part"
     )

@@ -94,9 +94,9 @@ def test_no_rate_above_the_ceiling_and_none_without_time() -> None:
     np.testing.assert_allclose(rates[one.index], np.minimum(free, 0.9))
     dwell = DWELL.copy()
     dwell[0] = 0.0
-    rates, _ = update().improved(MOVES, dwell, CURRENT, np.zeros(0))
+    rates, _ = update().improved(MOVES, 0.01 * dwell, CURRENT, np.zeros(0))
     assert rates[1] == CURRENT[1]
-    assert rates[2] == pytest.approx(MOVES[2] / DWELL[1])
+    assert rates[2] == pytest.approx(100.0 * MOVES[2] / DWELL[1])
 
 
 def test_a_mode_needs_a_shape_of_one() -> None:
@@ -122,13 +122,13 @@ def linked(prior: am.GammaPrior | None = am.GammaPrior(2.0, 1.5)) -> RateUpdate:
 def expected_log(
     one: RateUpdate, base: np.ndarray, effects: np.ndarray, share: float = 1.0
 ) -> float:
-    """Σ M ln R − T R + Σ a ln B − b B, rate by rate; of all times only a share was spent."""
+    """Σ M ln R − T R + Σ a ln B − b B, rate by rate; only a share of jumps and times was seen."""
     total = float(np.sum(one.added_transitions * np.log(base) - one.added_time * base))
     for k, i in enumerate(one.index.tolist()):
         rate = np.exp(one.formula.offset[k] + one.formula.design[k] @ effects)
         if one.formula.base[k] >= 0:
             rate *= base[one.formula.base[k]]
-        total += MOVES[i] * np.log(rate) - share * dwell_of_rate(i) * rate
+        total += share * (MOVES[i] * np.log(rate) - dwell_of_rate(i) * rate)
     return total
 
 
@@ -159,9 +159,9 @@ def test_effects_are_those_of_a_plain_maximiser() -> None:
 )
 def test_profile_has_the_slopes_it_says(prior: am.GammaPrior | None, share: float) -> None:
     one, at, h = linked(prior), np.array([0.3, -0.2]), 1e-5
-    moves, time = MOVES[one.index], share * DWELL[one.dwell_index]
+    moves, time = share * MOVES[one.index], share * DWELL[one.dwell_index]
     value, gradient, hessian = one._profile(moves, time, at)
-    m, t = one.totals(MOVES, share * DWELL, at)
+    m, t = one.totals(share * MOVES, share * DWELL, at)
     assert value == pytest.approx(expected_log(one, m / t, at, share), rel=1e-10)
     for k in range(2):
         step = h * np.eye(2)[k]
@@ -190,6 +190,27 @@ def test_steps_are_those_of_newton_and_no_longer_than_two(
     assert is_long or longest < 1.0
     np.testing.assert_allclose(tried[1] - tried[0], step * min(1.0, 2.0 / longest), rtol=1e-6)
     assert len(tried) < 15
+
+
+def test_a_step_that_loses_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where effects are strong, a step of Newton's method can go too far."""
+    one = linked(None)
+    one = replace(one, formula=replace(one.formula, design=3.0 * one.formula.design))
+    tried: list[tuple[np.ndarray, float]] = []
+    profile = RateUpdate._profile
+
+    def noted(self: RateUpdate, moves: Any, time: Any, effects: np.ndarray) -> Any:
+        found = profile(self, moves, time, effects)
+        tried.append((effects.copy(), found[0]))
+        return found
+
+    monkeypatch.setattr(RateUpdate, "_profile", noted)
+    _, effects = one.improved(MOVES, DWELL, CURRENT, np.array([1.0, -1.0]))
+    (at, value), (first, worse), (second, _) = tried[1:4]
+    assert worse < value - 1e-6
+    np.testing.assert_allclose(second - at, 0.5 * (first - at))
+    best = profile(one, MOVES[one.index], DWELL[one.dwell_index], effects)[0]
+    assert best == pytest.approx(max(v for _, v in tried), rel=1e-10)
 
 
 def test_a_plain_formula_has_no_effects() -> None:

@@ -131,6 +131,11 @@ def test_forbidden_transitions_have_no_rates_and_no_terms() -> None:
     assert np.all(moves[:, 0, 2] == 0.0)
 
 
+def test_every_entry_of_the_summary_has_its_own_place() -> None:
+    names = ("TOTAL_EVIDENCE", "ENERGY", "GAMMA_TERMS", "LARGEST_RESIDUAL", "RATE_CHANGE")
+    assert sorted(getattr(marginal, name) for name in names) == list(range(marginal.N_SUMMARY))
+
+
 def test_digamma_function() -> None:
     @jit.kernel(cache=False)
     def values(points, out):  # type: ignore[no-untyped-def]
