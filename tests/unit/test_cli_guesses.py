@@ -192,3 +192,24 @@ def test_summary_of_the_demonstration() -> None:
 
 def test_durations_are_short() -> None:
     assert [duration(s) for s in (3.2, 89, 150, 7500)] == ["3 s", "89 s", "2 min", "2 h 5 min"]
+
+
+def test_counts_get_the_noise_that_fits_them() -> None:
+    """Two levels, not one more for the wider noise of the upper one."""
+    rng = np.random.default_rng(1)
+    upper = np.repeat(rng.random(60) < 0.5, 4)
+    frame = pd.DataFrame(
+        {
+            "trajectory": np.repeat(np.arange(12), 20),
+            "time": np.tile(np.arange(20.0), 12),
+            "reads": rng.poisson(np.where(upper, 40.0, 4.0)),
+            "rounded": np.round(100.0 + 60.0 * upper + rng.normal(0.0, 3.0, 240)),
+        }
+    )
+    choice = choose_emissions(am.Observations.from_frame(frame))
+    assert isinstance(choice.emission["reads"], am.Poisson)
+    assert isinstance(choice.emission["rounded"], am.Gaussian)
+    assert [choice.levels[n]["levels"] for n in ("reads", "rounded")] == [2, 2]
+    assert any(line.startswith("Counts are read as noisy levels") for line in choice.decisions)
+    asked = choose_emissions(am.Observations.from_frame(frame), ["reads=gaussian"])
+    assert isinstance(asked.emission["reads"], am.Gaussian)

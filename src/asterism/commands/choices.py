@@ -144,6 +144,9 @@ def choose_emissions(
             free = measured_while_free(observations, node)
             if len(np.unique(free.value)) > 2:
                 choice = choose_levels(node, free, replace(emission[node], levels="auto"))
+                if not asked and _are_counts(free.value):
+                    counts = choose_levels(node, free, Poisson(levels="auto", learn=True))
+                    choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
                 emission[node], size = choice.emission, choice.n_levels
                 levels[node] = choice.to_dict()
         if not isinstance(emission[node], Exact | Categorical | Likelihood):
@@ -173,6 +176,11 @@ def _least_clear(levels: dict[str, Any]) -> str:
 def _has_open_levels(emission: Any) -> bool:
     """Whether it is still open how many levels a node has."""
     return isinstance(emission, Gaussian | Poisson) and emission.means is None
+
+
+def _are_counts(values: Any) -> bool:
+    """Whole numbers from zero on, whose noise may be that of counting."""
+    return bool(np.all(values >= 0) and np.all(values == np.round(values)))
 
 
 def hidden_names(n_states: int) -> list[str]:
@@ -261,6 +269,11 @@ def _in_words(emission: Any, size: int, flags: str) -> str:
         return "The values are states, seen without error (--emission categorical allows errors)"
     if isinstance(emission, Likelihood):
         return "The values are likelihoods of the states"
+    if isinstance(emission, Poisson):
+        return (
+            f"Counts are read as noisy levels of {size} hidden states, with Poisson noise, which "
+            f"fits better here than Gaussian, and means learned from the data ({flags})"
+        )
     return (
         f"Numbers are read as noisy levels of {size} hidden states, with means and noise learned "
         f"from the data ({flags})"

@@ -107,7 +107,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions, levels = read_data(options, console)
-    say_if_compiling(console)
+    say_if_compiling(console, "up to a minute" if _method(options) == "star" else "a minute or two")
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:

@@ -267,13 +267,13 @@ def on_cluster(address: str | None, screened: bool, console: Console) -> Iterato
             yield
 
 
-def say_if_compiling(console: Console) -> None:
+def say_if_compiling(console: Console, how_long: str = "up to a minute") -> None:
     """Before a command that would otherwise be silent for a while."""
     from asterism.numerics._jit import is_on_disk
     from asterism.star._solve import iterate
 
     if not is_on_disk(iterate):
         console.say(
-            "First run on this machine: compiling takes up to a minute, once "
+            f"First run on this machine: compiling takes {how_long}, once "
             "(asterism warm-up does it ahead of time)."
         )

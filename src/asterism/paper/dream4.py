@@ -2,8 +2,9 @@
 
 Not in the paper. Continuous simulated expression, 21 points per series, with known wiring. No
 setting looks at the truth. "asterism" is the protocol of the paper: two Gaussian states per gene
-fitted to the data, shape 5, every family equally probable, up to two parents. "defaults" are the
-library's: as many levels per gene as its own measurements show, sparse prior, shape 2, tempered.
+fitted to the data, shape 5, every family equally probable, up to two parents. "defaults" are
+those of ``asterism learn``: as many levels per gene as its own measurements show, sparse prior,
+shape 2, sampled after the star's search where that is quick, and tempered otherwise.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _learned_by_default(
     """What a user gets who sets nothing."""
     seen = am.Observations.from_frame(table.rename(columns={"series": "trajectory"}))
     emission = am.Gaussian(levels="auto", learn=True)
-    learner = am.StructureLearner(emission, n_jobs=jobs).fit(seen)
+    learner = am.StructureLearner(emission, method="auto", n_jobs=jobs).fit(seen)
     extra: dict[str, Any] = {
         "edges_in_graph": learner.graph_.number_of_edges(),
         "settled": bool(learner.converged_),

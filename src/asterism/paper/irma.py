@@ -98,7 +98,8 @@ def learn(case: Case, data: Path | None, jobs: int = 1) -> dict[str, Any]:
     else:
         seen = irma_data.read_replicates(data, case["experiment"], unit)
     if case["emission"] == DEFAULT:
-        learner = am.StructureLearner(am.Gaussian(levels="auto", learn=True), n_jobs=jobs)
+        emission = am.Gaussian(levels="auto", learn=True)
+        learner = am.StructureLearner(emission, method="auto", n_jobs=jobs)
     else:
         learner = am.StructureLearner(
             _emission(case["emission"]),

@@ -30,7 +30,7 @@ from asterism.numerics.resources import current_limit
 #: seconds of one ordinary core that sampling may take by itself
 SECONDS = 45.0
 #: sweeps per chain: more have hardly lowered the log loss, and fewer are not worth a start
-MOST_SWEEPS = 3_000
+MOST_SWEEPS = 1_500
 FEWEST_SWEEPS = 500
 #: sweeps before the draws count
 _BURN_IN = 400

@@ -103,7 +103,7 @@ class StructureLearner(Estimator):
     n_chains, minutes, max_draws
         For method "sample": how many chains are compared, a limit of time, and one of sweeps per
         chain. Sampling stops before if every edge has a Monte Carlo error of at most .03 and
-        R̂ ≤ 1.05. "auto" makes at most 3,000 sweeps unless a time is given, and calls draws
+        R̂ ≤ 1.05. "auto" makes at most 1,500 sweeps unless a time is given, and calls draws
         converged with an error of at most .1 and R̂ ≤ 1.2.
     max_seconds
         After these the search ends with the best graph so far, and says so.
