@@ -60,13 +60,14 @@ def learn_from_observations(
     assert found.sampled is not None
     models = found.sampled.models
     worst, good, _ = judge_edges(models)
+    shown = max(0.01, worst.error)
     enough = good or (worst.error <= LOOSE_ERROR and worst.r_hat <= LOOSE_R_HAT)
     return replace(
         found,
         converged=enough and not models.interrupted,
         stage=(
             f"The star's search was followed by sampling, {found.n_sweeps:,} sweeps in each of "
-            f"{models.n_chains} chains: an edge's probability is known to within {worst.error:.2f} "
+            f"{models.n_chains} chains: an edge's probability is known to within {shown:.2f} "
             "or better (one standard error)."
         ),
     )
