@@ -242,24 +242,36 @@ def measure(
         )  # fmt: skip
         print(f"  {verdict}: {module}:{line} {what}: {code}", flush=True)
     killed = sum(row["outcome"] != "survived" for row in rows)
-    missing = int((with_reasons(rows)["reason"] == MISSING).sum())
     summary = {
         "part": part, "seed": seed, "possible": n_possible, "tried": len(rows), "killed": killed,
-        "share": killed / max(1, len(rows)), "missed": missing,
-        "share_of_harmful": killed / max(1, killed + missing), "seconds_per_mutant": usual,
+        "share": killed / max(1, len(rows)), "seconds_per_mutant": usual,
     }  # fmt: skip
-    return summary, rows
+    return summary, [row for row in rows if row["outcome"] == "survived"]
 
 
-def with_reasons(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def explain(folder: Path) -> None:
+    """Look the reasons of all survivors up again, and count those that have none."""
+    from common import write_table
+
+    survivors = with_reasons(read_rows(folder / "mutants_survivors.csv"))
+    write_table(survivors, folder / "mutants_survivors.csv")
+    missing = [row["part"] for row in survivors if row["reason"] == MISSING]
+    summaries = read_rows(folder / "mutants.csv")
+    for row in summaries:
+        row["missed"] = missing.count(row["part"])
+        row["share_of_harmful"] = row["killed"] / max(1, row["killed"] + row["missed"])
+    write_table(summaries, folder / "mutants.csv")
+
+
+def with_reasons(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The survivors, each with the reason why it is none to worry about, where one is known."""
-    table = pd.DataFrame(rows)
-    left = table[table["outcome"] == "survived"].drop(columns="outcome")
-    known = pd.read_csv(REASONS) if REASONS.exists() else pd.DataFrame()
-    if len(known) == 0:
-        return left.assign(reason=MISSING)
-    joined = left.merge(known, on=["module", "code", "change"], how="left")
-    return joined.fillna({"reason": MISSING})
+    by = ("module", "code", "change")
+    known = {tuple(row[k] for k in by): row["reason"] for row in read_rows(REASONS)}
+    names = ("part", "module", "line", "code", "change")
+    return [
+        {**{k: row[k] for k in names}, "reason": known.get(tuple(row[k] for k in by), MISSING)}
+        for row in rows
+    ]
 
 
 def main() -> None:
@@ -272,23 +284,24 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=10.0, help="of processor time, for each part"
     )
+    parser.add_argument("--explain", action="store_true", help="only look the reasons up again")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    for part in arguments.parts:
+    for part in [] if arguments.explain else arguments.parts:
         summary, own = measure(part, arguments.mutants, arguments.minutes, arguments.seed)
-        for name, rows in (
-            ("mutants.csv", [summary]),
-            ("mutants_survivors.csv", with_reasons(own).to_dict("records")),
-        ):
-            write_table(other_parts(arguments.output / name, part) + rows, arguments.output / name)
+        for name, rows in (("mutants.csv", [summary]), ("mutants_survivors.csv", own)):
+            path = arguments.output / name
+            others = [row for row in read_rows(path) if row["part"] != part]
+            write_table(others + rows, path)
+    explain(arguments.output)
 
 
-def other_parts(path: Path, part: str) -> list[dict[str, Any]]:
-    """Rows of a table that belong to other parts, from an earlier run."""
-    if not path.exists() or not path.read_text().strip():
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table that an earlier run wrote; none if there is no such file."""
+    if not path.exists() or not path.read_text(encoding="utf-8").strip():
         return []
-    return [row for row in pd.read_csv(path).to_dict("records") if row["part"] != part]
+    return pd.read_csv(path).to_dict("records")
 
 
 if __name__ == "__main__":
