@@ -443,6 +443,15 @@ def test_points_may_not_contradict_what_is_known(time: float, label: str, fine: 
             build_evidence(network(), obs, am.Exact())
 
 
+def test_the_measurement_that_contradicts_is_named():
+    obs = known(
+        intervals=[("A", 1.0, 4.0, "off")],
+        frame=pd.DataFrame({"time": [0.5, 1.5, 2.0, 2.5], "A": ["on", "off", "on", "off"]}),
+    )
+    with pytest.raises(DataError, match=r"time 2, node 'A' \(row 4\).*contradicts.*in 'off'"):
+        build_evidence(network(), obs, am.Exact())
+
+
 def test_a_measurement_at_a_jump_sees_the_new_state():
     for label, fine in (("on", True), ("off", False)):
         obs = known([(2.0, "A", "on")], frame=pd.DataFrame({"time": [2.0], "A": [label]}))
