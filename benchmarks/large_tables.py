@@ -39,7 +39,7 @@ def with_fault(frame: pd.DataFrame, fault: str) -> pd.DataFrame:
     frame = frame.copy()
     if fault == "one cell":
         frame = frame.astype({"n0": object})
-        frame.iloc[-1, 2] = "?"
+        frame.iloc[-1, 2] = "oops"
     elif fault != "none":
         frame["time"] = "early"
     return frame

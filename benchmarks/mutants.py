@@ -5,7 +5,7 @@ the compiler off, in a fork of a process that has everything loaded, with a time
 A mutant that no test notices is listed: either a test is missing, or the change means nothing
 (``mutants_reasons.csv`` says why). Mutants are drawn at random with a fixed seed, as many from each
 part of the code as asked for.
-Tests were added with the survivors of seeds 21 to 26 in view; mutants.csv says which seed a figure is of.
+Tests were added with the survivors of seeds 21 to 26 in view; the table says which seed it is of.
 Parts that are not asked for keep their rows.
 Run: python benchmarks/mutants.py [PART ...] [--mutants 40] [--minutes 10] -o docs/results
 """
