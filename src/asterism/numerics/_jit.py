@@ -174,24 +174,11 @@ def _compile_private_code_once() -> None:
     try:
         from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 
-        simplify = JITCodeLibrary._optimize_functions
         optimise = JITCodeLibrary._optimize_final_module
         translate = JITCodeLibrary._finalize_final_module
         set_environment = JITCPUCodegen.set_env
     except (ImportError, AttributeError):
         return
-
-    def simplify_lightly(self: Any, module: Any) -> None:
-        if self.name not in _PRIVATE:
-            simplify(self, module)
-            return
-        module.data_layout = self._codegen._data_layout
-        for function in module.functions:
-            if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager(
-                    opt=1, loop_vectorize=False, slp_vectorize=False
-                )
-                passes.run(function, builder)
 
     def optimise_if_public(self: Any) -> None:
         if self.name not in _PRIVATE:
@@ -207,8 +194,6 @@ def _compile_private_code_once() -> None:
         if self._engine.get_global_value_address(name):
             set_environment(self, name, environment)
 
-    if hasattr(JITCPUCodegen, "_pass_builder"):  # otherwise an older way of optimising
-        JITCodeLibrary._optimize_functions = simplify_lightly  # type: ignore[method-assign]
     JITCPUCodegen.set_env = set_environment_if_public  # type: ignore[method-assign]
     JITCodeLibrary._optimize_final_module = optimise_if_public  # type: ignore[method-assign]
     JITCodeLibrary._finalize_final_module = translate_if_public  # type: ignore[method-assign]
