@@ -235,6 +235,6 @@ def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
         wait(_powers)  # nobody has begun this one
     assert other.poll() is None
     other.kill()
-    other.communicate()
+    other.wait()
     assert asked == ["_fill_with"] * 3
     wait(_fill_with)  # who has died compiles nothing
