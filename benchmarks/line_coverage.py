@@ -150,7 +150,7 @@ def report(folder: Path, output: Path | None) -> None:
     table["share"] = 1.0 - table["missing"] / table["lines"].clip(lower=1)
     print(table.to_string())
     if output is not None:
-        write_table(table.to_dict("records"), output / "coverage.csv", digits=4)
+        write_table(table.to_dict("records"), output / "line_coverage.csv", digits=4)
 
 
 def ranges(lines: list[int]) -> str:
