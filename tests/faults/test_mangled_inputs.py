@@ -173,6 +173,15 @@ def test_mangled_files_are_taken_or_refused(name: str, n_files: int, copied: Pat
 
 
 @pytest.mark.usefixtures("copied")
+@pytest.mark.parametrize("value", ['["gaussian:-1,1:0.5"]', "[]", "{ a = 1 }"])
+def test_a_setting_that_takes_one_value_gets_a_list(value: str) -> None:
+    Path("asterism.toml").write_text(f"null = {value}\n")
+    done = invoke("learn", "data.csv", "-o", "RUN", "--config", "asterism.toml")
+    assert done.exit_code == 2
+    assert "'asterism.toml' sets null to" in done.stderr
+
+
+@pytest.mark.usefixtures("copied")
 def test_the_files_are_taken_as_they_are() -> None:
     """Otherwise every mangled one is refused for another reason."""
     for file, text, command in FILES.values():

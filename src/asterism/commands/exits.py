@@ -41,6 +41,10 @@ class Refused(click.ClickException):
 
     exit_code = USAGE
 
+    def __init__(self, message: str) -> None:
+        """Endless words, such as a value in a damaged file, are cut."""
+        super().__init__(re.sub(r"\S{500,}", lambda word: f"{word[0][:100]}…", message))
+
 
 def exit_code(command: Callable[[], Any]) -> int:
     """Run a command; say on stderr what went wrong, if anything, and return the exit code."""

@@ -104,8 +104,7 @@ def read_config(context: click.Context, _: click.Parameter, path: Path | None) -
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refused(f"{str(path)!r} is not a TOML file: {error}.") from None
-    group = context.parent.command if context.parent is not None else None
-    commands = group.commands if isinstance(group, click.Group) else {}
+    commands = getattr(context.parent and context.parent.command, "commands", {})
     own = content.get(context.info_name or "", {})
     shared = {key: value for key, value in content.items() if key not in commands}
     if not isinstance(own, dict):
@@ -116,7 +115,6 @@ def read_config(context: click.Context, _: click.Parameter, path: Path | None) -
         if isinstance(parameter, click.Option) and parameter.name not in ("config", "help")
     }
     values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
-    # the file may say --output and --parents-style names as the flags do
     flags = {
         flag.lstrip("-").replace("-", "_"): parameter.name
         for parameter in context.command.params
@@ -139,10 +137,12 @@ def read_config(context: click.Context, _: click.Parameter, path: Path | None) -
             f"{str(path)!r} sets {', '.join(unknown)}{hint}, unknown to asterism "
             f"{context.info_name}; it may set {', '.join(valid)}."
         )
-    several = {p.name for p in context.command.params if getattr(p, "multiple", False)}
-    for key in several & set(values):
-        if isinstance(values[key], str):  # as after the flag
+    for parameter in context.command.params:
+        key, many = parameter.name or "", getattr(parameter, "multiple", False)
+        if many and isinstance(values.get(key), str):  # as after the flag
             values[key] = [values[key]]
+        elif isinstance(values.get(key), dict | list) and not many and parameter.callback is None:
+            raise Refused(f"{str(path)!r} sets {key} to {values[key]!r}; it takes a single value.")
     context.default_map = {**(context.default_map or {}), **values}
     return path
 
