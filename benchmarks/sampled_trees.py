@@ -143,8 +143,8 @@ def mixing(seed: int, how: str, n_sweeps: int) -> pd.DataFrame:
                     "jumps_per_gap_from": low,
                     "rates": len(own),
                     "draws": drawn.shape[0] * drawn.shape[1],
-                    "median_effective": float(np.median(own)),
-                    "smallest_effective": float(own.min()),
+                    "median_effective": round(float(np.median(own)), 1),
+                    "smallest_effective": round(float(own.min()), 1),
                 }
             )
     return pd.DataFrame(rows)
@@ -201,7 +201,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if options.which == "mixing":
         table = pd.concat([mixing(s, options.how, options.sweeps) for s in options.seeds])
-        table.round(1).to_csv(path, index=False)
+        table.to_csv(path, index=False)
         print(table)
         return
     for seed in options.seeds:
