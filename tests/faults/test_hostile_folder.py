@@ -149,6 +149,18 @@ def test_nor_by_workers_of_a_cluster(hostile: Path, tmp_path: Path) -> None:
             process.wait()
 
 
+def test_nor_does_the_folder_say_where_compiled_code_lies(hostile: Path, tmp_path: Path) -> None:
+    """Workers of a cluster do not come in through our command."""
+    environment = {**os.environ, "EXECUTED": str(tmp_path / "executed"), "PYTHONPATH": str(SOURCE)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    code = "import asterism.numerics._jit, numba; print(repr(numba.config.CACHE_DIR))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=hostile, env=environment, timeout=120, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "''", done.stderr
+
+
 def test_children_do_not_look_into_the_working_directory(hostile: Path, tmp_path: Path) -> None:
     """Fails if a child were started by ``python -m`` in the folder."""
     executed = tmp_path / "executed"

@@ -25,6 +25,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core import config
 
 from asterism.numerics.numba_speed import (
     compare_settings_quickly,
@@ -35,6 +36,13 @@ from asterism.numerics.numba_speed import (
 )
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+
+if os.path.exists(config._config_fname):
+    # numba has read settings from the working directory. They can name the folder of compiled code,
+    # and who can write there can have code run. The command line never reads them; workers of a
+    # cluster import numba wherever they were started. Every compilation would read them again.
+    config._config_fname = str(_PACKAGE / "no settings of numba")
+    config.reload_config()
 
 
 #: an import of a compiled file, whole or by its folder
