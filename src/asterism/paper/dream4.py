@@ -4,7 +4,7 @@ Not in the paper. Continuous simulated expression, 21 points per series, with kn
 setting looks at the truth. "asterism" is the protocol of the paper: two Gaussian states per gene
 fitted to the data, shape 5, every family equally probable, up to two parents. "defaults" are
 those of ``asterism learn``: as many levels per gene as its own measurements show, sparse prior,
-shape 2, sampled after the star's search where that is quick, and tempered otherwise.
+shape 5, sampled after the star's search where that is quick, and tempered otherwise.
 """
 
 from __future__ import annotations

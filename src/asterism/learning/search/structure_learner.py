@@ -42,7 +42,7 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
-        Gamma prior of the rates, by default of shape 2, or 1 for complete paths. The rate "auto"
+        Gamma prior of the rates, by default of shape 5, or 1 for complete paths. The rate "auto"
         takes the time scale from the data, so that minutes and hours give the same graph;
         ``GammaPrior(5, 10)`` is the paper's.
     method
