@@ -100,7 +100,7 @@ def test_nothing_before_fit(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "stars"}, "method is 'stars'; valid are 'star', 'mean_field'"),
+        ({"method": "stars"}, "method is 'stars'; valid are 'auto', 'star', 'mean_field'"),
         ({"search": "all"}, "search is 'all'"),
         ({"ties": "first"}, "ties is 'first'"),
         ({"prior": None}, "prior must be a GammaPrior"),
