@@ -120,7 +120,7 @@ def test_every_guess_names_the_flag_that_overrules_it(tmp_path: Path) -> None:
         "At most 2 parents of a node (--max-parents); all 12 sets of parents are scored (--search)",
         "its rate from the time scale of the data (--prior SHAPE,RATE)",
         "a node stays in a state for about",
-        "; --prior 2,",
+        "; --prior 5,",
     ):
         assert words in result.stderr, words
     record = json.loads((tmp_path / "RUN" / "run.json").read_text())
