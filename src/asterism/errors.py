@@ -8,9 +8,9 @@ library says it in Python's words, and the command line in its own (``commands/e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
@@ -100,6 +100,11 @@ def counted(n: int, noun: str) -> str:
     """ "1 sweep", "2 sweeps", "3 trajectories"."""
     several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{n:,} {noun if n == 1 else several}"
+
+
+def first_few(names: Sequence[Any], most: int = 6) -> str:
+    """The first names with commas between them, and a sign that there are more."""
+    return ", ".join(map(str, names[:most])) + (", …" if len(names) > most else "")
 
 
 def joined(between: str, sentences: Iterable[str]) -> Sentence:

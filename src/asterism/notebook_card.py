@@ -57,8 +57,3 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], n_rows: int) -
     return (
         f'<table style="{style}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}'
     )
-
-
-def listed(names: Sequence[Any], most: int = 6) -> str:
-    """The first names, with commas."""
-    return ", ".join(map(str, names[:most])) + (", …" if len(names) > most else "")

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from asterism.errors import AsterismError, Setting, TooLargeError
+from asterism.errors import AsterismError, Setting, TooLargeError, first_few
 from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
 
@@ -106,11 +106,10 @@ def _require_small(
 ) -> None:
     count = _joint_states(members, sizes)
     if count > limit:
-        shown = ", ".join(str(names[n]) if names else f"number {n}" for n in sorted(members)[:4])
-        more = ", …" if len(members) > 4 else ""
+        shown = first_few([names[n] if names else f"number {n}" for n in sorted(members)], 4)
         number = f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"
         raise TooLargeError(
-            f"The nodes {shown}{more} must be in one cluster, which needs {number} joint states, "
+            f"The nodes {shown} must be in one cluster, which needs {number} joint states, "
             f"above the limit of {limit:,}: use ",
             *(
                 Setting("method", "star"),

@@ -21,7 +21,7 @@ import numpy as np
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
 from asterism.data.files import TEMPORARY
-from asterism.errors import AsterismError, DataError
+from asterism.errors import AsterismError, DataError, first_few
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
     known = set(nodes)
     for end in (end for edge in edges for end in edge):
         if end not in known:
-            shown = ", ".join(map(repr, nodes[:8])) + (", …" if len(nodes) > 8 else "")
+            shown = first_few([repr(name) for name in nodes], 8)
             raise DataError(
                 f"--truth {str(path)!r} names {end!r}, which is not a node; the nodes are {shown}."
             )

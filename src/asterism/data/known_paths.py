@@ -27,7 +27,7 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
-from asterism.errors import Sentence, Setting
+from asterism.errors import Sentence, Setting, first_few
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -268,12 +268,12 @@ def note_strangers(
     They are legal, and whoever gives their start or end means them; others may be slips.
     """
     named = {canonical(name) for limit in limits if isinstance(limit, Mapping) for name in limit}
-    known = ", ".join(repr(name) for name in trajectories[: min(n_measured, 8)])
+    known = first_few([repr(name) for name in trajectories[:n_measured]], 8)
     for name in trajectories[n_measured:] if n_measured else ():
         if canonical(name) not in named:
             problems.add(
                 "the table of measurements has no such trajectory: read as one without "
-                f"measurements; the table's are {known}{', …' if n_measured > 8 else ''}",
+                f"measurements; the table's are {known}",
                 trajectory=name,
                 severity="warning",
                 table="events and intervals",

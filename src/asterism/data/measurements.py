@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import Advice, DataError, Setting
+from asterism.errors import Advice, DataError, Setting, first_few
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -414,7 +414,7 @@ def _kind(record: NodeMeasurements) -> str:
         return f"likelihoods of {record.likelihood.shape[1]} states"
     if record.holds_labels:
         shown = sorted({str(v) for v in record.value})
-        return "labels " + ", ".join(shown[:6]) + (", …" if len(shown) > 6 else "")
+        return f"labels {first_few(shown)}"
     # adding zero makes a minus zero a zero
     return f"numbers {record.value.min() + 0.0:g} to {record.value.max() + 0.0:g}"
 

@@ -33,7 +33,7 @@ from asterism.data.panel_records import exact_entries, state_codes, state_sets
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, Setting, counted
+from asterism.errors import DataError, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
 
 FloatArray = NDArray[np.float64]
@@ -266,7 +266,7 @@ class Observations:
             parts.append(counted(len(self.intervals), "interval"))
         if len(self.interventions):
             parts.append(counted(len(self.interventions), "intervention"))
-        shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
+        shown = first_few(self.nodes)
         span = ""
         if self.n_trajectories:
             span = f", time {self.start.min():g} to {self.end.max():g} {self.time_unit}".rstrip()

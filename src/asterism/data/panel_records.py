@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asterism.data.columns import canonical, plain
 from asterism.data.measurements import Events, NodeMeasurements, objects
-from asterism.errors import DataError
+from asterism.errors import DataError, first_few
 
 
 def exact_entries(
@@ -90,7 +90,7 @@ def _require_seen(node: str, wanted: set[str], seen: set[Any], label: NDArray[An
     absent = sorted(wanted - seen)
     if absent:
         values = sorted(set(label.tolist()))
-        shown = ", ".join(values[:8]) + (", …" if len(values) > 8 else "")
         raise DataError(
-            f"Node {node!r} is never measured as {absent[0]!r}; its values are {shown}."
+            f"Node {node!r} is never measured as {absent[0]!r}; its values are "
+            f"{first_few(values, 8)}."
         )

@@ -51,7 +51,7 @@ from asterism.data.measurements import (
 )
 from asterism.data.table_file import DECIMAL_COMMA, read_text_table
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
-from asterism.errors import DataError, Sentence, Setting
+from asterism.errors import DataError, Sentence, Setting, first_few
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> P
         return nothing
     if form.time not in frame.columns:
         problems.add(
-            f"there is no time column {form.time!r}; the columns are {_listed(frame.columns)}",
+            f"there is no time column {form.time!r}; the columns are {_quoted(frame.columns)}",
             remedy=Sentence("name it with ", Setting("time", ...)),
         )
         return nothing
@@ -163,7 +163,7 @@ def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
     repeated = columns.line_numbers(frame)[frame.astype(str).duplicated().to_numpy()]
     if not len(repeated):
         return
-    shown = ", ".join(map(str, repeated[:5])) + (", …" if len(repeated) > 5 else "")
+    shown = first_few(repeated, 5)
     which = f"row {shown} repeats" if len(repeated) == 1 else f"rows {shown} repeat"
     count = f" ({len(repeated):,} rows)" if len(repeated) > 5 else ""
     problems.add(
@@ -182,7 +182,7 @@ def _read_wide(
         for node in wanted:
             if node not in frame.columns:
                 problems.add(
-                    f"there is no such column; the columns are {_listed(frame.columns)}",
+                    f"there is no such column; the columns are {_quoted(frame.columns)}",
                     column=node,
                 )
         wanted = [node for node in wanted if node in frame.columns]
@@ -270,9 +270,8 @@ def _read_long(
     return result
 
 
-def _listed(names: Collection[Any], shown: int = 12) -> str:
-    text = ", ".join(repr(str(n)) for n in list(names)[:shown])
-    return text + (", …" if len(names) > shown else "")
+def _quoted(names: Collection[Any]) -> str:
+    return first_few([repr(str(name)) for name in names], 12)
 
 
 def read_frames(

@@ -23,8 +23,8 @@ from asterism.data.files import side_file, write_table, write_text
 from asterism.data.measurements import objects
 from asterism.data.path_graph import path_graph
 from asterism.data.statistics import Statistics, dwell_start
-from asterism.errors import DataError, Sentence, Setting, counted
-from asterism.notebook_card import MOST_ROWS, card, listed
+from asterism.errors import DataError, Sentence, Setting, counted, first_few
+from asterism.notebook_card import MOST_ROWS, card
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -201,12 +201,12 @@ class Trajectories:
 
     def _repr_html_(self) -> str:
         title = f"Trajectories: {self.n_trajectories:,}, with {counted(len(self.nodes), 'node')}"
-        rows = [(node, listed(self.states[node])) for node in self.nodes[:MOST_ROWS]]
+        rows = [(node, first_few(self.states[node])) for node in self.nodes[:MOST_ROWS]]
         facts = [("jumps", f"{self.n_jumps:,}")]
         return card(title, facts, ("node", "states"), rows, len(self.nodes))
 
     def __repr__(self) -> str:
-        shown = ", ".join(self.nodes[:6]) + (", …" if len(self.nodes) > 6 else "")
+        shown = first_few(self.nodes)
         return (
             f"<Trajectories: {counted(self.n_trajectories, 'trajectory')}, "
             f"{counted(len(self.nodes), 'node')} ({shown}), {counted(self.n_jumps, 'jump')}>"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from asterism.data.columns import encode
 from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError, DataError, ModelError
+from asterism.errors import AsterismError, DataError, ModelError, first_few
 from asterism.evidence.arrays import (
     Evidence,
     FloatArray,
@@ -436,8 +436,8 @@ def _check_nodes(network: Network, observations: Observations, joint: Mapping[st
             )
     strangers = [n for n in observations.nodes if n not in known and n not in joint]
     if strangers:
-        shown = ", ".join(map(repr, strangers[:5])) + (", …" if len(strangers) > 5 else "")
-        nodes = ", ".join(map(repr, network.nodes[:8])) + (", …" if network.n_nodes > 8 else "")
+        shown = first_few([repr(name) for name in strangers], 5)
+        nodes = first_few([repr(name) for name in network.nodes], 8)
         raise DataError(
             f"the observations have {shown}, which the network does not; its nodes are {nodes}"
         )

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.files import read_json, write_text
-from asterism.errors import Advice, AsterismError, ModelError, counted
+from asterism.errors import Advice, AsterismError, ModelError, counted, first_few
 from asterism.model import joint_space
 from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
@@ -33,7 +33,7 @@ from asterism.model.rates import (
     rates_from_json,
     rates_to_json,
 )
-from asterism.notebook_card import MOST_ROWS, card, listed
+from asterism.notebook_card import MOST_ROWS, card
 
 if TYPE_CHECKING:
     import networkx
@@ -299,7 +299,7 @@ class Network:
     def _repr_html_(self) -> str:
         n_edges = sum(map(len, self.parents.values()))
         rows = [
-            (node, listed(self.states[node]), listed(self.parents[node]) or "–")
+            (node, first_few(self.states[node]), first_few(self.parents[node]) or "–")
             for node in self.nodes[:MOST_ROWS]
         ]
         title = f"Network: {counted(self.n_nodes, 'node')}, {counted(n_edges, 'edge')}"

@@ -7,6 +7,7 @@ command, its help, its messages and the table in docs/formats.md all read this r
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,20 +81,20 @@ class ReadSettings:
     """Which entry of a file with several."""
 
 
-class FileFormat:
+class FileFormat(ABC):
     """Base of the classes that read and write a format."""
 
     def recognises(self, path: Path, header: Callable[[], set[str]]) -> bool:
         """Whether a file with one of the endings has this format; ``header`` reads its columns."""
         return True
 
+    @abstractmethod
     def read(self, path: Path, settings: ReadSettings) -> Content:
         """The content of a file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, content: Content, path: Path) -> None:
         """Write what the format can hold, or say what is missing."""
-        raise NotImplementedError
 
 
 class FormatEntry(NamedTuple):
