@@ -20,9 +20,11 @@ from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._variates import draw_index, gamma
 from asterism.sampling.sampler_arrays import FloatArray, IntArray
 
-#: as in ``sampler_setup.py``: Ω over the largest rate of leaving, and the fewest points of a course
-_GRID_FACTOR = 2.0
-_LEAST_POINTS = 1.0
+#: Ω is this many times the largest rate of leaving: larger grids mix better and cost more
+GRID_FACTOR = 2.0
+#: and large enough for this many imagined jumps along a course of mean length: where jumps are
+#: rarer, a path that says what the measurements say would hardly ever change
+LEAST_POINTS = 1.0
 #: below this probability a family's rates are not averaged
 _NEGLIGIBLE = 1e-3
 
@@ -97,7 +99,7 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
     length = 0.0
     for d in range(len(layout.start)):
         length += layout.end[d] - layout.start[d]
-    least = _LEAST_POINTS * len(layout.start) / length if length > 0.0 else 0.0
+    least = LEAST_POINTS * len(layout.start) / length if length > 0.0 else 0.0
     for config in range(n_configs):
         most = 0.0
         for x in range(size):
@@ -115,7 +117,7 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
                 leaving += rate
             rates.rate[at + row + x] = leaving
             most = max(most, leaving)
-        omega = max(_GRID_FACTOR * most, least) if most > 0.0 else 0.0
+        omega = max(GRID_FACTOR * most, least) if most > 0.0 else 0.0
         rates.omega[layout.config_start[n] + config] = omega
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.sampling._gibbs import arranged
+from asterism.sampling._graphs import GRID_FACTOR, LEAST_POINTS
 from asterism.sampling.sampler_arrays import (
     BoolArray,
     Families,
@@ -17,12 +18,6 @@ from asterism.sampling.sampler_arrays import (
     SamplerLayout,
     Seen,
 )
-
-#: Ω is this many times the largest rate of leaving: larger grids mix better and cost more
-GRID_FACTOR = 2.0
-#: and at least so many jumps are imagined along a course of mean length: where jumps are rarer
-#: than that, a path that says what the measurements say would hardly ever change
-LEAST_POINTS = 1.0
 
 
 def layout_of(graph: CompiledGraph, evidence: Evidence) -> SamplerLayout:
