@@ -43,7 +43,7 @@ class Refused(click.ClickException):
 
     def __init__(self, message: str) -> None:
         """Endless words, such as a value in a damaged file, are cut."""
-        super().__init__(re.sub(r"\S{500,}", lambda word: f"{word[0][:100]}…", message))
+        super().__init__(_with_short_words(message))
 
 
 def exit_code(command: Callable[[], Any]) -> int:
@@ -94,11 +94,14 @@ def exit_code(command: Callable[[], Any]) -> int:
 _LONGEST_WORD = 300
 
 
-def _say(message: str, code: int) -> int:
-    short = re.sub(
+def _with_short_words(message: str) -> str:
+    return re.sub(
         rf"\S{{{_LONGEST_WORD},}}", lambda word: f"{word[0][:60]}…{word[0][-20:]}", message
     )
-    lines = [line for line in short.splitlines() if line.strip()]
+
+
+def _say(message: str, code: int) -> int:
+    lines = [line for line in _with_short_words(message).splitlines() if line.strip()]
     with suppress(OSError, ValueError):  # nobody listens
         click.echo("Error: " + "\n".join(lines), err=True)
     return code

@@ -325,7 +325,9 @@ def _paths(options: LearnOptions, learner: StructureLearner, data: Observations)
     """State probabilities under the network found; by the star where sampling would take long."""
     from asterism.inference.posterior import quiet_infer
 
-    method = "star" if options.method == "auto" and options.sample is None else _method(options)
+    method = _method(options)
+    if method == "auto":
+        method = "star"
     more: dict[str, Any] = {}
     if not METHODS[method].has_evidence:
         if len(data.nodes) * data.n_trajectories > _PATHS_SAMPLED:

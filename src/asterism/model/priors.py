@@ -129,9 +129,9 @@ def _positive(name: str, value: Any, alternative: str = "") -> float:
 class LearnersPrior(GammaPrior):
     """What learning a graph assumes about rates unless told otherwise: shape 5, or 1 for paths.
 
-    By log loss, complete paths prefer shape 1 (``benchmarks/priors.py``). Noisy points do not tell
-    shapes 2 and 5 apart (``benchmarks/pipeline.py --shapes``); with 5 searches settle several times
-    as fast, and hardly an edge is claimed where there is none.
+    By log loss, complete paths prefer shape 1 (``benchmarks/priors.py``) and noisy points shape 2
+    (``benchmarks/pipeline.py --shapes``). From noisy points it is 5 nevertheless: with 2 searches
+    take several times as long, and edges are claimed where there are none.
     """
 
     shape: float = 5.0

@@ -152,10 +152,9 @@ class Scorer:
         self._require_success(end)
         evidence = float(end.summary[marginal.TOTAL_EVIDENCE])
         energy = float(end.summary[marginal.ENERGY])
-        score = evidence - energy + float(end.summary[marginal.GAMMA_TERMS])
         return GraphSolution(
             parents=parents,
-            score=score,
+            score=evidence - energy + float(end.summary[marginal.GAMMA_TERMS]),
             log_evidence=evidence,
             rates=rates,
             moments=moments if keep_moments else moments[:0],

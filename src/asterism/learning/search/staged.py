@@ -1,9 +1,9 @@
 """Structure learning in stages: the star's search, then draws where they pay.
 
 The star is quick and too sure of itself. Sampling (``sampled.py``) begins where the star ended and
-is exact in the limit; on small networks it has the lower log loss within seconds
-(``benchmarks/pipeline.py``). How many sweeps there are is reckoned from the size of the data, not
-from the clock, so that the same seed gives the same result on every machine. Only a limit that the
+is exact in the limit; on small networks its probabilities are calibrated within seconds
+(``benchmarks/pipeline.py``). The number of sweeps comes from the size of the data, not from the
+clock, so that the same seed gives the same result on every machine. Only a limit that the
 user sets (``minutes``, ``max_seconds``) goes by the clock. Where a sweep takes too long, or the
 data cannot be drawn, the star's probabilities stay, tempered, and the result says why.
 """
