@@ -72,6 +72,12 @@ def test_posterior_means() -> None:
     found = posterior_mean_rates(moves, dwell, 5.0, 10.0, allowed)
     expected = [[0, 8 / 14, 6 / 14], [7 / 12, 0, 0], [0, 0, 0]]
     np.testing.assert_allclose(found, expected, rtol=1e-15)
+    rng = np.random.default_rng(0)
+    many, time = rng.uniform(size=(2, 4, 3, 3)), rng.uniform(size=(2, 4, 3))
+    found = posterior_mean_rates(many, time, 0.5, 0.25)
+    for u, v, x, y in np.ndindex(2, 4, 3, 3):
+        mean = (many[u, v, x, y] + 0.5) / (time[u, v, x] + 0.25) if x != y else 0.0
+        assert found[u, v, x, y] == pytest.approx(mean, rel=1e-14)
 
 
 def test_a_mask_that_does_not_fit_is_refused() -> None:

@@ -30,6 +30,7 @@ from asterism.learning.em.rates_update import (
     plain_formula,
     rate_update,
 )
+from asterism.model.emission_numeric import SMALLEST_SCALE
 from tests.reference.random_evidence import make_evidence, random_network
 
 RNG = np.random.default_rng(3)
@@ -219,6 +220,8 @@ def test_a_plain_formula_has_no_effects() -> None:
     assert (plain.design.shape, plain.start_effects.shape) == ((3, 0), (0,))
     assert plain.base.tolist() == [0, 1, 2]
     assert np.isnan(plain.start_base).all()
+    for n_effects in (1, 2):
+        assert not replace(plain, design=np.zeros((3, n_effects))).is_plain
 
 
 def test_a_baseline_can_be_shared_without_effects() -> None:
@@ -279,6 +282,13 @@ def test_unseen_configurations_get_the_pooled_rates() -> None:
     assert (update().pooled_where_unseen(moves, dwell, CURRENT)[4:][allowed()[4:]] == 0.0).all()
 
 
+def test_with_a_prior_nothing_is_unseen() -> None:
+    rates = CURRENT.copy()
+    complete_diagonals(rates, GRAPH)
+    found = update(am.GammaPrior(3.0, 20.0)).pooled_where_unseen(MOVES, DWELL, CURRENT)
+    np.testing.assert_array_equal(found, rates)
+
+
 def test_pooling_looks_at_its_own_node_only() -> None:
     """The first of two nodes was never seen in one state; the times of the second differ."""
     dwell, moves = DWELL.copy(), MOVES.copy()
@@ -304,6 +314,124 @@ def test_diagonals() -> None:
     complete_diagonals(rates, GRAPH)
     np.testing.assert_allclose(rates[:4].reshape(2, 2).sum(axis=1), 0.0, atol=1e-14)
     assert rates[0] == -CURRENT[1]
+
+
+# ---- when Newton's method stops, with a profile that says what a function says -----------------
+
+
+def climb(monkeypatch: pytest.MonkeyPatch, profile: Any) -> tuple[float, list[float]]:
+    """Where one effect ends that starts at zero, and every place that was looked at."""
+    index = update().index
+    n = len(index)
+    formula = RateFormula(
+        np.zeros(n, dtype=int), np.zeros(n), np.ones((n, 1)), 1, np.zeros(1), np.full(1, np.nan)
+    )
+    looked: list[float] = []
+
+    def fake(self: RateUpdate, moves: Any, time: Any, effects: np.ndarray) -> Any:
+        looked.append(float(effects[0]))
+        value, gradient, hessian = profile(looked[-1])
+        return value, np.array([gradient]), np.array([[hessian]])
+
+    monkeypatch.setattr(RateUpdate, "_profile", fake)
+    found = update(formula=formula)._regression(MOVES, DWELL, np.zeros(1))
+    return float(found[0]), looked
+
+
+def test_thirty_steps_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, looked = climb(monkeypatch, lambda x: (x, 1.0, 10.0))
+    assert end == pytest.approx(3.0)
+    assert len(looked) == 31
+
+
+def test_no_effect_beyond_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for sign in (1.0, -1.0):
+        end, looked = climb(monkeypatch, lambda x, s=sign: (s * x, s, 0.1))
+        assert end == 15.0 * sign == LARGEST_EFFECT * sign
+        assert looked[:3] == [0.0, 2.0 * sign, 4.0 * sign]
+
+
+def test_a_step_is_halved_twenty_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, looked = climb(monkeypatch, lambda x: (0.0 if x == 0.0 else -1.0, 1.0, 1.0))
+    assert end == 0.0
+    np.testing.assert_allclose(looked[1:], 0.5 ** np.arange(20))
+
+
+@pytest.mark.parametrize(
+    ("value", "gain", "goes_on"),
+    [(-1e6, 5e-9, False), (-1e6, 2e-8, True), (1e6, 5e-9, False), (0.1, 5e-15, False),
+     (0.1, 2e-14, True)],
+)  # fmt: skip
+def test_steps_that_promise_too_little_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch, value: float, gain: float, goes_on: bool
+) -> None:
+    _, looked = climb(monkeypatch, lambda x: (value, np.sqrt(gain), 1.0))
+    assert (len(looked) > 1) == goes_on
+
+
+@pytest.mark.parametrize(("loss", "taken"), [(5e-7, True), (2e-6, False)])
+def test_a_loss_by_rounding_is_none(
+    monkeypatch: pytest.MonkeyPatch, loss: float, taken: bool
+) -> None:
+    def profile(x: float) -> tuple[float, float, float]:
+        there = abs(x - 1.0) < 1e-6
+        return (-1e6 - loss, 0.0, 1.0) if there else (-1e6, 1.0, 1.0)
+
+    _, looked = climb(monkeypatch, profile)
+    assert (len(looked) == 2) == taken
+
+
+def test_without_information_a_small_slope_goes_far_uphill(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, looked = climb(monkeypatch, lambda x: (x, 1e-12, 0.0))
+    assert looked[1] == 2.0
+    _, looked = climb(monkeypatch, lambda x: (x, 1.0, 4.0))
+    assert looked[1] == pytest.approx(0.25, rel=1e-9)
+
+
+def test_effects_of_rates_that_are_all_fixed() -> None:
+    index = update().index
+    n = len(index)
+    rng = np.random.default_rng(8)
+    offset, design = rng.normal(0.0, 0.3, n), rng.normal(size=(n, 2))
+    formula = RateFormula(np.full(n, -1), offset, design, 0, np.zeros(2), np.zeros(0))
+    one = update(formula=formula)
+    at, h = np.array([0.2, -0.3]), 1e-5
+    moves, time = MOVES[one.index], DWELL[one.dwell_index]
+    value, gradient, hessian = one._profile(moves, time, at)
+    logs = offset + design @ at
+    assert value == pytest.approx(float(moves @ logs - time @ np.exp(logs)), rel=1e-12)
+    for k in range(2):
+        step = h * np.eye(2)[k]
+        up, down = (one._profile(moves, time, at + s) for s in (step, -step))
+        assert gradient[k] == pytest.approx((up[0] - down[0]) / (2 * h), rel=1e-6)
+        np.testing.assert_allclose(hessian[k], -(up[1] - down[1]) / (2 * h), rtol=1e-6)
+
+
+def test_a_baseline_without_time_has_no_part_in_the_slopes() -> None:
+    one = linked(None)
+    alone = int(np.flatnonzero(one.formula.base == 1)[0])
+    moves, time = MOVES[one.index], DWELL[one.dwell_index].copy()
+    moves = moves.copy()
+    time[alone], moves[alone] = 0.0, 0.0
+    at = np.array([0.3, -0.2])
+    value, gradient, hessian = one._profile(moves, time, at)
+    design = one.formula.design.copy()
+    design[alone] = 0.0
+    without = replace(one, formula=replace(one.formula, design=design))
+    other = without._profile(moves, time, at)
+    assert value == pytest.approx(other[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, other[1], rtol=1e-12)
+    np.testing.assert_allclose(hessian, other[2], rtol=1e-12)
+
+
+def test_factors_stay_in_the_range_of_numbers() -> None:
+    one = linked()
+    far = one.factors(np.array([1e4, 0.0]))
+    assert far.max() == np.exp(50.0)
+    assert far.min() == np.exp(-50.0)
+    value, gradient, _ = one._profile(MOVES[one.index], DWELL[one.dwell_index], np.full(2, 1e4))
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
 
 
 # ---- emissions --------------------------------------------------------------------------------
@@ -402,8 +530,20 @@ def test_entries_of_a_confusion_matrix_that_start_at_zero_stay() -> None:
     np.testing.assert_allclose(
         there.confusion, [[1, 0, 0], [1 / 3, 1 / 3, 1 / 3], [0, 0.1, 0.9]], atol=1e-12
     )
+    weights = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+    slopes, information = emission_fit.score_and_information(emission, node, weights)
+    rows, columns = [1, 1, 1, 2, 2], [0, 1, 2, 1, 2]
+    # measurement y was y itself: what state x explains of it is weights[y, x]
+    count = np.array([weights[y, x] for x, y in zip(rows, columns)])
+    total = np.array([count[:3].sum()] * 3 + [count[3:].sum()] * 2)
+    np.testing.assert_allclose(information, 4.0 * total)
+    np.testing.assert_allclose(slopes, 2.0 * (count - total * at**2) / at)
     redundant = emission_fit.reference_coordinates(emission, node)
     assert redundant.tolist() == [False, True, False, False, True]
+    turned = am.Categorical(((0.0, 0.6, 0.4), (1.0, 0.0, 0.0), (0.2, 0.7, 0.1)), learn=True)
+    other = replace(node, start=turned)
+    redundant = emission_fit.reference_coordinates(turned, other)
+    assert redundant.tolist() == [True, False, False, True, False]
     assert emission_fit.root_score(
         np.array([2.0, 1.0]), np.array([4.0, 4.0]), np.array([0.25, 0.0])
     ).tolist() == [2.0 * (2.0 - 1.0) / 0.5, 0.0]
@@ -433,8 +573,12 @@ def test_another_start_is_of_the_same_kind_and_near(name: str) -> None:
 def test_a_scale_does_not_vanish() -> None:
     emission, node = _of("Gaussian")
     tiny = emission_fit.at_coordinates(emission, np.array([0.0, 1.0, -50.0]), node)
-    assert 0.0 < tiny.scale < 0.1 * VALUES.std()
+    assert tiny.scale == pytest.approx(SMALLEST_SCALE * VALUES.std())
+    assert tiny.scale < 0.1 * VALUES.std()
     assert isinstance(tiny.scale, float)
+    same = replace(node, values=np.full(5, 0.5))
+    tiny = emission_fit.at_coordinates(emission, np.array([0.0, 1.0, -5.0]), same)
+    assert tiny.scale == pytest.approx(np.exp(-5.0))
 
 
 def test_learned_nodes_know_where_their_likelihoods_lie() -> None:
@@ -467,6 +611,29 @@ def test_learned_nodes_know_where_their_likelihoods_lie() -> None:
     assert emission_fit.distance(emissions["A"], emissions["A"], nodes[0]) == 0.0
 
 
+def test_emissions_start_from_their_own_data() -> None:
+    """Not where nothing noisy was measured, nor for nodes that are given from outside."""
+    flip = 1.0 - np.eye(2)
+    network = am.Network(
+        {"drug": [], "A": ["drug"], "B": [], "C": []},
+        {"drug": None, "A": np.stack([flip, flip]), "B": flip, "C": flip},
+        {"drug": [0, 1], "A": [0, 1], "B": [0, 1], "C": [0, 1]},
+    )
+    frame = pd.DataFrame({"time": [0.0, 1.0, 2.0, 3.0], "drug": [0, 0, 1, 1],
+                          "A": [0.1, 1.2, 0.3, 0.9], "B": [0.0, 1.0, 0.0, 1.0]})  # fmt: skip
+    noisy = am.Observations.from_frame(frame)
+    open_ = am.Gaussian(learn=True)
+    found = emission_fit.started_emissions(network, noisy, {"A": open_, "B": am.Exact()})
+    assert set(found) == {"A", "B"}
+    assert found["A"].means == open_.initialise(frame["A"].to_numpy(), 2).means
+    exact = am.Observations.from_frame(frame.drop(columns="A"), exact=[True] * 4)
+    assert emission_fit.started_emissions(network, exact, am.Exact()) == {}
+    fixed = am.Gaussian((0.0, 1.0), 0.5)
+    evidence = build_evidence(network, noisy, {"A": fixed, "B": am.Exact()})
+    given = {"A": fixed, "B": am.Exact()}
+    assert emission_fit.learned_nodes(network, noisy, given, evidence) == ()
+
+
 class Odd(am.Exact):
     """A kind that the fit does not know."""
 
@@ -482,6 +649,10 @@ class Odd(am.Exact):
 def test_distance_of_kinds_that_are_not_known() -> None:
     node = LearnedNode("A", (0, 1), VALUES, np.arange(10).reshape(5, 2), Odd(-1.0))
     assert emission_fit.distance(Odd(-1.0), Odd(-1.25), node) == 0.25
+    assert len(emission_fit.coordinates(Odd(-1.0), node)) == 0
+    slopes = emission_fit.score_and_information(Odd(-1.0), node, WEIGHTS)
+    assert [len(part) for part in slopes] == [0, 0]
+    assert emission_fit.at_coordinates(node.start, np.zeros(0), node) is node.start
     assert emission_fit.distance(Odd(-1.0), Odd(-1.0), node) == 0.0
 
 
@@ -547,3 +718,51 @@ def test_both_steps_find_the_statistics_of_inference() -> None:
     silent = star(compiled.rates, compiled.initial, 0.0 * flat)
     np.testing.assert_allclose(silent.log_evidence, 0.0, atol=1e-3)
     assert replace(silent, settled=False).settled is False
+
+
+def test_a_step_forgets_where_it_came_from() -> None:
+    """Messages are kept between calls, and sweeps go on until that no longer shows."""
+    network, seen, noise = small_case()
+    evidence, compiled = build_evidence(network, seen, noise), network.compiled
+    logs = evidence.points.log_likelihood
+    given = (compiled.graph, evidence, "star", compiled.rates, compiled.initial, logs)
+    fresh, used = (VariationalStep(*given, 1e-2, 0.2, 1) for _ in range(2))
+    used(3.0 * compiled.rates, compiled.initial, -logs)
+    one, other = (s(compiled.rates, compiled.initial, logs) for s in (fresh, used))
+    assert one.settled
+    assert other.settled
+    np.testing.assert_allclose(other.dwell, one.dwell, atol=1e-7)
+    np.testing.assert_allclose(other.log_evidence, one.log_evidence, atol=1e-7)
+
+
+def test_without_points_the_statistics_are_the_same() -> None:
+    network, seen, noise = small_case()
+    evidence, compiled = build_evidence(network, seen, noise), network.compiled
+    logs = evidence.points.log_likelihood
+    given = (compiled.graph, evidence, "star", compiled.rates, compiled.initial, logs)
+    full, lean = (VariationalStep(*given, 1e-2, 0.2, 1, points) for points in (True, False))
+    one, other = (s(compiled.rates, compiled.initial, logs) for s in (full, lean))
+    np.testing.assert_array_equal(one.transitions, other.transitions)
+    assert one.points.any()
+    assert not other.points.any()
+    assert not other.initial.any()
+
+
+def test_nodes_without_parents_need_no_messages() -> None:
+    network = am.Network(
+        {"A": [], "B": []},
+        {"A": [[0.0, 0.6], [1.5, 0.0]], "B": [[0.0, 2.0], [0.4, 0.0]]},
+        {"A": (0, 1), "B": (0, 1)},
+    )
+    noise = am.Gaussian((0, 1), 0.7)
+    seen = am.observe(am.simulate(network, 2, duration=0.8, seed=0), noise, n_observations=2)
+    evidence, compiled = build_evidence(network, seen, noise), network.compiled
+    logs = evidence.points.log_likelihood
+    at = (compiled.rates, compiled.initial, logs)
+    exact = ExactStep(compiled.graph, evidence, 1)(*at)
+    star = VariationalStep(compiled.graph, evidence, "star", *at, 1e-3, None, 1)(*at)
+    assert star.settled
+    for name in ("log_evidence", "dwell", "initial", "points"):
+        np.testing.assert_allclose(getattr(star, name), getattr(exact, name), atol=1e-6)
+    off = compiled.rates > 0.0
+    np.testing.assert_allclose(star.transitions[off], exact.transitions[off], atol=1e-6)

@@ -10,6 +10,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
+from asterism.evidence import build
 from asterism.evidence.build import build_evidence
 
 OFF = 1.0 - np.eye(2)
@@ -257,6 +258,14 @@ def test_exogenous_refusals():
         DataError, match=r"trajectory 2: nothing is said about the exogenous.*'drug'"
     ):
         build_evidence(with_drug(), am.Observations.from_frame(one), GAUSSIAN)
+    with pytest.raises(DataError) as refused:
+        build_evidence(with_drug(), am.Observations.from_frame(one), GAUSSIAN)
+    assert "such trajectories" not in str(refused.value)
+    many = pd.DataFrame(
+        {"trajectory": [1, 2, 3], "time": 0.0, "A": 0.0, "drug": [None, "no", None]}
+    )
+    with pytest.raises(DataError, match=r"trajectory 1: .* \(2 such trajectories\)"):
+        build_evidence(with_drug(), am.Observations.from_frame(pd.DataFrame(many)), GAUSSIAN)
     two = pd.DataFrame({"time": [0.0, 0.0], "drug": ["no", "yes"]})
     with pytest.raises(DataError, match="'no' and in 'yes'"):
         build_evidence(with_drug(), am.Observations.from_frame(two), GAUSSIAN)
@@ -555,6 +564,32 @@ def test_a_state_that_is_one_of_several():
     np.testing.assert_array_equal(row_of(later, 5, 3), [-np.inf, -np.inf, 0.0])
 
 
+def test_states_that_do_not_exist_in_a_set_are_refused():
+    frame = pd.DataFrame({"time": [0.0, 1.0], "C": ["0", "99"]})
+    seen = am.Observations.from_frame(frame, start=0.0, end=3.0, labels=["C"])
+    with pytest.raises(DataError, match=r"'C' is said to be in one of \[0, 7\]"):
+        build_evidence(network(), seen.with_state_sets("C", {99: (0, 7)}), {"C": am.Exact()})
+
+
+def test_joint_measurements_need_nodes_and_a_name_of_their_own():
+    obs = am.Observations.from_frame(pd.DataFrame({"time": [0.0], "A": [0.0], "A+Z": [1.0]}))
+    unknown = am.Joint(("A", "Z"), lambda value: np.zeros((2, 2)))
+    with pytest.raises(ModelError, match="'A\\+Z' reads 'Z', which is not a node"):
+        build_evidence(network(), obs, [GAUSSIAN, unknown])
+    named = am.Joint(("B", "C"), lambda value: np.zeros((2, 3)), column="A")
+    with pytest.raises(ModelError, match="'A' has the name of a node"):
+        build_evidence(network(), obs, [GAUSSIAN, named, unknown])
+
+
+def test_what_does_not_fit_a_held_state_says_nothing():
+    """B was held at u and read as v without any noise: that was not this node's scale."""
+    found = build_evidence(network(), held([("q", "B", 0.0, 2.0, "u")]),
+                           {"A": GAUSSIAN, "B": am.Exact()})  # fmt: skip
+    points = found.points
+    i = int(np.flatnonzero((points.trajectory == 1) & (points.node == 1))[0])
+    assert row_of(found, i, 2).tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize(("n_strangers", "n_nodes"), [(5, 8), (6, 9), (7, 12)])
 def test_a_message_lists_some_of_many_names(n_strangers: int, n_nodes: int):
     names = [f"n{i}" for i in range(n_nodes)]
@@ -581,3 +616,57 @@ def test_ties_are_told_apart_group_by_group():
     assert by_node[2] == [7.0]
     step = np.array([2.0 - by_node[1][0], 6.0 - by_node[0][2]]) / np.spacing([2.0, 6.0])
     assert step.tolist() == [8.0, 8.0]
+
+
+# ---------------------------------------------------------------- how much is done at a time
+@pytest.mark.parametrize(
+    ("sizes", "batches"),
+    [
+        ([10, 10, 10], [[0, 1], [2]]),
+        ([10, 11, 10], [[0], [1], [2]]),
+        ([30, 1, 1], [[0], [1, 2]]),
+        ([1, 1, 30], [[0, 1], [2]]),
+        ([5, 5, 5, 5, 5], [[0, 1, 2, 3], [4]]),
+        ([20], [[0]]),
+        ([8, 8, 3, 2, 8, 8, 8], [[0, 1, 2], [3, 4, 5], [6]]),
+    ],
+)
+def test_batches_hold_as_many_rows_as_they_may(sizes, batches, monkeypatch):
+    monkeypatch.setattr(build, "_CHUNK_ROWS", 20)
+    first_row = np.concatenate([[0], np.cumsum(sizes)])
+    assert list(build._chunks(list(range(len(sizes))), first_row)) == batches
+
+
+def test_rows_that_follow_each_other_are_named_by_their_ends():
+    obs, net = mixed(), network()
+    records = tuple((n, obs.measurements[n]) for n in net.nodes)
+    first_row = np.concatenate([[0], np.cumsum([len(r) for _, r in records])])
+
+    def rows(members):
+        emission = am.Gaussian((0.0, 1.0), 0.5)
+        numeric = tuple(("A", records[0][1]) for _ in records)
+        same = np.arange(4) * len(records[0][1])
+        return build._evaluated(emission, ("off", "on"), members, numeric, same, obs)[0]
+
+    n = len(records[0][1])
+    assert rows([0]) == slice(0, n)
+    assert rows([1, 2]) == slice(n, 3 * n)
+    assert rows([0, 1, 2]) == slice(0, 3 * n)
+    assert rows([0, 2]).tolist() == [*range(n), *range(2 * n, 3 * n)]
+    assert int(first_row[-1]) == obs.n_measurements
+
+
+@pytest.mark.parametrize("largest", [1, 65_535, 65_536, 70_000, 2**40])
+def test_rows_are_sorted_however_many_trajectories_there_are(largest: int):
+    trajectory = np.array([largest, 0, 1, 0, largest, 1])
+    node = np.array([0, 0, 0, 1, 1, 1])
+    time = np.array([0.5, 0.2, 0.1, 0.3, 0.2, 0.1])
+    order = build._sorted_by_trajectory(trajectory, node, time, 0, 2)
+    expected = sorted(range(6), key=lambda i: (trajectory[i], i))
+    assert order.tolist() == expected
+    mixed_up = build._sorted_by_trajectory(trajectory, node[::-1], time, 1, 2)
+    assert mixed_up.tolist() == sorted(
+        range(6), key=lambda i: (trajectory[i], node[::-1][i], time[i])
+    )
+    none = np.empty(0, dtype=np.int64)
+    assert len(build._sorted_by_trajectory(none, none, np.empty(0), 0, 2)) == 0
