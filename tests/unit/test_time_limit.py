@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
 import asterism as am
 from asterism.errors import AsterismError, TooLargeError
+from asterism.learning.search import coupled
 from asterism.numerics.resources import TimeLimit, current_limit, time_limit
+from asterism.star._buffers import CONFIGURATIONS
 from tests.command_line import assert_refused, invoke
 
 EMISSION = am.Gaussian((-1, 1), 0.5)
@@ -109,6 +112,25 @@ def test_a_search_ends_with_the_best_so_far(search: str) -> None:
     assert learner.stop_reason_.startswith("Stopped after the time limit of 1 s")
     assert "not scored" in learner.stop_reason_
     assert learner.network_.nodes
+
+
+def test_a_coupled_solve_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, obs = data()
+    settings = {"max_parents": 1, "search": "screened", "edge_log_odds": 5.0}
+    am.StructureLearner(EMISSION, **settings).fit(obs)  # compiles, outside the limit
+    slow_sweeps = []
+
+    def slow(problem: Any, *others: Any) -> None:
+        update(problem, *others)
+        if problem.node[:-1, CONFIGURATIONS].max() > 1:
+            slow_sweeps.append(time.sleep(3.0))
+
+    update = coupled.update_all_rates
+    monkeypatch.setattr(coupled, "update_all_rates", slow)
+    learner = am.StructureLearner(EMISSION, max_seconds=3.0, **settings).fit(obs)
+    assert len(slow_sweeps) == 1
+    assert not learner.converged_
+    assert "time limit of 3 s" in learner.stop_reason_
 
 
 def test_too_many_jumps_are_refused_before_they_are_drawn() -> None:

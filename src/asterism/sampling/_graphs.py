@@ -51,8 +51,10 @@ class DrawAverages(NamedTuple):
     """(families,) P(family | paths)."""
     rates: FloatArray
     """Flat like the families' statistics: posterior means of the rates, weighed likewise."""
+    statistics: FloatArray
+    """The statistics themselves, weighed likewise."""
     weight: FloatArray
-    """(families,) the weights in ``rates``."""
+    """(families,) the weights in ``rates`` and ``statistics``."""
 
 
 @inner
@@ -187,6 +189,7 @@ def _add_averages(n, choices, size, room, averages):
             x = cell % size
             at = candidates.table_start[f] + cell * size
             for y in range(size):
+                averages.statistics[at + y] += weight * table[at + y]
                 if y != x and prior.allowed[allowed + x * size + y]:
                     mean = (prior.shape + table[at + y]) / (prior.rate + table[at + x])
                     averages.rates[at + y] += weight * mean

@@ -238,6 +238,7 @@ def _no_averages(setup: ModelSetup) -> DrawAverages:
     return DrawAverages(
         family=np.zeros(n_families),
         rates=np.zeros(int(setup.candidates.table_start[-1])),
+        statistics=np.zeros(int(setup.candidates.table_start[-1])),
         weight=np.zeros(n_families),
     )
 

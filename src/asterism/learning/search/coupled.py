@@ -29,7 +29,7 @@ from asterism.learning.search._marginal import (
     update_all_rates,
 )
 from asterism.numerics._step import has_settled
-from asterism.numerics.resources import chunks, map_chunks
+from asterism.numerics.resources import chunks, current_limit, map_chunks
 from asterism.star._buffers import TABLE, Problem
 from asterism.star._solve import (
     BAD_NODE,
@@ -185,6 +185,8 @@ def solve_in_threads(
             if damping > _LEAST_DAMPING:
                 n_farther = 0
             damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
+        if current_limit().stops():
+            break
         extrapolated = extrapolating and extrapolation.improve()
     if uncoupled is not None and keep_moments:
         restart, damping = rule.restart, 1.0

@@ -22,9 +22,14 @@ from asterism.data.observations import Observations
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
-from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
+from asterism.learning.search.drawn_scorer import DrawnScorer, row_of
+from asterism.learning.search.found import (
+    FamilyTable,
+    SearchResult,
+    in_the_users_order,
+    require_tables,
+)
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.structure_prior import family_tuple
 from asterism.learning.search.task import (
     UNSCREENED_LIMIT,
     SearchState,
@@ -34,6 +39,7 @@ from asterism.learning.search.task import (
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
+from asterism.numerics.resources import current_limit, time_limit
 from asterism.sampling.diagnose import (
     Diagnosis,
     effective_size,
@@ -63,6 +69,8 @@ _SURE = 0.1 * ERROR_GOAL
 #: probability that a family which was never likely still has
 _SMALLEST = 1e-12
 CHECKPOINT = "sampling.npz"
+#: below this a limit of time makes no sense
+_LEAST_SECONDS = 0.1
 #: edges whose chains the report draws, and points of each
 _TRACED = 6
 _TRACE_POINTS = 120
@@ -156,12 +164,21 @@ class SampledGraphs:
 def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
-    """Learn the graph; called by ``StructureLearner.fit``."""
-    task, state = search_observations(replace(settings, method="star"), observations, progress)
-    limits = DrawLimits(
-        settings.max_draws, None if settings.minutes is None else 60.0 * settings.minutes
-    )
+    """Learn the graph; called by ``StructureLearner.fit``.
+
+    Where the draws have a limit of time, the search before them has the same.
+    """
+    seconds = None if settings.minutes is None else 60.0 * settings.minutes
+    with time_limit(_at_most(seconds)):
+        task, state = search_observations(replace(settings, method="star"), observations, progress)
+    limits = DrawLimits(settings.max_draws, _at_most(seconds))
     return sample_from(task, state, settings, observations, limits)
+
+
+def _at_most(seconds: float | None) -> float | None:
+    """These seconds, or those that the learner has left, whichever are fewer."""
+    left = min(current_limit().left, math.inf if seconds is None else seconds)
+    return None if left == math.inf else max(left, _LEAST_SECONDS)
 
 
 class DrawLimits(NamedTuple):
@@ -205,7 +222,7 @@ def sample_from(
     )
     start = setup.candidates.start
     best = np.array(
-        [start[n] + _row_of(families[n], state.solution.parents[n]) for n in range(n_nodes)],
+        [start[n] + row_of(families[n], state.solution.parents[n]) for n in range(n_nodes)],
         dtype=np.int64,
     )
     places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]
@@ -277,7 +294,7 @@ def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
             continue
         rows = task.prior.families(n) if everything else state.tables[n].parents
         own = state.solution.parents[n]
-        if _row_of(rows, own) < 0:
+        if row_of(rows, own) < 0:
             extra = np.full((1, rows.shape[1]), -1, dtype=np.int64)
             extra[0, : len(own)] = own
             rows = np.concatenate([extra, rows])
@@ -285,13 +302,6 @@ def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
         order = np.argsort((rows >= 0).sum(axis=1), kind="stable")
         result.append(rows[order])
     return result
-
-
-def _row_of(rows: IntArray, parents: tuple[int, ...]) -> int:
-    for i, row in enumerate(rows):
-        if family_tuple(row) == tuple(sorted(parents)):
-            return i
-    return -1
 
 
 def _first_initial(task: SearchTask, settings: StructureSettings) -> FloatArray:
@@ -329,13 +339,12 @@ def _result(
     for n in task.prior.children:
         own = probability[start[n] : start[n + 1]]
         state.tables[n] = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
-    if settings.graph == "map":
-        graph = tuple(
-            state.tables[n].best(task.nodes) if n in state.tables else ()
-            for n in range(len(task.nodes))
-        )
-        if graph != state.solution.parents:
-            state.solution = task.scorer.solve(graph, state.solution)
+    graph = tuple(_shown_family(task, state.tables.get(n)) for n in range(len(task.nodes)))
+    require_tables(graph, task.scorer.n_states, task.nodes)
+    drawn_from = models.setup.candidates
+    by_draws = DrawnScorer.of(task.scorer, families, drawn_from, models.mean_averages())
+    state.solution = by_draws.solve(graph, state.solution, settings.n_jobs)
+    task = replace(task, scorer=by_draws)
     found = in_the_users_order(task, state, list(observations.nodes))
     new_number = {name: i for i, name in enumerate(found.nodes)}
     renumber = np.array([new_number[name] for name in task.nodes], dtype=np.int64)
@@ -358,6 +367,15 @@ def _result(
     )
 
 
+def _shown_family(task: SearchTask, table: FamilyTable | None) -> tuple[int, ...]:
+    """The parents of one node in the graph to be shown."""
+    if table is None:
+        return ()
+    if task.settings.graph == "map":
+        return table.best(task.nodes)
+    return table.probable(len(task.nodes), task.settings.threshold)
+
+
 def _network(
     task: SearchTask, shown: Network, models: SampledModels, families: list[IntArray]
 ) -> Network:
@@ -374,7 +392,7 @@ def _network(
         first[name] = own / own.sum()
         rates[name] = shown.rates[name]
         above = [task.nodes.index(p) for p in shown.parents[name]]
-        row = _row_of(families[n], tuple(above))
+        row = row_of(families[n], tuple(above))
         if rates[name] is None or row < 0 or averages.weight[start[n] + row] <= 0.0:
             continue
         size = len(shown.states[name])

@@ -339,9 +339,11 @@ def adopt(
     taken = dict(proposals)
     # required parents are in every family, but not in the graph that a search begins with
     bound = {c for c in taken if _place(tables[c], before[c]) is None}
-    while taken:
+    while taken and not current_limit().stops():
         graph = tuple(taken.get(c, family) for c, family in enumerate(before))
         trial = _solve_whole(task, graph, begin, overwrite=begin is not solution)
+        if current_limit().was_felt:  # it was cut short: its score says nothing
+            break
         free = [c for c in taken if c not in bound]
         gain = total_score(task, trial) - total_score(task, solution)
         if trial.parents in refusals.left:

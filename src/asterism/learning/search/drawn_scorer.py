@@ -1,0 +1,124 @@
+"""Owns what sampling says about the families of a graph: how often and how long, on average.
+
+A search's result shows one graph with its rates and effects, which follow from each family's
+expected transitions and dwell times. :class:`DrawnScorer` takes these from the draws, so the star
+need not solve a graph whose rates it may let run away. Only a family that was never drawn, such as
+one put together from edges that are probable one by one, is left to the star.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from asterism.evidence.arrays import FloatArray, IntArray
+from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer
+from asterism.learning.search.structure_prior import family_tuple
+from asterism.numerics.resources import current_limit, time_limit
+from asterism.sampling._graphs import DrawAverages
+from asterism.sampling.sampler_arrays import Candidates
+
+#: seconds that the star gets for a graph with a family that was never drawn
+_STAR_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class DrawnScorer(Scorer):
+    """Solves graphs by looking up averages over draws."""
+
+    families: tuple[IntArray, ...]
+    """Per node the families that were drawn from, as rows of parents."""
+    candidates: Candidates
+    averages: DrawAverages
+
+    @classmethod
+    def of(
+        cls, scorer: Scorer, families: list[IntArray], candidates: Candidates, sums: DrawAverages
+    ) -> DrawnScorer:
+        """In place of the scorer with which the search began."""
+        own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
+        return cls(**own, families=tuple(families), candidates=candidates, averages=sums)
+
+    def solve(
+        self,
+        parents: Parents,
+        earlier: GraphSolution | None = None,
+        n_jobs: int | None = None,
+        precise: bool = False,
+        keep_moments: bool = True,
+        overwrite: bool = False,
+    ) -> GraphSolution:
+        """``earlier`` with the statistics of another graph; scores and moments are not renewed."""
+        if earlier is None:
+            return super().solve(parents, None, n_jobs, precise, keep_moments, overwrite)
+        found = [self.statistics(n, own) for n, own in enumerate(parents)]
+        if any(one is None for one in found):
+            by_star = self._by_star(parents, earlier, n_jobs)
+            found = [other if one is None else one for one, other in zip(found, by_star)]
+        tables = [one for one in found if one is not None]
+        return replace(
+            earlier,
+            parents=parents,
+            transitions=np.concatenate([_jumps(one).ravel() for one in tables]),
+            dwell=np.concatenate([_times(one).ravel() for one in tables]),
+        )
+
+    def _by_star(
+        self, parents: Parents, earlier: GraphSolution, n_jobs: int | None
+    ) -> list[FloatArray]:
+        """Statistics of every node by the star; none at all where it runs away."""
+        star = None
+        try:
+            with time_limit(min(_STAR_SECONDS, current_limit().left)):
+                star = super().solve(parents, earlier, n_jobs)
+        except RanAway:
+            pass
+        result = []
+        table = place = 0
+        for n, own in enumerate(parents):
+            size = self.n_states[n]
+            n_configurations = math.prod(self.n_states[p] for p in own)
+            one = np.zeros((n_configurations, size, size))
+            if star is not None:
+                one += star.transitions[table : table + one.size].reshape(one.shape)
+                _times(one)[:] = star.dwell[place : place + n_configurations * size].reshape(
+                    n_configurations, size
+                )
+            table, place = table + one.size, place + n_configurations * size
+            result.append(one)
+        return result
+
+    def statistics(self, node: int, parents: tuple[int, ...]) -> FloatArray | None:
+        """(configurations, S, S) mean transitions, with dwell times on the diagonal, if drawn."""
+        size = self.n_states[node]
+        begin, end = self.candidates.start[node : node + 2]
+        if not self.averages.family[begin:end].any():  # its path is given
+            return np.zeros((math.prod(self.n_states[p] for p in parents), size, size))
+        row = row_of(self.families[node], parents)
+        if row < 0 or not self.averages.weight[begin + row] > 0.0:
+            return None
+        weight = self.averages.weight[begin + row]
+        first, last = self.candidates.table_start[begin + row : begin + row + 2]
+        sums = self.averages.statistics[first:last]
+        result: FloatArray = sums.reshape(-1, size, size) / weight
+        return result
+
+
+def row_of(rows: IntArray, parents: tuple[int, ...]) -> int:
+    """Where a family stands among rows of parents; −1 if it does not."""
+    wanted = tuple(sorted(parents))
+    return next((i for i, row in enumerate(rows) if family_tuple(row) == wanted), -1)
+
+
+def _times(statistics: FloatArray) -> FloatArray:
+    """The diagonals, as a view."""
+    view: FloatArray = np.einsum("uxx->ux", statistics)
+    return view
+
+
+def _jumps(statistics: FloatArray) -> FloatArray:
+    result = statistics.copy()
+    _times(result)[:] = 0.0
+    return result
