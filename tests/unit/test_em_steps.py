@@ -628,6 +628,8 @@ def test_emissions_start_from_their_own_data() -> None:
     assert found["A"].means == open_.initialise(frame["A"].to_numpy(), 2).means
     exact = am.Observations.from_frame(frame.drop(columns="A"), exact=[True] * 4)
     assert emission_fit.started_emissions(network, exact, am.Exact()) == {}
+    given_already = am.Observations.from_likelihoods([[0.0]], [{"A": [[0.2, 0.8]]}])
+    assert emission_fit.started_emissions(network, given_already, {"A": open_}) == {"A": open_}
     fixed = am.Gaussian((0.0, 1.0), 0.5)
     evidence = build_evidence(network, noisy, {"A": fixed, "B": am.Exact()})
     given = {"A": fixed, "B": am.Exact()}

@@ -266,7 +266,7 @@ def test_exogenous_refusals():
     )
     with pytest.raises(DataError, match=r"trajectory 1: .* \(2 such trajectories\)"):
         build_evidence(with_drug(), am.Observations.from_frame(pd.DataFrame(many)), GAUSSIAN)
-    two = pd.DataFrame({"time": [0.0, 0.0], "drug": ["no", "yes"]})
+    two = pd.DataFrame({"time": [0.0, 0.0, 1.0], "drug": ["no", "yes", "no"]})
     with pytest.raises(DataError, match="'no' and in 'yes'"):
         build_evidence(with_drug(), am.Observations.from_frame(two), GAUSSIAN)
     bad = pd.DataFrame({"time": [0.0], "drug": ["maybe"]})
