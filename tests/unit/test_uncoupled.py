@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import asterism as am
@@ -35,8 +36,8 @@ def batch_of(network: am.Network, seen: am.Observations, emission: am.Emission) 
     return make_batch(evidence, network.compiled.graph, 0.0, 1.0)
 
 
-@pytest.mark.parametrize("n_states", [3, 5])
-@pytest.mark.parametrize("kind", ["usual", "slow and fast", "exits of their own"])
+@pytest.mark.parametrize("n_states", [3, 5, 8])
+@pytest.mark.parametrize("kind", ["usual", "slow and fast", "exits of their own", "a chain"])
 def test_sums_are_those_of_block_exponentials(n_states: int, kind: str) -> None:
     noise = am.Gaussian(tuple(float(s) for s in range(n_states)), 0.6)
     network, seen = panel(n_states, noise)
@@ -46,6 +47,9 @@ def test_sums_are_those_of_block_exponentials(n_states: int, kind: str) -> None:
         rates *= np.geomspace(1e-3, 10.0, n_states)[:, None]
     elif kind == "exits of their own":
         rates[np.diag_indices(n_states)] *= np.linspace(0.7, 1.3, n_states)
+    elif kind == "a chain":
+        rates = np.eye(n_states, k=1) + np.eye(n_states, k=-1)
+        rates -= np.diag(rates.sum(axis=1))
     parameters = Parameters(rates.ravel(), rates.ravel(), network.compiled.initial.copy(), False)
     pieces = [(0, 1), (1, 3)]
     points = np.zeros(len(laid_out.evidence.points.log_likelihood))
@@ -62,6 +66,37 @@ def test_sums_are_those_of_block_exponentials(n_states: int, kind: str) -> None:
     np.fill_diagonal(expected, 0.0)
     np.testing.assert_allclose(transitions, expected, rtol=1e-9)
     assert sum(p.starts for p in parts).sum() == pytest.approx(3.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("weak", [0.0, 1e-12])
+@pytest.mark.parametrize("gap", [3e-4, 0.1])
+def test_states_that_are_many_jumps_apart_are_reached(weak: float, gap: float) -> None:
+    """Seen at one end of a chain and soon at the other: every step up is made once more than down.
+
+    The probability of that is tiny, and a series that is cut too early knows nothing of it.
+    """
+    n_states = 6
+    names = [str(s) for s in range(n_states)]
+    jumps = np.eye(n_states, k=1) + np.eye(n_states, k=-1)
+    rates = jumps + weak * (1.0 - np.eye(n_states))
+    network = am.Network({"x": []}, {"x": rates}, states={"x": names})
+    table = {"trajectory": 0, "time": [0.0, gap], "x": ["0", "5"]}
+    seen = am.Observations.from_frame(pd.DataFrame(table))
+    laid_out = batch_of(network, seen, am.Exact())
+    compiled = network.compiled
+    parameters = Parameters(compiled.rates, compiled.rates, compiled.initial.copy(), False)
+    found = Uncoupled.of(laid_out.problem, [(0, 1)]).count(parameters, 1)
+    assert found is not None
+    (counts,), evidence = found
+    assert counts.dwell.sum() == pytest.approx(gap, rel=1e-9)
+    flow = counts.transitions.reshape(rates.shape)
+    flow = flow - flow.T
+    # across every border between two neighbours, whatever jumps cross it
+    crossed = [flow[: s + 1, s + 1 :].sum() for s in range(n_states - 1)]
+    np.testing.assert_allclose(crossed, 1.0, rtol=1e-9)
+    if gap < 1e-3 and weak == 0.0:
+        way = 5 * np.log(gap) - np.log(120.0)
+        assert evidence.sum() - np.log(compiled.initial[0]) == pytest.approx(way, abs=2e-3)
 
 
 def test_rates_that_are_too_fast_or_impossible_are_left_to_sweeps() -> None:

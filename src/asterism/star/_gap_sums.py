@@ -22,9 +22,11 @@ from asterism.numerics._jit import inlined, inner, kernel
 from asterism.star._buffers import DWELL, INITIAL, MARK, POINT, STATES, TABLE, VALUES
 
 TILE = 128
+STRIDE = TILE + 8  # rows a power of two apart would fall on the same places of the cache
 _REORDER = {"contract", "reassoc", "nsz"}
 _USUAL = 1e-17  # what is left out of a sum, relative to it
-_DEEP = 1e-12  # the same for an entry that takes several jumps
+_DEEP = 1e-14  # the same for an entry that takes several jumps
+_REACHED = 0.01  # probability from which on a state counts as reached by so many jumps
 
 
 @inlined
@@ -44,8 +46,37 @@ def _n_terms(z, jumps):
 
 
 @inner(allocates=True)
+def _most_jumps(base, size):
+    """After how many jumps every state has been reached from every other, if it can be."""
+    rows = size * size
+    power, room, so_far = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+    for x in range(size):
+        power[x * size + x] = 1.0
+        so_far[x * size + x] = 1.0
+    most = 1
+    for m in range(1, size):
+        for x in range(size):
+            for y in range(size):
+                total = 0.0
+                for i in range(size):
+                    total += power[x * size + i] * base[i * size + y]
+                room[x * size + y] = total
+        for row in range(rows):
+            power[row] = room[row]
+            if so_far[row] < _REACHED:
+                so_far[row] += power[row]
+                # what is improbable even then can need the longest way
+                if so_far[row] >= _REACHED or (m == size - 1 and so_far[row] > 0.0):
+                    most = m
+    return most
+
+
+@inner(allocates=True)
 def _powers(rates, size, longest):
-    """λ, what is missing in the exponent of the scale, and all powers of B that matter."""
+    """λ, what is missing in the exponent of the scale, all powers of B that matter, and jumps.
+
+    The jumps are those that an entry of an integral may need, which has two ways of a propagator.
+    """
     rows = size * size
     shift = 0.0
     for x in range(size):
@@ -57,14 +88,16 @@ def _powers(rates, size, longest):
             total += rates[x * size + y]
         norm = max(norm, total)
     inverse = 1.0 / norm if norm > 0.0 else 0.0
-    n_terms = _n_terms(norm * longest, 2 * size - 2)
-    powers = np.zeros(((n_terms + 3) // 4 * 4, rows))
     base = np.zeros(rows)
     for x in range(size):
-        powers[0, x * size + x] = 1.0
         for y in range(size):
             entry = x * size + y
             base[entry] = (rates[entry] + (shift if x == y else 0.0)) * inverse
+    jumps = 2 * _most_jumps(base, size)
+    n_terms = _n_terms(norm * longest, jumps)
+    powers = np.zeros(((n_terms + 3) // 4 * 4, rows))
+    for x in range(size):
+        powers[0, x * size + x] = 1.0
     for m in range(1, powers.shape[0]):
         for x in range(size):
             for y in range(size):
@@ -72,73 +105,100 @@ def _powers(rates, size, longest):
                 for i in range(size):
                     total += powers[m - 1, x * size + i] * base[i * size + y]
                 powers[m, x * size + y] = total
-    return norm, norm - shift, powers
+    return norm, norm - shift, powers, jumps
 
 
 @inlined
-def _fill_weights(gaps, first, count, norm, offset, n_powers, size, weight):
-    """weight[m] = e^{−z} z^m/(m + offset)! of a tile's gaps; how many there are, in fours.
+def _fill_weights(gaps, first, count, norm, offset, n_powers, jumps, weight):
+    """Row m: e^{−z} z^m/(m + offset)! of a tile's gaps; how many rows there are, in fours.
 
     With ``offset`` one, times the gap. Weights behind the last that matters are zero.
     """
-    z = weight[weight.shape[0] - 1]
+    z = weight[n_powers * STRIDE :]
     for k in range(count):
         gap = gaps[first + k]
         z[k] = norm * gap
-        weight[0, k] = math.exp(-z[k]) * (gap if offset == 1 else 1.0)
-    n_terms = min(_n_terms(z[count - 1], 2 * size - 2), n_powers)
+        weight[k] = math.exp(-z[k]) * (gap if offset == 1 else 1.0)
+    n_terms = min(_n_terms(z[count - 1], jumps), n_powers)
     whole = (n_terms + 3) // 4 * 4
     for m in range(1, whole):
         inverse = 1.0 / (m + offset) if m < n_terms else 0.0
-        before, now = weight[m - 1], weight[m]
+        rows = weight[(m - 1) * STRIDE : (m + 1) * STRIDE]
         for k in range(count):
-            now[k] = before[k] * (z[k] * inverse)
+            rows[STRIDE + k] = rows[k] * (z[k] * inverse)
     return whole
 
 
 @inner
-def _propagators(gaps, norm, powers, size, weight, room, propagator):
-    """P of every gap, up to its scale; ``room`` is a tile of them, gaps innermost."""
+def _propagators(gaps, norm, powers, jumps, size, weight, room, propagator):
+    """P of every gap, up to its scale; ``room`` is a tile of them, gaps innermost.
+
+    Four terms of two entries at a time, so that what is read is used more than once.
+    """
+    rows = size * size
     for first in range(0, gaps.shape[0], TILE):
         count = min(TILE, gaps.shape[0] - first)
         room[:] = 0.0
-        n_terms = _fill_weights(gaps, first, count, norm, 0, powers.shape[0], size, weight)
+        n_terms = _fill_weights(gaps, first, count, norm, 0, powers.shape[0], jumps, weight)
         for m in range(0, n_terms, 4):
-            w0, w1, w2, w3 = weight[m], weight[m + 1], weight[m + 2], weight[m + 3]
-            for row in range(size * size):
-                p0, p1 = powers[m, row], powers[m + 1, row]
-                p2, p3 = powers[m + 2, row], powers[m + 3, row]
-                to = room[row]
+            w = weight[m * STRIDE : (m + 4) * STRIDE]
+            for row in range(0, rows, 2):
+                after = min(row + 1, rows - 1)
+                p0, p1, p2, p3 = _four(powers, m, row)
+                q0, q1, q2, q3 = _four(powers, m, after)
+                to = room[row * STRIDE : (row + 2) * STRIDE]
                 for k in range(count):
-                    to[k] += (w0[k] * p0 + w1[k] * p1) + (w2[k] * p2 + w3[k] * p3)
+                    a, b, c, d = w[k], w[STRIDE + k], w[2 * STRIDE + k], w[3 * STRIDE + k]
+                    to[k] += (a * p0 + b * p1) + (c * p2 + d * p3)
+                    to[STRIDE + k] += (a * q0 + b * q1) + (c * q2 + d * q3)
         for k in range(count):
-            for row in range(size * size):
-                propagator[first + k, row] = room[row, k]
+            for row in range(rows):
+                propagator[first + k, row] = room[row * STRIDE + k]
+
+
+@inlined
+def _four(terms, m, row):
+    """An entry of four neighbouring terms."""
+    return terms[m, row], terms[m + 1, row], terms[m + 2, row], terms[m + 3, row]
 
 
 @inner(fastmath=_REORDER)
-def _integrals(gaps, norm, size, weight, room, products, sums):
+def _integrals(gaps, norm, jumps, size, weight, room, products, sums):
     """D_m of all steps from f ρ / (f P ρ), summed over the steps of equal length."""
+    rows = size * size
     for first in range(0, gaps.shape[0], TILE):
         count = min(TILE, gaps.shape[0] - first)
-        n_terms = _fill_weights(gaps, first, count, norm, 1, sums.shape[0], size, weight)
+        n_terms = _fill_weights(gaps, first, count, norm, 1, sums.shape[0], jumps, weight)
         for k in range(count):
-            for row in range(size * size):
-                room[row, k] = products[first + k, row]
+            for row in range(rows):
+                room[row * STRIDE + k] = products[first + k, row]
         for m in range(0, n_terms, 4):
-            w0, w1, w2, w3 = weight[m], weight[m + 1], weight[m + 2], weight[m + 3]
-            for row in range(size * size):
-                here = room[row]
-                s0 = s1 = s2 = s3 = 0.0
+            w = weight[m * STRIDE : (m + 4) * STRIDE]
+            for row in range(0, rows, 2):
+                here = room[row * STRIDE : (row + 2) * STRIDE]
+                s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = 0.0
                 for k in range(count):
-                    s0 += w0[k] * here[k]
-                    s1 += w1[k] * here[k]
-                    s2 += w2[k] * here[k]
-                    s3 += w3[k] * here[k]
-                sums[m, row] += s0
-                sums[m + 1, row] += s1
-                sums[m + 2, row] += s2
-                sums[m + 3, row] += s3
+                    a, b, c, d = w[k], w[STRIDE + k], w[2 * STRIDE + k], w[3 * STRIDE + k]
+                    s0 += a * here[k]
+                    s1 += b * here[k]
+                    s2 += c * here[k]
+                    s3 += d * here[k]
+                    t0 += a * here[STRIDE + k]
+                    t1 += b * here[STRIDE + k]
+                    t2 += c * here[STRIDE + k]
+                    t3 += d * here[STRIDE + k]
+                _add_four(sums, m, row, s0, s1, s2, s3)
+                if row + 1 < rows:
+                    _add_four(sums, m, row + 1, t0, t1, t2, t3)
+
+
+@inlined
+def _add_four(terms, m, row, a, b, c, d):
+    """Add to an entry of four neighbouring terms."""
+    terms[m, row] += a
+    terms[m + 1, row] += b
+    terms[m + 2, row] += c
+    terms[m + 3, row] += d
 
 
 @inner
@@ -196,6 +256,48 @@ def _to_one(message, size):
 
 
 @inlined
+def _from_left(p, message, size, to):
+    """to = message · P, four states at a time: a vector of the machine holds as many."""
+    whole = size // 4 * 4
+    for y in range(0, whole, 4):
+        a = b = c = d = 0.0
+        for x in range(size):
+            value, row = message[x], x * size + y
+            a += value * p[row]
+            b += value * p[row + 1]
+            c += value * p[row + 2]
+            d += value * p[row + 3]
+        to[y], to[y + 1], to[y + 2], to[y + 3] = a, b, c, d
+    for y in range(whole, size):
+        total = 0.0
+        for x in range(size):
+            total += message[x] * p[x * size + y]
+        to[y] = total
+
+
+@inlined
+def _from_right(p, message, size, to):
+    """to = P · message, four states at a time: their sums do not wait for each other."""
+    whole = size // 4 * 4
+    for x in range(0, whole, 4):
+        first, second = p[x * size :], p[(x + 1) * size :]
+        third, fourth = p[(x + 2) * size :], p[(x + 3) * size :]
+        a = b = c = d = 0.0
+        for y in range(size):
+            value = message[y]
+            a += first[y] * value
+            b += second[y] * value
+            c += third[y] * value
+            d += fourth[y] * value
+        to[x], to[x + 1], to[x + 2], to[x + 3] = a, b, c, d
+    for x in range(whole, size):
+        total = 0.0
+        for y in range(size):
+            total += p[x * size + y] * message[y]
+        to[x] = total
+
+
+@inlined
 def _keep_marginal(problem, first, last, marginal, size, points):
     """Normalise a marginal, and note it at the marks that fall on one point."""
     _to_one(marginal, size)
@@ -220,12 +322,12 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
     rates = parameters.rates[table : table + rows]
     origin = problem.step_start[first]
     longest = gaps[gaps.shape[0] - 1] if gaps.shape[0] > 0 else 0.0
-    norm, excess, powers = _powers(rates, size, longest)
+    norm, excess, powers, jumps = _powers(rates, size, longest)
     propagator = np.zeros((gaps.shape[0], rows))
     products = np.zeros((gaps.shape[0], rows))
-    room = np.zeros((rows, TILE))
-    weight = np.zeros((powers.shape[0] + 1, TILE))
-    _propagators(gaps, norm, powers, size, weight, room, propagator)
+    room = np.zeros((rows + 1) * STRIDE)
+    weight = np.zeros((powers.shape[0] + 1) * STRIDE)
+    _propagators(gaps, norm, powers, jumps, size, weight, room, propagator)
     most = 1
     for d in range(first, last):
         most = max(most, problem.step_start[d + 1] - problem.step_start[d])
@@ -248,10 +350,7 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
             log_z += excess * gaps[gap]
             for x in range(size):
                 kept[k, x] = message[x]
-                total = 0.0
-                for y in range(size):
-                    total += p[x * size + y] * message[y]
-                spare[x] = total
+            _from_right(p, message, size, spare)
             for x in range(size):
                 message[x] = spare[x]
         mark, logarithm = _times_marks(problem, begin, mark, end, -1, 0, message, size)
@@ -272,19 +371,14 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
             gap = slot[begin_step - origin + k]
             p, product = propagator[gap], products[gap]
             if points.shape[0] > 0 and mark > first_mark:
+                _from_right(p, kept[k], size, spare)
                 for x in range(size):
-                    total = 0.0
-                    for y in range(size):
-                        total += p[x * size + y] * kept[k, y]
-                    spare[x] = message[x] * total
+                    spare[x] *= message[x]
                 _keep_marginal(problem, first_mark, mark, spare, size, points)
+            _from_left(p, message, size, spare)
             total = 0.0
             for y in range(size):
-                value = 0.0
-                for x in range(size):
-                    value += message[x] * p[x * size + y]
-                spare[y] = value
-                total += value * kept[k, y]
+                total += spare[y] * kept[k, y]
             inverse = 1.0 / total
             for x in range(size):
                 scaled = message[x] * inverse
@@ -297,7 +391,7 @@ def count_uncoupled(problem, parameters, node, steps_of, counts, totals, points)
             mark, logarithm = _times_marks(problem, begin, mark, end, 1, steps, message, size)
             _keep_marginal(problem, first_mark, mark, message, size, points)
     sums = np.zeros(powers.shape)
-    _integrals(gaps, norm, size, weight, room, products, sums)
+    _integrals(gaps, norm, jumps, size, weight, room, products, sums)
     whole = _whole_integral(sums, powers, size)
     for x in range(size):
         for y in range(size):
