@@ -13,6 +13,7 @@ from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions
 from asterism.commands.learn import Learned, learn
 from asterism.commands.outputs import print_json
+from asterism.learning.compile_ahead import compiling_ahead
 from asterism.results.summary import probability_text
 
 
@@ -35,7 +36,7 @@ def run(options: DemoOptions) -> int:
     if options.tables is not None:
         return _copy_tables(options.tables, options.force)
     console = Console(options.quiet)
-    with console.listening(), demo_files() as files:
+    with console.listening(), compiling_ahead(at_once=True), demo_files() as files:
         # by the star alone: compiling the sampler takes longer than the whole demo
         console.say(
             f"The same as: asterism learn {files.data.name} --truth {files.truth.name} "
