@@ -36,7 +36,8 @@ def run(options: DemoOptions) -> int:
     if options.tables is not None:
         return _copy_tables(options.tables, options.force)
     console = Console(options.quiet)
-    with console.listening(), compiling_ahead(at_once=True), demo_files() as files:
+    # this search is a screened one: no need to read the data first
+    with console.listening(), compiling_ahead(), demo_files() as files:
         # by the star alone: compiling the sampler takes longer than the whole demo
         console.say(
             f"The same as: asterism learn {files.data.name} --truth {files.truth.name} "

@@ -26,34 +26,30 @@ from asterism.numerics.child_process import start_child
 
 
 @contextmanager
-def compiling_ahead(at_once: bool = False) -> Iterator[None]:
+def compiling_ahead() -> Iterator[None]:
     """Run the second process beside a screened search, if there is anything to compile.
 
-    ``at_once``: before numba is loaded, which takes as long as reading the data. Whether there is
-    anything to compile is then a guess, and the second process ends if there is not.
+    The sooner the better: where one runs already, nothing is done.
     """
-    is_needless = _seems_compiled if at_once else _is_compiled
-    if _RUNNING or (os.cpu_count() or 1) < 2 or is_needless():
+    if _RUNNING or (os.cpu_count() or 1) < 2 or _is_compiled():
         yield
         return
+    from asterism.numerics._jit import BEFORE_COMPILING
+
     process = start_child(
         "asterism.learning.compile_ahead",
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+    wait = _waiting_for(process)
+    BEFORE_COMPILING.append(wait)
     _RUNNING.append(process)
     try:
-        from asterism.numerics._jit import BEFORE_COMPILING
-
-        wait = _waiting_for(process)
-        BEFORE_COMPILING.append(wait)
-        try:
-            yield
-        finally:
-            BEFORE_COMPILING.remove(wait)
+        yield
     finally:
         _RUNNING.remove(process)
+        BEFORE_COMPILING.remove(wait)
         # numba writes its cache files whole: nothing half-written stays behind
         process.kill()
         process.wait()
@@ -149,15 +145,6 @@ def _is_compiled() -> bool:
     return is_on_disk(score_families)
 
 
-def _seems_compiled() -> bool:
-    """Whether machine code of some version lies where numba puts it; numba itself is not asked."""
-    own = Path(__file__).parent / "search" / "__pycache__"
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    folders = [Path(given)] if given else [own, Path(os.path.expanduser("~/.cache/numba"))]
-    found = (f for folder in folders for f in folder.glob("**/_local.score_families-*.nbi"))
-    return next(found, None) is not None
-
-
 def compile_kernels() -> None:
     """Call the kernels on two nodes with two measurements each."""
     import numpy as np
@@ -241,6 +228,5 @@ def compile_kernels() -> None:
 
 
 if __name__ == "__main__":
-    if not _is_compiled():
-        _say_what_begins()
-        compile_kernels()
+    _say_what_begins()
+    compile_kernels()
