@@ -326,7 +326,7 @@ def test_families_of_known_paths_have_their_exact_probabilities() -> None:
 
 
 def small_setup(
-    seen: am.Observations, emission: object, prior: tuple[float, float] = (2.0, 3.0)
+    seen: am.Observations, emission: object, prior: tuple[float, Any] = (2.0, 3.0)
 ) -> ModelSetup:
     """Every family of up to one parent, for the three nodes of the small case."""
     nodes = ("A", "B", "C")
@@ -348,7 +348,8 @@ def small_setup(
 def test_family_scores_are_those_of_complete_paths(duration: float) -> None:
     network, _, _ = small_case()
     paths = am.simulate(network, 6, duration=duration, seed=6)
-    setup = small_setup(am.Observations.from_trajectories(paths), None)
+    rate = np.array([3.0, 1.0, 8.0])
+    setup = small_setup(am.Observations.from_trajectories(paths), None, (2.0, rate))
     models = sample_models(setup, [setup.candidates.start[:-1].copy()] * 2, plan(20))
     found = models.family_probabilities().reshape(3, 3)
     scores = np.empty((3, 3))
@@ -361,7 +362,7 @@ def test_family_scores_are_those_of_complete_paths(duration: float) -> None:
             m = moves.reshape(-1, 2, 2)[:, [0, 1], [1, 0]]
             t = time.reshape(-1, 2)
             scores[n, f] = np.sum(
-                2 * np.log(3.0) + gammaln(m + 2) - gammaln(2.0) - (m + 2) * np.log(t + 3)
+                2 * np.log(rate[n]) + gammaln(m + 2) - gammaln(2.0) - (m + 2) * np.log(t + rate[n])
             )
     exact = np.exp(scores - scores.max(axis=1, keepdims=True))
     np.testing.assert_allclose(found, exact / exact.sum(axis=1, keepdims=True), atol=1e-10)

@@ -9,6 +9,7 @@ initial terms come from their own formulas (``star_functional``) and never see a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,19 +40,19 @@ class MarginalDynamics:
         initial: dict[str, np.ndarray],
         evidence: Any,
         times: list[np.ndarray],
-        prior: tuple[float, float],
+        prior: tuple[float, Sequence[float]],
         method: str = "star",
         digamma: bool = False,
     ) -> None:
         self.model = PlainModel(parents, sizes, initial)
         self.evidence, self.times, self.method = evidence, times, method
-        self.shape, self.rate = prior
+        self.shape, self.rate = prior  # of every node
         self.digamma = digamma
         for i, n in enumerate(parents):
             above = tuple(sizes[p] for p in parents[n])
             table = np.ones((*above, sizes[n], sizes[n]))
             for j, u in enumerate(np.ndindex(*above)):
-                table[u] *= (1.0 + 0.1 * j + 0.05 * i) / self.rate
+                table[u] *= (1.0 + 0.1 * j + 0.05 * i) / self.rate[i]
             self.model.rates[n] = with_exit_rates(table)
         self.sweeps = [
             ReferenceSweep(self.model, evidence, d, times[d], method) for d in range(len(times))
@@ -73,18 +74,18 @@ class MarginalDynamics:
             ]
             self.used = {n: table.copy() for n, table in self.model.rates.items()}
             for n, name in enumerate(self.model.nodes):
-                new = self.posterior_rates(*self.statistics[n])
+                new = self.posterior_rates(self.rate[n], *self.statistics[n])
                 moved = max(moved, float(np.abs(new / self.model.rates[name] - 1.0).max()))
                 self.model.rates[name] = new
             if moved < tolerance and iteration > 2:
                 return
         raise RuntimeError(f"not settled: last change {moved}")
 
-    def posterior_rates(self, dwell: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        mean = with_exit_rates((moves + self.shape) / (dwell[..., None] + self.rate))
+    def posterior_rates(self, rate: float, dwell: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        mean = with_exit_rates((moves + self.shape) / (dwell[..., None] + rate))
         if not self.digamma:
             return mean
-        off = np.exp(digamma(moves + self.shape)) / (dwell[..., None] + self.rate)
+        off = np.exp(digamma(moves + self.shape)) / (dwell[..., None] + rate)
         return np.where(np.eye(moves.shape[-1], dtype=bool), mean, off)
 
     def energy(self) -> float:
@@ -98,8 +99,8 @@ class MarginalDynamics:
 
     def gamma_terms(self) -> float:
         total = 0.0
-        a, b = self.shape, self.rate
-        for dwell, moves in self.statistics:
+        a = self.shape
+        for b, (dwell, moves) in zip(self.rate, self.statistics):
             off = ~np.eye(moves.shape[-1], dtype=bool)
             terms = gammaln(moves + a) - (moves + a) * np.log(dwell[..., None] + b)
             total += float((terms + a * math.log(b) - gammaln(a))[..., off].sum())

@@ -44,7 +44,7 @@ def scorer(method: str, digamma: bool = False, time_step: float = 0.3, **options
     return make_scorer(
         evidence(),
         SingleStart(SIZES, free, np.concatenate(initial()), alone),
-        (2.0, 1.5),
+        (2.0, np.array([1.5, 0.9, 2.2])),
         GridPlan(relaxation_rate=1.0, step=1.0, time_step=time_step),
         method,
         digamma=digamma,

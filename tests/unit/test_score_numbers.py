@@ -44,7 +44,7 @@ SHAPE, RATE = 2.5, 1.3
 
 def prior_of(allowed: Any, shape: float, rate: float, digamma: bool = False) -> MarginalPrior:
     """The one place that knows how a prior with one rate for all is handed to loops."""
-    return MarginalPrior(np.asarray(allowed), shape, rate, digamma)
+    return MarginalPrior(np.asarray(allowed), shape, np.full(len(SIZES), rate), digamma)
 
 
 # ---- rates and energies ---------------------------------------------------------------------

@@ -33,9 +33,10 @@ from asterism.model.emissions import (
     Poisson,
     Threshold,
 )
-from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
+from asterism.model.priors import BY_NODE, LEARNERS_PRIOR, GammaPrior
 
 if TYPE_CHECKING:
+    from asterism.learning.search.structure_learner import StructureLearner
     from asterism.learning.search.structure_prior import StructurePrior
 
 #: a column of whole numbers with no more different ones than this holds states
@@ -342,8 +343,9 @@ def model_decisions(
         prior = prior.for_paths()
     shape, rate = prior.shape, prior.rate
     if isinstance(rate, str):
+        whose = "of each node" if rate == BY_NODE else "of the data"
         lines.append(
-            f"Gamma prior of the rates: shape {shape:g}, its rate from the time scale of the data "
+            f"Gamma prior of the rates: shape {shape:g}, its rate from the time scale {whose} "
             "(--prior SHAPE,RATE)."
         )
     else:
@@ -376,17 +378,26 @@ def prior_of_rates(options: LearnOptions) -> GammaPrior:
     return GammaPrior(*options.prior)  # type: ignore[arg-type]
 
 
-def time_scale(prior: GammaPrior, asked: tuple[float, float | str] | None, unit: str = "") -> str:
-    """What the automatic rate came to, once it is known."""
-    rate = prior.rate_value
-    stay = f"{rate / prior.shape:.3g} {unit or 'units of time'}"
-    expected = f"a node stays in a state for about {stay}"
-    if asked is None or asked[1] == "auto":
+def time_scale(
+    learner: StructureLearner, asked: tuple[float, float | str] | None, unit: str = ""
+) -> str:
+    """What the automatic rates came to, once they are known."""
+    prior, unit = learner.prior_, unit or "units of time"
+    shape, rate = prior.shape, prior.rate_value
+    expected = f"a node stays in a state for about {rate / shape:.3g} {unit}"
+    if asked is not None and not isinstance(asked[1], str):
+        return f"Time scale of the prior: {expected}."
+    waits = learner.prior_rates_ / shape
+    if waits.max() > 1.005 * waits.min():
         return (
-            f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "
-            f"--prior {prior.shape:g},{rate:.4g} fixes it)."
+            f"Time scale of the data: a transition takes about {rate / shape:.3g} {unit}, from "
+            f"{waits.min():.3g} in {waits.idxmin()} to {waits.max():.3g} in {waits.idxmax()} "
+            f"(--prior {shape:g},auto expects the same of all nodes)."
         )
-    return f"Time scale of the prior: {expected}."
+    return (
+        f"Time scale of the data: {expected} (the prior's rate is {rate:.4g}; "
+        f"--prior {shape:g},{rate:.4g} fixes it)."
+    )
 
 
 def _count_families(options: LearnOptions, data: Observations | Trajectories) -> int:

@@ -188,7 +188,7 @@ fit_options: o.Decorator = o.several(
     ),
     click.option(
         "--prior",
-        callback=lambda c, p, v: None if v is None else o.prior(c, p, v),
+        callback=lambda c, p, v: o.prior(c, p, v, alone="auto"),
         metavar="SHAPE[,RATE]",
         help="Gamma prior of the rates; maximum likelihood if not given.",
     ),

@@ -147,7 +147,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         if learner.stage_:
             decisions.append(f"{in_flags(learner.stage_)} (--method, --minutes)")
             console.say(decisions[-1])
-        decisions.append(time_scale(learner.prior_, options.prior, summary.get("time_unit") or ""))
+        decisions.append(time_scale(learner, options.prior, summary.get("time_unit") or ""))
         console.say(decisions[-1])
         record: dict[str, Any] = {
             "command": command,

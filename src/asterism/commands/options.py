@@ -30,6 +30,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(path_type=Path)
 OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
+#: as ``BY_NODE`` in model/priors.py
+_BY_NODE = "by node"
 #: numbers that must be at least zero, or above zero
 AMOUNT = click.FloatRange(min=0)
 POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -58,23 +60,30 @@ def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tup
 
 
 def prior(
-    _: click.Context, parameter: click.Parameter, value: str | None
+    _: click.Context, parameter: click.Parameter, value: str | None, alone: str = _BY_NODE
 ) -> tuple[float, float | str] | None:
-    """``SHAPE`` or ``SHAPE,RATE``; the rate may be ``auto``. None: what the learner assumes."""
+    """``SHAPE`` or ``SHAPE,RATE``; the rate may be a word. None: what the learner assumes.
+
+    ``alone``: the rate where only a shape is given; "by node" must be possible if it is that.
+    """
     if value is None:
         return None
-    shape, _comma, rate = str(value).partition(",")
+    text, _comma, rate = (part.strip() for part in str(value).partition(","))
+    word = {"": alone, "auto": "auto"}.get(rate)
+    if rate.replace("-", " ") == _BY_NODE == alone:
+        word = _BY_NODE
     try:
-        found = float(shape), None if rate.strip() in ("", "auto") else float(rate)
+        shape, number = float(text), None if word else float(rate)
     except ValueError:
-        found = math.nan, None
-    if not all(number is None or 0.0 < number < math.inf for number in found):
+        shape, number = math.nan, None
+    if not all(n is None or 0.0 < n < math.inf for n in (shape, number)):
+        words = "a positive number, auto or by-node" if alone == _BY_NODE else "a number or auto"
         raise click.BadParameter(
-            f"{value!r} is not a prior; write SHAPE or SHAPE,RATE with positive numbers, such as 5 "
-            "or 5,10.",
+            f"{value!r} is not a prior; write SHAPE or SHAPE,RATE, such as 5 or 5,10; the shape is "
+            f"a positive number, the rate {words}.",
             param=parameter,
         )
-    return found[0], "auto" if found[1] is None else found[1]
+    return shape, word or float(number or 0.0)
 
 
 def n_levels(_: click.Context, parameter: click.Parameter, value: Any) -> int | str:
@@ -363,8 +372,8 @@ prior_option = setting(
     default=None,
     callback=prior,
     metavar="SHAPE[,RATE]",
-    help="Gamma prior of the rates; auto takes the time scale from the data.  "
-    "[default: 2,auto; complete paths: 1,auto]",
+    help="Gamma prior of the rates; auto takes the time scale from the data, by-node that of each "
+    "node.  [default: 3,by-node; complete paths: 1,auto]",
 )
 
 

@@ -56,7 +56,7 @@ class SharedInput:
     single_rates: tuple[FloatArray, ...]
     allowed: tuple[NDArray[np.bool_], ...]
     shape: float
-    rate: float
+    rate: FloatArray
     digamma: bool
 
 

@@ -3,7 +3,7 @@
 :class:`GammaPrior` is the prior of the rates: independent Gamma distributions, one per transition
 and configuration. ``shape`` α counts imagined transitions, ``rate`` β the time they took. "auto"
 asks the learner for a β that suits the data's unit of time: minutes and hours must give the same
-graph.
+graph. "by node" asks for one that suits each node, where some are faster than others.
 
 :class:`Transitions` says which transitions a node can make, in the names of its states: a list such
 as ``"1>2, 2>3"``, states that are never left, or "only to later states". Anything that takes
@@ -29,35 +29,38 @@ FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
 PROGRESSIVE = "progressive"
+BY_NODE: Literal["by node"] = "by node"
 _RUNAWAY = 10.0
+#: imagined transitions at the speed of all nodes that a node's own speed is mixed with
+_SHARED = 1.0
 
 
 @dataclass(frozen=True)
 class GammaPrior:
-    """Gamma(shape α, rate β) for every rate; β is a number or "auto"."""
+    """Gamma(shape α, rate β) for every rate; β is a number, "auto" or "by node"."""
 
     shape: float = 5.0
-    rate: float | Literal["auto"] = "auto"
+    rate: float | Literal["auto", "by node"] = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _positive("shape", self.shape))
-        if self.rate != "auto":
-            object.__setattr__(self, "rate", _positive("rate", self.rate, ' or "auto"'))
+        if not (isinstance(self.rate, str) and self.rate in ("auto", BY_NODE)):
+            object.__setattr__(self, "rate", _positive("rate", self.rate, ', "auto" or "by node"'))
 
     @property
     def is_auto(self) -> bool:
         """Whether β still has to be found from the data."""
-        return self.rate == "auto"
+        return isinstance(self.rate, str)
 
     @property
     def rate_value(self) -> float:
         """β as a number; an error while it is "auto"."""
         if isinstance(self.rate, str):
-            raise ModelError('The prior\'s rate is "auto": resolve it from data first.')
+            raise ModelError(f'The prior\'s rate is "{self.rate}": resolve it from data first.')
         return self.rate
 
     def resolved(self, rate: float) -> GammaPrior:
-        """The prior with ``rate`` in place of "auto"; unchanged if it already has a number."""
+        """The prior with ``rate`` in place of a word; unchanged if it already has a number."""
         return GammaPrior(self.shape, rate) if self.is_auto else self
 
     def for_paths(self) -> GammaPrior:
@@ -95,19 +98,38 @@ def automatic_rate(shape: float, time: FloatArray, transitions: FloatArray) -> f
     return shape * float(time[counts].sum()) / max(1.0, float(transitions[counts].sum()))
 
 
+def rates_by_node(shape: float, time: FloatArray, transitions: FloatArray) -> FloatArray:
+    """β of every node for "by node": the prior mean is as fast as the node itself seems to be.
+
+    ``transitions`` as for :func:`automatic_rate`; ``time`` here counts a state as often as there
+    are transitions out of it, so that M/T is the usual rate of one of them. A node of which little
+    is known is expected to be as fast as the others, and none to be more than ``_RUNAWAY`` times
+    faster or slower than these.
+    """
+    usual = 1.0 / automatic_rate(1.0, time, transitions)
+    expected = (_SHARED + transitions) / (_SHARED / usual + time)
+    result: FloatArray = shape / np.clip(expected, usual / _RUNAWAY, usual * _RUNAWAY)
+    return result
+
+
 def totals_of_nodes(
-    allowed: Sequence[BoolArray], dwell: FloatArray, transitions: FloatArray
+    allowed: Sequence[BoolArray],
+    dwell: FloatArray,
+    transitions: FloatArray,
+    per_transition: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Per node the time in states that can be left, and the transitions, from flat statistics.
 
     The nodes have no parents: node n has S values in ``dwell`` and S × S in ``transitions``;
-    ``allowed[n]`` is its (S, S) mask.
+    ``allowed[n]`` is its (S, S) mask. ``per_transition``: time counts once for every transition
+    that may end it.
     """
     time, jumps = np.zeros(len(allowed)), np.zeros(len(allowed))
     state = pair = 0
     for n, mask in enumerate(allowed):
         size = len(mask)
-        time[n] = dwell[state : state + size][mask.any(axis=1)].sum()
+        ways = mask.sum(axis=1) if per_transition else mask.any(axis=1)
+        time[n] = (dwell[state : state + size] * ways).sum()
         jumps[n] = transitions[pair : pair + size * size].reshape(size, size)[mask].sum()
         state, pair = state + size, pair + size * size
     return time, jumps
@@ -127,19 +149,18 @@ def _positive(name: str, value: Any, alternative: str = "") -> float:
 
 @dataclass(frozen=True)
 class LearnersPrior(GammaPrior):
-    """What learning a graph assumes about rates unless told otherwise: shape 5, or 1 for paths.
+    """What learning a graph assumes about rates unless told otherwise.
 
-    By log loss, complete paths prefer shape 1 (``benchmarks/priors.py``) and noisy points shape 2
-    (``benchmarks/pipeline.py --shapes``). From noisy points it is 5 nevertheless: with 2 searches
-    take several times as long, and edges are claimed where there are none.
+    From measurements shape 3, as fast as each node seems to be (``benchmarks/pipeline.py``). From
+    complete paths shape 1 and one rate for all nodes (``benchmarks/priors.py``).
     """
 
-    shape: float = 5.0
-    rate: float | Literal["auto"] = "auto"
+    shape: float = 3.0
+    rate: float | Literal["auto", "by node"] = BY_NODE
 
     def for_paths(self) -> GammaPrior:
-        """Shape 1."""
-        return GammaPrior(1.0, self.rate)
+        """Shape 1, one rate for all nodes."""
+        return GammaPrior(1.0, "auto")
 
 
 LEARNERS_PRIOR = LearnersPrior()

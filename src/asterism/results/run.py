@@ -197,6 +197,9 @@ def _learned_record(learner: Any) -> dict[str, Any]:
     record: dict[str, Any] = {}
     if getattr(learner, "prior_", None) is not None:
         record["prior"] = {"shape": learner.prior_.shape, "rate": learner.prior_.rate}
+        rates = getattr(learner, "prior_rates_", None)
+        if rates is not None and rates.nunique() > 1:
+            record["prior"]["rates"] = {str(n): float(b) for n, b in rates.items()}
     emission = getattr(learner, "emission_", None)
     if emission is not None:
         by_node = emission

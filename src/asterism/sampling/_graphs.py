@@ -58,10 +58,11 @@ class DrawAverages(NamedTuple):
 
 
 @inner
-def log_score(table, first, n_configs, size, allowed, prior, log_gamma):
-    """ln of the evidence of complete paths for one family, its rates integrated out."""
+def log_score(table, first, n_configs, size, n, prior, log_gamma):
+    """ln of the evidence of complete paths for one family of node n, its rates integrated out."""
     total = 0.0
-    log_rate = math.log(prior.rate)
+    allowed, rate = prior.allowed_start[n], prior.rate[n]
+    log_rate = math.log(rate)
     for cell in range(n_configs * size):
         x = cell % size
         at = first + cell * size
@@ -69,7 +70,7 @@ def log_score(table, first, n_configs, size, allowed, prior, log_gamma):
         if time <= 0.0:
             # without time there are no jumps
             continue
-        log_time = math.log(prior.rate + time)
+        log_time = math.log(rate + time)
         for y in range(size):
             if y != x and prior.allowed[allowed + x * size + y]:
                 count = table[at + y]
@@ -113,7 +114,7 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
                 rate = 0.0
                 if prior.allowed[allowed + x * size + y]:
                     rate = gamma(stream, prior.shape + table[first + row + y])
-                    rate /= prior.rate + table[first + row + x]
+                    rate /= prior.rate[n] + table[first + row + x]
                 rates.rate[at + row + y] = rate
                 rates.log_rate[at + row + y] = math.log(rate) if rate > 0.0 else -math.inf
                 leaving += rate
@@ -191,7 +192,7 @@ def _add_averages(n, choices, size, room, averages):
             for y in range(size):
                 averages.statistics[at + y] += weight * table[at + y]
                 if y != x and prior.allowed[allowed + x * size + y]:
-                    mean = (prior.shape + table[at + y]) / (prior.rate + table[at + x])
+                    mean = (prior.shape + table[at + y]) / (prior.rate[n] + table[at + x])
                     averages.rates[at + y] += weight * mean
 
 
@@ -221,7 +222,6 @@ def _draw_family(n, model, choices, paths, work, stream, room):
     layout, _, families, rates = model
     candidates, prior, _ = choices
     size = layout.n_states[n]
-    allowed = prior.allowed_start[n]
     first, last = candidates.start[n], candidates.start[n + 1]
     room.table[candidates.table_start[first] : candidates.table_start[last]] = 0.0
     own = own_totals(n, model, paths)
@@ -229,7 +229,7 @@ def _draw_family(n, model, choices, paths, work, stream, room):
         at = candidates.table_start[f]
         add_all_statistics(n, own, candidates, f, model, paths, work, room.table, at)
         room.probability[f] = candidates.log_prior[f] + log_score(
-            room.table, at, candidates.n_configs[f], size, allowed, prior, room.log_gamma
+            room.table, at, candidates.n_configs[f], size, n, prior, room.log_gamma
         )
     chosen = draw_index(stream, room.probability, first, last)
     if not room.hold[0]:

@@ -79,11 +79,10 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
     emitted = setup.emitted._replace(parameter=setup.emitted.parameter.copy())
     families = _families_at(setup, place)
     table = np.zeros(int(layout.table_start[-1]))
-    mean = prior.shape / prior.rate
     for n, size in enumerate(layout.n_states.tolist()):
         own = prior.allowed[prior.allowed_start[n] : prior.allowed_start[n + 1]]
         block = table[layout.table_start[n] : layout.table_start[n + 1]].reshape(-1, size * size)
-        block[:] = mean * own
+        block[:] = prior.shape / prior.rate[n] * own
     rates = rates_of(layout, families.n_configs, table, setup.initial)
     model = PathModel(layout, seen, families, rates)
     largest = int(max(3 * layout.n_states.max(), np.diff(emitted.start).max(initial=0), 1))
@@ -285,4 +284,5 @@ def mean_rates(setup: ModelSetup, averages: DrawAverages, f: int, size: int) -> 
     if averages.weight[f] > 0.0:
         table /= averages.weight[f]
         return table
-    return np.full_like(table, setup.prior.shape / setup.prior.rate)
+    node = int(np.searchsorted(setup.candidates.start, f, side="right")) - 1
+    return np.full_like(table, setup.prior.shape / setup.prior.rate[node])

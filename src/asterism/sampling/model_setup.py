@@ -71,7 +71,8 @@ class PriorChoice:
     """What the user says about rates and starts."""
 
     shape: float
-    rate: float
+    rate: float | FloatArray
+    """Of all nodes, or of each."""
     allowed: Sequence[NDArray[np.bool_]]
     """Per node (S, S)."""
     learn_initial: bool
@@ -123,7 +124,7 @@ def model_setup(
         candidates=candidates,
         prior=RatePrior(
             shape=float(choice.shape),
-            rate=float(choice.rate),
+            rate=np.full(len(sizes), choice.rate, dtype=np.float64),
             allowed=np.concatenate([np.asarray(a, dtype=np.bool_).ravel() for a in choice.allowed]),
             allowed_start=running_sum(sizes**2),
             learn_initial=bool(choice.learn_initial),

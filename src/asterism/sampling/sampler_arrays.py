@@ -177,7 +177,8 @@ class RatePrior(NamedTuple):
     """Gamma prior of the rates, and which jumps are possible."""
 
     shape: float
-    rate: float
+    rate: FloatArray
+    """(N,) of every node."""
     allowed: BoolArray
     """Flat (S, S) blocks, one per node."""
     allowed_start: IntArray

@@ -313,7 +313,10 @@ def _score_families(problem, work, current, moments, asked, prior, rule, scored)
         squares = size * size
         own_start = asked.start_rates[begin : begin + squares]
         own = MarginalPrior(
-            prior.allowed[begin : begin + squares], prior.shape, prior.rate, prior.digamma
+            prior.allowed[begin : begin + squares],
+            prior.shape,
+            prior.rate[node : node + 1],
+            prior.digamma,
         )
         begin += squares
         _pull_of_children(problem, moments, current.table, node, block_starts, work, pull)
@@ -346,7 +349,7 @@ def update_family_rates(size, n_configurations, family, counts, prior, geometric
     """E and Gamma terms at the current rates, which then become posterior means; (E, Γ)."""
     rates, table = family.rates, family.table
     dwell, transitions = counts
-    shape, rate = prior.shape, prior.rate
+    shape, rate = prior.shape, prior.rate[0]
     rows = size * size
     energy = 0.0
     gamma_terms = 0.0

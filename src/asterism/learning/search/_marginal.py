@@ -71,8 +71,8 @@ class MarginalPrior(NamedTuple):
     allowed: Any
     """One boolean per entry of the rates: which transitions may happen."""
     shape: float
-    rate: float
-    """Both zero for maximum likelihood."""
+    rate: Any
+    """(N,) β of every node. Shape and rates are zero for maximum likelihood."""
     digamma: bool
     """Whether rates are the exact stationary point instead of posterior means."""
 
@@ -125,7 +125,7 @@ def digamma(z):
 @inner
 def node_energy_and_gamma_terms(problem, rates, prior, node, dwell, transitions):
     """E = Σ (M ln R − T R_exit) at the rates in use, and the marginalised Gamma terms."""
-    shape, rate = prior.shape, prior.rate
+    shape, rate = prior.shape, prior.rate[node]
     size = problem.node[node, STATES]
     rows = size * size
     table = problem.node[node, TABLE]
@@ -167,7 +167,7 @@ def update_node_rates(problem, parameters, prior, node, dwell, transitions):
     largest = 0.0
     for u in range(problem.node[node, CONFIGURATIONS]):
         for x in range(size):
-            time = dwell[dwell_begin + u * size + x] + prior.rate
+            time = dwell[dwell_begin + u * size + x] + prior.rate[node]
             leave = 0.0
             for y in range(size):
                 entry = begin + u * rows + x * size + y

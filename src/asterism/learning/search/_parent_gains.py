@@ -9,17 +9,19 @@ from asterism.numerics._jit import kernel
 
 @kernel
 def single_parent_gains(
-    dwell, transitions, own_dwell, own_transitions, size, parent_size, allowed, shape, rate, gains
+    dwell, transitions, own_dwell, own_transitions, size, parent_size, allowed, shape, rates, gains
 ):
     """Gain in Gamma terms of each (child, parent) pair from frozen statistics.
 
     ``dwell`` (parent states, children·S, parents) and ``transitions`` (parent states,
     children·S², parents) are products of child moments with parent marginals; ``own_…`` are the
-    totals of the children. Children share ``size``, parents ``parent_size``.
+    totals of the children. Children share ``size``, parents ``parent_size``; ``rates`` are the
+    children's β.
     """
-    constant = shape * math.log(rate) - math.lgamma(shape)
     squares = size * size
     for child in range(gains.shape[0]):
+        rate = rates[child]
+        constant = shape * math.log(rate) - math.lgamma(shape)
         base = 0.0
         for x in range(size):
             time = own_dwell[child * size + x] + rate

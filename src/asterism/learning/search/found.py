@@ -165,11 +165,13 @@ class SearchResult:
     emission: Any
     """The emissions used at the end, fitted where they learn; by node."""
     prior_rate: float
-    """β of the Gamma prior, found from the data or as given."""
+    """β of the Gamma prior, found from the data or as given; of the node in the middle."""
     converged: bool
     stop_reason: str
     history: list[dict[str, Any]] = field(default_factory=list)
     n_sweeps: int = 0
+    prior_rates: dict[str, float] = field(default_factory=dict)
+    """β by node; empty if all have the same."""
     structure: StructurePrior | None = None
     """What was known beforehand, by the same numbers of nodes; None: nothing."""
     counts: dict[str, FamilyCounts] = field(default_factory=dict)
@@ -296,6 +298,7 @@ def in_the_users_order(
         network=network,
         emission=task.single_nodes.emission,
         prior_rate=task.single_nodes.prior_rate,
+        prior_rates={n: float(b) for n, b in zip(task.nodes, task.single_nodes.prior_rates)},
         converged=settled,
         stop_reason=_stop_reason(task, state),
         history=state.history,
@@ -389,7 +392,7 @@ def _network(
             solution.transitions[offset : offset + count].reshape(shape),
             solution.dwell[dwell_offset : dwell_offset + n_dwell].reshape(shape[:-1]),
             scorer.shape,
-            scorer.rate,
+            float(scorer.rate[n]),
             scorer.allowed[n],
         )
         table_of[name] = posterior_mean_rates(*counted[name])

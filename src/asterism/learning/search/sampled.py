@@ -212,7 +212,7 @@ def sample_from(
         ),
         PriorChoice(
             settings.prior.shape,
-            task.single_nodes.prior_rate,
+            task.single_nodes.prior_rates,
             task.single_nodes.allowed,
             isinstance(settings.initial, str) and settings.initial == "learn",
             _first_initial(task, settings),

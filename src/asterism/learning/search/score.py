@@ -99,8 +99,8 @@ class Scorer:
     allowed: tuple[BoolArray, ...]
     """Per node (S, S): which transitions may happen."""
     shape: float
-    rate: float
-    """Gamma prior of every allowed rate; both zero for maximum likelihood."""
+    rate: FloatArray
+    """(N,) Gamma prior of every allowed rate of a node; all zero for maximum likelihood."""
     geometric: bool
     digamma: bool
     initial: FloatArray
@@ -347,7 +347,7 @@ class SingleStart(NamedTuple):
 def make_scorer(
     evidence: Evidence,
     alone: SingleStart,
-    prior: tuple[float, float],
+    prior: tuple[float, float | FloatArray],
     grid: GridPlan,
     method: str,
     *,
@@ -356,7 +356,7 @@ def make_scorer(
     tolerance: float = 3e-7,
     max_iterations: int = 500,
 ) -> Scorer:
-    """Lay the evidence out on a grid once; ``prior`` is shape and rate."""
+    """Lay the evidence out on a grid once; ``prior`` is shape and rate, of all nodes or of each."""
     graph = compile_graph(list(alone.n_states), [[] for _ in alone.n_states])
     base = make_batch(
         evidence, graph, grid.relaxation_rate, grid.step, time_step=grid.time_step, copies=3
@@ -366,7 +366,7 @@ def make_scorer(
         n_states=tuple(int(s) for s in alone.n_states),
         allowed=tuple(alone.allowed),
         shape=prior[0],
-        rate=prior[1],
+        rate=np.full(len(alone.n_states), prior[1], dtype=np.float64),
         geometric=method == "mean_field",
         digamma=digamma,
         initial=alone.initial,

@@ -141,7 +141,7 @@ def _gains(
                 int(parent_size),
                 allowed,
                 scorer.shape,
-                scorer.rate,
+                scorer.rate[block],
                 found,
             )
             gains[:, some] = found

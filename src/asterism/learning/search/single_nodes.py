@@ -1,8 +1,8 @@
 """What the nodes say each on its own: emissions, time scale, automatic prior, first rates.
 
 A search begins here. Emissions that learn are fitted with every node alone; then every node's
-rates are fitted by maximum likelihood, which gives the automatic prior rate: all that
-the data say about the unit of time.
+rates are fitted by maximum likelihood, or with a weak prior where each node has a time scale of its
+own, which gives the automatic prior rates: all that the data say about the unit of time.
 
 How much the measurements tell of what complete paths would (``known_share``) follows from the same
 solves; it says how far the star's scores can be believed.
@@ -24,12 +24,14 @@ from asterism.learning.em.fitting import fit_parameters
 from asterism.learning.search.score import BoolArray, GridPlan, SingleStart, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
-from asterism.model.priors import automatic_rate, totals_of_nodes
+from asterism.model.priors import BY_NODE, automatic_rate, rates_by_node, totals_of_nodes
 from asterism.model.template import Template, build_template
 
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
 _FARTHEST = 30.0  # times a first guess that a second fit begins from it
+#: shape of the prior with which nodes say how fast they are: one transition between measurements
+_WEAK = 0.5
 _FASTER = 1.1  # by which rates are moved to see how much the data object
 
 
@@ -41,7 +43,8 @@ class SingleNodes:
     emission: Any
     evidence: Evidence
     allowed: tuple[BoolArray, ...]
-    prior_rate: float
+    prior_rates: FloatArray
+    """(N,) β of the Gamma prior of every node's rates."""
     rates: tuple[FloatArray, ...]
     """Per node (S, S): posterior means under the prior."""
     initial: FloatArray
@@ -49,6 +52,11 @@ class SingleNodes:
     """Typical rate at which a node forgets its state: the data's own unit of time."""
     known_share: float
     """How much of what complete paths would say about rates the measurements say: 0 to 1."""
+
+    @property
+    def prior_rate(self) -> float:
+        """β of the node in the middle; of all nodes, unless they have their own."""
+        return float(np.median(self.prior_rates))
 
 
 def fit_single_nodes(
@@ -83,7 +91,7 @@ def fit_single_nodes(
 
     def solve(
         shape: float,
-        rate: float,
+        rate: float | FloatArray,
         begin: tuple[FloatArray, ...],
         initial: FloatArray,
         max_iterations: int = _MAX_ITERATIONS,
@@ -103,17 +111,23 @@ def fit_single_nodes(
 
     shape = settings.prior.shape
     initial = compiled.initial
+    rate: FloatArray = np.zeros(len(nodes))
     if settings.prior.is_auto:
-        likely = solve(0.0, 0.0, first, initial)
-        totals = totals_of_nodes(allowed, likely.dwell, likely.transitions)
-        rate = automatic_rate(shape, *totals)
+        by_node = settings.prior.rate == BY_NODE
+        weak, slow = 0.0, np.zeros(len(nodes))
+        if by_node:  # where measurements say nothing about speed, something else must
+            ways = np.array([max(1.0, mask.sum() / len(mask)) for mask in allowed])
+            weak, slow = _WEAK, _WEAK * ways / start
+        likely = solve(weak, slow, first, initial)
+        totals = totals_of_nodes(allowed, likely.dwell, likely.transitions, per_transition=by_node)
+        rate += rates_by_node(shape, *totals) if by_node else automatic_rate(shape, *totals)
         initial = likely.initial
         first = tuple(
             _near(start, likely.rates[a:b].reshape(start.shape))
             for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
         )
     else:
-        rate = float(settings.prior.rate_value)
+        rate += settings.prior.rate_value
     found = solve(shape, rate, first, initial)
     rates = tuple(
         found.rates[a:b].reshape(start.shape).copy()
@@ -126,7 +140,7 @@ def fit_single_nodes(
         emission=emission,
         evidence=evidence,
         allowed=allowed,
-        prior_rate=rate,
+        prior_rates=rate,
         rates=rates,
         initial=found.initial,
         relaxation_rate=_relaxation_rate(rates),

@@ -42,9 +42,9 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
-        Gamma prior of the rates, by default of shape 5, or 1 for complete paths. The rate "auto"
-        takes the time scale from the data, so that minutes and hours give the same graph;
-        ``GammaPrior(5, 10)`` is the paper's.
+        Gamma prior of the rates, by default of shape 3, or 1 for complete paths. The rate "auto"
+        takes the time scale from the data, so that minutes and hours give the same graph, and "by
+        node" (the default) that of each node; ``GammaPrior(5, 10)`` is the paper's.
     method
         "star" or "mean_field"; "clusters" searches with the star and then decides close cases, and
         pairs of nodes that lead each other, by clusters; "sample" draws graphs; "auto" draws them
@@ -123,7 +123,9 @@ class StructureLearner(Estimator):
     family_scores_ : DataFrame
         node, parents, score (structure prior included), probability.
     prior_ : GammaPrior
-        With the rate that was used.
+        With the rate that was used; of the node in the middle, if each has its own.
+    prior_rates_ : Series
+        The prior's rate β of every node.
     levels_ : DataFrame
         node, levels, probability, means: where levels were counted.
     tempering_ : float
@@ -244,6 +246,8 @@ class StructureLearner(Estimator):
         self.network_: Network = found.network
         self.emission_ = found.emission
         self.prior_ = GammaPrior(shape, found.prior_rate)
+        own = [found.prior_rates.get(n, found.prior_rate) for n in found.nodes]
+        self.prior_rates_ = pd.Series(own, index=list(found.nodes), name="rate")
         self.converged_ = found.converged
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history

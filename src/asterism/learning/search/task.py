@@ -165,7 +165,7 @@ def prepare(
     scorer = make_scorer(
         evidence,
         SingleStart(sizes, alone.allowed, alone.initial, alone.rates),
-        (settings.prior.shape, alone.prior_rate),
+        (settings.prior.shape, alone.prior_rates),
         GridPlan(
             # nodes without neighbours are exact on steps as long as their gaps
             relaxation_rate=alone.relaxation_rate if has_edges else 0.0,
