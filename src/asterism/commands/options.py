@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,6 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(path_type=Path)
 OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
-#: as ``BY_NODE`` in model/priors.py
-_BY_NODE = "by node"
 #: numbers that must be at least zero, or above zero
 AMOUNT = click.FloatRange(min=0)
 POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -60,30 +59,23 @@ def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tup
 
 
 def prior(
-    _: click.Context, parameter: click.Parameter, value: str | None, alone: str = _BY_NODE
+    _: click.Context, parameter: click.Parameter, value: str | None, alone: str = "by node"
 ) -> tuple[float, float | str] | None:
-    """``SHAPE`` or ``SHAPE,RATE``; the rate may be a word. None: what the learner assumes.
-
-    ``alone``: the rate where only a shape is given; "by node" must be possible if it is that.
-    """
+    """``SHAPE`` or ``SHAPE,RATE``; ``alone`` is the rate of the first. None: none was given."""
     if value is None:
         return None
     text, _comma, rate = (part.strip() for part in str(value).partition(","))
-    word = {"": alone, "auto": "auto"}.get(rate)
-    if rate.replace("-", " ") == _BY_NODE == alone:
-        word = _BY_NODE
-    try:
-        shape, number = float(text), None if word else float(rate)
-    except ValueError:
-        shape, number = math.nan, None
-    if not all(n is None or 0.0 < n < math.inf for n in (shape, number)):
-        words = "a positive number, auto or by-node" if alone == _BY_NODE else "a number or auto"
+    words = {"": alone, "auto": "auto", alone.replace(" ", "-"): alone}
+    found: tuple[float, float | str] = math.nan, alone
+    with suppress(ValueError):
+        found = float(text), words[rate] if rate in words else float(rate)
+    if not all(isinstance(n, str) or 0.0 < n < math.inf for n in found):
         raise click.BadParameter(
-            f"{value!r} is not a prior; write SHAPE or SHAPE,RATE, such as 5 or 5,10; the shape is "
-            f"a positive number, the rate {words}.",
+            f"{value!r} is not a prior; write SHAPE or SHAPE,RATE, such as 5 or 5,10: positive "
+            f"numbers, or {' or '.join(w for w in words if w)} as the rate.",
             param=parameter,
         )
-    return shape, word or float(number or 0.0)
+    return found
 
 
 def n_levels(_: click.Context, parameter: click.Parameter, value: Any) -> int | str:

@@ -312,12 +312,8 @@ def _score_families(problem, work, current, moments, asked, prior, rule, scored)
         size = problem.node[node, STATES]
         squares = size * size
         own_start = asked.start_rates[begin : begin + squares]
-        own = MarginalPrior(
-            prior.allowed[begin : begin + squares],
-            prior.shape,
-            prior.rate[node : node + 1],
-            prior.digamma,
-        )
+        mask, rate = prior.allowed[begin : begin + squares], prior.rate[node : node + 1]
+        own = MarginalPrior(mask, prior.shape, rate, prior.digamma)
         begin += squares
         _pull_of_children(problem, moments, current.table, node, block_starts, work, pull)
         for f in range(asked.family_start[i], asked.family_start[i + 1]):
