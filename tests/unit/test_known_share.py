@@ -59,4 +59,4 @@ def test_the_default_prior_of_rates_depends_on_what_is_known():
     asked = am.StructureLearner(prior=am.GammaPrior(2.0), n_jobs=1).fit(paths)
     assert asked.prior_.shape == 2.0
     default = am.StructureLearner().prior
-    assert (default.shape, default.rate) == (3.0, "by node")
+    assert (default.shape, default.rate) == (5.0, "by node")

@@ -365,7 +365,7 @@ prior_option = setting(
     callback=prior,
     metavar="SHAPE[,RATE]",
     help="Gamma prior of the rates; auto takes the time scale from the data, by-node that of each "
-    "node.  [default: 3,by-node; complete paths: 1,auto]",
+    "node.  [default: 5,by-node; complete paths: 1,auto]",
 )
 
 

@@ -151,11 +151,11 @@ def _positive(name: str, value: Any, alternative: str = "") -> float:
 class LearnersPrior(GammaPrior):
     """What learning a graph assumes about rates unless told otherwise.
 
-    From measurements shape 3, as fast as each node seems to be (``benchmarks/pipeline.py``). From
+    From measurements shape 5, as fast as each node seems to be (``benchmarks/pipeline.py``). From
     complete paths shape 1 and one rate for all nodes (``benchmarks/priors.py``).
     """
 
-    shape: float = 3.0
+    shape: float = 5.0
     rate: float | Literal["auto", "by node"] = BY_NODE
 
     def for_paths(self) -> GammaPrior:

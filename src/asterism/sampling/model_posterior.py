@@ -45,8 +45,9 @@ _BURN_IN_SHARE = 0.25
 _LOOK = 1.0
 _FIRST_JUDGED = 500
 _JUDGED_FACTOR = 1.6
-#: bytes of kept draws
+#: bytes of kept draws, and how many are kept whatever their size
 _MEMORY = 400_000_000
+_FEWEST_KEPT = 64
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,16 @@ class SampledModels:
             [np.concatenate([getattr(b, name) for b in own])[:n] for own in self.blocks]
         )
 
+    def thin(self) -> None:
+        """Make one draw of two: edges are averaged, of all else the second is kept."""
+        for c, own in enumerate(self.blocks):
+            n = self.n_draws // 2 * 2
+            whole: Any = DrawnModels._make(np.concatenate(f)[:n] for f in zip(*own))
+            second = DrawnModels._make(f[1::2] for f in whole)
+            edges = (whole.edges[::2] + whole.edges[1::2]) / np.float32(2.0)
+            self.blocks[c] = [second._replace(edges=edges)]
+        self.keep_every *= 2
+
     def family_probabilities(self) -> FloatArray:
         """(families,) averages of P(family | paths) over all chains; each node's sum to one."""
         total = np.sum([a.family for a in self.averages], axis=0)
@@ -124,16 +135,16 @@ def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> S
     chains = [start_model_chain(setup, plan.seed, c, p) for c, p in enumerate(places)]
     each = 4 * len(setup.edges) + 8 * len(setup.initial) + 8 * len(setup.emitted.parameter)
     each += 4 * len(setup.names) + (8 * int(setup.layout.table_start[-1]) if plan.keep_rates else 0)
-    keep_every = max(1, -(-each * plan.max_sweeps * len(chains) // _MEMORY))
-    found = SampledModels(setup, [[] for _ in chains], [c.averages for c in chains], keep_every)
+    room = max(_FEWEST_KEPT, _MEMORY // (each * len(chains)) // 2 * 2)
+    found = SampledModels(setup, [[] for _ in chains], [c.averages for c in chains])
     clock = _Clock(plan.seconds)
-    key = _fingerprint(setup, places, plan, keep_every)
+    key = _fingerprint(setup, places, plan)
     if plan.resume and plan.checkpoint is not None and plan.checkpoint.exists():
         _read_checkpoint(plan.checkpoint, key, chains, found)
     with Interruption() as interruption:
         try:
             _burn_in(setup, chains, plan, clock, found, interruption)
-            _draw(setup, chains, plan, clock, found, key, interruption)
+            _draw(setup, chains, plan, clock, found, room, key, interruption)
         except KeyboardInterrupt:
             if found.n_draws < 4:
                 raise
@@ -220,9 +231,11 @@ def _draw(
     plan: RunPlan,
     clock: _Clock,
     found: SampledModels,
+    room: int,
     key: str,
     interruption: Interruption,
 ) -> None:
+    """Draw until the plan is met; where there is no ``room``, every second draw is kept."""
     unit = found.keep_every
     judged = _FIRST_JUDGED
     while True:
@@ -231,8 +244,12 @@ def _draw(
             judged = int(judged * _JUDGED_FACTOR)
         goal = min(judged, plan.max_sweeps)
         while done < goal and (clock.used() < 1.0 or done == 0):
-            n = max(unit, clock.sweeps(unit, max(unit, (goal - done) // unit * unit)))
-            drawn = clock.run(lambda k: _go_on(setup, chains, plan, k, unit), n)
+            if found.n_draws >= room:
+                found.thin()
+                unit = found.keep_every
+            most = min((goal - done) // unit, room - found.n_draws)
+            n = max(unit, clock.sweeps(unit, max(1, most) * unit))
+            drawn = clock.run(lambda k, u=unit: _go_on(setup, chains, plan, k, u), n)  # type: ignore[misc]
             for own, block in zip(found.blocks, drawn):
                 own.append(block)
             done += n
@@ -267,7 +284,7 @@ def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> s
 
 
 # ---------------------------------------------------------------------- checkpoints
-def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan, keep_every: int) -> str:
+def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> str:
     digest = hashlib.blake2b(digest_size=16)
     bundles = (setup.layout, setup.seen, setup.candidates, setup.prior, setup.emitted)
     for bundle in bundles:
@@ -275,7 +292,7 @@ def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan, keep_
             digest.update(np.ascontiguousarray(value).tobytes())
     for place in places:
         digest.update(place.tobytes())
-    digest.update(f"{plan.seed} {plan.burn_in} {plan.keep_rates} {keep_every}".encode())
+    digest.update(f"{plan.seed} {plan.burn_in} {plan.keep_rates}".encode())
     for file in sorted(Path(__file__).parent.glob("*.py")):  # draws of other code are not mixed
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -283,6 +300,7 @@ def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan, keep_
 
 def _write_checkpoint(path: Path, key: str, chains: list[ModelChain], found: SampledModels) -> None:
     arrays: dict[str, Any] = {"key": np.array(key), "n_burned": np.array(found.n_burned)}
+    arrays["keep_every"] = np.array(found.keep_every)
     for c, chain in enumerate(chains):
         arrays.update({f"{c}/{k}": v for k, v in chain_arrays(chain).items()})
     for name in DrawnModels._fields:
@@ -336,7 +354,8 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
             Advice("start without resume.", "start again with --force."),
         )
     drawn: list[Any] = [held.get(f"draws/{name}") for name in DrawnModels._fields]
-    if any(block is None or len(block) != len(chains) for block in drawn):
+    keep_every = int(held.get("keep_every", 0))
+    if keep_every < 1 or any(block is None or len(block) != len(chains) for block in drawn):
         raise _damaged(path)
     for c, chain in enumerate(chains):
         prefix = f"{c}/"
@@ -348,4 +367,4 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
             raise _damaged(path)
         restore_chain(chain, arrays)
         found.blocks[c].append(draws)
-    found.n_burned = int(held["n_burned"])
+    found.n_burned, found.keep_every = int(held["n_burned"]), keep_every

@@ -9,6 +9,7 @@ is the average of P(family | paths) over the sweeps.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +30,7 @@ from asterism.learning.search.found import (
     in_the_users_order,
     require_tables,
 )
+from asterism.learning.search.score import Parents
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import (
     UNSCREENED_LIMIT,
@@ -166,13 +168,23 @@ def learn_from_observations(
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``.
 
-    Where the draws have a limit of time, the search before them has the same.
+    Where time is limited, a third of it is for the search before the draws. If that is cut short,
+    the draws begin from what the first scores say.
     """
     seconds = None if settings.minutes is None else 60.0 * settings.minutes
-    with time_limit(_at_most(seconds)):
+    clock = time.monotonic()
+    with time_limit(_at_most(None if seconds is None else seconds / 3.0)) as limit:
         task, state = search_observations(replace(settings, method="star"), observations, progress)
+    begin = state.solution.parents
+    if limit.was_felt:
+        begin = tuple(
+            state.tables[n].best(task.nodes) if n in state.tables else own
+            for n, own in enumerate(begin)
+        )
+    if seconds is not None:
+        seconds -= time.monotonic() - clock
     limits = DrawLimits(settings.max_draws, _at_most(seconds))
-    return sample_from(task, state, settings, observations, limits)
+    return sample_from(task, state, settings, observations, limits, begin)
 
 
 def _at_most(seconds: float | None) -> float | None:
@@ -195,8 +207,13 @@ def sample_from(
     settings: StructureSettings,
     observations: Observations,
     limits: DrawLimits,
+    begin: Parents | None = None,
 ) -> SearchResult:
-    """Draw graphs, rates and paths from where a search ended; its tables are replaced."""
+    """Draw graphs, rates and paths from where a search ended; its tables are replaced.
+
+    All chains but one begin from the graph of the search, or from ``begin``.
+    """
+    begin = state.solution.parents if begin is None else begin
     # what was drawn needs no tempering
     task = replace(task, settings=replace(task.settings, tempering=1.0))
     progress = task.progress
@@ -222,7 +239,7 @@ def sample_from(
     )
     start = setup.candidates.start
     best = np.array(
-        [start[n] + row_of(families[n], state.solution.parents[n]) for n in range(n_nodes)],
+        [start[n] + row_of(families[n], begin[n]) for n in range(n_nodes)],
         dtype=np.int64,
     )
     places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]

@@ -42,7 +42,7 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     prior
-        Gamma prior of the rates, by default of shape 3, or 1 for complete paths. The rate "auto"
+        Gamma prior of the rates, by default of shape 5, or 1 for complete paths. The rate "auto"
         takes the time scale from the data, so that minutes and hours give the same graph, and "by
         node" (the default) that of each node; ``GammaPrior(5, 10)`` is the paper's.
     method
@@ -101,10 +101,10 @@ class StructureLearner(Estimator):
         A file that remembers every score, and whether to continue from what it holds: an
         interrupted search then ends with the same result as an uninterrupted one.
     n_chains, minutes, max_draws
-        For method "sample": how many chains are compared, a limit of time (for the drawing, and
-        again for the search before it), and one of sweeps per chain. Sampling stops before if every
-        edge has a Monte Carlo error of at most .03 and R̂ ≤ 1.05. "auto" makes at most 1,500 sweeps
-        unless a time is given, and calls draws converged with an error of at most .1 and R̂ ≤ 1.2.
+        For method "sample": how many chains are compared, a limit of time (a third of it at most
+        for the search before), and one of sweeps per chain. Sampling stops before if every edge has
+        a Monte Carlo error of at most .03 and R̂ ≤ 1.05. "auto" makes at most 1,500 sweeps unless a
+        time is given, and calls draws converged with an error of at most .1 and R̂ ≤ 1.2.
     max_seconds
         After these the search ends with the best graph so far, and says so.
 
