@@ -442,3 +442,19 @@ def test_rates_that_are_drawn_near_zero_leave_room_for_other_paths() -> None:
     for n, first in enumerate(setup.layout.config_start[:-1].tolist()):
         used = chain.rates.omega[first : first + int(chain.families.n_configs[n])]
         assert (used * length >= 1.0 - 1e-12).all()
+
+
+def test_thinned_draws_are_those_of_a_run_that_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, seen, noise = small_case()
+    setup = small_setup(seen, noise)
+    places = [setup.candidates.start[:-1].copy()] * 2
+    every = sample_models(setup, places, plan(100))
+    monkeypatch.setattr(model_posterior, "_MEMORY", 1)
+    monkeypatch.setattr(model_posterior, "_FEWEST_KEPT", 30)
+    thinned = sample_models(setup, places, plan(100))
+    assert (every.keep_every, thinned.keep_every) == (1, 4)
+    assert thinned.n_draws == 25
+    np.testing.assert_array_equal(thinned.series("family"), every.series("family")[:, 3::4])
+    edges = every.series("edges").reshape(2, 25, 4, -1).mean(axis=2)
+    np.testing.assert_allclose(thinned.series("edges"), edges, rtol=1e-5)
+    np.testing.assert_allclose(thinned.family_probabilities(), every.family_probabilities())

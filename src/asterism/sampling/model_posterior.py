@@ -48,6 +48,8 @@ _JUDGED_FACTOR = 1.6
 #: bytes of kept draws, and how many are kept whatever their size
 _MEMORY = 400_000_000
 _FEWEST_KEPT = 64
+#: sweeps of one draw that nobody will ever reach
+_MOST_THINNED = 2**30
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,8 @@ class SampledModels:
 
     def thin(self) -> None:
         """Make one draw of two: edges are averaged, of all else the second is kept."""
+        n = self.n_draws // 2 * 2
         for c, own in enumerate(self.blocks):
-            n = self.n_draws // 2 * 2
             whole: Any = DrawnModels._make(np.concatenate(f)[:n] for f in zip(*own))
             second = DrawnModels._make(f[1::2] for f in whole)
             edges = (whole.edges[::2] + whole.edges[1::2]) / np.float32(2.0)
@@ -354,8 +356,10 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
             Advice("start without resume.", "start again with --force."),
         )
     drawn: list[Any] = [held.get(f"draws/{name}") for name in DrawnModels._fields]
-    keep_every = int(held.get("keep_every", 0))
-    if keep_every < 1 or any(block is None or len(block) != len(chains) for block in drawn):
+    kept = np.asarray(held.get("keep_every", 0))
+    if kept.ndim or kept.dtype.kind != "i" or not 1 <= kept <= _MOST_THINNED:
+        raise _damaged(path)
+    if any(block is None or len(block) != len(chains) for block in drawn):
         raise _damaged(path)
     for c, chain in enumerate(chains):
         prefix = f"{c}/"
@@ -367,4 +371,4 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
             raise _damaged(path)
         restore_chain(chain, arrays)
         found.blocks[c].append(draws)
-    found.n_burned, found.keep_every = int(held["n_burned"]), keep_every
+    found.n_burned, found.keep_every = int(held["n_burned"]), int(kept)
