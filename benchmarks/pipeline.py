@@ -6,8 +6,8 @@ chosen on; with ``--which more`` such networks with four times the data. Every n
 the star (as it is, and tempered by the learner's rule), by clusters where asked, and by sampling.
 One run of chains answers for every limit of time: the probabilities after 10 seconds are the
 averages of the draws that were made by then. Sampling stops by its own rule, so a later limit may
-add nothing. ``--shapes`` compares shapes of the rate prior instead, by sampling, with one time scale
-for all nodes and with one for each (``pipeline_shapes.csv``).
+add nothing. ``--shapes`` compares shapes of the rate prior instead, by sampling, with a time scale
+of all nodes and with one of each (``pipeline_shapes.csv``).
 
 The base rate knows how many edges there are in all networks together. The log loss of the prior is
 that of the learner before it has seen data; that of complete paths is what could be known if
