@@ -118,9 +118,9 @@ def test_every_guess_names_the_flag_that_overrules_it(tmp_path: Path) -> None:
         "3 nodes, 10 trajectories",
         "(--start, --end)",
         "At most 2 parents of a node (--max-parents); all 12 sets of parents are scored (--search)",
-        "its rate from the time scale of the data (--prior SHAPE,RATE)",
-        "a node stays in a state for about",
-        "; --prior 5,",
+        "its rate from the time scale of each node (--prior SHAPE,RATE)",
+        "a transition takes about",
+        "(--prior 5,auto expects the same of all nodes)",
     ):
         assert words in result.stderr, words
     record = json.loads((tmp_path / "RUN" / "run.json").read_text())
