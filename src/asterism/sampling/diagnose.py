@@ -29,6 +29,11 @@ class Diagnosis(NamedTuple):
     effective: float
     """Smallest effective number of draws."""
 
+    @property
+    def r_hat_words(self) -> str:
+        """R̂ for messages: chains that never leave places of their own have any large number."""
+        return f"{self.r_hat:.3f}" if self.r_hat <= 100.0 else "above 100"
+
 
 def diagnose(draws: NDArray[Any]) -> Diagnosis:
     """``draws`` (chains, draws, quantities); those that never change have no error to judge."""

@@ -159,7 +159,7 @@ def _reason(found: Diagnosis, n_chains: int, n_draws: int, auto: bool, settled: 
     drawn = f"{n_draws:,} draws in each of {n_chains} chains"
     figures = (
         f"the largest Monte Carlo error of a marginal is {found.error:.2g} (goal {ERROR_GOAL}), "
-        f"the largest R̂ {found.r_hat:.3f} (goal {R_HAT_GOAL})"
+        f"the largest R̂ {found.r_hat_words} (goal {R_HAT_GOAL})"
     )
     if settled:
         return f"{drawn} were enough: {figures}."

@@ -181,7 +181,7 @@ def _judged(models: SampledModels, places: NDArray[np.int64]) -> tuple[Diagnosis
         found,
         good,
         f"every parameter has at least {found.effective:.0f} effective draws (goal "
-        f"{EFFECTIVE_GOAL:.0f}), the largest R̂ is {found.r_hat:.3f} (goal {R_HAT_GOAL})",
+        f"{EFFECTIVE_GOAL:.0f}), the largest R̂ is {found.r_hat_words} (goal {R_HAT_GOAL})",
     )
 
 

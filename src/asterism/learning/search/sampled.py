@@ -281,7 +281,8 @@ def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
     edges = models.series("edges").astype(np.float64)
     if edges.shape[1] < 4 or edges.shape[2] == 0:
         done = edges.shape[2] == 0
-        return Diagnosis(0.0 if done else np.inf, 1.0 if done else np.inf, 0.0), done, "no edges"
+        words = "there are no edges" if done else "too few draws to say how sure edges are"
+        return Diagnosis(0.0 if done else np.inf, 1.0 if done else np.inf, 0.0), done, words
     # a quick look first: edges that hardly vary cannot have a large error
     varied = np.flatnonzero(edges.std(axis=(0, 1)) > _SURE)
     error = monte_carlo_error(edges[:, :, varied])
@@ -296,7 +297,7 @@ def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
     good = worst.error <= ERROR_GOAL and worst.r_hat <= R_HAT_GOAL
     words = (
         f"the largest Monte Carlo error of an edge is {worst.error:.3f} (goal {ERROR_GOAL}), the "
-        f"largest R̂ {worst.r_hat:.3f} (goal {R_HAT_GOAL})"
+        f"largest R̂ {worst.r_hat_words} (goal {R_HAT_GOAL})"
     )
     return worst, good, words
 
