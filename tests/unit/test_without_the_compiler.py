@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 )
 def test_with_the_compiler_off(file: str, least: int) -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider",
+        [sys.executable, "-m", "pytest", "-x", "-p", "no:xdist", "-p", "no:cacheprovider",
          "-W", "ignore", f"tests/unit/{file}"],
         cwd=ROOT, capture_output=True, text=True, check=False,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTEST_ADDOPTS": "-m 'not slow'"},
