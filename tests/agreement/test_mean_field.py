@@ -89,3 +89,28 @@ def test_a_transition_impossible_under_some_configuration_is_never_used() -> Non
     np.testing.assert_allclose(found.statistics.transitions["b"][..., 0, 1], 0.0, atol=1e-12)
     assert found.statistics.transitions["b"][..., 1, 0].sum() > 0.1
     assert np.all(np.isfinite(found.marginals().values))
+
+
+def test_a_jump_that_a_doubtful_configuration_forbids_costs_nothing() -> None:
+    """Jumps as good as never happen: the bound is the evidence of states that stay, on any steps.
+
+    While b is used, the state of a that forbids its jump is pulled down without bound.
+    """
+    slow = np.array([[0.0, 3e-5], [3e-5, 0.0]])
+    one_way = np.array([[0.0, 3e-5], [0.0, 0.0]])
+    network = am.Network(
+        {"c": [], "a": ["b", "c"], "b": ["a", "c"]},
+        {
+            "c": slow,
+            "a": np.stack([np.stack([one_way, slow]), np.stack([slow, slow])]),
+            "b": np.stack([np.stack([slow, slow]), np.stack([one_way, slow])]),
+        },
+        {"c": [0, 1], "a": [0, 1], "b": [0, 1]},
+    )
+    seen = {"c": [1e-6, 1.0], "a": [1.0, 1e-9], "b": [1.0, 0.02]}
+    points = [(0, n, 0.6, np.log(seen[name])) for n, name in enumerate(network.nodes)]
+    evidence = make_evidence([2, 2, 2], [0.0], [1.0], points)
+    still = sum(np.log(0.5 * sum(values)) for values in seen.values())
+    for options in ({"tolerance": 1e-3}, {"time_step": 0.5}, {"time_step": 0.1}):
+        found = solve(network, evidence, method="mean_field", **options)
+        assert found.log_evidence == pytest.approx(still, abs=1e-3)

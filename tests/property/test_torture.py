@@ -215,10 +215,7 @@ def test_a_measurement_that_says_nothing_changes_nothing(case: Any, method: str)
     moved = abs(one.log_evidence - other.log_evidence) / scale
     said = "as before" if moved < 3e-3 else "moved by more than 0.3 %"
     harness.count(f"torture, evidence after a measurement that says nothing, {method}", said)
-    # mean field misjudges the error of its time steps where measurements nearly exclude states
-    # and jumps are rare (docs/tested.md): counted, not required
-    if method != "mean_field":
-        assert moved < 3e-3
+    assert moved < 3e-3
 
 
 @torture(case=cases(), method=st.sampled_from(SOLVED))

@@ -101,6 +101,7 @@ def solve_on_grids(
     step = _FIRST_STEP * (tolerance / 1e-3) ** _STEP_POWER
     pace = _Pace()
     _require_span(evidence, rate)
+    is_smooth = not (parameters.geometric and _forbids_sometimes(network))
 
     def solve_level(chosen: IntArray, factors: IntArray, coarse: _Level | None) -> _Level:
         known = None
@@ -109,7 +110,7 @@ def solve_on_grids(
         else:
             part = evidence if len(chosen) == evidence.n_trajectories else subset(evidence, chosen)
         batch = make_batch(
-            part, network.graph, rate, step, factors, time_step, known, is_corrected=True
+            part, network.graph, rate, step, factors, time_step, known, is_corrected=is_smooth
         )
         if coarse is not None:
             of_fine = np.searchsorted(coarse.trajectories, chosen)
@@ -244,6 +245,23 @@ class _Pace:
         done = n_moments * float(outcome.n_sweeps.mean()) if len(outcome.n_sweeps) else 0.0
         if seconds > 0.01:
             self._per_second = max(_SLOWEST_PACE, done / seconds)
+
+
+def _forbids_sometimes(network: CompiledNetwork) -> bool:
+    """Whether some transition is impossible under some configurations of the parents only.
+
+    In mean field a parent's state that forbids what its child does is pulled down without bound.
+    Such a pull is not smooth on any grid: corrections of fourth order reach their limits, alike on
+    all grids, so that a comparison of two grids would not show what they cost.
+    """
+    graph = network.graph
+    for n in np.flatnonzero(graph.n_configurations > 1):
+        size = int(graph.n_states[n])
+        own = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
+        is_zero = network.rates[own].reshape(-1, size, size) == 0.0
+        if (is_zero.any(axis=0) & ~is_zero.all(axis=0)).any():
+            return True
+    return False
 
 
 def _require_span(evidence: Evidence, rate: float) -> None:
