@@ -110,7 +110,8 @@ def run(folder: Path, jit: bool, seconds: float, each: int, tests: list[str]) ->
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line"]
     if not jit:  # without the compiler, numpy warns of numbers that wrap around
         options += ["-W", "ignore"]
-    pytest.main([*options, *tests], plugins=[Hooks()])
+    if pytest.main([*options, *tests], plugins=[Hooks()]) == pytest.ExitCode.INTERRUPTED:
+        watched.left_out[watched.test] = "stopped"
     measured.stop()
     measured.save()
     (folder / f"left-out-{os.getpid()}.json").write_text(json.dumps(watched.left_out, indent=1))
