@@ -42,9 +42,13 @@ pytestmark = pytest.mark.skipif(
 SHAPE, RATE = 2.5, 1.3
 
 
-def prior_of(allowed: Any, shape: float, rate: float, digamma: bool = False) -> MarginalPrior:
-    """The one place that knows how a prior with one rate for all is handed to loops."""
-    return MarginalPrior(np.asarray(allowed), shape, np.full(len(SIZES), rate), digamma)
+def prior_of(
+    allowed: Any, shape: float, rate: float, digamma: bool = False, node: int | None = None
+) -> MarginalPrior:
+    """The one place that knows how a prior is handed to loops; with ``node`` others differ."""
+    rates = np.full(len(SIZES), rate if node is None else 99.0)
+    rates[slice(None) if node is None else node] = rate
+    return MarginalPrior(np.asarray(allowed), shape, rates, digamma)
 
 
 # ---- rates and energies ---------------------------------------------------------------------
@@ -88,7 +92,7 @@ def test_energy_and_gamma_terms_are_their_sums(node: int, shape: float) -> None:
     t = Tables()
     t.allowed[t.of(node)[1][4]] = False
     t.moves[t.of(node)[-2][4]] = 0.0
-    prior = prior_of(t.allowed, shape, RATE if shape else 0.0)
+    prior = prior_of(t.allowed, shape, RATE if shape else 0.0, node=node)
     found = marginal.node_energy_and_gamma_terms(t.problem, t.rates, prior, node, t.dwell, t.moves)
     energy = terms = 0.0
     for _, _, x, y, i, k in t.of(node):
@@ -121,7 +125,7 @@ def test_rates_become_posterior_means(node: int, exact: bool, geometric: bool) -
     if not geometric:
         t.table = t.rates
     found = marginal.update_node_rates(
-        t.problem, t.parameters(geometric), prior_of(t.allowed, SHAPE, RATE, exact), node,
+        t.problem, t.parameters(geometric), prior_of(t.allowed, SHAPE, RATE, exact, node), node,
         t.dwell, t.moves,
     )  # fmt: skip
     largest = 0.0
@@ -806,7 +810,8 @@ def test_what_a_scorer_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = score.SingleStart(SIZES, ["a"], np.zeros(7), ["r"])
     one = score.make_scorer("e", alone, (2.0, 3.0), score.GridPlan(0.4, 0.7), "mean_field")  # type: ignore[arg-type]
     assert made == [(0, 0.4, 0.7, {"time_step": None, "copies": 3})]
-    assert (one.shape, one.rate, one.geometric, one.digamma) == (2.0, 3.0, True, False)
+    assert (one.shape, one.geometric, one.digamma) == (2.0, True, False)
+    assert one.rate.tolist() == [3.0, 3.0, 3.0]
     assert (one.tolerance, one.max_iterations, one.learn_initial) == (3e-7, 500, False)
     assert one.n_states == (2, 3, 2)
     other = score.make_scorer("e", alone, (2.0, 3.0), score.GridPlan(0.4, 0.7), "star")  # type: ignore[arg-type]
