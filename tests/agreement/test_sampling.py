@@ -348,8 +348,8 @@ def small_setup(
 def test_family_scores_are_those_of_complete_paths(duration: float) -> None:
     network, _, _ = small_case()
     paths = am.simulate(network, 6, duration=duration, seed=6)
-    rate = np.array([3.0, 1.0, 8.0])
-    setup = small_setup(am.Observations.from_trajectories(paths), None, (2.0, rate))
+    rate = np.linspace(1.0, 8.0, 12).reshape(3, 2, 2)
+    setup = small_setup(am.Observations.from_trajectories(paths), None, (2.0, rate.ravel()))
     models = sample_models(setup, [setup.candidates.start[:-1].copy()] * 2, plan(20))
     found = models.family_probabilities().reshape(3, 3)
     scores = np.empty((3, 3))
@@ -360,9 +360,9 @@ def test_family_scores_are_those_of_complete_paths(duration: float) -> None:
             counted = paths.statistics(graph)
             moves, time = counted.transitions[name], counted.dwell_times[name]
             m = moves.reshape(-1, 2, 2)[:, [0, 1], [1, 0]]
-            t = time.reshape(-1, 2)
+            t, b = time.reshape(-1, 2), rate[n][[0, 1], [1, 0]]
             scores[n, f] = np.sum(
-                2 * np.log(rate[n]) + gammaln(m + 2) - gammaln(2.0) - (m + 2) * np.log(t + rate[n])
+                2 * np.log(b) + gammaln(m + 2) - gammaln(2.0) - (m + 2) * np.log(t + b)
             )
     exact = np.exp(scores - scores.max(axis=1, keepdims=True))
     np.testing.assert_allclose(found, exact / exact.sum(axis=1, keepdims=True), atol=1e-10)

@@ -8,7 +8,6 @@ initial terms come from their own formulas (``star_functional``) and never see a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,19 +39,19 @@ class MarginalDynamics:
         initial: dict[str, np.ndarray],
         evidence: Any,
         times: list[np.ndarray],
-        prior: tuple[float, Sequence[float]],
+        prior: tuple[float, Sequence[np.ndarray]],
         method: str = "star",
         digamma: bool = False,
     ) -> None:
         self.model = PlainModel(parents, sizes, initial)
         self.evidence, self.times, self.method = evidence, times, method
-        self.shape, self.rate = prior  # of every node
+        self.shape, self.rate = prior  # (S, S) of every node
         self.digamma = digamma
         for i, n in enumerate(parents):
             above = tuple(sizes[p] for p in parents[n])
             table = np.ones((*above, sizes[n], sizes[n]))
             for j, u in enumerate(np.ndindex(*above)):
-                table[u] *= (1.0 + 0.1 * j + 0.05 * i) / self.rate[i]
+                table[u] *= (1.0 + 0.1 * j + 0.05 * i) / self.rate[i].mean()
             self.model.rates[n] = with_exit_rates(table)
         self.sweeps = [
             ReferenceSweep(self.model, evidence, d, times[d], method) for d in range(len(times))
@@ -81,7 +80,7 @@ class MarginalDynamics:
                 return
         raise RuntimeError(f"not settled: last change {moved}")
 
-    def posterior_rates(self, rate: float, dwell: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    def posterior_rates(self, rate: np.ndarray, dwell: np.ndarray, moves: np.ndarray) -> np.ndarray:
         mean = with_exit_rates((moves + self.shape) / (dwell[..., None] + rate))
         if not self.digamma:
             return mean
@@ -103,7 +102,7 @@ class MarginalDynamics:
         for b, (dwell, moves) in zip(self.rate, self.statistics):
             off = ~np.eye(moves.shape[-1], dtype=bool)
             terms = gammaln(moves + a) - (moves + a) * np.log(dwell[..., None] + b)
-            total += float((terms + a * math.log(b) - gammaln(a))[..., off].sum())
+            total += float((terms + a * np.log(b) - gammaln(a))[..., off].sum())
         return total
 
     def score(self) -> float:

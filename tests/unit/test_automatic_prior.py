@@ -7,7 +7,13 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.model.priors import GammaPrior, automatic_rate, rates_by_node, totals_of_nodes
+from asterism.model.priors import (
+    GammaPrior,
+    automatic_rate,
+    rates_by_node,
+    rates_by_transition,
+    totals_of_nodes,
+)
 
 FREE = ~np.eye(2, dtype=bool)
 
@@ -57,8 +63,8 @@ def test_without_time_a_number_is_asked_for() -> None:
 
 def test_every_node_is_expected_to_be_as_fast_as_it_seems() -> None:
     time, moves = np.array([10.0, 40.0, 20.0]), np.array([19.0, 9.0, 22.0])
-    usual = 50.0 / 70.0  # with one more transition at this speed, each node's own
-    wanted = (1.0 + moves) / (1.0 / usual + time)
+    usual = 50.0 / 70.0  # with three more transitions at this speed, each node's own
+    wanted = (3.0 + moves) / (3.0 / usual + time)
     np.testing.assert_allclose(rates_by_node(3.0, time, moves), 3.0 / wanted)
 
 
@@ -67,6 +73,18 @@ def test_no_node_is_expected_to_differ_by_more_than_a_factor_of_ten() -> None:
     found = 1.0 / rates_by_node(1.0, time, moves)
     # the second runs away and does not count; the last cannot move
     np.testing.assert_allclose(found, [0.5 * 1001 / 501, 5.0, 0.05, 0.5], rtol=2e-3)
+
+
+def test_every_transition_is_expected_to_be_as_fast_as_in_its_node() -> None:
+    dwell, moves = np.array([4.0, 6.0, 3.0, 1e3, 2.0]), np.zeros(13)
+    moves[[1, 2, 5, 7, 9]] = [3.0, 5.0, 2.0, 1.0, 4.0]
+    found = 2.0 / rates_by_transition(2.0, np.array([1.0, 4.0]), dwell, moves, [2, 3])
+    first, second = found[:4].reshape(2, 2), found[4:].reshape(3, 3)
+    np.testing.assert_allclose(first[[0, 1], [1, 0]], [5.0 / 5.0, 7.0 / 7.0])
+    assert second[0, 1] == pytest.approx(4.0 / (4.0 + 3.0))
+    assert second[0, 2] == pytest.approx(2.0 / (4.0 + 3.0))
+    assert second[1, 0] == 0.05  # 3.0/1004, but not less than a tenth of what is usual
+    assert second[2, 0] == pytest.approx(2.0 / 6.0)
 
 
 def test_time_counts_for_every_transition_that_may_end_it() -> None:

@@ -46,9 +46,8 @@ def prior_of(
     allowed: Any, shape: float, rate: float, digamma: bool = False, node: int | None = None
 ) -> MarginalPrior:
     """The one place that knows how a prior is handed to loops; with ``node`` others differ."""
-    rates = np.full(len(SIZES), rate if node is None else 99.0)
-    rates[slice(None) if node is None else node] = rate
-    return MarginalPrior(np.asarray(allowed), shape, rates, digamma)
+    rates = [np.full(s * s, rate if node in (None, n) else 99.0) for n, s in enumerate(SIZES)]
+    return MarginalPrior(np.asarray(allowed), shape, np.concatenate(rates), digamma)
 
 
 # ---- rates and energies ---------------------------------------------------------------------
@@ -811,7 +810,10 @@ def test_what_a_scorer_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     one = score.make_scorer("e", alone, (2.0, 3.0), score.GridPlan(0.4, 0.7), "mean_field")  # type: ignore[arg-type]
     assert made == [(0, 0.4, 0.7, {"time_step": None, "copies": 3})]
     assert (one.shape, one.geometric, one.digamma) == (2.0, True, False)
-    assert one.rate.tolist() == [3.0, 3.0, 3.0]
+    assert one.rate.tolist() == [3.0] * (4 + 9 + 4)
+    blocks = replace(one, rate=np.arange(17.0)).rate_by_node()
+    assert [b.shape for b in blocks] == [(2, 2), (3, 3), (2, 2)]
+    assert (blocks[1][0, 0], blocks[2][1, 1]) == (4.0, 16.0)
     assert (one.tolerance, one.max_iterations, one.learn_initial) == (3e-7, 500, False)
     assert one.n_states == (2, 3, 2)
     other = score.make_scorer("e", alone, (2.0, 3.0), score.GridPlan(0.4, 0.7), "star")  # type: ignore[arg-type]

@@ -195,7 +195,7 @@ def compile_kernels() -> None:
         single_rates=(rates,) * 2,
         allowed=allowed,
         shape=5.0,
-        rate=np.full(2, 5.0),
+        rate=np.full(8, 5.0),
         digamma=False,
     )
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])

@@ -31,8 +31,6 @@ Pair = tuple[str, str]
 PROGRESSIVE = "progressive"
 BY_NODE: Literal["by node"] = "by node"
 _RUNAWAY = 10.0
-#: imagined transitions at the speed of all nodes that a node's own speed is mixed with
-_SHARED = 1.0
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,36 @@ def rates_by_node(shape: float, time: FloatArray, transitions: FloatArray) -> Fl
     faster or slower than these.
     """
     usual = 1.0 / automatic_rate(1.0, time, transitions)
-    expected = (_SHARED + transitions) / (_SHARED / usual + time)
-    result: FloatArray = shape / np.clip(expected, usual / _RUNAWAY, usual * _RUNAWAY)
+    return shape / _mixed(shape, usual, time, transitions)
+
+
+def rates_by_transition(
+    shape: float,
+    by_node: FloatArray,
+    dwell: FloatArray,
+    transitions: FloatArray,
+    sizes: Sequence[int],
+) -> FloatArray:
+    """β of every transition, flat (S, S) blocks: as fast as it seems to be in its own node.
+
+    The same rule as between nodes. A transition that never happens, such as one that skips a level,
+    is expected to be rare; otherwise every configuration of the parents would have to show anew
+    that it does not happen, and parents would look improbable.
+    """
+    result = []
+    state = pair = 0
+    for beta, size in zip(by_node, sizes):
+        time = dwell[state : state + size][:, None]
+        moves = transitions[pair : pair + size * size].reshape(size, size)
+        state, pair = state + size, pair + size * size
+        result.append((shape / _mixed(shape, shape / beta, time, moves)).ravel())
+    return np.concatenate(result)
+
+
+def _mixed(shape: float, usual: float, time: FloatArray, transitions: FloatArray) -> FloatArray:
+    """Expected rates: M/T, with ``shape`` transitions at the usual rate beside, and bounded."""
+    expected = (shape + transitions) / (shape / usual + time)
+    result: FloatArray = np.clip(expected, usual / _RUNAWAY, usual * _RUNAWAY)
     return result
 
 

@@ -61,8 +61,7 @@ class DrawAverages(NamedTuple):
 def log_score(table, first, n_configs, size, n, prior, log_gamma):
     """ln of the evidence of complete paths for one family of node n, its rates integrated out."""
     total = 0.0
-    allowed, rate = prior.allowed_start[n], prior.rate[n]
-    log_rate = math.log(rate)
+    allowed = prior.allowed_start[n]
     for cell in range(n_configs * size):
         x = cell % size
         at = first + cell * size
@@ -70,16 +69,17 @@ def log_score(table, first, n_configs, size, n, prior, log_gamma):
         if time <= 0.0:
             # without time there are no jumps
             continue
-        log_time = math.log(rate + time)
         for y in range(size):
-            if y != x and prior.allowed[allowed + x * size + y]:
+            place = allowed + x * size + y
+            if y != x and prior.allowed[place]:
                 count = table[at + y]
+                log_time = math.log(prior.rate[place] + time)
                 number = int(count)
                 if number < len(log_gamma):
                     total += log_gamma[number]
                 else:
                     total += math.lgamma(prior.shape + count) - math.lgamma(prior.shape)
-                total += prior.shape * (log_rate - log_time) - count * log_time
+                total += prior.shape * (prior.log_rate[place] - log_time) - count * log_time
     return total
 
 
@@ -114,7 +114,7 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
                 rate = 0.0
                 if prior.allowed[allowed + x * size + y]:
                     rate = gamma(stream, prior.shape + table[first + row + y])
-                    rate /= prior.rate[n] + table[first + row + x]
+                    rate /= prior.rate[allowed + x * size + y] + table[first + row + x]
                 rates.rate[at + row + y] = rate
                 rates.log_rate[at + row + y] = math.log(rate) if rate > 0.0 else -math.inf
                 leaving += rate
@@ -191,8 +191,9 @@ def _add_averages(n, choices, size, room, averages):
             at = candidates.table_start[f] + cell * size
             for y in range(size):
                 averages.statistics[at + y] += weight * table[at + y]
-                if y != x and prior.allowed[allowed + x * size + y]:
-                    mean = (prior.shape + table[at + y]) / (prior.rate[n] + table[at + x])
+                place = allowed + x * size + y
+                if y != x and prior.allowed[place]:
+                    mean = (prior.shape + table[at + y]) / (prior.rate[place] + table[at + x])
                     averages.rates[at + y] += weight * mean
 
 

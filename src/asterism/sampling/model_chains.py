@@ -80,9 +80,9 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
     families = _families_at(setup, place)
     table = np.zeros(int(layout.table_start[-1]))
     for n, size in enumerate(layout.n_states.tolist()):
-        own = prior.allowed[prior.allowed_start[n] : prior.allowed_start[n + 1]]
+        own = slice(int(prior.allowed_start[n]), int(prior.allowed_start[n + 1]))
         block = table[layout.table_start[n] : layout.table_start[n + 1]].reshape(-1, size * size)
-        block[:] = prior.shape / prior.rate[n] * own
+        block[:] = prior.shape / prior.rate[own] * prior.allowed[own]
     rates = rates_of(layout, families.n_configs, table, setup.initial)
     model = PathModel(layout, seen, families, rates)
     largest = int(max(3 * layout.n_states.max(), np.diff(emitted.start).max(initial=0), 1))
@@ -285,4 +285,6 @@ def mean_rates(setup: ModelSetup, averages: DrawAverages, f: int, size: int) -> 
         table /= averages.weight[f]
         return table
     node = int(np.searchsorted(setup.candidates.start, f, side="right")) - 1
-    return np.full_like(table, setup.prior.shape / setup.prior.rate[node])
+    own = slice(*setup.prior.allowed_start[node : node + 2].tolist())
+    table[:] = (setup.prior.shape / setup.prior.rate[own]).reshape(size, size)
+    return table

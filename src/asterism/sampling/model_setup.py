@@ -72,7 +72,7 @@ class PriorChoice:
 
     shape: float
     rate: float | FloatArray
-    """Of all nodes, or of each."""
+    """Of all transitions, or flat (S, S) blocks of each."""
     allowed: Sequence[NDArray[np.bool_]]
     """Per node (S, S)."""
     learn_initial: bool
@@ -118,13 +118,15 @@ def model_setup(
         end=evidence.end,
         is_given=given_nodes(evidence),
     )
+    rate = np.full(int((sizes**2).sum()), choice.rate, dtype=np.float64)
     return ModelSetup(
         layout=layout,
         seen=seen,
         candidates=candidates,
         prior=RatePrior(
             shape=float(choice.shape),
-            rate=np.full(len(sizes), choice.rate, dtype=np.float64),
+            rate=rate,
+            log_rate=np.log(rate),
             allowed=np.concatenate([np.asarray(a, dtype=np.bool_).ravel() for a in choice.allowed]),
             allowed_start=running_sum(sizes**2),
             learn_initial=bool(choice.learn_initial),

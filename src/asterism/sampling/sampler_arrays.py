@@ -178,9 +178,10 @@ class RatePrior(NamedTuple):
 
     shape: float
     rate: FloatArray
-    """(N,) of every node."""
-    allowed: BoolArray
     """Flat (S, S) blocks, one per node."""
+    log_rate: FloatArray
+    allowed: BoolArray
+    """Flat likewise."""
     allowed_start: IntArray
     learn_initial: bool
     """Whether start probabilities are drawn (Dirichlet, 1 per state)."""

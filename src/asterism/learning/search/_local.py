@@ -31,6 +31,7 @@ from asterism.star._buffers import (
     IS_EXOGENOUS,
     LOG_OF_ZERO_RATE,
     PASS_MESSAGES,
+    SQUARES,
     STATES,
     STRIDE,
     TABLE,
@@ -312,7 +313,7 @@ def _score_families(problem, work, current, moments, asked, prior, rule, scored)
         size = problem.node[node, STATES]
         squares = size * size
         own_start = asked.start_rates[begin : begin + squares]
-        mask, rate = prior.allowed[begin : begin + squares], prior.rate[node : node + 1]
+        mask, rate = prior.allowed[begin:], prior.rate[problem.node[node, SQUARES] :]
         own = MarginalPrior(mask, prior.shape, rate, prior.digamma)
         begin += squares
         _pull_of_children(problem, moments, current.table, node, block_starts, work, pull)
@@ -345,11 +346,10 @@ def update_family_rates(size, n_configurations, family, counts, prior, geometric
     """E and Gamma terms at the current rates, which then become posterior means; (E, Γ)."""
     rates, table = family.rates, family.table
     dwell, transitions = counts
-    shape, rate = prior.shape, prior.rate[0]
-    rows = size * size
+    shape, rows = prior.shape, size * size
     energy = 0.0
     gamma_terms = 0.0
-    constant = shape * math.log(rate) - math.lgamma(shape)
+    constant = math.lgamma(shape)
     for u in range(n_configurations):
         for x in range(size):
             time = dwell[u * size + x]
@@ -369,7 +369,9 @@ def update_family_rates(size, n_configurations, family, counts, prior, geometric
                 if count > 0.0:
                     energy += count * math.log(rates[entry])
                 count += shape
-                gamma_terms += constant + math.lgamma(count) - count * math.log(time + rate)
+                rate = prior.rate[x * size + y]
+                gamma_terms += shape * math.log(rate) - constant + math.lgamma(count)
+                gamma_terms -= count * math.log(time + rate)
                 value = count / (time + rate)
                 leave += value
                 if prior.digamma:

@@ -25,6 +25,7 @@ from asterism.star._buffers import (
     INITIAL,
     IS_EXOGENOUS,
     LOG_OF_ZERO_RATE,
+    SQUARES,
     STATES,
     TABLE,
     make_work,
@@ -72,7 +73,7 @@ class MarginalPrior(NamedTuple):
     """One boolean per entry of the rates: which transitions may happen."""
     shape: float
     rate: Any
-    """(N,) β of every node. Shape and rates are zero for maximum likelihood."""
+    """Flat (S, S) blocks, one per node: β of its transitions. All zero for maximum likelihood."""
     digamma: bool
     """Whether rates are the exact stationary point instead of posterior means."""
 
@@ -125,16 +126,15 @@ def digamma(z):
 @inner
 def node_energy_and_gamma_terms(problem, rates, prior, node, dwell, transitions):
     """E = Σ (M ln R − T R_exit) at the rates in use, and the marginalised Gamma terms."""
-    shape, rate = prior.shape, prior.rate[node]
+    shape = prior.shape
     size = problem.node[node, STATES]
+    block = problem.node[node, SQUARES]
     rows = size * size
     table = problem.node[node, TABLE]
     dwell_begin = problem.node[node, DWELL]
     energy = 0.0
     gamma_terms = 0.0
-    constant = 0.0
-    if shape > 0.0:
-        constant = shape * math.log(rate) - math.lgamma(shape)
+    constant = math.lgamma(shape) if shape > 0.0 else 0.0
     for u in range(problem.node[node, CONFIGURATIONS]):
         for x in range(size):
             time = dwell[dwell_begin + u * size + x]
@@ -147,8 +147,10 @@ def node_energy_and_gamma_terms(problem, rates, prior, node, dwell, transitions)
                     if count > 0.0:
                         energy += count * math.log(rates[entry])
                     if shape > 0.0:
+                        rate = prior.rate[block + x * size + y]
                         gamma_terms += (
-                            constant
+                            shape * math.log(rate)
+                            - constant
                             + math.lgamma(count + shape)
                             - (count + shape) * math.log(time + rate)
                         )
@@ -161,18 +163,19 @@ def update_node_rates(problem, parameters, prior, node, dwell, transitions):
     rates, table, geometric = parameters.rates, parameters.table, parameters.geometric
     allowed = prior.allowed
     size = problem.node[node, STATES]
+    block = problem.node[node, SQUARES]
     rows = size * size
     begin = problem.node[node, TABLE]
     dwell_begin = problem.node[node, DWELL]
     largest = 0.0
     for u in range(problem.node[node, CONFIGURATIONS]):
         for x in range(size):
-            time = dwell[dwell_begin + u * size + x] + prior.rate[node]
             leave = 0.0
             for y in range(size):
                 entry = begin + u * rows + x * size + y
                 if x == y:
                     continue
+                time = dwell[dwell_begin + u * size + x] + prior.rate[block + x * size + y]
                 if not allowed[entry] or not time > 0.0:
                     if not allowed[entry]:
                         rates[entry] = 0.0

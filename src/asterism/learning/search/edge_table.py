@@ -169,11 +169,12 @@ def _of_node(
         (x, y) for x, y in product(range(len(states)), repeat=2) if x != y and counts.allowed[x, y]
     ]
     labels, shape, time = [], [], []
+    rate = np.broadcast_to(counts.rate, (len(states), len(states)))
     for place in product(*(range(len(network.states[p])) for p in above)):
         pairs = (f"{p}={network.states[p][i]}" for p, i in zip(above, place))
         configuration = ", ".join(pairs)
         for x, y in moves:
             labels.append((name, configuration, states[x], states[y]))
             shape.append(float(counts.transitions[(*place, x, y)]) + counts.shape)
-            time.append(float(counts.dwell[(*place, x)]) + counts.rate)
+            time.append(float(counts.dwell[(*place, x)]) + float(rate[x, y]))
     return labels, np.array(shape), np.array(time)

@@ -145,7 +145,8 @@ class FamilyCounts(NamedTuple):
     transitions: FloatArray
     dwell: FloatArray
     shape: float
-    rate: float
+    rate: float | FloatArray
+    """β of all transitions, or (S, S)."""
     allowed: NDArray[np.bool_]
 
 
@@ -171,7 +172,7 @@ class SearchResult:
     history: list[dict[str, Any]] = field(default_factory=list)
     n_sweeps: int = 0
     prior_rates: dict[str, float] = field(default_factory=dict)
-    """β by node; empty if all have the same."""
+    """β of each node's usual transition; empty if all have the same."""
     structure: StructurePrior | None = None
     """What was known beforehand, by the same numbers of nodes; None: nothing."""
     counts: dict[str, FamilyCounts] = field(default_factory=dict)
@@ -298,7 +299,7 @@ def in_the_users_order(
         network=network,
         emission=task.single_nodes.emission,
         prior_rate=task.single_nodes.prior_rate,
-        prior_rates={n: float(b) for n, b in zip(task.nodes, task.single_nodes.prior_rates)},
+        prior_rates={n: float(b) for n, b in zip(task.nodes, task.single_nodes.node_rates)},
         converged=settled,
         stop_reason=_stop_reason(task, state),
         history=state.history,
@@ -381,6 +382,7 @@ def _network(
     rates: dict[str, Any] = {}
     initial: dict[str, FloatArray] = {}
     offset = dwell_offset = 0
+    rate = task.scorer.rate_by_node()
     table_of: dict[str, FloatArray] = {}
     counted: dict[str, FamilyCounts] = {}
     for n, name in enumerate(task.nodes):
@@ -392,7 +394,7 @@ def _network(
             solution.transitions[offset : offset + count].reshape(shape),
             solution.dwell[dwell_offset : dwell_offset + n_dwell].reshape(shape[:-1]),
             scorer.shape,
-            float(scorer.rate[n]),
+            rate[n],
             scorer.allowed[n],
         )
         table_of[name] = posterior_mean_rates(*counted[name])

@@ -100,7 +100,7 @@ class Scorer:
     """Per node (S, S): which transitions may happen."""
     shape: float
     rate: FloatArray
-    """(N,) Gamma prior of every allowed rate of a node; all zero for maximum likelihood."""
+    """Flat (S, S) blocks: Gamma prior of every allowed rate; zero for maximum likelihood."""
     geometric: bool
     digamma: bool
     initial: FloatArray
@@ -190,6 +190,11 @@ class Scorer:
         return replace(
             failed, parents=tuple(parents), rates=np.concatenate(rates), initial=before.initial
         )
+
+    def rate_by_node(self) -> list[FloatArray]:
+        """Per node (S, S): the prior's β of its transitions."""
+        blocks = np.split(self.rate, np.cumsum(np.square(self.n_states))[:-1])
+        return [block.reshape(size, size) for block, size in zip(blocks, self.n_states)]
 
     def _rates_by_node(self, solution: GraphSolution) -> list[FloatArray]:
         graph = compile_graph(list(self.n_states), [list(p) for p in solution.parents])
@@ -356,7 +361,7 @@ def make_scorer(
     tolerance: float = 3e-7,
     max_iterations: int = 500,
 ) -> Scorer:
-    """Lay the evidence out on a grid once; ``prior`` is shape and rate, of all nodes or of each."""
+    """Lay the evidence out on a grid once; ``prior`` is shape and rate, or rates of transitions."""
     graph = compile_graph(list(alone.n_states), [[] for _ in alone.n_states])
     base = make_batch(
         evidence, graph, grid.relaxation_rate, grid.step, time_step=grid.time_step, copies=3
@@ -366,7 +371,7 @@ def make_scorer(
         n_states=tuple(int(s) for s in alone.n_states),
         allowed=tuple(alone.allowed),
         shape=prior[0],
-        rate=np.full(len(alone.n_states), prior[1], dtype=np.float64),
+        rate=np.full(sum(int(s) ** 2 for s in alone.n_states), prior[1], dtype=np.float64),
         geometric=method == "mean_field",
         digamma=digamma,
         initial=alone.initial,
@@ -382,7 +387,7 @@ def posterior_mean_rates(
     transitions: ArrayLike,
     dwell: ArrayLike,
     shape: float,
-    rate: float,
+    rate: float | FloatArray,
     allowed: ArrayLike | None = None,
 ) -> FloatArray:
     """(..., S, S) rates (M+α)/(T+β), zero where a transition is not allowed and on the diagonal."""

@@ -112,7 +112,8 @@ def _gains(
     rows = (averages.row_start[block][:, None] + np.arange(squares)).ravel()
     own = _without_held(scorer, block, size, averages.moments[rows])
     start = np.concatenate([[0], np.cumsum(sizes**2)])
-    rates = solution.rates[(start[block][:, None] + np.arange(squares)).ravel()]
+    places = (start[block][:, None] + np.arange(squares)).ravel()
+    rates = solution.rates[places]
     factor = np.ones_like(rates) if scorer.geometric else rates
     diagonal = np.tile(np.eye(size, dtype=bool).ravel(), len(block))
     factor = np.where(diagonal, 1.0, factor)
@@ -141,7 +142,7 @@ def _gains(
                 int(parent_size),
                 allowed,
                 scorer.shape,
-                scorer.rate[block],
+                scorer.rate[places].reshape(len(block), squares),
                 found,
             )
             gains[:, some] = found

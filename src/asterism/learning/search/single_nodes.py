@@ -24,7 +24,13 @@ from asterism.learning.em.fitting import fit_parameters
 from asterism.learning.search.score import BoolArray, GridPlan, SingleStart, make_scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.emissions import Exact, emission_for
-from asterism.model.priors import BY_NODE, automatic_rate, rates_by_node, totals_of_nodes
+from asterism.model.priors import (
+    BY_NODE,
+    automatic_rate,
+    rates_by_node,
+    rates_by_transition,
+    totals_of_nodes,
+)
 from asterism.model.template import Template, build_template
 
 _RATE_TOLERANCE = 1e-5
@@ -44,7 +50,9 @@ class SingleNodes:
     evidence: Evidence
     allowed: tuple[BoolArray, ...]
     prior_rates: FloatArray
-    """(N,) β of the Gamma prior of every node's rates."""
+    """Flat (S, S) blocks: β of the Gamma prior of every transition."""
+    node_rates: FloatArray
+    """(N,) β of every node's usual transition."""
     rates: tuple[FloatArray, ...]
     """Per node (S, S): posterior means under the prior."""
     initial: FloatArray
@@ -56,7 +64,7 @@ class SingleNodes:
     @property
     def prior_rate(self) -> float:
         """β of the node in the middle; of all nodes, unless they have their own."""
-        return float(np.median(self.prior_rates))
+        return float(np.median(self.node_rates))
 
 
 def fit_single_nodes(
@@ -111,22 +119,31 @@ def fit_single_nodes(
 
     shape = settings.prior.shape
     initial = compiled.initial
-    rate: FloatArray = np.zeros(len(nodes))
+    squares = np.square(sizes)
+    node_rates: FloatArray = np.zeros(len(nodes))
+    rate = np.zeros(int(squares.sum()))
     if settings.prior.is_auto:
         by_node = settings.prior.rate == BY_NODE
-        weak, slow = 0.0, np.zeros(len(nodes))
+        weak, slow = 0.0, rate
         if by_node:  # where measurements say nothing about speed, something else must
             ways = np.array([max(1.0, mask.sum() / len(mask)) for mask in allowed])
-            weak, slow = _WEAK, _WEAK * ways / start
+            weak, slow = _WEAK, np.repeat(_WEAK * ways / start, squares)
         likely = solve(weak, slow, first, initial)
-        totals = totals_of_nodes(allowed, likely.dwell, likely.transitions, per_transition=by_node)
-        rate += rates_by_node(shape, *totals) if by_node else automatic_rate(shape, *totals)
+        counts = likely.dwell, likely.transitions
+        totals = totals_of_nodes(allowed, *counts, per_transition=by_node)
+        if by_node:
+            node_rates += rates_by_node(shape, *totals)
+            rate += rates_by_transition(shape, node_rates, *counts, sizes)
+        else:
+            node_rates += automatic_rate(shape, *totals)
+            rate += node_rates[0]
         initial = likely.initial
         first = tuple(
             _near(start, likely.rates[a:b].reshape(start.shape))
             for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
         )
     else:
+        node_rates += settings.prior.rate_value
         rate += settings.prior.rate_value
     found = solve(shape, rate, first, initial)
     rates = tuple(
@@ -134,17 +151,18 @@ def fit_single_nodes(
         for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
     )
     faster = tuple(r * _FASTER for r in rates)
-    counts = [solve(shape, rate, begin, found.initial, 1) for begin in (rates, faster)]
+    answers = [solve(shape, rate, begin, found.initial, 1) for begin in (rates, faster)]
     return SingleNodes(
         template=template,
         emission=emission,
         evidence=evidence,
         allowed=allowed,
         prior_rates=rate,
+        node_rates=node_rates,
         rates=rates,
         initial=found.initial,
         relaxation_rate=_relaxation_rate(rates),
-        known_share=known_share(rates, *((c.transitions, c.dwell) for c in counts)),
+        known_share=known_share(rates, *((a.transitions, a.dwell) for a in answers)),
     )
 
 

@@ -125,7 +125,7 @@ class StructureLearner(Estimator):
     prior_ : GammaPrior
         With the rate that was used; of the node in the middle, if each has its own.
     prior_rates_ : Series
-        The prior's rate β of every node.
+        The prior's rate β of every node; its single transitions may differ from that.
     levels_ : DataFrame
         node, levels, probability, means: where levels were counted.
     tempering_ : float
