@@ -38,6 +38,7 @@ _MAX_ITERATIONS = 200
 _FARTHEST = 30.0  # times a first guess that a second fit begins from it
 #: shape of the prior with which nodes say how fast they are: one transition between measurements
 _WEAK = 0.5
+_LEAST_SHARE = 1e-3
 _FASTER = 1.1  # by which rates are moved to see how much the data object
 
 
@@ -117,6 +118,16 @@ def fit_single_nodes(
         # in threads: this way small searches need not compile the kernel that iterates in one
         return scorer.solve(tuple(() for _ in nodes), n_jobs=settings.n_jobs, keep_moments=False)
 
+    def by_node_of(fit: Any) -> tuple[FloatArray, ...]:
+        blocks = np.split(fit.rates, compiled.graph.table_start[1:-1])
+        return tuple(b.reshape(m.shape).copy() for b, m in zip(blocks, allowed))
+
+    def told_share(shape: float, rate: FloatArray, fit: Any) -> float:
+        rates = by_node_of(fit)
+        starts = (rates, tuple(_FASTER * r for r in rates))
+        answers = [solve(shape, rate, begin, fit.initial, 1) for begin in starts]
+        return known_share(rates, *((a.transitions, a.dwell) for a in answers))
+
     shape = settings.prior.shape
     initial = compiled.initial
     squares = np.square(sizes)
@@ -129,7 +140,9 @@ def fit_single_nodes(
             ways = np.array([max(1.0, mask.sum() / len(mask)) for mask in allowed])
             weak, slow = _WEAK, np.repeat(_WEAK * ways / start, squares)
         likely = solve(weak, slow, first, initial)
-        counts = likely.dwell, likely.transitions
+        # what a fit counts is known only in part
+        share = max(_LEAST_SHARE, told_share(weak, slow, likely)) if by_node else 1.0
+        counts = share * likely.dwell, share * likely.transitions
         totals = totals_of_nodes(allowed, *counts, per_transition=by_node)
         if by_node:
             node_rates += rates_by_node(shape, *totals)
@@ -139,19 +152,13 @@ def fit_single_nodes(
             rate += node_rates[0]
         initial = likely.initial
         first = tuple(
-            _near(start, likely.rates[a:b].reshape(start.shape))
-            for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
+            _near(start, likeliest) for start, likeliest in zip(first, by_node_of(likely))
         )
     else:
         node_rates += settings.prior.rate_value
         rate += settings.prior.rate_value
     found = solve(shape, rate, first, initial)
-    rates = tuple(
-        found.rates[a:b].reshape(start.shape).copy()
-        for start, a, b in zip(first, *_bounds(compiled.graph.table_start))
-    )
-    faster = tuple(r * _FASTER for r in rates)
-    answers = [solve(shape, rate, begin, found.initial, 1) for begin in (rates, faster)]
+    rates = by_node_of(found)
     return SingleNodes(
         template=template,
         emission=emission,
@@ -162,7 +169,7 @@ def fit_single_nodes(
         rates=rates,
         initial=found.initial,
         relaxation_rate=_relaxation_rate(rates),
-        known_share=known_share(rates, *((a.transitions, a.dwell) for a in answers)),
+        known_share=told_share(shape, rate, found),
     )
 
 
@@ -209,11 +216,6 @@ def _crude_rate(evidence: Evidence) -> float:
     n_nodes = max(1, evidence.n_nodes)
     per_node = len(evidence.points.time) / n_nodes + len(evidence.jumps.time) / n_nodes
     return max(1.0, per_node) / duration
-
-
-def _bounds(table_start: Any) -> tuple[Any, Any]:
-    """First and past-the-last entry of every node's rates."""
-    return table_start[:-1], table_start[1:]
 
 
 def _near(start: FloatArray, likely: FloatArray) -> FloatArray:
