@@ -23,7 +23,7 @@ from asterism.data.observations import Observations
 from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
-from asterism.learning.search.drawn_scorer import DrawnScorer, row_of
+from asterism.learning.search.drawn_statistics import DrawnStatistics, row_of
 from asterism.learning.search.found import (
     FamilyTable,
     SearchResult,
@@ -359,19 +359,17 @@ def _result(
         state.tables[n] = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
     graph = tuple(_shown_family(task, state.tables.get(n)) for n in range(len(task.nodes)))
     require_tables(graph, task.scorer.n_states, task.nodes)
-    drawn_from = models.setup.candidates
-    by_draws = DrawnScorer.of(task.scorer, families, drawn_from, models.mean_averages())
-    state.solution = by_draws.solve(graph, state.solution, settings.n_jobs)
-    task = replace(task, scorer=by_draws)
+    drawn = DrawnStatistics(task.scorer, families, models.setup.candidates, models.mean_averages())
+    state.solution = drawn.solution(graph, state.solution, settings.n_jobs)
     found = in_the_users_order(task, state, list(observations.nodes))
     new_number = {name: i for i, name in enumerate(found.nodes)}
     renumber = np.array([new_number[name] for name in task.nodes], dtype=np.int64)
     emission = found.emission
-    if drawn := mean_emissions(models, task.nodes):
+    if means := mean_emissions(models, task.nodes):
         single, joint = split_emissions(emission, observations)
         network = task.single_nodes.template.network
         every = emission_fit.started_emissions(network, observations, single)
-        emission = {**every, **drawn, **joint}
+        emission = {**every, **means, **joint}
     return replace(
         found,
         network=_network(task, found.network, models, families),

@@ -1,15 +1,15 @@
 """Owns what sampling says about the families of a graph: how often and how long, on average.
 
 A search's result shows one graph with its rates and effects, which follow from each family's
-expected transitions and dwell times. :class:`DrawnScorer` takes these from the draws, so the star
-need not solve a graph whose rates it may let run away. Only a family that was never drawn, such as
-one put together from edges that are probable one by one, is left to the star.
+expected transitions and dwell times. :class:`DrawnStatistics` takes these from the draws, so the
+star need not solve a graph whose rates may run away. Only a family that was never drawn is left to
+the star, such as one put together from edges that are probable one by one.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,34 +25,20 @@ _STAR_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class DrawnScorer(Scorer):
-    """Solves graphs by looking up averages over draws."""
+class DrawnStatistics:
+    """Looks up averages over draws."""
 
-    families: tuple[IntArray, ...]
+    scorer: Scorer
+    """The star, for families that were never drawn."""
+    families: list[IntArray]
     """Per node the families that were drawn from, as rows of parents."""
     candidates: Candidates
     averages: DrawAverages
 
-    @classmethod
-    def of(
-        cls, scorer: Scorer, families: list[IntArray], candidates: Candidates, sums: DrawAverages
-    ) -> DrawnScorer:
-        """In place of the scorer with which the search began."""
-        own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
-        return cls(**own, families=tuple(families), candidates=candidates, averages=sums)
-
-    def solve(
-        self,
-        parents: Parents,
-        earlier: GraphSolution | None = None,
-        n_jobs: int | None = None,
-        precise: bool = False,
-        keep_moments: bool = True,
-        overwrite: bool = False,
+    def solution(
+        self, parents: Parents, earlier: GraphSolution, n_jobs: int | None
     ) -> GraphSolution:
         """``earlier`` with the statistics of another graph; scores and moments are not renewed."""
-        if earlier is None:
-            return super().solve(parents, None, n_jobs, precise, keep_moments, overwrite)
         found = [self.statistics(n, own) for n, own in enumerate(parents)]
         if any(one is None for one in found):
             by_star = self._by_star(parents, earlier, n_jobs)
@@ -72,14 +58,14 @@ class DrawnScorer(Scorer):
         star = None
         try:
             with time_limit(min(_STAR_SECONDS, current_limit().left)):
-                star = super().solve(parents, earlier, n_jobs)
+                star = self.scorer.solve(parents, earlier, n_jobs)
         except RanAway:
             pass
         result = []
         table = place = 0
         for n, own in enumerate(parents):
-            size = self.n_states[n]
-            n_configurations = math.prod(self.n_states[p] for p in own)
+            size = self.scorer.n_states[n]
+            n_configurations = math.prod(self.scorer.n_states[p] for p in own)
             one = np.zeros((n_configurations, size, size))
             if star is not None:
                 one += star.transitions[table : table + one.size].reshape(one.shape)
@@ -92,10 +78,10 @@ class DrawnScorer(Scorer):
 
     def statistics(self, node: int, parents: tuple[int, ...]) -> FloatArray | None:
         """(configurations, S, S) mean transitions, with dwell times on the diagonal, if drawn."""
-        size = self.n_states[node]
+        size = self.scorer.n_states[node]
         begin, end = self.candidates.start[node : node + 2]
         if not self.averages.family[begin:end].any():  # its path is given
-            return np.zeros((math.prod(self.n_states[p] for p in parents), size, size))
+            return np.zeros((math.prod(self.scorer.n_states[p] for p in parents), size, size))
         row = row_of(self.families[node], parents)
         if row < 0 or not self.averages.weight[begin + row] > 0.0:
             return None
