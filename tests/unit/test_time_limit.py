@@ -13,6 +13,8 @@ import asterism as am
 from asterism.errors import AsterismError, TooLargeError
 from asterism.learning.search import coupled
 from asterism.numerics.resources import TimeLimit, current_limit, time_limit
+from asterism.results.run import Run
+from asterism.results.summary import sentences
 from asterism.star._buffers import CONFIGURATIONS
 from tests.command_line import assert_refused, invoke
 
@@ -112,6 +114,9 @@ def test_a_search_ends_with_the_best_so_far(search: str) -> None:
     assert learner.stop_reason_.startswith("Stopped after the time limit of 1 s")
     assert "not scored" in learner.stop_reason_
     assert learner.network_.nodes
+    told = " ".join(sentences(Run.from_learner(learner)))
+    assert "No edge was scored: the time was too short." in told
+    assert "supported" not in told
 
 
 def test_a_coupled_solve_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

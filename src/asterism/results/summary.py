@@ -132,7 +132,7 @@ def _findings(run: Summarised) -> str:
     inside = edges[edges["in_graph"]]
     doubtful = int(((edges["probability"] >= 0.1) & ~edges["in_graph"]).sum())
     if not len(inside):
-        return _nothing(edges)
+        return _nothing(run, edges)
     rest = (
         f"{_count(doubtful, 'edge')} outside the graph still "
         f"{'has' if doubtful == 1 else 'have'} a probability of at least 0.1"
@@ -145,8 +145,10 @@ def _findings(run: Summarised) -> str:
     return f"The surest are {surest}; {rest}."
 
 
-def _nothing(edges: pd.DataFrame) -> str:
+def _nothing(run: Summarised, edges: pd.DataFrame) -> str:
     """That no edge was found, and how close the likeliest came."""
+    if not len(edges) and " not scored " in str(run.run.get("stop_reason")):
+        return "No edge was scored: the time was too short."
     text = "No edge is supported by these data"
     if not len(edges):
         return f"{text}."
