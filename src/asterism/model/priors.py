@@ -132,7 +132,7 @@ def rates_by_transition(
 
 
 def _mixed(shape: float, usual: float, time: FloatArray, transitions: FloatArray) -> FloatArray:
-    """Expected rates: M/T, with ``shape`` transitions at the usual rate beside, and bounded."""
+    """Expected rates: M/T after ``shape`` more transitions at the usual rate, within bounds."""
     expected = (shape + transitions) / (shape / usual + time)
     result: FloatArray = np.clip(expected, usual / _RUNAWAY, usual * _RUNAWAY)
     return result

@@ -31,7 +31,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def r_hat_words(self) -> str:
-        """R̂ for messages: chains that never leave places of their own have any large number."""
+        """R̂ for messages: chains that stay in different places give any large number."""
         return f"{self.r_hat:.3f}" if self.r_hat <= 100.0 else "above 100"
 
 

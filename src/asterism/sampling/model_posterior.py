@@ -48,7 +48,7 @@ _JUDGED_FACTOR = 1.6
 #: bytes of kept draws, and how many are kept whatever their size
 _MEMORY = 400_000_000
 _FEWEST_KEPT = 64
-#: sweeps of one draw that nobody will ever reach
+#: upper bound on the sweeps that one kept draw stands for
 _MOST_THINNED = 2**30
 
 
@@ -106,7 +106,7 @@ class SampledModels:
         )
 
     def thin(self) -> None:
-        """Make one draw of two: edges are averaged, of all else the second is kept."""
+        """Make one draw of every two: average the edges, keep all else of the second."""
         n = self.n_draws // 2 * 2
         for c, own in enumerate(self.blocks):
             whole: Any = DrawnModels._make(np.concatenate(f)[:n] for f in zip(*own))

@@ -93,7 +93,7 @@ class DrawnStatistics:
 
 
 def row_of(rows: IntArray, parents: tuple[int, ...]) -> int:
-    """Where a family stands among rows of parents; −1 if it does not."""
+    """The row of a family among rows of parents; −1 if there is none."""
     wanted = tuple(sorted(parents))
     return next((i for i, row in enumerate(rows) if family_tuple(row) == wanted), -1)
 

@@ -166,7 +166,7 @@ class SearchResult:
     emission: Any
     """The emissions used at the end, fitted where they learn; by node."""
     prior_rate: float
-    """β of the Gamma prior, found from the data or as given; of the node in the middle."""
+    """β of the Gamma prior, found from the data or as given: the median of the nodes."""
     converged: bool
     stop_reason: str
     history: list[dict[str, Any]] = field(default_factory=list)

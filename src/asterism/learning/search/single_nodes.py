@@ -36,9 +36,9 @@ from asterism.model.template import Template, build_template
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
 _FARTHEST = 30.0  # times a first guess that a second fit begins from it
-#: shape of the prior with which nodes say how fast they are: one transition between measurements
+#: shape of the weak prior in the first fit; its mean is one transition between two measurements
 _WEAK = 0.5
-_LEAST_SHARE = 1e-3
+_LEAST_SHARE = 1e-3  # with a share of zero there would be no counts at all
 _FASTER = 1.1  # by which rates are moved to see how much the data object
 
 
@@ -64,7 +64,7 @@ class SingleNodes:
 
     @property
     def prior_rate(self) -> float:
-        """β of the node in the middle; of all nodes, unless they have their own."""
+        """The median of the nodes' β."""
         return float(np.median(self.node_rates))
 
 
@@ -122,7 +122,7 @@ def fit_single_nodes(
         blocks = np.split(fit.rates, compiled.graph.table_start[1:-1])
         return tuple(b.reshape(m.shape).copy() for b, m in zip(blocks, allowed))
 
-    def told_share(shape: float, rate: FloatArray, fit: Any) -> float:
+    def share_known(shape: float, rate: FloatArray, fit: Any) -> float:
         rates = by_node_of(fit)
         starts = (rates, tuple(_FASTER * r for r in rates))
         answers = [solve(shape, rate, begin, fit.initial, 1) for begin in starts]
@@ -136,12 +136,12 @@ def fit_single_nodes(
     if settings.prior.is_auto:
         by_node = settings.prior.rate == BY_NODE
         weak, slow = 0.0, rate
-        if by_node:  # where measurements say nothing about speed, something else must
+        if by_node:  # measurements that are far apart do not say how fast a node is
             ways = np.array([max(1.0, mask.sum() / len(mask)) for mask in allowed])
             weak, slow = _WEAK, np.repeat(_WEAK * ways / start, squares)
         likely = solve(weak, slow, first, initial)
-        # what a fit counts is known only in part
-        share = max(_LEAST_SHARE, told_share(weak, slow, likely)) if by_node else 1.0
+        # the measurements show only a part of what the fit counts
+        share = max(_LEAST_SHARE, share_known(weak, slow, likely)) if by_node else 1.0
         counts = share * likely.dwell, share * likely.transitions
         totals = totals_of_nodes(allowed, *counts, per_transition=by_node)
         if by_node:
@@ -169,7 +169,7 @@ def fit_single_nodes(
         rates=rates,
         initial=found.initial,
         relaxation_rate=_relaxation_rate(rates),
-        known_share=told_share(shape, rate, found),
+        known_share=share_known(shape, rate, found),
     )
 
 

@@ -123,7 +123,7 @@ class StructureLearner(Estimator):
     family_scores_ : DataFrame
         node, parents, score (structure prior included), probability.
     prior_ : GammaPrior
-        With the rate that was used; of the node in the middle, if each has its own.
+        With the rate that was used: the median, if each node has its own.
     prior_rates_ : Series
         The prior's rate β of every node; its single transitions may differ from that.
     levels_ : DataFrame
