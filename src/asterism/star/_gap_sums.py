@@ -257,18 +257,8 @@ def _to_one(message, size):
 
 @inlined
 def _from_left(p, message, size, to):
-    """to = message · P, four states at a time: a vector of the machine holds as many."""
-    whole = size // 4 * 4
-    for y in range(0, whole, 4):
-        a = b = c = d = 0.0
-        for x in range(size):
-            value, row = message[x], x * size + y
-            a += value * p[row]
-            b += value * p[row + 1]
-            c += value * p[row + 2]
-            d += value * p[row + 3]
-        to[y], to[y + 1], to[y + 2], to[y + 3] = a, b, c, d
-    for y in range(whole, size):
+    """to = message · P."""
+    for y in range(size):
         total = 0.0
         for x in range(size):
             total += message[x] * p[x * size + y]
@@ -277,20 +267,8 @@ def _from_left(p, message, size, to):
 
 @inlined
 def _from_right(p, message, size, to):
-    """to = P · message, four states at a time: their sums do not wait for each other."""
-    whole = size // 4 * 4
-    for x in range(0, whole, 4):
-        first, second = p[x * size :], p[(x + 1) * size :]
-        third, fourth = p[(x + 2) * size :], p[(x + 3) * size :]
-        a = b = c = d = 0.0
-        for y in range(size):
-            value = message[y]
-            a += first[y] * value
-            b += second[y] * value
-            c += third[y] * value
-            d += fourth[y] * value
-        to[x], to[x + 1], to[x + 2], to[x + 3] = a, b, c, d
-    for x in range(whole, size):
+    """to = P · message."""
+    for x in range(size):
         total = 0.0
         for y in range(size):
             total += p[x * size + y] * message[y]
