@@ -19,11 +19,11 @@ from common import option_parser
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import asterism as am
-from asterism.evidence.build import build_evidence
 from asterism.learning.search.settings import StructureSettings, structure_prior
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
+from asterism.timeline.build import build_evidence
 
 SHAPE, RATE = 2.0, 4.0
 DURATION, N_TRAJECTORIES, N_POINTS, NOISE = 12.0, 15, 15, 0.5

@@ -25,11 +25,11 @@ from tests.reference.spin_cases import RING, TREE, alternating_to_aligned
 
 import asterism as am
 from asterism.clusters.cluster_method import solve as by_clusters
-from asterism.evidence.arrays import Evidence
-from asterism.evidence.build import build_evidence
 from asterism.exact.exact_posterior import solve as exactly
 from asterism.inference.posterior import Posterior
 from asterism.star.method import solve as by_star
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import Evidence
 
 METHODS = ("clusters", "star", "mean_field")
 COUPLINGS = (0.2, 0.4, 0.6, 0.8)

@@ -57,7 +57,7 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
          _KERNEL + "test_mixing_and_warm_starts_lead_to_the_same_fixed_point[star]"],
     ),
     "evidence building": (
-        ["evidence/build.py", "evidence/paths.py", "evidence/held.py"],
+        ["timeline/build.py", "timeline/paths.py", "timeline/interventions.py"],
         ["tests/unit/test_evidence_builder.py"],
     ),
     "EM steps": (

@@ -27,14 +27,14 @@ from tests.reference.path_sampler import ReferenceSampler, state_at
 from tests.reference.structure_posterior import Measured, sample_graphs
 
 import asterism as am
-from asterism.evidence.arrays import Evidence
-from asterism.evidence.build import build_evidence
 from asterism.learning.search.settings import structure_prior
 from asterism.sampling.diagnose import effective_size
 from asterism.sampling.kept_draws import KeptDraws
 from asterism.sampling.model_chains import run_model_chain, start_model_chain
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
 from asterism.sampling.path_chains import path_model, run_chain, start_chain
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import Evidence
 
 STEP, DURATION = 0.01, 10.0
 TIMES = np.linspace(0.0, DURATION, 21)

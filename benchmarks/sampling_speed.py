@@ -20,7 +20,6 @@ import pandas as pd
 from common import best_of, gain_of_independent_loops, option_parser, peak_gigabytes
 
 import asterism as am
-from asterism.evidence.build import build_evidence
 from asterism.sampling._gibbs import EVERYWHERE, SKIP, run_paths
 from asterism.sampling.model_chains import (
     ModelChain,
@@ -29,6 +28,7 @@ from asterism.sampling.model_chains import (
     start_model_chain,
 )
 from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
+from asterism.timeline.build import build_evidence
 
 DURATION, N_POINTS, NOISE = 10.0, 10, 0.6
 #: nodes, trajectories and candidates of the cases whose times give each slope

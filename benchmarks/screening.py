@@ -32,7 +32,6 @@ from common import (
 )
 
 import asterism as am
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import screening
 from asterism.learning.search import task as search_module
 from asterism.learning.search.found import FamilyTable
@@ -40,6 +39,7 @@ from asterism.learning.search.screened import local_scores
 from asterism.learning.search.task import SearchState, SearchTask
 from asterism.learning.tasks import Silent
 from asterism.model.names import random_parents
+from asterism.timeline.evidence import FloatArray, IntArray
 
 #: trajectories and candidates; the last line also gives the cost of local solves
 PLAN = ["20:10", "20:25", "40:10", "80:10"]

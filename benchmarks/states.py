@@ -20,9 +20,9 @@ from common import Row, option_parser, show_and_write, side_by_side, told_by
 import asterism as am
 
 try:
-    from asterism.evidence.build import build_evidence
     from asterism.star.batch import make_batch, run
     from asterism.star.problem import Parameters
+    from asterism.timeline.build import build_evidence
 except ModuleNotFoundError:  # where version 0.1 has them
     from asterism.inference.batch import make_batch, run
     from asterism.inference.evidence_builder import build_evidence

@@ -11,10 +11,10 @@ from asterism.clusters.batch_of_clusters import (
 )
 from asterism.clusters.regions import find_regions
 from asterism.data.statistics import Statistics
-from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
 from asterism.star.grid import build_even_grid, find_breakpoints
+from asterism.timeline.evidence import Evidence
 from tests.reference.cluster_sweep import ReferenceClusters
 
 

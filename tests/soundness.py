@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.evidence.arrays import Evidence
 from asterism.inference.posterior import Posterior
+from asterism.timeline.evidence import Evidence
 
 
 def assert_sound(posterior: Posterior, evidence: Evidence) -> None:

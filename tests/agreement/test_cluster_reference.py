@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.evidence.arrays import Evidence, Jumps, Spans
+from asterism.timeline.evidence import Evidence, Jumps, Spans
 from tests.cluster_cases import assert_same_evidence, started
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points

@@ -10,9 +10,9 @@ import pytest
 import asterism as am
 from asterism.clusters.cluster_method import solve
 from asterism.errors import AsterismError, DataError, TooLargeError
-from asterism.evidence.arrays import Evidence, JointMeasurement
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.inference.posterior import Posterior
+from asterism.timeline.evidence import Evidence, JointMeasurement
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import (
     RING,

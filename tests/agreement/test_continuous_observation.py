@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.evidence.build import build_evidence
+from asterism.timeline.build import build_evidence
 from tests.reference.joint_chain import ReferenceChain
 
 EMISSION = {"A": am.Gaussian((-1, 1), 0.6), "C": am.Gaussian((-1, 1), 0.6)}

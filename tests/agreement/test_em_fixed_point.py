@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 import asterism as am
-from asterism.evidence.build import build_evidence
+from asterism.timeline.build import build_evidence
 from tests.reference.joint_chain import ReferenceChain
 
 FloatArray = np.ndarray[Any, Any]

@@ -14,8 +14,6 @@ from scipy.stats import gamma
 
 import asterism as am
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import JointMeasurement
-from asterism.evidence.build import build_evidence
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.sampling import model_chains, model_posterior
 from asterism.sampling.diagnose import Diagnosis, monte_carlo_error
@@ -31,6 +29,8 @@ from asterism.sampling.model_posterior import RunPlan, sample_models
 from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
 from asterism.sampling.path_posterior import solve
 from asterism.sampling.sampled_posterior import SampledPosterior
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import JointMeasurement
 from tests.reference.path_sampler import ReferenceSampler, state_at, statistics_of
 from tests.reference.random_evidence import (
     make_evidence,

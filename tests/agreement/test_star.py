@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.evidence.arrays import Evidence
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.star.batch import make_batch, run
 from asterism.star.grid import build_even_grid, find_breakpoints
 from asterism.star.method import solve
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import Evidence
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import (
     RING,

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.evidence.build import build_evidence
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.model_chains import run_model_chain, start_model_chain
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
+from asterism.timeline.build import build_evidence
 from tests.reference.two_node_evidence import (
     GRAPHS,
     NOISE,

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from asterism.errors import DataError
-from asterism.evidence.arrays import Evidence
 from asterism.model.network import Network
 from asterism.star._buffers import KIND, LIKELIHOOD
 from asterism.star.batch import (
@@ -18,6 +17,7 @@ from asterism.star.batch import (
 from asterism.star.method import VariationalCourses
 from asterism.star.point_values import flat_marginals, point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import Evidence
 from tests.reference.joint_chain import ReferenceChain
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import asterism as am
-from asterism.evidence.arrays import Evidence, subset
 from asterism.star.method import solve
+from asterism.timeline.evidence import Evidence, subset
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import random_points
 from tests.soundness import assert_same_in_another_unit, assert_sound

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from asterism.evidence.arrays import Evidence
 from asterism.model.network import Network
+from asterism.timeline.evidence import Evidence
 
 Path = tuple[int, list[tuple[float, int]]]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asterism.evidence.arrays import Evidence, JointMeasurement, Jumps, Points, Spans
 from asterism.model.network import Network
+from asterism.timeline.evidence import Evidence, JointMeasurement, Jumps, Points, Spans
 
 
 def random_network(

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
-from asterism.evidence.arrays import Evidence
-from asterism.evidence.build import build_evidence
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import Evidence
 
 TREE = {0: [], 1: [0], 2: [0], 3: [1], 4: [1], 5: [2], 6: [2], 7: [3]}
 RING = {n: [(n - 1) % 8, (n + 1) % 8] for n in range(8)}

@@ -19,7 +19,6 @@ import pytest
 from scipy.special import digamma
 
 import asterism as am
-from asterism.evidence.arrays import JointMeasurement, Jumps, Spans, held_and_set, no_spans
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
 from asterism.sampling.model_setup import (
@@ -30,6 +29,7 @@ from asterism.sampling.model_setup import (
     model_setup,
 )
 from asterism.sampling.sampler_setup import seen_of
+from asterism.timeline.evidence import JointMeasurement, Jumps, Spans, held_and_set, no_spans
 from tests.reference.random_evidence import make_evidence
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))

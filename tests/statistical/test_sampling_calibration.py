@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import kstest
 
 import asterism as am
-from asterism.evidence.build import build_evidence
 from asterism.sampling._graphs import DrawnModels
 from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
+from asterism.timeline.build import build_evidence
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
 SHAPE, RATE = 2.0, 2.0

@@ -24,9 +24,9 @@ from asterism.clusters.batch_of_clusters import (
 )
 from asterism.clusters.regions import find_regions
 from asterism.data.statistics import Statistics
-from asterism.evidence.arrays import Spans
 from asterism.model.compiled import diagonal_index
 from asterism.star.grid import build_even_grid, find_breakpoints
+from asterism.timeline.evidence import Spans
 from tests.reference.cluster_sweep import ReferenceClusters
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points

@@ -131,7 +131,7 @@ def test_two_states_compile_nothing_for_more() -> None:
         "net = am.glauber({'A': [], 'B': ['A']}, a=1.0, b=1.0)\n"
         "noise = am.Gaussian((-1, 1), 0.4)\n"
         "seen = am.observe(am.simulate(net, 1, duration=1.0, seed=1), noise, n_observations=2)\n"
-        "from asterism.evidence.build import build_evidence\n"
+        "from asterism.timeline.build import build_evidence\n"
         "from asterism.star.problem import lay_out_evidence\n"
         "made = batch.make_batch(build_evidence(net, seen, noise), net.compiled.graph, 1.0, 0.5)\n"
         "batch.addresses_to_sweep(made.problem)\n"

@@ -16,7 +16,6 @@ from scipy.optimize import minimize
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.evidence.build import build_evidence
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import ExactStep, VariationalStep
 from asterism.learning.em.emission_fit import LearnedNode
@@ -31,6 +30,7 @@ from asterism.learning.em.rates_update import (
     rate_update,
 )
 from asterism.model.emission_numeric import SMALLEST_SCALE
+from asterism.timeline.build import build_evidence
 from tests.reference.random_evidence import make_evidence, random_network
 
 RNG = np.random.default_rng(3)

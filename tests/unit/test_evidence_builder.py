@@ -10,8 +10,8 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.evidence import build
-from asterism.evidence.build import build_evidence
+from asterism.timeline import build
+from asterism.timeline.build import build_evidence
 
 OFF = 1.0 - np.eye(2)
 
@@ -86,7 +86,7 @@ def test_many_nodes_in_several_batches_agree_with_one_by_one(monkeypatch):
     frame.insert(0, "trajectory", np.repeat([3, 1, 2], 4))
     obs = am.Observations.from_frame(frame)
     emission = {n: GAUSSIAN if i % 2 else am.Gaussian((-1, 1), 0.2) for i, n in enumerate(names)}
-    monkeypatch.setattr("asterism.evidence.build._CHUNK_ROWS", 20)
+    monkeypatch.setattr("asterism.timeline.build._CHUNK_ROWS", 20)
     evidence = build_evidence(net, obs, emission)
     p = evidence.points
     for i in range(len(p.time)):

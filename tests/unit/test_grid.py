@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from asterism.errors import TooLargeError
-from asterism.evidence.arrays import Evidence
 from asterism.star.grid import Grid, build_even_grid, build_grid, find_breakpoints
+from asterism.timeline.evidence import Evidence
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 
 

@@ -343,7 +343,7 @@ def test_states_come_in_the_order_of_their_means(data):
         task.coordinates.initial_groups,
         (flipped, *task.coordinates.nodes[1:]),
     )
-    from asterism.evidence.build import build_evidence
+    from asterism.timeline.build import build_evidence
 
     evidence = build_evidence(learner.network_, data, learner.emission_)
     renamed = in_order_of_means(best.estimate, coordinates, learner.network_, evidence)

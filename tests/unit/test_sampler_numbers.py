@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.evidence.arrays import JointMeasurement, Spans
 from asterism.sampling._gibbs import (
     EVERYWHERE,
     KEEP_PRESENT,
@@ -25,6 +24,7 @@ from asterism.sampling._gibbs import (
 )
 from asterism.sampling.path_chains import path_model, start_chain
 from asterism.sampling.path_posterior import solve
+from asterism.timeline.evidence import JointMeasurement, Spans
 from tests.reference.path_sampler import state_at, statistics_of
 from tests.reference.random_evidence import make_evidence
 

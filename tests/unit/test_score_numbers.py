@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 
-from asterism.evidence.arrays import JointMeasurement
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search import score
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
@@ -31,6 +30,7 @@ from asterism.star._kept_messages import NOTHING
 from asterism.star._solve import DEPTH, EVIDENCE, N_TOTALS, RESIDUAL, make_history
 from asterism.star.batch import ImpossibleEvidence
 from asterism.star.problem import Parameters, node_array
+from asterism.timeline.evidence import JointMeasurement
 from tests.reference.random_evidence import make_evidence
 from tests.unit.test_marginal_kernel import GRAPH, SIZES, scorer
 

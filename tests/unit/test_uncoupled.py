@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.evidence.build import build_evidence
 from asterism.learning.search import coupled, score
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import prepare
@@ -18,6 +17,7 @@ from asterism.star import batch
 from asterism.star.batch import Batch, make_batch
 from asterism.star.problem import Parameters
 from asterism.star.uncoupled import Uncoupled
+from asterism.timeline.build import build_evidence
 from tests.reference.constant_rates import plain_sums
 
 

@@ -33,10 +33,10 @@ from asterism.clusters.cluster_evidence import (
 from asterism.clusters.region_arrays import BaseTable, base_table, region_arrays
 from asterism.clusters.regions import Regions
 from asterism.errors import AsterismError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_likelihood
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star.grid import Breakpoints, Grid
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
 
 _CHUNKS = 16
 NO_READING = ClusterReading(-1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))

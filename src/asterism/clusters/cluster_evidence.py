@@ -15,7 +15,9 @@ from asterism.clusters._cluster_layout import HOLD, JUMP, LIKELIHOOD, SET, Traje
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.errors import DataError
-from asterism.evidence.arrays import (
+from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.star.grid import Breakpoints, Grid
+from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
     IntArray,
@@ -24,8 +26,6 @@ from asterism.evidence.arrays import (
     held_and_set,
     known_state,
 )
-from asterism.model.compiled import CompiledGraph, configuration_terms
-from asterism.star.grid import Breakpoints, Grid
 
 
 def trajectory_arrays(

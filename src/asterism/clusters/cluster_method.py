@@ -37,11 +37,11 @@ from asterism.clusters.refine_clusters import (
 from asterism.clusters.regions import STATE_LIMIT, find_regions
 from asterism.data.statistics import Statistics
 from asterism.errors import AsterismError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
 from asterism.star.grid import verdict_on_steps
+from asterism.timeline.evidence import Evidence, FloatArray
 
 
 def solve(

@@ -21,8 +21,8 @@ from asterism.clusters._cluster_layout import JUMP, SET
 from asterism.clusters.batch_of_clusters import ClusterBatch, ClusterReader
 from asterism.clusters.region_arrays import region_shape
 from asterism.errors import Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, known_state
 from asterism.numerics.resources import require_memory
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, known_state
 
 _JUMPS_PER_PART = 0.05
 _MOST_PARTS = 200

@@ -24,9 +24,9 @@ from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, known_state, subset
 from asterism.model.network import Network
 from asterism.star.paths_drawn import DrawnPaths, PathCollector
+from asterism.timeline.evidence import Evidence, FloatArray, known_state, subset
 
 
 class ClusterCourses:

@@ -26,8 +26,8 @@ from asterism.clusters.batch_of_clusters import (
     start_messages,
 )
 from asterism.errors import DataError, Setting, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, Points, subset
 from asterism.star.grid import Grid, build_even_grid, build_grid, find_breakpoints
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, Points, subset
 
 _FIRST_STEP = 0.5  # relaxation times, at tolerance 1e-3
 _FINEST = 64  # parts into which a first step may be cut

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from asterism.clusters._cluster_layout import RegionArrays
 from asterism.clusters.regions import Regions
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.timeline.evidence import FloatArray, IntArray
 
 _FLOOR = 1e-12  # of a node's largest rate
 

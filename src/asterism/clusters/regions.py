@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from asterism.errors import AsterismError, Setting, TooLargeError, first_few
-from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
+from asterism.timeline.evidence import Evidence
 
 #: joint states a cluster may have if a family needs them
 STATE_LIMIT = 1024

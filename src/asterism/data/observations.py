@@ -2,7 +2,7 @@
 
 Different nodes may be measured at different times, several times at once, or never. Times have
 the user's unit; states and values the user's labels. A network and an emission turn
-observations into evidence (``evidence/build.py``).
+observations into evidence (``timeline/build.py``).
 """
 
 from __future__ import annotations

@@ -14,7 +14,14 @@ import numpy as np
 from asterism.clusters.cluster_posterior import exact_courses
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.evidence.arrays import (
+from asterism.exact._joint_chain import Chain
+from asterism.exact._joint_paths import draw_paths
+from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
+from asterism.exact.joint_layout import JOINT_LIMIT, check_size, components
+from asterism.inference.posterior import Posterior
+from asterism.model.compiled import diagonal_index
+from asterism.model.network import Network
+from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
     IntArray,
@@ -23,13 +30,6 @@ from asterism.evidence.arrays import (
     refuse_interventions,
     subset,
 )
-from asterism.exact._joint_chain import Chain
-from asterism.exact._joint_paths import draw_paths
-from asterism.exact.forward_backward import current_generators, exact_expectations, prepare
-from asterism.exact.joint_layout import JOINT_LIMIT, check_size, components
-from asterism.inference.posterior import Posterior
-from asterism.model.compiled import diagonal_index
-from asterism.model.network import Network
 
 
 def solve(

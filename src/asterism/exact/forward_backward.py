@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import DataError, Setting, TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, known_state
 from asterism.exact import _dense_chain as dense_chain
 from asterism.exact import _joint_chain as joint_chain
 from asterism.exact import _sparse_chain as sparse_chain
@@ -39,6 +38,7 @@ from asterism.exact.joint_layout import (
 )
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, current_limit, map_chunks
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, known_state
 
 _DENSE_MEMORY = 2**28
 _SPARSE_STEPS = 2_000_000

@@ -17,7 +17,9 @@ from itertools import pairwise
 import numpy as np
 
 from asterism.errors import Advice, DataError, Setting, TooLargeError
-from asterism.evidence.arrays import (
+from asterism.exact._joint_chain import Pattern, Schedule
+from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
     IntArray,
@@ -25,8 +27,6 @@ from asterism.evidence.arrays import (
     has_length,
     known_state,
 )
-from asterism.exact._joint_chain import Pattern, Schedule
-from asterism.model.compiled import CompiledGraph, configuration_terms
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ import numpy as np
 from asterism.clusters.cluster_method import solve as solve_by_clusters
 from asterism.clusters.regions import find_regions
 from asterism.errors import AsterismError, Sentence, Setting, TooLargeError, counted
-from asterism.evidence.arrays import subset
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.exact.joint_layout import components
 from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
+from asterism.timeline.evidence import subset
 
 #: joint states up to which exact inference is the better method
 _EXACT_STATES = 1024

@@ -21,17 +21,17 @@ from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError, Setting, TooLargeError, counted
-from asterism.evidence.arrays import (
+from asterism.inference.methods import COMMON_OPTIONS, METHODS
+from asterism.model.network import Network
+from asterism.notebook_card import card
+from asterism.numerics.resources import time_limit
+from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
     first_measurements,
     first_times,
     start_log_evidence,
 )
-from asterism.inference.methods import COMMON_OPTIONS, METHODS
-from asterism.model.network import Network
-from asterism.notebook_card import card
-from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:
     import xarray
@@ -415,7 +415,7 @@ def quiet_infer(
             f"obs is a {type(obs).__name__}; infer needs Trajectories or Observations, which "
             "am.Observations.from_frame(table) makes of a table."
         )
-    from asterism.evidence.build import build_evidence
+    from asterism.timeline.build import build_evidence
 
     if isinstance(obs, Trajectories):
         obs = Observations.from_trajectories(obs)

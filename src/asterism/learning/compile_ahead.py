@@ -151,7 +151,6 @@ def compile_kernels() -> None:
     import pandas as pd
 
     from asterism.data.observations import Observations
-    from asterism.evidence.build import build_evidence
     from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
     from asterism.learning.search.screened import score_piece
     from asterism.learning.tasks import SharedInput
@@ -168,6 +167,7 @@ def compile_kernels() -> None:
     )
     from asterism.star._kept_messages import Messages
     from asterism.star.batch import make_batch
+    from asterism.timeline.build import build_evidence
 
     # the main process begins with the grid and the loop around these, and needs them last
     addresses(PASS_MESSAGES, COLLECT_PULL, ADD_STATISTICS)

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.evidence.arrays import FloatArray
 from asterism.notebook_card import MOST_ROWS, card
 from asterism.numerics.resources import n_threads
 from asterism.star._buffers import Problem
+from asterism.timeline.evidence import FloatArray
 
 Result = TypeVar("Result")
 

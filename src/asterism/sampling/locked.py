@@ -23,14 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Setting
-from asterism.evidence.arrays import (
-    Evidence,
-    FloatArray,
-    IntArray,
-    JointMeasurement,
-    Points,
-    Spans,
-)
 from asterism.model.compiled import (
     CompiledGraph,
     CompiledNetwork,
@@ -38,6 +30,14 @@ from asterism.model.compiled import (
     configuration_terms,
 )
 from asterism.sampling._gibbs import Record
+from asterism.timeline.evidence import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    JointMeasurement,
+    Points,
+    Spans,
+)
 
 #: largest number of states that locked nodes may have together
 STATE_LIMIT = 64

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.sampling import _emission_draws as kinds
@@ -25,6 +24,7 @@ from asterism.sampling.sampler_arrays import (
     Seen,
 )
 from asterism.sampling.sampler_setup import families_of, given_nodes, running_sum, seen_of
+from asterism.timeline.evidence import Evidence
 
 #: prior of learned emissions. Gaussian: the mean of a state counts as a tenth of a measurement at
 #: the column's mean; the variance has the weight of two measurements at a tenth of the column's

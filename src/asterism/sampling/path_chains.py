@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from asterism.errors import DataError
-from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics._random_stream import new_stream
 from asterism.numerics.resources import n_threads
@@ -44,6 +43,7 @@ from asterism.sampling.sampler_setup import (
     rates_of,
     seen_of,
 )
+from asterism.timeline.evidence import Evidence
 
 #: floors of zero rates, in units of a typical rate, and of zero likelihoods
 _FLOORS = tuple(10.0 ** (-k / 2) for k in range(0, 17))

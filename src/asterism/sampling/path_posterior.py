@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.model.network import Network
 from asterism.sampling.diagnose import Diagnosis, diagnose, typical_autocorrelation
 from asterism.sampling.kept_draws import KeptDraws
@@ -18,6 +17,7 @@ from asterism.sampling.locked import locked_groups, merge, split_draws
 from asterism.sampling.path_chains import path_model, run_chains, start_chain
 from asterism.sampling.sampled_posterior import SampledPosterior
 from asterism.sampling.sampler_arrays import PathModel
+from asterism.timeline.evidence import Evidence, FloatArray
 
 #: "auto" stops at this Monte Carlo error of every marginal, and this R̂
 ERROR_GOAL = 0.01

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, Setting, counted
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.kept_draws import KeptDraws
 from asterism.sampling.sampler_setup import diagonal_places
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import xarray

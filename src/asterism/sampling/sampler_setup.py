@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.evidence.arrays import Evidence
 from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.sampling._gibbs import arranged
 from asterism.sampling._graphs import GRID_FACTOR, LEAST_POINTS
@@ -18,6 +17,7 @@ from asterism.sampling.sampler_arrays import (
     SamplerLayout,
     Seen,
 )
+from asterism.timeline.evidence import Evidence
 
 
 def layout_of(graph: CompiledGraph, evidence: Evidence) -> SamplerLayout:

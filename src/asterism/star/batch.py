@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import DataError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics._jit import ADDRESSES, UNITS, addresses
 from asterism.numerics._matrix_step import MOMENTS, PROPAGATOR
@@ -49,6 +48,7 @@ from asterism.star._buffers import (
 from asterism.star._kept_messages import AT_POINTS, MESSAGES, NOTHING, Messages, Reading
 from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.star.problem import Layout, Parameters, lay_out_evidence
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, subset
 
 _CHUNKS = 16
 

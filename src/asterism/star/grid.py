@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import Sentence, Setting, counted
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, held_and_set
 from asterism.numerics.resources import require_memory
 from asterism.star._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, held_and_set
 
 _DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
 _LONGEST_SMOOTH = 2.0  # relaxation times; the posterior is not smooth on longer steps

@@ -43,15 +43,6 @@ import numpy as np
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, Sentence, Setting, counted
-from asterism.evidence.arrays import (
-    Evidence,
-    FloatArray,
-    IntArray,
-    Jumps,
-    Points,
-    Spans,
-    refuse_interventions,
-)
 from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.compiled import CompiledNetwork
 from asterism.model.network import Network
@@ -64,6 +55,15 @@ from asterism.star.paths_drawn import PathCollector, draw
 from asterism.star.point_values import flat_marginals, messages_of
 from asterism.star.problem import Parameters
 from asterism.star.refine import Solution, solve_on_grids
+from asterism.timeline.evidence import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    Jumps,
+    Points,
+    Spans,
+    refuse_interventions,
+)
 
 
 def solve(

@@ -19,13 +19,13 @@ import numpy as np
 
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, TooLargeError
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.model.network import Network
 from asterism.star._independent_paths import DRAW, ENTERED, NODE, draw_independent, virtual_events
 from asterism.star._kept_messages import Messages
 from asterism.star._network_paths import draw_network
 from asterism.star.batch import Batch
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import FloatArray, IntArray
 
 _MOST_EVENTS = 2e9
 

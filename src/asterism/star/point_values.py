@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from asterism.errors import AsterismError, DataError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star._between_points import marginals_at
 from asterism.star._buffers import INITIAL, KIND, LIKELIHOOD, SQUARES, VALUES
@@ -26,6 +25,7 @@ from asterism.star.batch import (
     sweep,
 )
 from asterism.star.problem import Parameters, scaled_likelihoods
+from asterism.timeline.evidence import Evidence, FloatArray
 
 
 def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> FloatArray:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, held_and_set
 from asterism.model.compiled import CompiledGraph, CompiledNetwork
 from asterism.star._buffers import (
     CHILD,
@@ -50,6 +49,7 @@ from asterism.star._buffers import (
 )
 from asterism.star._grid_steps import find_stretches
 from asterism.star.grid import Breakpoints, Grid, find_breakpoints
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, held_and_set
 
 _STRETCH_FIELDS = (
     "stretch_start",

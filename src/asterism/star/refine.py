@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, subset
 from asterism.model.compiled import CompiledNetwork
 from asterism.numerics.resources import current_limit
 from asterism.star import _grid_steps as refinement
@@ -38,6 +37,7 @@ from asterism.star.batch import (
 )
 from asterism.star.grid import build_even_grid, build_grid, find_breakpoints, most_steps
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, subset
 
 _FIRST_STEP = 0.6  # relaxation times, at tolerance 1e-3
 _STEP_POWER = 0.3  # of the tolerance; between fourth and second order

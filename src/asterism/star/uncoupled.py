@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.numerics.resources import map_chunks
 from asterism.star._buffers import Problem
 from asterism.star._gap_sums import count_uncoupled
 from asterism.star.batch import Counts, make_counts
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import FloatArray, IntArray
 
 # transitions that the fastest state would make in a gap, up to which series are short
 _MOST_IN_A_GAP = 300.0

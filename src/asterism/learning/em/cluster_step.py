@@ -29,11 +29,11 @@ from asterism.clusters.refine_clusters import (
 )
 from asterism.clusters.regions import find_regions
 from asterism.errors import TooLargeError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, with_log_likelihood
 from asterism.exact.joint_layout import components
 from asterism.learning.em.e_step import Expected, Step, StepPlan
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import available_bytes
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
 
 #: joint states up to which exact inference is chosen: there an E-step takes a third of the time of
 #: one by clusters, and twice as many states take it about twice as long (cluster_limit.csv)

@@ -16,9 +16,9 @@ import numpy as np
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em.rate_model import Column, RateModel
 from asterism.model.network import Network
+from asterism.timeline.evidence import FloatArray, IntArray
 
 SITUATION = "\x00covariates"
 """Name of the node that stands for the covariates."""

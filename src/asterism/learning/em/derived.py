@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from asterism.errors import ModelError
-from asterism.evidence.arrays import FloatArray
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.uncertainty import Information
+from asterism.timeline.evidence import FloatArray
 
 _STEP = 1e-5
 _N_DRAWS = 1000

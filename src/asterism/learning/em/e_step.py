@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, Points
 from asterism.exact.forward_backward import exact_expectations, prepare
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
@@ -23,6 +22,7 @@ from asterism.star._solve import CONVERGED
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
 from asterism.star.refine import solve_on_grids
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, Points
 
 if TYPE_CHECKING:
     from asterism.star.uncoupled import Uncoupled

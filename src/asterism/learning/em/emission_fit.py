@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from asterism.data.interventions import inside
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.model.emission_numeric import SMALLEST_SCALE
 from asterism.model.emissions import (
     Categorical,
@@ -34,6 +33,7 @@ from asterism.model.emissions import (
     emission_for,
 )
 from asterism.model.network import Network
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 _LARGEST_LOG_MOVE = 1.5
 

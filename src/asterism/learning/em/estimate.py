@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected
 from asterism.learning.em.emission_fit import LearnedNode, root_score
 from asterism.learning.em.rates_update import LARGEST_EFFECT, RateUpdate
+from asterism.timeline.evidence import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 

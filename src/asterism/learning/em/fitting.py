@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Sentence, Setting
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray, require_time
-from asterism.evidence.build import build_evidence
 from asterism.inference.methods import METHODS, methods_that_learn_rates
 from asterism.learning.em import emission_fit
 from asterism.learning.em.cluster_step import chosen_method
@@ -42,6 +40,8 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
 from asterism.model.template import Template
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, require_time
 
 AUTO = "auto"
 _COARSE = 10.0

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from asterism.errors import DataError, Sentence, Setting, counted
-from asterism.evidence.arrays import FloatArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.numerics.resources import TimeLimit, current_limit
+from asterism.timeline.evidence import FloatArray
 
 PLAIN_STEPS = 3
 MEMORY = 40

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
@@ -22,6 +21,7 @@ from asterism.learning.em.fitting import Fit, base_rates
 from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
+from asterism.timeline.evidence import FloatArray, IntArray
 
 _SELDOM = 0.05
 """A probability that explains fewer measurements or starts than this counts as zero."""

@@ -17,13 +17,13 @@ from scipy.linalg import expm
 from asterism.data.covariates import values_at
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, TooLargeError
-from asterism.evidence.arrays import FloatArray
 from asterism.learning.em.derived import Interval, Uncertainty
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.situations import network_for
 from asterism.learning.em.uncertainty import configurations
 from asterism.model.network import Network
+from asterism.timeline.evidence import FloatArray
 
 LARGEST_CHAIN = 256
 """Joint states up to which P(t) and the like are computed."""

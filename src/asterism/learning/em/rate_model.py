@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from asterism.data.covariates import Covariates
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em.rates_update import RateFormula
 from asterism.model.network import Network
 from asterism.model.priors import state_number, transition_pairs
 from asterism.model.rates import SummaryRates
+from asterism.timeline.evidence import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 _MOST_LEVELS = 20

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.model.compiled import CompiledGraph
 from asterism.model.priors import GammaPrior
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from asterism.evidence.arrays import Evidence, IntArray
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.model.emissions import Gaussian, Poisson
 from asterism.model.network import Network
+from asterism.timeline.evidence import Evidence, IntArray
 
 
 def in_order_of_means(

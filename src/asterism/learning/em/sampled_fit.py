@@ -19,8 +19,6 @@ from scipy.stats import gamma
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.errors import ModelError
-from asterism.evidence.arrays import FloatArray, require_time
-from asterism.evidence.build import build_evidence
 from asterism.learning.em import emission_fit
 from asterism.learning.em.fitting import Settings, network_of, single_node_rate
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
@@ -43,6 +41,8 @@ from asterism.sampling.model_setup import (
     candidates_of_graph,
     model_setup,
 )
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import FloatArray, require_time
 
 if TYPE_CHECKING:
     import xarray

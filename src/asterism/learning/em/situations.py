@@ -17,12 +17,12 @@ from asterism.data.measurements import objects
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.errors import ModelError
-from asterism.evidence.arrays import FloatArray
 from asterism.inference.posterior import Posterior
 from asterism.learning.em.covariate_network import SITUATION, expand, rates_in
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit, base_rates, network_at, network_of
 from asterism.model.network import Network
+from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
     import xarray

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
 from asterism.learning.em.emission_fit import jittered
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.compiled import CompiledGraph
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 

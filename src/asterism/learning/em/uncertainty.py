@@ -20,7 +20,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import gamma, norm
 
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.inference.methods import METHODS
 from asterism.learning.em.e_step import KeepsMessages
 from asterism.learning.em.fitting import Fit, base_rates
@@ -28,6 +27,7 @@ from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
+from asterism.timeline.evidence import FloatArray, IntArray
 
 _AT_ZERO = 0.05
 """A rate that explains fewer transitions than this counts as zero."""

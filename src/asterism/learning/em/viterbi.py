@@ -20,14 +20,14 @@ from scipy.linalg import expm
 
 from asterism.data.observations import Observations
 from asterism.errors import DataError
-from asterism.evidence.arrays import Evidence, FloatArray, IntArray
-from asterism.evidence.build import build_evidence
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.quantities import chain_labels, generator
 from asterism.learning.em.situations import with_situations
 from asterism.model.joint_space import joint_states
 from asterism.model.network import Network
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 
 def most_probable_paths(fit: Fit, emission: Any, observations: Observations) -> pd.DataFrame:

@@ -29,7 +29,6 @@ from asterism.clusters.refine_clusters import require_possible_clusters
 from asterism.clusters.regions import Regions, find_regions
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
-from asterism.evidence.arrays import IntArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Sums, update_all_rates
 from asterism.learning.search.coupled import Extrapolation
@@ -49,6 +48,7 @@ from asterism.model.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
 from asterism.star.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import IntArray
 
 _STEP = 0.5  # relaxation times
 _CLOSE = 8.0  # nats within which the star's score does not decide

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._local import extrapolate_all
 from asterism.learning.search._marginal import (
@@ -49,6 +48,7 @@ from asterism.star.batch import (
     sweep,
 )
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import FloatArray, IntArray
 
 _CHUNKS = 16
 _QUIET = 3e-7  # change of the score, per measurement, that no longer matters

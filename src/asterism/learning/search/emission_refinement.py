@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from asterism.data.observations import Observations
-from asterism.evidence.arrays import FloatArray
 from asterism.learning.em.emission_fit import (
     LearnedNode,
     distance,
@@ -25,6 +24,7 @@ from asterism.model.emissions import split_emissions
 from asterism.star.batch import Batch
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
     from asterism.learning.search.task import SearchTask

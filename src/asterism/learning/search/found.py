@@ -21,7 +21,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
-from asterism.evidence.arrays import FloatArray
 from asterism.learning.search.score import GraphSolution, RanAway, posterior_mean_rates
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
@@ -31,6 +30,7 @@ from asterism.learning.search.structure_prior import (
     family_tuple,
 )
 from asterism.model.network import Network
+from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
     from asterism.learning.levels import LevelChoice

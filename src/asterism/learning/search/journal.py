@@ -26,9 +26,9 @@ import numpy as np
 
 from asterism.data.files import as_json
 from asterism.errors import Advice, AsterismError, DataError
-from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search.settings import StructureSettings
 from asterism.results.lock import lock_of, release, take
+from asterism.timeline.evidence import Evidence, FloatArray
 
 FORMAT = "2"
 _ROW = "context TEXT, item TEXT, payload BLOB, checksum BLOB"

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.observations import Observations
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.drawn_statistics import DrawnStatistics, row_of
@@ -59,6 +58,7 @@ from asterism.sampling.model_setup import (
     candidates_of,
     model_setup,
 )
+from asterism.timeline.evidence import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import xarray

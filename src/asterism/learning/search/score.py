@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.errors import AsterismError, ModelError
-from asterism.evidence.arrays import Evidence, FloatArray
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, solve_in_threads
@@ -45,6 +44,7 @@ from asterism.star.problem import (
     lay_out_evidence,
     node_array,
 )
+from asterism.timeline.evidence import Evidence, FloatArray
 
 BoolArray = NDArray[np.bool_]
 Parents = tuple[tuple[int, ...], ...]

@@ -32,7 +32,6 @@ from itertools import pairwise
 import numpy as np
 
 from asterism.errors import ModelError, Setting
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search import _local as local
 from asterism.learning.search._marginal import MarginalPrior
 from asterism.learning.search.found import FamilyTable
@@ -50,6 +49,7 @@ from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics.resources import chunks, current_limit
 from asterism.star.batch import addresses_for
 from asterism.star.problem import Parameters
+from asterism.timeline.evidence import FloatArray, IntArray
 
 _NODES_PER_TASK = 16
 _LOCAL_TOLERANCE = 1e-4

@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from asterism.evidence.arrays import FloatArray, IntArray
 from asterism.learning.search._parent_gains import single_parent_gains
 from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.learning.search.task import SearchTask
 from asterism.numerics.resources import require_memory
 from asterism.star._buffers import FIRST, IS_SET, LAST, SPAN
+from asterism.timeline.evidence import FloatArray, IntArray
 
 _BLOCK_OF_CHILDREN = 64
 _PARENTS_AT_ONCE = 4096

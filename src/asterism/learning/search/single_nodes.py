@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 
 from asterism.data.observations import Observations
-from asterism.evidence.arrays import Evidence, FloatArray, require_time
-from asterism.evidence.build import build_evidence
 from asterism.learning.em.fitting import Settings as EmSettings
 from asterism.learning.em.fitting import fit_parameters
 from asterism.learning.search.score import BoolArray, GridPlan, SingleStart, make_scorer
@@ -32,6 +30,8 @@ from asterism.model.priors import (
     totals_of_nodes,
 )
 from asterism.model.template import Template, build_template
+from asterism.timeline.build import build_evidence
+from asterism.timeline.evidence import Evidence, FloatArray, require_time
 
 _RATE_TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200

@@ -17,7 +17,6 @@ import numpy as np
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting
-from asterism.evidence.arrays import IntArray
 from asterism.inference.methods import METHODS
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
@@ -40,6 +39,7 @@ from asterism.model.names import as_parents
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 from asterism.numerics.resources import current_limit
 from asterism.star.batch import ImpossibleEvidence
+from asterism.timeline.evidence import IntArray
 
 if TYPE_CHECKING:
     from asterism.learning.levels import LevelChoice

@@ -24,17 +24,17 @@ from asterism.data.columns import encode
 from asterism.data.measurements import last_before, objects
 from asterism.data.observations import Observations
 from asterism.errors import DataError, Setting
-from asterism.evidence.arrays import (
+from asterism.model.network import Network
+from asterism.timeline.evidence import (
     IntArray,
     Jumps,
     KnownPaths,
     KnownStates,
     Spans,
 )
-from asterism.model.network import Network
 
 if TYPE_CHECKING:
-    from asterism.evidence.build import PointTable
+    from asterism.timeline.build import PointTable
 
 
 def build_paths(network: Network, observations: Observations) -> KnownPaths:

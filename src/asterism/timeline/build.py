@@ -5,7 +5,7 @@ an emission and states are evaluated together, in one call on all their values. 
 true under the network is refused with trajectory, time, node and value.
 
 Data with known paths (jumps, intervals, exogenous nodes) also go through ``paths.py``, those with
-interventions through ``held.py``.
+interventions through ``interventions.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from asterism.data.columns import encode
 from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError, ModelError, first_few
-from asterism.evidence.arrays import (
+from asterism.model.emissions import (
+    Joint,
+    Likelihood,
+    Threshold,
+    check_emissions,
+    emission_for,
+    split_emissions,
+)
+from asterism.model.network import Network
+from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
     IntArray,
@@ -33,15 +42,6 @@ from asterism.evidence.arrays import (
     no_paths,
     no_spans,
 )
-from asterism.model.emissions import (
-    Joint,
-    Likelihood,
-    Threshold,
-    check_emissions,
-    emission_for,
-    split_emissions,
-)
-from asterism.model.network import Network
 
 #: Emissions are evaluated on batches of about this many values.
 _CHUNK_ROWS = 16_384
@@ -397,7 +397,7 @@ def _known_paths(network: Network, observations: Observations) -> KnownPaths:
     """What is known of paths exactly; most data have nothing of that sort."""
     if not (len(observations.events) or len(observations.intervals) or network.exogenous):
         return no_paths()
-    from asterism.evidence.paths import build_paths
+    from asterism.timeline.paths import build_paths
 
     return build_paths(network, observations)
 
@@ -407,7 +407,7 @@ def _check_against_paths(
 ) -> None:
     """No measurement may exclude the state that its node is known to be in."""
     if len(paths.jumps.node) or len(paths.spans.node):
-        from asterism.evidence.paths import check_against_points
+        from asterism.timeline.paths import check_against_points
 
         check_against_points(network, observations, points, paths)
 
@@ -416,7 +416,7 @@ def _interventions(network: Network, observations: Observations, points: PointTa
     """Interventions in numbers; what was measured meanwhile is made to say nothing, in place."""
     if not len(observations.interventions):
         return no_spans()
-    from asterism.evidence.held import build_interventions, without_own_measurements
+    from asterism.timeline.interventions import build_interventions, without_own_measurements
 
     by_hand = build_interventions(network, observations)
     without_own_measurements(network, observations, points, by_hand)

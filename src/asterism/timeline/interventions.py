@@ -13,12 +13,12 @@ import numpy as np
 from asterism.data.measurements import Events, Intervals
 from asterism.data.observations import Observations
 from asterism.errors import DataError
-from asterism.evidence.arrays import FloatArray, Spans
-from asterism.evidence.paths import numbers_of_nodes, numbers_of_states
 from asterism.model.network import Network
+from asterism.timeline.evidence import FloatArray, Spans
+from asterism.timeline.paths import numbers_of_nodes, numbers_of_states
 
 if TYPE_CHECKING:
-    from asterism.evidence.build import PointTable
+    from asterism.timeline.build import PointTable
 
 
 def build_interventions(network: Network, observations: Observations) -> Spans:
