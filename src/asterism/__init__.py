@@ -1,15 +1,50 @@
 """Asterism: who influences whom, learned from sparse, irregular, noisy, incomplete time series.
 
-Names are loaded on first use, so that ``import asterism`` stays fast and compiles nothing.
+Names are loaded on first use, so that ``import asterism`` stays fast and compiles nothing. Editors
+and type checkers read the imports under ``TYPE_CHECKING``, which name the same modules.
 ``docs/map.md`` says where everything is.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from asterism.model.emission_kinds import EMISSION_KINDS
+
+if TYPE_CHECKING:
+    from asterism.data.observations import Observations as Observations
+    from asterism.data.trajectories import Trajectories as Trajectories
+    from asterism.inference.posterior import Posterior as Posterior
+    from asterism.inference.posterior import infer as infer
+    from asterism.learning.em.fit_measures import likelihood_ratio_test as likelihood_ratio_test
+    from asterism.learning.em.parameter_learner import ParameterLearner as ParameterLearner
+    from asterism.learning.em.rate_model import Effect as Effect
+    from asterism.learning.search.structure_learner import StructureLearner as StructureLearner
+    from asterism.learning.search.task import structure_score as structure_score
+    from asterism.model.emission_discrete import Categorical as Categorical
+    from asterism.model.emission_discrete import Exact as Exact
+    from asterism.model.emission_discrete import Likelihood as Likelihood
+    from asterism.model.emission_numeric import Gaussian as Gaussian
+    from asterism.model.emission_numeric import Poisson as Poisson
+    from asterism.model.emission_silent import SilentStates as SilentStates
+    from asterism.model.emission_threshold import Threshold as Threshold
+    from asterism.model.emissions import Emission as Emission
+    from asterism.model.emissions import Joint as Joint
+    from asterism.model.generators import glauber as glauber
+    from asterism.model.generators import random_network as random_network
+    from asterism.model.network import Network as Network
+    from asterism.model.priors import GammaPrior as GammaPrior
+    from asterism.model.priors import Transitions as Transitions
+    from asterism.model.rates import SummaryRates as SummaryRates
+    from asterism.report import plots as plots
+    from asterism.report.bundled_data import demo_files as demo_files
+    from asterism.results import metrics as metrics
+    from asterism.results.comparison import compare as compare
+    from asterism.results.folder import load as load
+    from asterism.results.run import Run as Run
+    from asterism.simulation.simulator import observe as observe
+    from asterism.simulation.simulator import simulate as simulate
 
 __version__ = "0.2.0"
 
@@ -36,6 +71,9 @@ _HOMES = {
     "StructureLearner": "asterism.learning.search.structure_learner",
     "structure_score": "asterism.learning.search.task",
     "load": "asterism.results.folder",
+    "Run": "asterism.results.run",
+    "compare": "asterism.results.comparison",
+    "demo_files": "asterism.report.bundled_data",
 }
 _SUBMODULES = {
     "metrics": "asterism.results.metrics",
@@ -44,12 +82,8 @@ _SUBMODULES = {
 
 __all__ = ["__version__", *_HOMES, *_SUBMODULES]
 
-if TYPE_CHECKING:
-    from asterism.data.observations import Observations as Observations
-    from asterism.data.trajectories import Trajectories as Trajectories
 
-
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> object:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _SUBMODULES:
@@ -58,6 +92,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'asterism' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # or a type checker would take every misspelt name for known
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:
