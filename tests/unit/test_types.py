@@ -45,9 +45,17 @@ def revealed(expressions: list[str], folder: Path) -> list[str]:
     script = folder / "script.py"
     lines = [f"reveal_type({one})" for one in expressions]
     script.write_text(SCRIPT + "\n".join(lines) + "\n", encoding="utf-8")
+    cache = ROOT / ".mypy_cache" / "of_scripts"
+    options = [
+        "--strict",
+        "--config-file",
+        "",
+        "--cache-dir",
+        str(cache),
+        "--follow-imports=silent",
+    ]
     answer = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(script)]
-        + ["--cache-dir", str(ROOT / ".mypy_cache" / "of_scripts"), "--follow-imports", "silent"],
+        [sys.executable, "-m", "mypy", *options, str(script)],
         capture_output=True,
         text=True,
         env={"MYPYPATH": str(ROOT / "src"), "PATH": ""},

@@ -225,13 +225,8 @@ def _without_index(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
 
 @contextmanager
 def _workbook(path: Path) -> Iterator[Any]:
-    try:
-        import openpyxl  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        raise DataError(
-            f"{str(path)!r} is a workbook; reading it needs openpyxl: "
-            "pip install 'asterism[excel]', or save the sheet as CSV UTF-8."
-        ) from None
+    import openpyxl  # type: ignore[import-untyped, unused-ignore]
+
     unreadable = DataError(
         f"{str(path)!r} is a zip archive, but not a workbook of Excel that can be read; "
         "save the table as CSV UTF-8."
