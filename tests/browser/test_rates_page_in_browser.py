@@ -12,7 +12,7 @@ import pytest
 import asterism as am
 from asterism.learning.em.saved_fit import fit_run
 from asterism.report.page import write_report
-from tests.browser.page_runs import count, open_page, requests_made
+from tests.browser.page_runs import choose, count, open_page, requests_made
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,19 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(run, tmp_path_factory.mktemp("fit") / "report.html")
 
 
+@pytest.fixture(scope="module")
+def many_transitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four states, each of which can follow each other."""
+    rng = np.random.default_rng(1)
+    states = ["stable", "worse", "hospital", "remission"]
+    rows = [(d, float(t), str(rng.choice(states))) for d in range(60) for t in range(5)]
+    table = pd.DataFrame(rows, columns=["trajectory", "time", "state"])
+    obs = am.Observations.from_frame(table, labels=["state"])
+    learner = am.ParameterLearner({"state": []}, method="exact", prior=am.GammaPrior(2.0)).fit(obs)
+    run = fit_run(learner, {"title": "Twelve", "warnings": []})
+    return write_report(run, tmp_path_factory.mktemp("twelve") / "report.html")
+
+
 def test_the_slider_shows_other_times(browser: Any, page: Path) -> None:
     open_page(browser, page)
     shown = "return [document.getElementById('time'), document.getElementById('probabilities')]"
@@ -64,14 +77,33 @@ def test_the_slider_shows_other_times(browser: Any, page: Path) -> None:
 
 def test_another_patient_can_be_chosen(browser: Any, page: Path) -> None:
     open_page(browser, page)
-    first = browser.find_element("id", "course").get_attribute("innerHTML")
-    browser.execute_script(
-        """const choice = document.getElementById("trajectory");
-        choice.value = 1;
-        choice.dispatchEvent(new Event("change"));"""
+    first = browser.find_element("id", "course-chart").get_attribute("innerHTML")
+    choose(browser, "course-trajectory", "patient 1")
+    assert browser.find_element("id", "course-chart").get_attribute("innerHTML") != first
+    assert count(browser, "#course-chart path.state") == 3
+
+
+def test_states_hazard_ratios_and_shares_are_drawn(browser: Any, page: Path) -> None:
+    open_page(browser, page)
+    assert count(browser, "#diagram-0 g.transition") == 3
+    assert count(browser, "#forest-chart line.interval") == 1
+    assert count(browser, "#prevalence-chart path.expected") == 3
+    assert count(browser, "#prevalence-chart circle.observed") > 3
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_twelve_transitions_have_numbers_that_do_not_collide(
+    browser: Any, many_transitions: Path, width: int
+) -> None:
+    open_page(browser, many_transitions, width=width)
+    collisions = browser.execute_script(
+        """const boxes = [...document.querySelectorAll("#diagram-0 text.rate")]
+          .map((label) => label.getBoundingClientRect());
+        return [boxes.length, boxes.filter((a, i) => boxes.some((b, j) => i < j
+          && a.left < b.right - 1 && b.left < a.right - 1
+          && a.top < b.bottom - 3 && b.top < a.bottom - 3)).length];"""
     )
-    assert browser.find_element("id", "course").get_attribute("innerHTML") != first
-    assert count(browser, "#course polygon") == 3
+    assert collisions == [12, 0]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

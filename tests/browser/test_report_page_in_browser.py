@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from asterism.report.compare_page import write_comparison
+from asterism.results.comparison import compare
 from tests.browser.page_runs import (
     NASTY_NAMES,
     RUNS,
@@ -215,3 +217,15 @@ def test_large_network_draws_only_what_matters(browser: Any, pages: Any) -> None
     assert "at most 100 edges" in browser.find_element("css selector", ".notices").get_attribute(
         "textContent"
     )
+
+
+def test_a_comparison_draws_both_graphs(browser: Any, tmp_path: Path) -> None:
+    first, second = RUNS["nasty"](), example_run({"</script>": [], "B": ["</script>"]})
+    found = compare([first, first, second], ["a", "<b>", "c"])
+    page = write_comparison(found, tmp_path / "compare.html", "Compared")
+    open_page(browser, page)
+    n_edges = sum(map(len, first.network.parents.values()))
+    assert count(browser, "#compared-0 path.line.kept") == n_edges
+    assert count(browser, "#compared-0 g.node") == len(first.network.nodes)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert requests_made(browser) == []

@@ -1,4 +1,4 @@
-"""The page that sets runs side by side: one HTML file, without scripts.
+"""The page that sets runs side by side: one HTML file.
 
 What differs is decided in :mod:`asterism.results.comparison`; here it is put into sentences, a
 drawing and a table.
@@ -7,8 +7,6 @@ drawing and a table.
 from __future__ import annotations
 
 import math
-from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import networkx
 from asterism.data.files import write_text
 from asterism.errors import counted
 from asterism.report.graph_layout import positions
+from asterism.report.page import render_page
 from asterism.results.comparison import (
     CHANGED,
     GAINED,
@@ -58,16 +57,13 @@ def write_comparison(comparison: Comparison, path: str | Path, title: str) -> Pa
 
 def render_comparison(comparison: Comparison, title: str) -> str:
     """The page as text."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    folder = resources.files("asterism.report") / "templates"
-    template = environment.from_string((folder / "compare.html.j2").read_text(encoding="utf-8"))
     first, *others = comparison.names
-    return template.render(
+    drawings = [_drawing(comparison, name) for name in others]
+    return render_page(
+        "compare.html.j2",
+        ("graph.js", "compare.js"),
+        {"compared": drawings},
         title=title,
-        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
         first=first,
         names=comparison.names,
         runs=[(name, _run_facts(comparison, i)) for i, name in enumerate(comparison.names)],
@@ -76,10 +72,10 @@ def render_comparison(comparison: Comparison, title: str) -> str:
         parts=[
             {
                 "name": name,
-                "drawing": Markup(_drawing(comparison, name)),
+                "has_drawing": bool(drawing["edges"]),
                 "groups": _groups(comparison, name),
             }
-            for name in others
+            for name, drawing in zip(others, drawings)
         ],
         settings=comparison.settings,
     )
@@ -189,86 +185,17 @@ def _edges(number: int) -> str:
     return f"{number:,} edge{'s' * (number != 1)}"
 
 
-# ---- drawing --------------------------------------------------------------------------------
-
-#: colour and dashes, and what they say
-LINES = {
-    GAINED: ("#0072b2", "none"),
-    LOST: ("#d55e00", "7 5"),
-    CHANGED: ("#8a6d00", "2 3"),
-    KEPT: ("#8a94a0", "none"),
-}
-
-
-def _drawing(comparison: Comparison, name: str) -> str:
-    """Both graphs as one SVG: edges are coloured by what became of them."""
+def _drawing(comparison: Comparison, name: str) -> dict[str, Any]:
+    """Both graphs as one: where the nodes lie, and what became of every edge."""
     own = comparison.edges[(comparison.edges["run"] == name)]
-    rows = own[own["change"].isin(list(LINES))].head(MOST_DRAWN)
+    rows = own[own["change"].isin([GAINED, LOST, CHANGED, KEPT])].head(MOST_DRAWN)
     graph = networkx.DiGraph()
     graph.add_edges_from(zip(rows["parent"], rows["child"]))
-    if not len(graph):
-        return ""
-    half = {node: 4.1 * min(len(node), 16) + 10 for node in graph}
-    unit_x, unit_y = 2 * max(half.values()) + 52, max(90.0, max(half.values()) + 50)
-    place = {node: (x * unit_x, y * unit_y) for node, (x, y) in positions(graph).items()}
-    both = {(p, c) for p, c in graph.edges if graph.has_edge(c, p)}
-    lines = [
-        _line(place, half, row["parent"], row["child"], row["change"], both)
-        for row in rows.to_dict("records")
-    ]
-    boxes = [_box(node, *place[node], half[node]) for node in graph]
-    left = min(x - half[node] for node, (x, _) in place.items())
-    right = max(x + half[node] for node, (x, _) in place.items())
-    top, bottom = (f(y for _, y in place.values()) for f in (min, max))
-    width, height = max(right - left + 40, 420), max(bottom - top + 70, 160)
-    x0 = (left + right - width) / 2
-    view = f"{x0:.0f} {top - 35:.0f} {width:.0f} {height:.0f}"
-    label = f"Edges gained, lost, changed and kept in {escape(name)}; the tables list them"
-    return f'<svg viewBox="{view}" role="img" aria-label="{label}">{"".join(lines + boxes)}</svg>'
-
-
-def _line(
-    place: dict[str, tuple[float, float]],
-    half: dict[str, float],
-    parent: str,
-    child: str,
-    kind: str,
-    both: set[tuple[str, str]],
-) -> str:
-    (x0, y0), (x1, y1) = place[parent], place[child]
-    length = math.hypot(x1 - x0, y1 - y0) or 1.0
-    bend = (0.18 if (parent, child) in both else 0.03) * length
-    mx = (x0 + x1) / 2 - (y1 - y0) / length * bend
-    my = (y0 + y1) / 2 + (x1 - x0) / length * bend
-    sx, sy = _rim(x0, y0, half[parent], mx, my, 1.0)
-    tx, ty = _rim(x1, y1, half[child], mx, my, 3.0)
-    angle = math.atan2(ty - my, tx - mx)
-    nx, ny = tx - 10 * math.cos(angle), ty - 10 * math.sin(angle)
-    ax, ay = -5 * math.sin(angle), 5 * math.cos(angle)
-    colour, dashes = LINES[kind]
-    head = f"M{tx:.1f} {ty:.1f}L{nx + ax:.1f} {ny + ay:.1f}L{nx - ax:.1f} {ny - ay:.1f}Z"
-    return (
-        f"<g><title>{escape(parent)} → {escape(child)}: {kind}</title>"
-        f'<path d="M{sx:.1f} {sy:.1f}Q{mx:.1f} {my:.1f} {nx:.1f} {ny:.1f}" fill="none" '
-        f'stroke="{colour}" stroke-width="3" stroke-dasharray="{dashes}"/>'
-        f'<path d="{head}" fill="{colour}"/></g>'
-    )
-
-
-def _rim(
-    x: float, y: float, half: float, to_x: float, to_y: float, gap: float
-) -> tuple[float, float]:
-    """The point at a box's rim, in the direction of another point."""
-    dx, dy = to_x - x, to_y - y
-    length = math.hypot(dx, dy) or 1.0
-    reach = min(half * length / (abs(dx) or 1e-9), 13 * length / (abs(dy) or 1e-9)) + gap
-    return x + dx / length * reach, y + dy / length * reach
-
-
-def _box(node: str, x: float, y: float, half: float) -> str:
-    shown = node if len(node) <= 16 else f"{node[:8]}…{node[-7:]}"
-    return (
-        f'<g class="node"><title>{escape(node)}</title><rect x="{x - half:.1f}" y="{y - 13:.1f}" '
-        f'width="{2 * half:.1f}" height="26" rx="13"/>'
-        f'<text x="{x:.1f}" y="{y:.1f}">{escape(shown)}</text></g>'
-    )
+    return {
+        "label": f"Edges gained, lost, changed and kept in {name}; the tables list them",
+        "layout": {node: list(place) for node, place in positions(graph).items()},
+        "edges": [
+            {"from": row["parent"], "to": row["child"], "kind": row["change"]}
+            for row in rows.to_dict("records")
+        ],
+    }

@@ -1,12 +1,14 @@
-"""The report page: one HTML file that needs neither network nor server.
+"""The pages: one HTML file each, which needs neither network nor server.
 
-The template, style and scripts lie in ``templates/``; numbers come from :mod:`page_data`. Python
-decides what is shown and JavaScript only draws it. The paragraph of methods says what the run's
-record holds; what it does not hold is left out rather than guessed.
+The template, style and scripts lie in ``templates/``. Python decides what is shown and writes it as
+JSON; JavaScript only draws it. :func:`render_page` makes every page; this file fills that of a
+learned network. The paragraph of methods says what the run's record holds; what it does not hold is
+left out rather than guessed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,27 +19,67 @@ from asterism.report.page_data import fit_sentence, json_for_script, page_data
 from asterism.results.run import Run
 from asterism.results.summary import as_text, sentences, settings_rows
 
-#: in the order in which they build on each other
+#: scripts of the page of a network, in the order in which they build on each other
 SCRIPTS = (
-    *("shared.js", "svg.js", "network.js", "edge_table.js", "heatmap.js", "charts.js"),
-    *("expected.js", "courses.js", "fit.js", "rates.js", "start.js"),
+    *("graph.js", "network.js", "edge_table.js", "heatmap.js", "charts.js", "expected.js"),
+    *("courses.js", "fit.js", "rates.js", "panels.js"),
 )
 
 #: a drawing of more nodes takes the whole width of the page
 LARGE_DRAWING = 40
 
 
+def render_page(template: str, scripts: Sequence[str], data: Any, **context: Any) -> str:
+    """A page as text: ``data`` is what its scripts read, ``context`` what its template shows."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("asterism.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters.update(number=number_text, rate=rate_text, share=share_text)
+    folder = resources.files("asterism.report") / "templates"
+    files = ("shared.js", "svg.js", *scripts, "start.js")
+    return environment.get_template(template).render(
+        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
+        data=Markup(json_for_script(data)),
+        script=Markup("\n".join((folder / name).read_text(encoding="utf-8") for name in files)),
+        **context,
+    )
+
+
+def number_text(value: float) -> str:
+    """Three digits, or words where there is no number."""
+    return f"{value:.3g}" if -float("inf") < value < float("inf") else "no limit"
+
+
+def rate_text(row: Any) -> str:
+    """A rate of a table; one that was found to be zero is shown as zero."""
+    is_zero = str(row.get("note") or "").startswith("at zero")
+    return "0" if is_zero else number_text(row["rate"])
+
+
+def share_text(value: float) -> str:
+    """A probability: three digits, and nothing below a millionth."""
+    return "0" if value < 1e-6 else f"{value:.3g}"
+
+
 def write_report(
     run: Run, path: str | Path, *, threshold: float = 0.5, node: str | None = None
 ) -> Path:
-    """Write the page, atomically; see :func:`render`."""
+    """Write the page of a run, atomically; see :func:`render`."""
     path = Path(path)
+    named = run.run.get("title") or path.resolve().parent.name
     if run.is_fit:
-        from asterism.report.rates_page import Methods, write_rates_page
+        from asterism.report.rates_page import render_rates
 
-        methods = Methods(methods_paragraph(run), references(run))
-        return write_rates_page(run, path, methods)
-    write_text(path, render(run, _title(run, path), threshold=threshold, node=node))
+        text = render_rates(run, f"{named} · rates")
+    else:
+        text = render(run, f"{named} · Asterism report", threshold=threshold, node=node)
+    write_text(path, text)
     return path
 
 
@@ -49,40 +91,42 @@ def render(
     node: str | None = None,
 ) -> str:
     """The page as text: ``threshold`` is where its slider starts, ``node`` what it shows first."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
     data = page_data(run, threshold, node)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    template = environment.from_string(_text("report.html.j2"))
-    return template.render(
+    return render_page(
+        "report.html.j2",
+        SCRIPTS,
+        data,
         title=title,
-        style=Markup(_text("report.css")),
-        data=Markup(json_for_script(data)),
-        script=Markup("\n".join(_text(name) for name in SCRIPTS)),
         sentences=sentences(run),
         facts=_facts(run),
-        converged=run.run.get("converged"),
-        stop_reason=run.run.get("stop_reason"),
-        settings=settings_rows(run),
-        decisions=run.run.get("decisions") or [],
-        warnings=run.run.get("warnings") or [],
         learned=run.learned,
         threshold=threshold,
-        several=len(run.network.nodes) > 1,
         has_edges=any(run.network.parents.values()),
-        methods=methods_paragraph(run),
-        references=references(run),
         prior=data["heatmap"]["prior"],
-        fit=fit_sentence(data["fit"]),
         large=len(data["layout"]) > LARGE_DRAWING,
-        has_courses=data["courses"] is not None,
         has_history=data["history"] is not None,
-        traces=_traces(run),
-        levels=_levels(run),
+        traces=bool(data["chains"]),
+        levels=bool(data["levels"]),
         truth=data["truth"],
-        notices=[*run.run.get("notices", []), *data["notices"]],
+        **shared_context(run, data),
     )
+
+
+def shared_context(run: Run, data: dict[str, Any]) -> dict[str, Any]:
+    """What the pages of all runs show: how the run ended, courses, methods and settings."""
+    return {
+        "converged": run.run.get("converged"),
+        "stop_reason": run.run.get("stop_reason") or "",
+        "warnings": run.run.get("warnings") or [],
+        "notices": [*(run.run.get("notices") or []), *data["notices"]],
+        "several": len(run.network.nodes) > 1,
+        "has_courses": data["courses"] is not None,
+        "fit": fit_sentence(data["fit"]),
+        "methods": methods_paragraph(run),
+        "references": references(run),
+        "settings": settings_rows(run),
+        "decisions": run.run.get("decisions") or [],
+    }
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
@@ -93,33 +137,6 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         facts.append(("trajectories", f"{run.observations['trajectory'].nunique():,}"))
         facts.append(("measurements", f"{len(run.observations):,}"))
     return facts
-
-
-def _traces(run: Run) -> Any:
-    """Drawings of the chains, where the run was sampled."""
-    if not run.run.get("chains"):
-        return None
-    from asterism.report.chain_traces import chain_traces
-
-    return chain_traces(run.run["chains"])
-
-
-def _levels(run: Run) -> Any:
-    """Histograms of measurements whose levels were counted."""
-    if not isinstance(run.run.get("levels"), dict):
-        return None
-    from asterism.report.level_histograms import level_histograms
-
-    return level_histograms(run.run["levels"], run.observations)
-
-
-def _title(run: Run, path: Path) -> str:
-    named = run.run.get("title") or path.resolve().parent.name
-    return f"{named} · Asterism report"
-
-
-def _text(name: str) -> str:
-    return (resources.files("asterism.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 # ---- a paragraph of methods and the references, ready to paste into a paper -------------------

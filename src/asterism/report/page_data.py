@@ -37,6 +37,8 @@ HEATMAP_NODES = 60
 #: parent configurations listed per node, and in the whole page
 FAMILY_CONFIGURATIONS = 64
 ALL_CONFIGURATIONS = 8_000
+#: nodes whose measurements are drawn with the levels counted in them
+LEVEL_NODES = 12
 #: points of a ROC or precision-recall curve
 CURVE_POINTS = 400
 
@@ -61,29 +63,39 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
     notices: list[str] = []
     intervals = rate_intervals(run.rates, run.run)
     edges = _edges(run, number, intervals, notices)
-    courses, fit = courses_and_fit(run, notices)
-    unit = run.run.get("time_unit")
     return {
+        **course_part(run, notices),
         "learned": run.learned,
         "sampled": bool(run.run.get("chains")),
+        "chains": _chains(run),
+        "levels": _level_histograms(run),
         "threshold": threshold if run.learned else 0.0,
         "first_node": _first_node(run, number, node),
-        "time_label": f"time ({unit})" if unit else "time",
-        "rate_label": f"rate {per_unit(unit)}",
-        "nodes": [
-            {"name": name, "states": [str(s) for s in network.states[name]]}
-            for name in network.nodes
-        ],
+        "rate_label": f"rate {per_unit(run.run.get('time_unit'))}",
         "edges": edges,
         "drawn_limit": DRAWN_EDGES,
         "layout": _layout(run, number, edges, notices),
         "rates": _rates(network, number, intervals, notices),
         "interval_text": intervals.described if intervals else None,
         "heatmap": _heatmap(run, notices),
-        "courses": courses,
-        "fit": fit,
         "history": _history(run),
         "truth": _truth(run),
+    }
+
+
+def course_part(run: Run, notices: list[str]) -> dict[str, Any]:
+    """What every page of a run needs for its courses."""
+    courses, fit = courses_and_fit(run, notices)
+    unit = run.run.get("time_unit")
+    return {
+        "first_node": 0,
+        "time_label": f"time ({unit})" if unit else "time",
+        "nodes": [
+            {"name": name, "states": [str(s) for s in run.network.states[name]]}
+            for name in run.network.nodes
+        ],
+        "courses": courses,
+        "fit": fit,
         "notices": notices,
     }
 
@@ -140,7 +152,11 @@ def _edges(
             row["effect"] = effect(run.network, child, parent)
             row["rates"] = [_significant(block) for block in by_state]
             row["ratios"] = [
-                [found.source, found.target, *map(_number, (found.ratio, found.lower, found.upper))]
+                [
+                    found.source,
+                    found.target,
+                    *map(json_number, (found.ratio, found.lower, found.upper)),
+                ]
                 for found in rate_ratios(run.network, child, parent, intervals)
             ]
         if truth is not None:
@@ -197,8 +213,8 @@ def _rates(
             if found is not None:
                 low, high = (table.reshape(len(rows), *table.shape[-2:]) for table in found)
                 for row, lower, upper in zip(family["rows"], low, high):
-                    row["low"] = [[_number(v) for v in line] for line in lower]
-                    row["high"] = [[_number(v) for v in line] for line in upper]
+                    row["low"] = [[json_number(v) for v in line] for line in lower]
+                    row["high"] = [[json_number(v) for v in line] for line in upper]
         families[str(number[name])] = family
     if any("rows" not in f and not f.get("exogenous") for f in families.values()):
         notices.append(
@@ -249,6 +265,52 @@ def _history(run: Run) -> dict[str, Any] | None:
     }
 
 
+def _chains(run: Run) -> dict[str, Any] | None:
+    """Traces of the edges known least well; figures that short chains do not have are None."""
+    record = run.run.get("chains")
+    if not isinstance(record, dict) or not record.get("edges"):
+        return None
+    edges = []
+    for edge in record["edges"]:
+        figures = {name: edge.get(name) for name in ("error", "r_hat")}
+        known = {
+            name: json_number(value) if isinstance(value, int | float) else None
+            for name, value in figures.items()
+        }
+        edges.append({**edge, **known})
+    return {"draws": int(record["draws"]), "edges": edges}
+
+
+def _level_histograms(run: Run) -> list[dict[str, Any]] | None:
+    """Histograms of nodes whose levels were counted, the least clear first."""
+    levels, table = run.run.get("levels"), run.observations
+    if not isinstance(levels, dict) or table is None:
+        return None
+    order = sorted(levels, key=lambda node: (levels[node].get("probability", 1.0), node))
+    found = []
+    for node in order[:LEVEL_NODES]:
+        record, own = levels[node], table.loc[table["node"].astype(str) == node, "value"]
+        values = pd.to_numeric(own, errors="coerce").to_numpy(dtype=np.float64)
+        values = values[np.isfinite(values)]
+        if not len(values):
+            continue
+        means = [float(mean) for mean in record["means"]]
+        counted = record.get("chosen", True)
+        how = f", probability {record['probability']:.2f}" if counted else ", given"
+        low, high = min(float(values.min()), *means), max(float(values.max()), *means)
+        high = high if high > low else low + 1.0
+        n_bins = int(min(30, max(6, np.sqrt(len(values)))))
+        found.append(
+            {
+                "title": f"{node}: {record['levels']} levels{how}",
+                "counts": np.histogram(values, n_bins, (low, high))[0].tolist(),
+                "range": [low, high],
+                "means": means,
+            }
+        )
+    return found or None
+
+
 def _truth(run: Run) -> dict[str, Any] | None:
     scores = run.scores() if run.learned else None
     if scores is None or run.truth is None:
@@ -272,7 +334,7 @@ def _curve(table: pd.DataFrame, x: str, y: str) -> dict[str, list[float]]:
     }
 
 
-def _number(value: float) -> Number:
+def json_number(value: float) -> Number:
     """Four digits; JSON has no infinity, so what is not finite is None."""
     return float(f"{value:.4g}") if np.isfinite(value) else None
 

@@ -1,87 +1,59 @@
-"""The page of a fit of rates: one HTML file that needs neither network nor server.
+"""The page of a fit of rates.
 
-It shows a state diagram, hazard ratios, sojourn times, P(t) with a slider, observed against
-expected prevalence, misclassification, and the courses of single trajectories. Python decides
-what is shown; a small script only picks times and trajectories.
+It shows state diagrams, hazard ratios, sojourn times, P(t) with a slider, observed against expected
+prevalence, misclassification, and the courses of single trajectories.
 """
 
 from __future__ import annotations
 
-from importlib import resources
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from asterism.data.clock import per_unit
-from asterism.data.files import write_text
-from asterism.report import rates_drawings as draw
-from asterism.report.page_data import json_for_script
-from asterism.results import courses
+from asterism.report.page import number_text, rate_text, render_page, shared_context
+from asterism.report.page_data import course_part, json_number
 from asterism.results.run import Run
 
-#: courses that the page holds
-MOST_COURSES = 60
+#: configurations of the parents, per node, whose state diagrams are drawn
+MOST_DIAGRAMS = 4
 
 
-class Methods(NamedTuple):
-    """What was done, as a paper says it."""
-
-    text: str
-    references: list[str]
-
-
-def write_rates_page(run: Run, path: str | Path, methods: Methods) -> Path:
-    """Write the page, atomically."""
-    path = Path(path)
-    named = run.run.get("title") or path.resolve().parent.name
-    write_text(path, render_rates(run, f"{named} · rates", methods))
-    return path
-
-
-def render_rates(run: Run, title: str, methods: Methods) -> str:
+def render_rates(run: Run, title: str) -> str:
     """The page as text."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters.update(number=draw.number, rate=draw.rate, share=draw.share)
-    template = environment.from_string(_text("rates.html.j2"))
     tables = run.tables
     states = {node: [str(s) for s in run.network.states[node]] for node in run.network.nodes}
     unit = str(run.run.get("time_unit") or "")
     confusion, others = _measured_how(tables, states)
-    return template.render(
+    groups, diagrams = _rates(run, states)
+    data = {
+        **course_part(run, []),
+        "diagrams": diagrams,
+        "forest": _forest(tables.get("effects")),
+        "prevalence": _prevalence(tables.get("prevalence"), states),
+        "probabilities": _probabilities(tables.get("transition_probabilities")),
+    }
+    return render_page(
+        "rates.html.j2",
+        ("graph.js", "expected.js", "courses.js", "fit.js", "fitted.js"),
+        data,
         title=title,
-        style=Markup(_text("rates.css")),
-        script=Markup(_text("fitted_rates.js")),
-        data=Markup(json_for_script(_script_data(run))),
         facts=_facts(run),
-        converged=run.run.get("converged"),
-        stop_reason=run.run.get("stop_reason") or "",
-        nodes=[
-            _node(run, node) for node in run.network.nodes if run.network.rates[node] is not None
-        ],
+        groups=groups,
         effects=_records(tables.get("effects")),
-        forest=draw.hazard_ratios(tables["effects"]) if "effects" in tables else None,
         covariates=run.run.get("covariates") or [],
         sojourn=[r for r in _records(tables.get("sojourn_times")) if np.isfinite(r["mean"])],
-        has_probabilities="transition_probabilities" in tables,
-        prevalence=_prevalence(run, states),
+        has_probabilities=data["probabilities"] is not None,
+        has_prevalence=data["prevalence"] is not None,
         confusion=confusion,
         misclassification=others,
         starts=_of_kind(tables, "start"),
-        has_courses=run.posterior is not None,
-        decisions=run.run.get("decisions") or [],
-        warnings=run.run.get("warnings") or [],
-        notices=run.run.get("notices") or [],
         unit=unit,
         in_unit=f" ({unit})" if unit else "",
         per=per_unit(unit),
-        methods=methods.text,
-        references=methods.references,
         level=f"{float(run.run.get('level') or 0.95):.0%}",
+        **shared_context(run, data),
     )
 
 
@@ -105,30 +77,92 @@ def _facts(run: Run) -> list[tuple[str, str]]:
     return facts
 
 
-def _node(run: Run, node: str) -> dict[str, Any]:
+def _rates(
+    run: Run, states: dict[str, list[str]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Tables of rates by node and configuration, and the state diagrams of the first of them."""
     rates = run.rates
     assert rates is not None
-    mine = rates[rates["node"] == node]
-    groups = []
-    for configuration, rows in mine.groupby("configuration", sort=False):
-        groups.append(
+    groups: list[dict[str, Any]] = []
+    diagrams: list[dict[str, Any]] = []
+    for node in run.network.nodes:
+        if run.network.rates[node] is None:
+            continue
+        mine = rates[rates["node"] == node].groupby("configuration", sort=False)
+        for number, (configuration, table) in enumerate(mine):
+            rows = _records(table)
+            name = f"{node}, {configuration}" if configuration else node
+            drawn = number < MOST_DIAGRAMS
+            groups.append({"name": name, "rows": rows, "diagram": len(diagrams) if drawn else None})
+            if drawn:
+                diagrams.append({"states": states[node], "rates": _arrows(rows, states[node])})
+    return groups, diagrams
+
+
+def _arrows(rows: list[dict[str, Any]], states: list[str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "from": states.index(str(row["before"])),
+            "to": states.index(str(row["after"])),
+            "rate": json_number(row["rate"]),
+            "text": rate_text(row),
+            "title": f"{row['before']} to {row['after']}: {rate_text(row)} "
+            f"({number_text(row['lower'])} to {number_text(row['upper'])})",
+        }
+        for row in rows
+        if np.isfinite(row["rate"])
+    ]
+
+
+def _forest(effects: pd.DataFrame | None) -> list[dict[str, Any]] | None:
+    """Hazard ratios and their intervals, with a name for each."""
+    if effects is None or not len(effects):
+        return None
+    several = effects["node"].nunique() > 1
+    rows = []
+    for row in effects.to_dict("records"):
+        listed = str(row["transitions"]).split(", ")
+        # many transitions with one effect, as their number; the table lists them
+        which = ", ".join(listed) if len(listed) <= 3 else f"{len(listed)} transitions"
+        where = f"{row['node']} " if several else ""
+        rows.append(
             {
-                "configuration": configuration,
-                "drawing": draw.state_diagram(run.network.states[node], rows),
-                "rows": _records(rows),
+                "name": f"{row['covariate']} on {where}{which}",
+                "ratio": json_number(row["hazard_ratio"]),
+                "low": json_number(row["hazard_ratio_lower"]),
+                "high": json_number(row["hazard_ratio_upper"]),
             }
         )
-    return {"name": node, "groups": groups}
+    return rows
 
 
-def _prevalence(run: Run, states: dict[str, list[str]]) -> dict[str, Any] | None:
-    table = run.tables.get("prevalence")
+def _prevalence(table: pd.DataFrame | None, states: dict[str, list[str]]) -> dict[str, Any] | None:
+    """Observed and expected shares, one list per state."""
     if table is None or len(states) != 1:
         return None
     names = next(iter(states.values()))
-    legend = [(name, draw.colour(i)) for i, name in enumerate(names)]
-    unit = str(run.run.get("time_unit") or "")
-    return {"drawing": draw.prevalence_chart(table, names, unit), "legend": legend}
+    own = [table[table["state"].astype(str) == name] for name in names]
+    data: dict[str, Any] = {"states": names, "times": own[0]["time"].astype(float).tolist()}
+    for column in ("observed", "expected", "n"):
+        data[column] = [[json_number(float(v)) for v in rows[column]] for rows in own]
+    return data
+
+
+def _probabilities(table: pd.DataFrame | None) -> dict[str, Any] | None:
+    """P(t) with its intervals, [time][from][to]."""
+    if table is None:
+        return None
+    labels = list(dict.fromkeys(table["from"].astype(str)))
+    times = list(dict.fromkeys(table["time"].astype(float)))
+    shape = (len(times), len(labels), len(labels))
+    return {
+        "labels": labels,
+        "times": times,
+        **{
+            name: np.round(table[name].to_numpy(dtype=float).reshape(shape), 5).tolist()
+            for name in ("probability", "lower", "upper")
+        },
+    }
 
 
 def _of_kind(tables: dict[str, pd.DataFrame], kind: str) -> list[dict[str, Any]]:
@@ -166,63 +200,3 @@ def _records(table: pd.DataFrame | None) -> list[dict[str, Any]]:
     named = table.rename(columns={"from": "before", "to": "after"})
     records: list[Any] = named.to_dict("records")
     return records
-
-
-def _script_data(run: Run) -> dict[str, Any]:
-    """What the slider and the choice of a trajectory need."""
-    data: dict[str, Any] = {"probabilities": None, "courses": None}
-    data["unit"] = str(run.run.get("time_unit") or "")
-    table = run.tables.get("transition_probabilities")
-    if table is not None:
-        labels = list(dict.fromkeys(table["from"].astype(str)))
-        times = list(dict.fromkeys(table["time"].astype(float)))
-        shape = (len(times), len(labels), len(labels))
-        data["probabilities"] = {
-            "labels": labels,
-            "times": times,
-            **{
-                name: np.round(table[name].to_numpy(dtype=float).reshape(shape), 5).tolist()
-                for name in ("probability", "lower", "upper")
-            },
-        }
-    if run.posterior is not None:
-        found = courses.from_dataset(run.posterior)
-        names = [n for n in found.nodes if n in run.network.nodes]
-        shown: list[dict[str, Any]] = []
-        for d, label in enumerate(found.trajectories[:MOST_COURSES]):
-            per_node = []
-            for n, node in enumerate(names):
-                times_, p = found.of(d, n, len(run.network.states[node]))
-                per_node.append({"t": np.round(times_, 6).tolist(), "p": np.round(p, 4).tolist()})
-            shown.append({"label": str(label), "nodes": per_node})
-        data["courses"] = {
-            "nodes": names,
-            "states": [[str(s) for s in run.network.states[n]] for n in names],
-            "trajectories": shown,
-            "measured": _measured(run, [s["label"] for s in shown]),
-        }
-        data["colours"] = list(draw.STATE_COLOURS)
-    return data
-
-
-def _measured(run: Run, labels: list[str]) -> dict[str, list[list[Any]]]:
-    """Per trajectory [node, time, value] of what was measured."""
-    result: dict[str, list[list[Any]]] = {label: [] for label in labels}
-    if run.observations is None:
-        return result
-    rows: Any = run.observations.itertuples(index=False)
-    for row in rows:
-        label = str(row.trajectory)
-        if label in result and not (isinstance(row.value, float) and not np.isfinite(row.value)):
-            result[label].append([str(row.node), float(row.time), _plain(row.value)])
-    return result
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value == int(value):
-        return str(int(value))
-    return str(value)
-
-
-def _text(name: str) -> str:
-    return (resources.files("asterism.report") / "templates" / name).read_text(encoding="utf-8")

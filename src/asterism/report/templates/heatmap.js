@@ -20,7 +20,7 @@
     if (prior === null) return;
     svg.append(report.svg("line", { class: "prior", x1: x(prior), x2: x(prior), y1: 16, y2: 34, stroke: "#d55e00", "stroke-width": 2.5 }));
     const text = `prior ${report.probability(prior)}`, half = report.textWidth(text) / 2;
-    svg.append(report.label(Math.max(left + half, Math.min(right - half, x(prior))), 12, text, { fill: "#a04700" }));
+    svg.append(report.label(Math.max(left + half, Math.min(right - half, x(prior))), 12, text, { fill: "var(--poor)" }));
   };
 
   const text = (p, parent, child) => `${parent} → ${child}: probability ${report.probability(p)}`;
@@ -35,7 +35,7 @@
     const centre = (i) => (i + 0.5) * cell;
     drawScale(svg, left, width, prior);
     const cells = report.svg("g", { "data-cells": "" });
-    svg.append(report.svg("rect", { x: left, y: top, width: side, height: side, fill: "#e3e7ec" }), cells);
+    svg.append(report.svg("rect", { x: left, y: top, width: side, height: side, fill: "var(--grid)" }), cells);
     z.forEach((row, i) => row.forEach((p, j) => {
       if (p !== null) cells.append(report.svg("rect", { x: left + j * cell + 0.5, y: top + i * cell + 0.5, width: Math.max(cell - 1, 0.5), height: Math.max(cell - 1, 0.5), fill: shade(p) }));
     }));

@@ -1,18 +1,7 @@
 /* The drawing of the network: positions come from Python, edges from the threshold. */
 if (document.getElementById("drawing")) {
-  const HALF_HEIGHT = 13;
-  const MARGIN = 22;
   const holder = report.byId("drawing");
-  const shorten = (name) => report.shorten(name, 16);
-  /** Half the width of a node's box; wide scripts take two places per character. */
-  const halfWidth = (name) => {
-    const places = [...shorten(name)].reduce((sum, c) => sum + (c.codePointAt(0) > 0x2e80 ? 2 : 1), 0);
-    return Math.max(16, 4.1 * places + 9);
-  };
-  const widest = Math.max(16, ...Object.keys(report.layout).map((node) => halfWidth(report.name(node))));
-  const spacing = { x: Math.max(110, 2 * widest + 52), y: Math.max(100, widest + 60) };
-  const places = Object.fromEntries(Object.entries(report.layout).map(([node, [x, y]]) => (
-    [node, { x: x * spacing.x, y: y * spacing.y, half: halfWidth(report.name(node)) }])));
+  const places = report.places(report.layout, report.name);
   const drawsAllNodes = Object.keys(places).length === report.nodes.length;
   let view = null;
   let whole = null;
@@ -20,42 +9,11 @@ if (document.getElementById("drawing")) {
 
   const make = report.svg;
 
-  /** The line of an edge from rim to rim, bent when the opposite edge is drawn as well. */
-  const edgePath = (from, to, width, bent, tee) => {
-    const dx = to.x - from.x, dy = to.y - from.y;
-    const length = Math.hypot(dx, dy) || 1;
-    const bend = bent ? 0.18 * length : 0.03 * length;
-    const mid = { x: (from.x + to.x) / 2 - (dy / length) * bend, y: (from.y + to.y) / 2 + (dx / length) * bend };
-    const towards = (a, b, distance) => {
-      const l = Math.hypot(b.x - a.x, b.y - a.y) || 1;
-      return { x: a.x + ((b.x - a.x) / l) * distance, y: a.y + ((b.y - a.y) / l) * distance };
-    };
-    /** How far the rim of a node's box lies from its centre, in the direction of a point. */
-    const rim = (box, point) => {
-      const l = Math.hypot(point.x - box.x, point.y - box.y) || 1;
-      return Math.min((box.half * l) / (Math.abs(point.x - box.x) || 1e-9), (HALF_HEIGHT * l) / (Math.abs(point.y - box.y) || 1e-9));
-    };
-    const size = 6 + 1.6 * width;
-    const start = towards(from, mid, rim(from, mid) + 1);
-    const tip = towards(to, mid, rim(to, mid) + (tee ? 5 : 3));
-    const neck = towards(tip, mid, tee ? 0 : size * 0.9);
-    const angle = Math.atan2(tip.y - mid.y, tip.x - mid.x);
-    const across = { x: -Math.sin(angle), y: Math.cos(angle) };
-    const line = `M${start.x} ${start.y}Q${mid.x} ${mid.y} ${neck.x} ${neck.y}`;
-    const half = tee ? 5 + width : size * 0.5;
-    const left = { x: neck.x + across.x * half, y: neck.y + across.y * half };
-    const right = { x: neck.x - across.x * half, y: neck.y - across.y * half };
-    const head = tee
-      ? `M${left.x} ${left.y}L${right.x} ${right.y}`
-      : `M${tip.x} ${tip.y}L${left.x} ${left.y}L${right.x} ${right.y}Z`;
-    return { line, head };
-  };
-
   const edgeElement = (edge, opposite) => {
     const kind = edge.in_graph ? edge.effect || "none" : "outside";
     const width = report.learned ? 0.8 + 4.7 * edge.p : 2.5;
     const tee = kind === "lowers";
-    const { line, head } = edgePath(places[edge.from], places[edge.to], width, opposite, tee);
+    const { line, head } = report.arrow(places[edge.from], places[edge.to], { width, bend: opposite ? 0.18 : 0.03, tee });
     const group = make("g", { class: "edge", role: "button", tabindex: -1, "data-edge": `${edge.from}-${edge.to}`, "aria-label": `Edge ${report.name(edge.from)} → ${report.name(edge.to)}${report.learned ? `, probability ${report.probability(edge.p)}` : ""}` },
       make("path", { class: "reach", d: line }),
       make("path", { class: `line ${kind}`, d: line, style: `stroke-width:${width.toFixed(2)}` }),
@@ -68,23 +26,9 @@ if (document.getElementById("drawing")) {
   };
 
   const nodeElement = (node) => {
-    const { x, y, half } = places[node];
-    const group = make("g", { class: "node", role: "button", tabindex: -1, "data-node": node, "aria-label": `Node ${report.name(node)}` },
-      make("title", { "aria-hidden": "true" }, report.name(node)),
-      make("rect", { x: x - half, y: y - HALF_HEIGHT, width: 2 * half, height: 2 * HALF_HEIGHT, rx: HALF_HEIGHT }),
-      make("text", { x, y, "aria-hidden": "true" }, shorten(report.name(node))));
+    const group = report.nodeBox(places[node], report.name(node), { role: "button", tabindex: -1, "data-node": node, "aria-label": `Node ${report.name(node)}` });
     group.addEventListener("click", () => report.chooseNode(Number(node)));
     return group;
-  };
-
-  const fit = () => {
-    const points = Object.values(places);
-    const ys = points.map((p) => p.y);
-    const left = Math.min(...points.map((p) => p.x - p.half)) - MARGIN, top = Math.min(...ys) - HALF_HEIGHT - MARGIN;
-    const wide = Math.max(...points.map((p) => p.x + p.half)) + MARGIN - left, high = Math.max(...ys) + HALF_HEIGHT + MARGIN - top;
-    // very small networks would otherwise fill the page with huge nodes
-    const width = Math.max(wide, 420), height = Math.max(high, 240);
-    return { x: left - (width - wide) / 2, y: top - (height - high) / 2, width, height };
   };
 
   const applyView = () => svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
@@ -158,7 +102,7 @@ if (document.getElementById("drawing")) {
   };
 
   report.startNetwork = () => {
-    whole = Object.keys(places).length ? fit() : { x: 0, y: 0, width: 420, height: 240 };
+    whole = Object.keys(places).length ? report.viewOf(places) : { x: 0, y: 0, width: 420, height: 240 };
     view = { ...whole };
     svg = make("svg", { role: "group" });
     holder.append(svg);

@@ -1,6 +1,5 @@
 /* Everything begins here: drawing, table and slider first, then the charts. */
-if (report.byId("drawing")) report.startNetwork();
-if (report.byId("edge-table")) report.startEdgeTable();
+for (const start of ["startNetwork", "startEdgeTable"]) report[start]?.();
 {
   const slider = report.byId("threshold");
   if (slider) {
@@ -17,14 +16,8 @@ if (report.byId("edge-table")) report.startEdgeTable();
     });
   }
 }
-report.startHeatmap();
-report.startCourses();
-report.startFit();
-report.startRates();
-report.drawCurves();
-report.drawHistory();
-report.startSaving();
-report.startCopying();
+const parts = ["startHeatmap", "startCourses", "startFit", "startRates", "drawCurves", "drawHistory", "drawPanels", "startFitted", "startCompared", "startSaving", "startCopying"];
+for (const part of parts) report[part]?.(); // a page has only some of them
 report.chooseNode(report.first_node);
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;

@@ -1,8 +1,8 @@
 /* Small tools for drawing charts as SVG: elements, text that fits, axes, saving. */
-report.colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d"];
+report.colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "var(--mixed)"];
 /** Fills of the same hues, light enough for marks on top. */
-report.fills = ["#c9dff0", "#f9d3b5", "#bfe6da", "#f0d5e3", "#fae3b0", "#d6edfb", "#d9d9d9"];
-report.ink = { text: "#1b2430", soft: "#5a6675", grid: "#e8ecf0", axis: "#8a94a0" };
+report.fills = [0, 1, 2, 3, 4, 5, 6].map((i) => `var(--fill-${i})`);
+report.ink = { text: "var(--ink)", soft: "var(--soft)", grid: "var(--grid)", axis: "var(--axis)" };
 
 report.svg = (tag, attributes = {}, ...children) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
