@@ -91,7 +91,7 @@ def _rates(
         mine = rates[rates["node"] == node].groupby("configuration", sort=False)
         for number, (configuration, table) in enumerate(mine):
             rows = _records(table)
-            name = f"{node}, {configuration}" if configuration else node
+            name = ", ".join(filter(None, (node, str(configuration))))
             drawn = number < MOST_DIAGRAMS
             groups.append({"name": name, "rows": rows, "diagram": len(diagrams) if drawn else None})
             if drawn:
