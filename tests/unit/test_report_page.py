@@ -21,12 +21,11 @@ from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.report import page_data as limits
 from asterism.report.page import (
-    methods_paragraph,
-    references,
     render,
     write_report,
 )
 from asterism.report.page_data import COURSE_VALUES, fit_sentence, json_for_script, page_data
+from asterism.report.page_frame import methods_paragraph, references
 from asterism.results.courses import Levels, from_dataset, levels, measurements
 from asterism.results.edge_effects import (
     effect,

@@ -15,7 +15,7 @@ import networkx
 from asterism.data.files import write_text
 from asterism.errors import counted
 from asterism.report.graph_layout import positions
-from asterism.report.page import render_page
+from asterism.report.page_frame import render_page
 from asterism.results.comparison import (
     CHANGED,
     GAINED,

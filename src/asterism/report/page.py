@@ -1,23 +1,19 @@
 """The pages: one HTML file each, which needs neither network nor server.
 
-The template, style and scripts lie in ``templates/``. Python decides what is shown and writes it as
-JSON; JavaScript only draws it. :func:`render_page` makes every page; this file fills that of a
-learned network. The paragraph of methods says what the run's record holds; what it does not hold is
-left out rather than guessed.
+Here is the page of a network; ``rates_page.py`` has that of a fit, ``compare_page.py`` that of a
+comparison, and ``page_frame.py`` what all share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from asterism.data.files import write_text
-from asterism.errors import counted
-from asterism.report.page_data import fit_sentence, json_for_script, page_data
+from asterism.report.page_data import page_data
+from asterism.report.page_frame import render_page, shared_context
+from asterism.report.rates_page import render_rates
 from asterism.results.run import Run
-from asterism.results.summary import as_text, sentences, settings_rows
+from asterism.results.summary import sentences
 
 #: scripts of the page of a network, in the order in which they build on each other
 SCRIPTS = (
@@ -29,44 +25,6 @@ SCRIPTS = (
 LARGE_DRAWING = 40
 
 
-def render_page(template: str, scripts: Sequence[str], data: Any, **context: Any) -> str:
-    """A page as text: ``data`` is what its scripts read, ``context`` what its template shows."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=PackageLoader("asterism.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.filters.update(number=number_text, rate=rate_text, share=share_text)
-    folder = resources.files("asterism.report") / "templates"
-    files = ("shared.js", "svg.js", *scripts, "start.js")
-    return environment.get_template(template).render(
-        style=Markup((folder / "report.css").read_text(encoding="utf-8")),
-        data=Markup(json_for_script(data)),
-        script=Markup("\n".join((folder / name).read_text(encoding="utf-8") for name in files)),
-        **context,
-    )
-
-
-def number_text(value: float) -> str:
-    """Three digits, or words where there is no number."""
-    return f"{value:.3g}" if -float("inf") < value < float("inf") else "no limit"
-
-
-def rate_text(row: Any) -> str:
-    """A rate of a table; one that was found to be zero is shown as zero."""
-    is_zero = str(row.get("note") or "").startswith("at zero")
-    return "0" if is_zero else number_text(row["rate"])
-
-
-def share_text(value: float) -> str:
-    """A probability: three digits, and nothing below a millionth."""
-    return "0" if value < 1e-6 else f"{value:.3g}"
-
-
 def write_report(
     run: Run, path: str | Path, *, threshold: float = 0.5, node: str | None = None
 ) -> Path:
@@ -74,8 +32,6 @@ def write_report(
     path = Path(path)
     named = run.run.get("title") or path.resolve().parent.name
     if run.is_fit:
-        from asterism.report.rates_page import render_rates
-
         text = render_rates(run, f"{named} · rates")
     else:
         text = render(run, f"{named} · Asterism report", threshold=threshold, node=node)
@@ -112,23 +68,6 @@ def render(
     )
 
 
-def shared_context(run: Run, data: dict[str, Any]) -> dict[str, Any]:
-    """What the pages of all runs show: how the run ended, courses, methods and settings."""
-    return {
-        "converged": run.run.get("converged"),
-        "stop_reason": run.run.get("stop_reason") or "",
-        "warnings": run.run.get("warnings") or [],
-        "notices": [*(run.run.get("notices") or []), *data["notices"]],
-        "several": len(run.network.nodes) > 1,
-        "has_courses": data["courses"] is not None,
-        "fit": fit_sentence(data["fit"]),
-        "methods": methods_paragraph(run),
-        "references": references(run),
-        "settings": settings_rows(run),
-        "decisions": run.run.get("decisions") or [],
-    }
-
-
 def _facts(run: Run) -> list[tuple[str, str]]:
     facts = [("nodes", f"{len(run.network.nodes):,}")]
     if len(run.network.nodes) > 1:
@@ -137,166 +76,3 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         facts.append(("trajectories", f"{run.observations['trajectory'].nunique():,}"))
         facts.append(("measurements", f"{len(run.observations):,}"))
     return facts
-
-
-# ---- a paragraph of methods and the references, ready to paste into a paper -------------------
-
-
-LINZNER = (
-    "Linzner D, Koeppl H. Cluster variational approximations for structure learning of "
-    "continuous-time Bayesian networks from incomplete data. Advances in Neural Information "
-    "Processing Systems 31, 2018."
-)
-COHN = (
-    "Cohn I, El-Hay T, Friedman N, Kupferman R. Mean field variational approximation for "
-    "continuous-time Bayesian networks. Journal of Machine Learning Research 11, 2010."
-)
-NODELMAN = (
-    "Nodelman U, Shelton CR, Koller D. Learning continuous time Bayesian networks. Proceedings "
-    "of the Nineteenth Conference on Uncertainty in Artificial Intelligence, 2003."
-)
-
-#: how a method of inference is called in a sentence, and what to cite besides; unknown ones go by
-#: their own name
-IN_WORDS = {
-    "star": ("the star approximation (Linzner and Koeppl, 2018)", ()),
-    "mean_field": ("naive mean field (Cohn et al., 2010)", (COHN,)),
-    "exact": ("exact inference on the joint chain", ()),
-    "clusters": ("a cluster variational approximation", ()),
-    "sample": ("Markov chain Monte Carlo over paths", ()),
-}
-
-
-def methods_paragraph(run: Run) -> str:
-    """What was done, in the past tense, with the numbers a reader of a paper asks for."""
-    found = _fit(run) if run.run.get("kind") == "fit" else _search(run)
-    parts = [_model(run), _data(run), _inference(run), found, _stop(run), _software(run)]
-    return " ".join(part for part in parts if part)
-
-
-def references(run: Run) -> list[str]:
-    """What to cite: the program, and the papers of the methods that this run used."""
-    version = _version(run)
-    found = [f"The Asterism developers. Asterism{version and ' ' + version}: {TITLE}."]
-    if run.run.get("complete_data"):
-        return [*found, NODELMAN]
-    _, besides = IN_WORDS.get(str(_setting(run, "method")), ("", ()))
-    return [*found, LINZNER, *besides]
-
-
-TITLE = "structure learning of continuous-time Bayesian networks from incomplete data"
-
-
-def _model(run: Run) -> str:
-    network = run.network
-    sizes = sorted({len(states) for states in network.states.values()})
-    several = len(network.nodes) > 1
-    nodes = f"{len(network.nodes):,} node{'s' * several} with {_or(list(map(str, sizes)))} states"
-    each = " each" if several and len(sizes) == 1 else ""
-    what = "learned" if run.learned else "used"
-    return f"We {what} a continuous-time Bayesian network of {nodes}{each}."
-
-
-def _data(run: Run) -> str:
-    seen = run.observations
-    if seen is None or not len(seen):
-        return ""
-    unit = run.run.get("time_unit")
-    first, last = float(seen["time"].min()), float(seen["time"].max())
-    span = f"{first:g} to {last:g}{f' {unit}' if unit else ''}"
-    # a fit keeps the courses of the first trajectories only, but counts all
-    sizes = [run.run.get("n_measurements"), run.run.get("n_trajectories")]
-    n_seen, n_trajectories = (
-        size if isinstance(size, int) else known
-        for size, known in zip(sizes, (len(seen), seen["trajectory"].nunique()))
-    )
-    return (
-        f"The data were {counted(n_seen, 'measurement')} in "
-        f"{counted(n_trajectories, 'trajectory')}, at times from {span}."
-    )
-
-
-def _inference(run: Run) -> str:
-    if run.run.get("complete_data"):
-        return "All paths were observed completely, so the score of every family was exact."
-    method = _setting(run, "method")
-    if not method:
-        return ""
-    how, _ = IN_WORDS.get(str(method), (str(method), ()))
-    return f"Hidden paths were inferred by {how}."
-
-
-def _search(run: Run) -> str:
-    if not run.learned:
-        return ""
-    parents = _setting(run, "max_parents")
-    limit = ""
-    if isinstance(parents, int):
-        limit = f" with at most {counted(parents, 'parent')} per node"
-    prior = run.run.get("prior")
-    on_rates = ""
-    if isinstance(prior, dict) and {"shape", "rate"} <= prior.keys():
-        shape, rate = (as_text(prior[name]) for name in ("shape", "rate"))
-        on_rates = f" and a Gamma prior on the rates (shape {shape}, rate {rate})"
-    if len(run.network.nodes) == 1:
-        return f"Its rates were learned{on_rates.replace(' and', ' with', 1)}."
-    n_edges = sum(map(len, run.network.parents.values()))
-    threshold = _setting(run, "threshold")
-    reached = ""
-    if _setting(run, "graph") == "probable" and isinstance(threshold, int | float):
-        reached = f" with a probability of at least {threshold:g}"
-    factor = run.run.get("tempering")
-    tempered = ""
-    if isinstance(factor, int | float) and factor < 1.0:
-        tempered = f" The log marginal likelihood of each family was multiplied by {factor:.2g}."
-    return (
-        f"The graph was learned by Bayesian scoring of families{limit}{on_rates}; it has "
-        f"{n_edges:,} edge{'s' * (n_edges != 1)}{reached}. Edge probabilities sum the posterior "
-        f"probabilities of the families that hold the edge.{tempered}"
-    )
-
-
-def _fit(run: Run) -> str:
-    """How the rates of a given graph were estimated."""
-    settings = run.run.get("settings")
-    prior = settings.get("prior") if isinstance(settings, dict) else None
-    how = "by maximum likelihood" if prior is None else "with a Gamma prior"
-    text = f"Rates were estimated {how} (EM with quasi-Newton steps)"
-    level = run.run.get("level")
-    if isinstance(level, int | float):
-        text += f"; {level:.0%} intervals come from the observed information"
-    if run.run.get("covariates"):
-        text += ". Covariates act on the logarithm of the rates"
-    return text + "."
-
-
-def _stop(run: Run) -> str:
-    if run.run.get("converged") is True:
-        return "The iteration converged."
-    if run.run.get("converged") is False:
-        return "The iteration did not converge."
-    return ""
-
-
-def _software(run: Run) -> str:
-    version, seed = _version(run), run.run.get("seed")
-    chosen = f" with random seed {seed}" if isinstance(seed, int) else ""
-    return f"Computations used Asterism{version and ' ' + version}{chosen}."
-
-
-def _version(run: Run) -> str:
-    versions = run.run.get("versions")
-    return str(versions.get("asterism", "")) if isinstance(versions, dict) else ""
-
-
-def _setting(run: Run, name: str) -> Any:
-    """From the command's flags, else from the learner's settings."""
-    for group in ("command", "settings"):
-        found = run.run.get(group)
-        if isinstance(found, dict) and found.get(name) is not None:
-            return found[name]
-    return None
-
-
-def _or(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.clock import per_unit
-from asterism.report.page import number_text, rate_text, render_page, shared_context
 from asterism.report.page_data import course_part, json_number
+from asterism.report.page_frame import number_text, rate_text, render_page, shared_context
 from asterism.results.run import Run
 
 #: configurations of the parents, per node, whose state diagrams are drawn
