@@ -79,7 +79,8 @@ CASES = {
     ),
     "report": Case(("report", "RUN"), (*TABLE, "report.html"), before=_a_run),
     "sample": Case(
-        ("learn", "data.csv", "--max-parents", "1", "--sample", "0.004", *EMISSION), ()
+        ("learn", "data.csv", "--max-parents", "1", "--method", "sample", "--minutes", "0.004",
+         *EMISSION), ()
     ),
 }  # fmt: skip
 

@@ -52,7 +52,18 @@ def test_an_interruption_keeps_what_was_drawn(
     monkeypatch.setattr(model_posterior, "_LOOK", 0.0)
     monkeypatch.setattr(model_posterior, "_FIRST_JUDGED", 10**9)
     folder = tmp_path / "RUN"
-    command = ("learn", table, "-o", folder, "--sample", "--max-parents", 1, "--states", 2)
+    command = (
+        "learn",
+        table,
+        "-o",
+        folder,
+        "--method",
+        "sample",
+        "--max-parents",
+        1,
+        "--states",
+        2,
+    )
     result = invoke(*command)
     assert result.exit_code == 130, result.output
     assert "--resume goes on" in result.stderr
@@ -75,7 +86,7 @@ def test_a_real_interruption(table: Path) -> None:
     folder = table.parent
     command = [str(PROGRAM), "learn", "table.csv", "-o", "RUN", "--max-parents", "1"]
     process = subprocess.Popen(
-        [*command, "--states", "2", "--sample", "5"],
+        [*command, "--states", "2", "--method", "sample", "--minutes", "5"],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
@@ -98,7 +109,7 @@ def test_a_real_interruption(table: Path) -> None:
     assert process.returncode == 130, said
     before = drawn(folder / "RUN")
     went_on = subprocess.run(
-        [*command, "--states", "2", "--sample", "0.1", "--resume"],
+        [*command, "--states", "2", "--method", "sample", "--minutes", "0.1", "--resume"],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert went_on.returncode in (0, 4), went_on.stderr

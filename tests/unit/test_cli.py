@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 import warnings
 from pathlib import Path
@@ -257,8 +258,8 @@ def test_an_existing_target_is_refused_without_naming_a_flag_that_is_not_there(
 
 
 def test_flags_reach_the_learner(tmp_path: Path) -> None:
-    from asterism.commands.choices import LearnOptions
     from asterism.commands.learn import make_learner
+    from asterism.commands.options import LearnOptions
 
     options = LearnOptions(
         TableOptions(Path("x.csv")), output=tmp_path / "RUN", resume=True, candidates=4, jobs=2
@@ -353,3 +354,29 @@ def test_header_is_read_whatever_the_separator(tmp_path: Path) -> None:
     for text in ("a,b\n1,2\n", "\ufeffa;b\r\n1;2\r\n", "a\tb\n", '"a","b"\n', "\n\na,b,\n"):
         (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
         assert read_header(tmp_path / "t.csv") == ["a", "b"]
+
+
+def test_short_help_lists_everyday_flags_under_headings_and_long_help_all() -> None:
+    for name, command in main.commands.items():
+        flags = {max(p.opts, key=len) for p in command.params if isinstance(p, click.Option)}
+        short = invoke(name, "--help").output
+        listed = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", short, re.MULTILINE))
+        assert listed <= {*flags, "--help"}
+        if "--help-all" in flags:
+            whole = invoke(name, "--help-all").output
+            assert all(flag in whole for flag in flags)
+            assert len(whole) > len(short)
+        else:
+            assert flags - {"-a", "-b"} <= listed
+    short = invoke("learn", "--help").output
+    assert short.count("\n  -") <= 45
+    headings = re.findall(r"^(\w+):$", short, re.MULTILINE)
+    assert headings == ["Input", "Model", "Search", "Sampling", "Computation", "Output", "Help"]
+    for flag in ("--allowed", "--absorbing", "--progressive", "--null", "--method", "--minutes"):
+        assert flag in short
+
+
+def test_a_flag_that_went_is_named_with_its_successor(tmp_path: Path) -> None:
+    result = invoke("learn", __file__, "-o", tmp_path / "RUN", "--sample", "3")
+    assert result.exit_code == 2
+    assert "--method sample" in result.stderr

@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.commands.choices import choose_emissions
 from asterism.commands.console import duration
+from asterism.commands.emissions import choose_emissions, parse_emission
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import TableOptions, guess_columns, read_table
 from asterism.commands.learnable import Changes, summarise
-from asterism.commands.options import parse_emission
 from asterism.errors import DataError
 from asterism.report.bundled_data import demo_files
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import asterism as am
-from asterism.commands.options import as_flag, parse_emission
+from asterism.commands.emissions import as_flag, parse_emission
 from asterism.model.emissions import Categorical, Gaussian, Poisson, emission_from_dict
 from tests.command_line import invoke
 

@@ -13,8 +13,8 @@ import pytest
 
 import asterism as am
 from asterism import errors
+from asterism.commands.emissions import parse_emission
 from asterism.commands.exits import Refused
-from asterism.commands.options import parse_emission
 from asterism.data.formats.registry import (
     FORMATS,
     Content,

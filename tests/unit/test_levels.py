@@ -10,10 +10,10 @@ import pytest
 from scipy.linalg import expm
 
 import asterism as am
-from asterism.commands.choices import LearnOptions
 from asterism.commands.console import Console
 from asterism.commands.input_table import TableOptions
 from asterism.commands.learn import read_data
+from asterism.commands.options import LearnOptions
 from asterism.errors import DataError, ModelError
 from asterism.learning._level_pass import level_pass
 from asterism.learning.level_moves import Redrawn, Stepwise

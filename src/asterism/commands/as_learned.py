@@ -12,8 +12,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asterism.commands.input_table import TableOptions, file_hash
-from asterism.commands.panel import PanelOptions
+from asterism.commands.input_table import file_hash
+from asterism.commands.options import PanelOptions, TableOptions
 from asterism.data.clock import UNITS
 from asterism.data.table_file import read_header
 

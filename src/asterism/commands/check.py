@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -12,9 +10,10 @@ import click
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import in_flags
-from asterism.commands.input_table import Table, TableOptions, read_table
+from asterism.commands.input_table import Table, read_table
 from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
-from asterism.commands.panel import PanelOptions, hints
+from asterism.commands.options import CheckOptions, PanelOptions
+from asterism.commands.panel import hints
 from asterism.data.columns import TableProblem, listed
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
@@ -22,18 +21,6 @@ from asterism.errors import AsterismError
 
 #: nodes that are listed one by one on a screen; JSON holds all
 SHOWN = 200
-
-
-@dataclass(frozen=True)
-class CheckOptions:
-    """The settings of ``asterism check``; names are those of the flags."""
-
-    table: TableOptions
-    max_parents: int = 2
-    exogenous: Sequence[str] = ()
-    emission: Sequence[str] = ()
-    states: Any = 2
-    as_json: bool = False
 
 
 def run(options: CheckOptions) -> int:

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.options import CompareOptions
 from asterism.commands.outputs import print_json, writing_to
-
-
-@dataclass(frozen=True)
-class CompareOptions:
-    """The settings of ``asterism compare``; names are those of the flags."""
-
-    runs: Sequence[Path]
-    output: Path
-    names: Sequence[str] = ()
-    title: str | None = None
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
-    unverified: bool = False
 
 
 def run(options: CompareOptions) -> int:

@@ -7,33 +7,17 @@ are listed in ``data/formats/registry.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.options import ConvertOptions
 from asterism.commands.outputs import print_json, require_file
 from asterism.data.formats import registry
 from asterism.data.formats.registry import Content, ReadSettings
 from asterism.model.network import Network
-
-
-@dataclass(frozen=True)
-class ConvertOptions:
-    """The settings of ``asterism convert``; names are those of the flags."""
-
-    source: Path
-    target: Path
-    from_format: str | None = None
-    to_format: str | None = None
-    nodes: Sequence[str] = ()
-    index: int = 0
-    network: Path | None = None
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
 
 
 def run(options: ConvertOptions) -> int:

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from asterism.commands import exits
-from asterism.commands.choices import LearnOptions
 from asterism.commands.console import Console
-from asterism.commands.input_table import TableOptions
 from asterism.commands.learn import Learned, learn
+from asterism.commands.options import DemoOptions, LearnOptions, TableOptions
 from asterism.commands.outputs import print_json
 from asterism.learning.compile_ahead import compiling_ahead
 from asterism.results.summary import probability_text
-
-
-@dataclass(frozen=True)
-class DemoOptions:
-    """The settings of ``asterism demo``; names are those of the flags."""
-
-    output: Path = Path("RUN")
-    tables: Path | None = None
-    jobs: int = -1
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
 
 
 def run(options: DemoOptions) -> int:

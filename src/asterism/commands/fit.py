@@ -7,18 +7,17 @@ columns that change the rates. What the flags leave open is decided from the tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import TableOptions, file_hash, guess_columns, listed, read_table
-from asterism.commands.options import seconds
+from asterism.commands.flags import seconds
+from asterism.commands.input_table import file_hash, guess_columns, listed, read_table
+from asterism.commands.options import FitOptions
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel import (
-    PanelOptions,
     allowed_transitions,
     hints,
     node_of,
@@ -34,38 +33,6 @@ from asterism.model.network import Network
 
 if TYPE_CHECKING:
     from asterism.learning.em.parameter_learner import ParameterLearner
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """The settings of ``asterism fit``; names are those of the flags."""
-
-    table: TableOptions
-    panel: PanelOptions = field(default_factory=PanelOptions)
-    network: Path | None = None
-    edges: Path | None = None
-    output: Path = Path("RUN")
-    covariate: Sequence[str] = ()
-    equal_effects: Sequence[str] = ()
-    fix: Sequence[str] = ()
-    equal: Sequence[str] = ()
-    misreported: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    emission: Sequence[str] = ()
-    states: int = 2
-    method: str = "auto"
-    prior: tuple[float, float | str] | None = None
-    initial: str = "learn"
-    level: float = 0.95
-    n_init: int = 1
-    minutes: float | None = None
-    jobs: int = -1
-    seed: int = 0
-    title: str | None = None
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
-    config: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -1,320 +1,338 @@
-"""The flags of single commands, where they are many, and those about states (``panel.py``).
+"""How flags are declared: a field of a dataclass says what its flag is, and one reader serves all.
 
-Flags that most commands share are in ``options.py``.
+A command's settings are a frozen dataclass (``options.py``). Each field is made by a method of a
+:class:`Group`, such as ``MODEL.whole(2, "Largest number of parents.")``: its default, its help and
+the heading under which ``--help`` lists it. ``MODEL.rare`` lists it under ``--help-all`` only.
+:func:`command_of` turns the class into a command of click, and the values that click hands over
+into an object of the class.
+
+A file given with ``--config`` can stand in for flags: it holds one key per flag
+(``max-parents = 3``), at the top or in a table named after the command. Flags on the command line
+win. Only click is imported here, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
+import importlib
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 
 import click
 
-from asterism.commands import options as o
-from asterism.inference.methods import (
-    METHODS,
-    methods_that_learn_rates,
-    methods_that_score_graphs,
-)
-from asterism.learning.search.searches import SEARCHES
+from asterism.commands.exits import Refused
+from asterism.data.formats.registry import FORMATS
 
-#: in the order in which help lists them
-panel_options: o.Decorator = o.several(
-    click.option(
-        "--allowed",
-        multiple=True,
-        metavar="[NODE:]1>2,2>3",
-        help="Only these transitions can happen; in quotes, or the shell takes > for itself.",
-    ),
-    click.option(
-        "--absorbing", multiple=True, metavar="[NODE:]STATE", help="State that is never left."
-    ),
-    o.switch("--progressive", help="Only later states can be entered; the last is never left."),
-    click.option(
-        "--order",
-        multiple=True,
-        metavar="[NODE:]mild,severe,dead",
-        help="Order of the states; by size or alphabet if not given.",
-    ),
-    click.option(
-        "--exact-entry",
-        multiple=True,
-        metavar="[NODE:]STATE",
-        help="State whose rows say exactly when it was entered, such as death.",
-    ),
-    click.option(
-        "--state-code",
-        multiple=True,
-        metavar="[NODE:]VALUE=STATE",
-        help="Value that stands for a state known for certain, such as 999=dead.",
-    ),
-    click.option(
-        "--censored",
-        multiple=True,
-        metavar="[NODE:]VALUE=1,2,3",
-        help="Value that only says the state is one of several, such as 99=1,2,3.",
-    ),
-)
+# --- what a value may be -----------------------------------------------------------------------
 
-#: those of ``panel_options``
-PANEL_FLAGS = (
-    *("allowed", "absorbing", "progressive"),
-    *("exact_entry", "state_code", "censored", "order"),
-)
+READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(path_type=Path)
+OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
-INTERVENTIONS = o.file(
-    "--interventions", "Table of nodes set by the experimenter: trajectory,node,start,end,state."
-)
+#: numbers that must be at least zero, or above zero
+AMOUNT = click.FloatRange(min=0)
+POSITIVE = click.FloatRange(min=0, min_open=True)
 
-learn_options: o.Decorator = o.several(
-    o.table_options,
-    o.run_option,
-    o.max_parents_option("Largest number of parents of a node."),
-    o.whole("--min-parents", 0, "Smallest number of parents of a node.", at_least=0),
-    o.choice(
-        *("--family-prior", "sparse", "uniform", "by_size"),
-        help="Expected before the data: few edges, all sets of parents alike, or all numbers of "
-        "parents alike.",
-    ),
-    o.file("--edge-prior", "Table with prior probabilities of edges: parent,child,probability."),
-    INTERVENTIONS,
-    o.choice(
-        *("--graph", "probable", "map"),
-        help="Show the edges that reach --threshold, or the most probable parents of each node.",
-    ),
-    o.setting(
-        "--threshold",
-        type=click.FloatRange(0, 1, min_open=True),
-        default=0.5,
-        help="An edge is in the graph from this probability on.",
-    ),
-    click.option(
-        "--minutes",
-        type=o.POSITIVE,
-        metavar="M",
-        help="Time to spend: sampling takes what the star search leaves of it.",
-    ),
-    click.option(
-        "--null",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Also search N times in permuted data, to see what arises by chance.",
-    ),
-    o.emission_option,
-    o.states_option,
-    o.switch("--refine-emissions", help="Fit learned emissions again on the graph that was found."),
-    o.prior_option,
-    click.option(
-        "--sample",
-        is_flag=False,
-        flag_value=0.0,
-        default=None,
-        type=o.AMOUNT,
-        metavar="[MINUTES]",
-        help="Draw graphs, rates and paths from their posterior, for at most MINUTES minutes.",
-    ),
-    o.choice(
-        *("--method", "auto", *methods_that_score_graphs()),
-        help="How hidden states are computed; auto: by the star, then by sampling if the network "
-        "is small.",
-    ),
-    o.choice(
-        *("--search", "auto", *SEARCHES),
-        help="Score every set of parents (exhaustive), or only sets of the best candidates "
-        "(screened).",
-    ),
-    o.whole("--candidates", 10, "Candidate parents of each node that a screened search keeps."),
-    o.choice(
-        *("--initial", "learn", "uniform"),
-        help="How probable each state is at the start of a trajectory.",
-    ),
-    o.several_names(
-        "--exogenous",
-        "Nodes set from outside, such as a treatment: they can be parents, but have none.",
-    ),
-    panel_options,
-    o.several_edges("--required", "Edge that must be in the graph; repeat the flag for more."),
-    o.several_edges("--forbidden", "Edge that must not be in the graph; repeat the flag for more."),
-    o.whole("--n-init", 1, "Number of graphs from which the search starts."),
-    o.accuracy_options(
-        tolerance="Accuracy of the computed probabilities.",
-        time_step="Time step of the computation; chosen automatically if not given.",
-        max_sweeps="Largest number of sweeps over all nodes.",
-        n_sweeps=20,
-    ),
-    o.jobs_option,
-    click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Score on the workers of this dask scheduler, such as tcp://host:8786.",
-    ),
-    o.seed_option,
-    o.truth_option,
-    o.switch("--resume", help="Continue an interrupted run."),
-    click.option("--title", help="Title of the report."),
-    o.config_option,
-    o.result_options,
-)
 
-fit_options: o.Decorator = o.several(
-    o.table_options,
-    o.file("--network", "The graph with its states, a network JSON file."),
-    o.file("--edges", "The graph: a table with parent,child."),
-    panel_options,
-    click.option(
-        "--covariate",
-        multiple=True,
-        metavar="COLUMN[:NODE][:1>2,…]",
-        help="Column that changes the rates of all nodes and transitions, or of some.",
-    ),
-    o.several_names("--equal-effects", "Covariates with one effect for all of their transitions."),
-    click.option("--fix", multiple=True, metavar="[NODE:]1>2=RATE", help="A rate that is known."),
-    click.option("--equal", multiple=True, metavar="[NODE:]1>2=2>3", help="Rates that are equal."),
-    click.option(
-        "--misreported",
-        multiple=True,
-        metavar="[NODE:]1>2,…",
-        help="States may be misreported: true>reported, only in these ways.",
-    ),
-    o.several_names("--ignore", "Columns to leave out."),
-    o.run_option,
-    o.emission_option,
-    o.whole("--states", 2, "Hidden states of measured numbers.", at_least=2),
-    click.option(
-        "--method",
-        default="auto",
-        show_default=True,
-        metavar="|".join(("auto", *methods_that_learn_rates())),
-        help="How the hidden states between measurements are computed.",
-    ),
-    click.option(
-        "--prior",
-        callback=lambda c, p, v: o.prior(c, p, v, alone="auto"),
-        metavar="SHAPE[,RATE]",
-        help="Gamma prior of the rates; maximum likelihood if not given.",
-    ),
-    o.choice("--initial", "learn", "uniform", help="How probable each state is at the start."),
-    o.setting(
-        "--level",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        default=0.95,
-        help="Level of the intervals.",
-    ),
-    o.whole("--n-init", 1, "Number of starts; the best fit is kept."),
-    o.minutes_option,
-    o.jobs_option,
-    o.seed_option,
-    click.option("--title", help="Title of the report."),
-    o.config_option,
-    o.result_options,
-)
+def names(_: click.Context, __: click.Parameter, value: Any) -> tuple[str, ...]:
+    """``A,B`` and repeated flags alike."""
+    given = [value] if isinstance(value, str) else list(value or ())
+    return tuple(part.strip() for text in given for part in str(text).split(",") if part.strip())
 
-simulate_options: o.Decorator = o.several(
-    click.argument("network", type=o.FILE, required=False),
-    click.option(
-        "--glauber",
-        metavar="GRAPH",
-        help="Spins that align with their parents on tree:N, plain-tree:N, chain:N, ring:N, "
-        "cycle:N, empty:N, full:N or random:N.",
-    ),
-    click.option(
-        "--random",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Simulate a random network with N nodes.",
-    ),
-    o.setting(
-        *("-o", "--output"), type=o.FILE, default=Path("DATA.csv"), help="The table to write."
-    ),
-    o.whole("--trajectories", 20, "Number of trajectories."),
-    click.option(
-        "--duration",
-        type=o.AMOUNT,
-        help="Length of each trajectory; 10 if neither this nor --transitions is given.",
-    ),
-    click.option(
-        "--transitions",
-        type=click.IntRange(min=0),
-        help="Number of jumps of each trajectory, instead of --duration.",
-    ),
-    o.whole("--observations", 10, "Number of measurements of each trajectory."),
-    click.option(
-        "--interval",
-        type=o.POSITIVE,
-        help="Time between measurements; at random times if not given.",
-    ),
-    o.setting(
-        "--missing",
-        type=click.FloatRange(0, 1, max_open=True),
-        default=0.0,
-        help="Share of the values that are missing.",
-    ),
-    o.emission_option,
-    o.switch("--paths", help="Write complete paths instead of measurements."),
-    o.setting("-a", type=o.POSITIVE, default=1.0, help="Glauber rate."),
-    o.setting("-b", type=float, default=0.6, help="Glauber coupling."),
-    o.switch(
-        "--anti-align",
-        help="Spins avoid the state of their parents (the sign printed in the paper).",
-    ),
-    o.max_parents_option("Largest number of parents in random graphs."),
-    o.whole("--n-states", 2, "Number of states of each node, with --random.", at_least=2),
-    o.new_file("--save-network", "Also write the network, as JSON."),
-    o.new_file("--save-truth", "Also write the true edges, as a table."),
-    o.minutes_option,
-    o.jobs_option,
-    o.seed_option,
-    o.config_option,
-    o.result_options,
-)
 
-infer_options: o.Decorator = o.several(
-    o.table_options,
-    o.file("--network", "The network, a JSON file.", required=True),
-    o.run_option,
-    INTERVENTIONS,
-    o.emission_option,
-    o.choice(
-        *("--method", *METHODS),
-        help="Approximations for any size, or exact for small networks.",
-    ),
-    o.accuracy_options(
-        tolerance="Accuracy of the computed probabilities.",
-        time_step="Time step of the computation; chosen automatically if not given.",
-        max_sweeps="Largest number of iterations for a trajectory.",
-        n_sweeps=200,
-    ),
-    o.minutes_option,
-    o.jobs_option,
-    o.unverified_option,
-    o.config_option,
-    o.result_options,
-)
+def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tuple[str, str], ...]:
+    """``A:B`` or ``"A->B"`` (quoted, or the shell takes > for itself); ``A→B`` is fine too."""
+    given = [value] if isinstance(value, str) else list(value or ())
+    found = []
+    for text in given:
+        edge = str(text).replace("→", "->")
+        parent, arrow, child = edge.partition("->" if "->" in edge else ":")
+        if not arrow or not parent.strip() or not child.strip():
+            raise click.BadParameter(
+                f"{text!r} is not an edge; write PARENT:CHILD or 'PARENT->CHILD' in quotes.",
+                param=parameter,
+            )
+        found.append((parent.strip(), child.strip()))
+    return tuple(found)
 
-report_options: o.Decorator = o.several(
-    click.argument("run", type=o.OLD_FOLDER),
-    click.option("-o", "--output", type=o.FILE, help="The page; RUN/report.html if not given."),
-    o.setting(
-        "--threshold",
-        type=click.FloatRange(0, 1),
-        default=0.5,
-        help="Show edges with at least this probability.",
-    ),
-    click.option(
-        *("--node", "nodes"),
-        multiple=True,
-        callback=o.names,
-        metavar="A,B,…",
-        help="Nodes whose courses are drawn; the page starts with the first.",
-    ),
-    o.switch("--figures", help="Also write figures, as PNG, SVG and PDF."),
-    click.option(
-        *("--format", "formats"),
-        multiple=True,
-        callback=o.names,
-        metavar="png,svg,pdf",
-        help="Write figures in these formats only.",
-    ),
-    o.truth_option,
-    o.unverified_option,
-    o.result_options,
+
+def prior(
+    _: click.Context, parameter: click.Parameter, value: str | None, alone: str = "by node"
+) -> tuple[float, float | str] | None:
+    """``SHAPE`` or ``SHAPE,RATE``; ``alone`` is the rate of the first. None: none was given."""
+    if value is None:
+        return None
+    text, _comma, rate = (part.strip() for part in str(value).partition(","))
+    words = {"": alone, "auto": "auto", alone.replace(" ", "-"): alone}
+    found: tuple[float, float | str] = math.nan, alone
+    with suppress(ValueError):
+        found = float(text), words[rate] if rate in words else float(rate)
+    if not all(isinstance(n, str) or 0.0 < n < math.inf for n in found):
+        raise click.BadParameter(
+            f"{value!r} is not a prior; write SHAPE or SHAPE,RATE, such as 5 or 5,10: positive "
+            f"numbers, or {' or '.join(w for w in words if w)} as the rate.",
+            param=parameter,
+        )
+    return found
+
+
+def n_levels(_: click.Context, parameter: click.Parameter, value: Any) -> int | str:
+    """``auto`` or a whole number from 2."""
+    text = str(value).strip().lower()
+    if text == "auto":
+        return text
+    if not text.isdigit() or int(text) < 2:
+        raise click.BadParameter(f"{value!r} is not auto, 2, 3, ….", param=parameter)
+    return int(text)
+
+
+def jobs(_: click.Context, parameter: click.Parameter, value: int) -> int:
+    """1, 2, … or -1."""
+    if value < 1 and value != -1:
+        raise click.BadParameter(f"{value} is not 1, 2, … or -1 for all cores.", param=parameter)
+    return value
+
+
+def read_config(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
+    """Make the values of a TOML file the defaults of this command."""
+    if path is None:
+        return None
+    import tomllib
+
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refused(f"{str(path)!r} is not a TOML file: {error}.") from None
+    commands = getattr(context.parent and context.parent.command, "commands", {})
+    own = content.get(context.info_name or "", {})
+    shared = {key: value for key, value in content.items() if key not in commands}
+    if not isinstance(own, dict):
+        raise Refused(f"{str(path)!r}: [{context.info_name}] must be a table of settings.")
+    known = {
+        parameter.name
+        for parameter in context.command.params
+        if isinstance(parameter, click.Option)
+        and parameter.name not in ("config", "help", "help_all")
+    }
+    values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
+    flags = {
+        flag.lstrip("-").replace("-", "_"): parameter.name
+        for parameter in context.command.params
+        for flag in parameter.opts
+    }
+    values = {flags.get(key) or key: value for key, value in values.items()}
+    unknown = sorted(set(values) - known - {"data"})
+    if unknown:
+        names = {to: flag.replace("_", "-") for flag, to in flags.items() if len(flag) > 1}
+        valid = sorted(names[name] for name in known)
+        tables = [key for key in unknown if isinstance(values[key], dict)]
+        if tables:
+            raise Refused(
+                f"{str(path)!r} has a table [{tables[0]}], which is no command; the commands are "
+                f"{', '.join(commands)}."
+            )
+        near = get_close_matches(unknown[0].replace("_", "-"), valid, 1)
+        hint = f" (perhaps {near[0]})" if near else ""
+        raise Refused(
+            f"{str(path)!r} sets {', '.join(unknown)}{hint}, unknown to asterism "
+            f"{context.info_name}; it may set {', '.join(valid)}."
+        )
+    for parameter in context.command.params:
+        key, many = parameter.name or "", getattr(parameter, "multiple", False)
+        if many and isinstance(values.get(key), str):  # as after the flag
+            values[key] = [values[key]]
+        elif isinstance(values.get(key), dict | list) and not many and parameter.callback is None:
+            raise Refused(f"{str(path)!r} sets {key} to {values[key]!r}; it takes a single value.")
+    context.default_map = {**(context.default_map or {}), **values}
+    return path
+
+
+def known_format(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A format of the registry."""
+    if value is not None and value not in FORMATS:
+        raise click.BadParameter(
+            f"{value!r} is not one of {', '.join(map(repr, FORMATS))}.", param=parameter
+        )
+    return value
+
+
+# --- fields that are flags ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Group:
+    """A heading of ``--help``, and the flags below it."""
+
+    title: str
+    is_rare: bool = False
+
+    @property
+    def rare(self) -> Group:
+        """The same heading, for flags that only ``--help-all`` lists."""
+        return Group(self.title, True)
+
+    def flag(self, default: Any, help: str, *names: str, **settings: Any) -> Any:
+        """A value; ``names`` are those of the flag where they are not the field's own."""
+        if isinstance(default, bool):
+            settings["is_flag"] = True
+        elif isinstance(default, tuple):
+            settings["multiple"] = True
+        elif default is not None:
+            settings = {"show_default": True, **settings}
+        if not isinstance(default, tuple):
+            settings["default"] = default
+        made = {"names": names, "group": self, "settings": {"help": help, **settings}}
+        return field(default=default, metadata=made)
+
+    def whole(self, default: int | None, help: str, at_least: int = 1, **settings: Any) -> Any:
+        """A whole number."""
+        return self.flag(default, help, type=click.IntRange(min=at_least), **settings)
+
+    def choice(self, first: str, *others: str, help: str) -> Any:
+        """One of a few words, the first of them unless another is given."""
+        return self.flag(first, help, type=click.Choice([first, *others]))
+
+    def file(self, help: str, **settings: Any) -> Any:
+        """A file that is there."""
+        return self.flag(None, help, type=READABLE, **settings)
+
+    def names(self, help: str, *flags: str, metavar: str = "A,B,…") -> Any:
+        """Names with commas between them, or the flag several times."""
+        return self.flag((), help, *flags, callback=names, metavar=metavar)
+
+    def edges(self, help: str) -> Any:
+        """An edge each time the flag is given."""
+        return self.flag((), help, callback=edges, metavar="A:B")
+
+    def file_format(self, flag: str, help: str) -> Any:
+        """A format of files that ``convert`` knows."""
+        return self.flag(None, help, flag, callback=known_format, metavar="FORMAT")
+
+
+INPUT, MODEL, SEARCH, SAMPLING, COMPUTATION, OUTPUT = map(
+    Group, ("Input", "Model", "Search", "Sampling", "Computation", "Output")
 )
+HELP = Group("Help")
+
+
+def argument(**settings: Any) -> Any:
+    """A value that has no flag; it comes by its place."""
+    default: Any = () if "nargs" in settings else None
+    return field(default=default, metadata={"argument": settings})
+
+
+def part(kind: type) -> Any:
+    """Settings that several commands share, as a field of their own."""
+    return field(default_factory=kind, metadata={"part": kind})
+
+
+class GroupedOption(click.Option):
+    """An option that knows its heading."""
+
+    def __init__(self, *names: str, group: Group = HELP, **settings: Any) -> None:
+        super().__init__(list(names), **settings)
+        self.group = group
+
+
+#: flags that went, and what does the same now
+GONE = {"--sample": "--method sample, with --minutes M for a limit of time"}
+
+
+class GroupedCommand(click.Command):
+    """A command whose help has headings, the everyday flags first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One list per heading; rare flags only where ``--help-all`` asks for them."""
+        everything = bool(ctx.meta.get("help_all"))
+        for group in (INPUT, MODEL, SEARCH, SAMPLING, COMPUTATION, OUTPUT, HELP):
+            rows = [
+                record
+                for parameter in self.get_params(ctx)
+                if isinstance(parameter, click.Option)
+                and (own := getattr(parameter, "group", HELP)).title == group.title
+                and (everything or not own.is_rare)
+                and (record := parameter.get_help_record(ctx)) is not None
+            ]
+            if rows:
+                with formatter.section(group.title):
+                    formatter.write_dl(rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, but a flag that went is named with its successor."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in GONE:
+                raise
+            raise Refused(f"{error.option_name} is gone; use {GONE[error.option_name]}.") from None
+
+
+def command_of(options: type, module: str, name: str, short_help: str, help: str) -> GroupedCommand:
+    """The command whose flags are the fields of ``options`` and whose ``run`` is in ``module``."""
+
+    def call(**values: Any) -> int:
+        result: int = importlib.import_module(f"asterism.commands.{module}").run(
+            made_of(options, values)
+        )
+        return result
+
+    parameters = list(parameters_of(options))
+    if any(getattr(one, "group", HELP).is_rare for one in parameters):
+        parameters.append(_help_all())
+    return GroupedCommand(
+        name, callback=call, params=parameters, help=cleandoc(help), short_help=short_help
+    )
+
+
+def parameters_of(options: type) -> Iterator[click.Parameter]:
+    """The flags and arguments of a class of settings and its parts; inherited ones come last."""
+    bases = [base for base in options.__mro__[1:] if is_dataclass(base)]
+    inherited = {one.name for base in bases for one in fields(base)}
+    for one in sorted(fields(options), key=lambda one: one.name in inherited):
+        if "part" in one.metadata:
+            yield from parameters_of(one.metadata["part"])
+        elif "argument" in one.metadata:
+            yield click.Argument([one.name], **one.metadata["argument"])
+        else:
+            names = one.metadata["names"] or (f"--{one.name.replace('_', '-')}",)
+            group, settings = one.metadata["group"], one.metadata["settings"]
+            yield GroupedOption(*names, one.name, group=group, **settings)
+
+
+def made_of(options: type, values: dict[str, Any]) -> Any:
+    """An object of the class with these values, parts included."""
+    own = {
+        one.name: made_of(one.metadata["part"], values)
+        if "part" in one.metadata
+        else values[one.name]
+        for one in fields(options)
+    }
+    return options(**own)
+
+
+def _help_all() -> GroupedOption:
+    def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            ctx.meta["help_all"] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    return GroupedOption(
+        "--help-all",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show all options, also those that few need.",
+    )
+
+
+def seconds(minutes: float | None) -> float | None:
+    """What ``--minutes`` means to the library."""
+    return None if minutes is None else 60.0 * minutes

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asterism.commands import exits
 from asterism.commands.as_learned import as_learned
-from asterism.commands.choices import choose_emissions
 from asterism.commands.console import Console
+from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused, in_flags
+from asterism.commands.flags import seconds
 from asterism.commands.input_table import (
-    TableOptions,
     file_hash,
     listed,
     only_nodes,
@@ -22,7 +21,7 @@ from asterism.commands.input_table import (
     read_table,
     with_interventions,
 )
-from asterism.commands.options import seconds
+from asterism.commands.options import InferOptions, PanelOptions
 from asterism.commands.outputs import (
     effective,
     print_json,
@@ -30,7 +29,7 @@ from asterism.commands.outputs import (
     say_if_compiling,
     writing_to,
 )
-from asterism.commands.panel import PanelOptions, read_values
+from asterism.commands.panel import read_values
 from asterism.data.columns import canonical
 from asterism.data.files import read_json
 from asterism.data.observations import Observations
@@ -42,28 +41,6 @@ from asterism.results.manifest import RECORD, read_record, verify_files
 
 #: the network of a results folder
 RUN_NETWORK = "network.json"
-
-
-@dataclass(frozen=True)
-class InferOptions:
-    """The settings of ``asterism infer``; names are those of the flags."""
-
-    table: TableOptions
-    network: Path
-    output: Path = Path("RUN")
-    emission: Sequence[str] = ()
-    method: str = "star"
-    tolerance: float = 1e-3
-    time_step: float | None = None
-    max_sweeps: int = 200
-    jobs: int = -1
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
-    config: Path | None = None
-    minutes: float | None = None
-    interventions: Path | None = None
-    unverified: bool = False
 
 
 def run(options: InferOptions) -> int:
@@ -82,6 +59,9 @@ def run(options: InferOptions) -> int:
         for line in decisions:
             console.say(line)
         say_if_compiling(console)
+        draws: dict[str, Any] = {}
+        if not METHODS[options.method].has_evidence:
+            draws = {"n_chains": options.chains, "seed": options.seed}
         with console.busy(f"Inference ({options.method})"):
             posterior = quiet_infer(
                 network,
@@ -93,6 +73,7 @@ def run(options: InferOptions) -> int:
                 max_sweeps=options.max_sweeps,
                 n_jobs=options.jobs,
                 max_seconds=seconds(options.minutes),
+                **draws,
             )
         stop_reason = in_flags(posterior.stop_reason)
         checked = say_accuracy(posterior, console)

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.commands.exits import in_flags
+from asterism.commands.options import TableOptions
 from asterism.data.clock import UNITS
 from asterism.data.columns import DataWarning, TableError, TableProblem, as_error
 from asterism.data.files import read_meta
@@ -34,27 +35,6 @@ from asterism.data.table_file import (
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, counted
 from asterism.numerics.resources import available_bytes
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """How the user wants a table read; None and "auto" leave it to the guess."""
-
-    data: Path
-    trajectory: str | None = None
-    time: str | None = None
-    nodes: Sequence[str] = ()
-    kind: str = "auto"
-    start: float | None = None
-    end: float | None = None
-    end_column: str | None = None
-    unit: str | None = None
-    missing: Sequence[str] = ()
-    sheet: str | None = None
-    sort: bool = False
-    labels: Sequence[str] = ()
-    ties: str = "error"
-    exact: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.chance import chance_of
 from asterism.commands.choices import (
-    LearnOptions,
     choose_search,
     model_decisions,
     prior_of_rates,
@@ -23,6 +22,7 @@ from asterism.commands.choices import (
 )
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
+from asterism.commands.flags import seconds
 from asterism.commands.input_table import (
     file_hash,
     read_numbers,
@@ -31,7 +31,7 @@ from asterism.commands.input_table import (
     with_interventions,
 )
 from asterism.commands.learnable import in_words, make_learnable, summarise
-from asterism.commands.options import seconds
+from asterism.commands.options import LearnOptions
 from asterism.commands.outputs import (
     CHECKPOINT,
     JOURNAL,
@@ -107,7 +107,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions, levels = read_data(options, console)
-    say_if_compiling(console, "up to a minute" if _method(options) == "star" else "a minute or two")
+    say_if_compiling(console, "up to a minute" if options.method == "star" else "a minute or two")
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
     if options.min_parents > options.max_parents:
@@ -139,7 +139,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 console.warn(
                     f"{options.output} holds no journal to resume from: the search starts again."
                 )
-            is_shared = search.screened or _method(options) in ("auto", "sample")
+            is_shared = search.screened or options.method in ("auto", "sample")
             around.enter_context(on_cluster(options.scheduler, is_shared, console))
             if search.screened:
                 around.enter_context(compiling_ahead())
@@ -228,10 +228,6 @@ _PATHS_SAMPLED = 3_000
 N_EXTRA_TIMES = 50
 
 
-def _method(options: LearnOptions) -> str:
-    return options.method if options.sample is None else "sample"
-
-
 def make_learner(
     options: LearnOptions,
     emission: Any,
@@ -255,8 +251,7 @@ def make_learner(
         "threshold": options.threshold,
         "refine_emissions": options.refine_emissions,
         "prior": prior_of_rates(options),
-        "method": _method(options),
-        "minutes": options.sample or None,
+        "method": options.method,
         "search": options.search,
         "n_candidates": options.candidates,
         "initial": options.initial,
@@ -272,6 +267,7 @@ def make_learner(
         "tolerance": options.tolerance,
         "time_step": options.time_step,
         "max_sweeps": options.max_sweeps,
+        "n_chains": options.chains,
         "max_seconds": seconds(options.minutes),
         "journal": options.output / JOURNAL,
         "resume": options.resume,
@@ -325,7 +321,7 @@ def _paths(options: LearnOptions, learner: StructureLearner, data: Observations)
     """State probabilities under the network found; by the star where sampling would take long."""
     from asterism.inference.posterior import quiet_infer
 
-    method = _method(options)
+    method = options.method
     if method == "auto":
         method = "star"
     more: dict[str, Any] = {}

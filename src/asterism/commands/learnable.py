@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from asterism.commands.choices import choose_emissions
+from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import Table, listed, only_nodes
-from asterism.commands.panel import PanelOptions, read_values
+from asterism.commands.options import PanelOptions
+from asterism.commands.panel import read_values
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.data.clock import amount_of
 from asterism.data.columns import label_codes

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.options import ReportOptions
 from asterism.commands.outputs import print_json, read_truth, require_file
 from asterism.results.lock import only_writer
 
 #: kinds of figures
 FORMATS = ("png", "svg", "pdf")
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """The settings of ``asterism report``; names are those of the flags."""
-
-    run: Path
-    output: Path | None = None
-    threshold: float = 0.5
-    nodes: Sequence[str] = ()
-    figures: bool = False
-    formats: Sequence[str] = ()
-    truth: Path | None = None
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
-    unverified: bool = False
 
 
 def run(options: ReportOptions) -> int:

@@ -1,450 +1,526 @@
-"""Flags: what their values may be, the shapes they come in, and those that several commands share.
+"""The settings of every command: one dataclass each, whose fields are its flags (``flags.py``).
 
-A file given with ``--config`` can stand in for flags: it holds one key per flag
-(``max-parents = 3``), at the top or in a table named after the command. Flags on the command line
-win. Only click is imported here, so that ``--help`` answers at once.
+Settings that several commands share are parts (:class:`TableOptions`, :class:`PanelOptions`) or
+bases (:class:`Printed`, :class:`Written`, :class:`Computed`), so that a flag has one name, one
+default and one help text wherever it appears.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from difflib import get_close_matches
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from asterism.commands.exits import Refused
-from asterism.data.formats.registry import FORMATS
-from asterism.errors import counted
+from asterism.commands.flags import (
+    AMOUNT,
+    COMPUTATION,
+    FILE,
+    FOLDER,
+    INPUT,
+    MODEL,
+    OLD_FOLDER,
+    OUTPUT,
+    POSITIVE,
+    READABLE,
+    SAMPLING,
+    SEARCH,
+    Group,
+    argument,
+    jobs,
+    n_levels,
+    part,
+    prior,
+    read_config,
+)
+from asterism.inference.methods import (
+    METHODS,
+    methods_that_learn_rates,
+    methods_that_score_graphs,
+)
+from asterism.learning.search.searches import SEARCHES
 from asterism.model.emission_kinds import kinds_for_flags
 
-Decorated = Callable[..., Any]
-Decorator = Callable[[Decorated], Decorated]
-
-# --- values -----------------------------------------------------------------------------------
-
-READABLE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(path_type=Path)
-OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-
-#: numbers that must be at least zero, or above zero
-AMOUNT = click.FloatRange(min=0)
-POSITIVE = click.FloatRange(min=0, min_open=True)
-
-
-def names(_: click.Context, __: click.Parameter, value: Any) -> tuple[str, ...]:
-    """``A,B`` and repeated flags alike."""
-    given = [value] if isinstance(value, str) else list(value or ())
-    return tuple(part.strip() for text in given for part in str(text).split(",") if part.strip())
-
-
-def edges(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[tuple[str, str], ...]:
-    """``A:B`` or ``"A->B"`` (quoted, or the shell takes > for itself); ``A→B`` is fine too."""
-    given = [value] if isinstance(value, str) else list(value or ())
-    found = []
-    for text in given:
-        edge = str(text).replace("→", "->")
-        parent, arrow, child = edge.partition("->" if "->" in edge else ":")
-        if not arrow or not parent.strip() or not child.strip():
-            raise click.BadParameter(
-                f"{text!r} is not an edge; write PARENT:CHILD or 'PARENT->CHILD' in quotes.",
-                param=parameter,
-            )
-        found.append((parent.strip(), child.strip()))
-    return tuple(found)
-
-
-def prior(
-    _: click.Context, parameter: click.Parameter, value: str | None, alone: str = "by node"
-) -> tuple[float, float | str] | None:
-    """``SHAPE`` or ``SHAPE,RATE``; ``alone`` is the rate of the first. None: none was given."""
-    if value is None:
-        return None
-    text, _comma, rate = (part.strip() for part in str(value).partition(","))
-    words = {"": alone, "auto": "auto", alone.replace(" ", "-"): alone}
-    found: tuple[float, float | str] = math.nan, alone
-    with suppress(ValueError):
-        found = float(text), words[rate] if rate in words else float(rate)
-    if not all(isinstance(n, str) or 0.0 < n < math.inf for n in found):
-        raise click.BadParameter(
-            f"{value!r} is not a prior; write SHAPE or SHAPE,RATE, such as 5 or 5,10: positive "
-            f"numbers, or {' or '.join(w for w in words if w)} as the rate.",
-            param=parameter,
-        )
-    return found
-
-
-def n_levels(_: click.Context, parameter: click.Parameter, value: Any) -> int | str:
-    """``auto`` or a whole number from 2."""
-    text = str(value).strip().lower()
-    if text == "auto":
-        return text
-    if not text.isdigit() or int(text) < 2:
-        raise click.BadParameter(f"{value!r} is not auto, 2, 3, ….", param=parameter)
-    return int(text)
-
-
-def jobs(_: click.Context, parameter: click.Parameter, value: int) -> int:
-    """1, 2, … or -1."""
-    if value < 1 and value != -1:
-        raise click.BadParameter(f"{value} is not 1, 2, … or -1 for all cores.", param=parameter)
-    return value
-
-
-def read_config(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
-    """Make the values of a TOML file the defaults of this command."""
-    if path is None:
-        return None
-    import tomllib
-
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"{str(path)!r} is not a TOML file: {error}.") from None
-    commands = getattr(context.parent and context.parent.command, "commands", {})
-    own = content.get(context.info_name or "", {})
-    shared = {key: value for key, value in content.items() if key not in commands}
-    if not isinstance(own, dict):
-        raise Refused(f"{str(path)!r}: [{context.info_name}] must be a table of settings.")
-    known = {
-        parameter.name
-        for parameter in context.command.params
-        if isinstance(parameter, click.Option) and parameter.name not in ("config", "help")
-    }
-    values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
-    flags = {
-        flag.lstrip("-").replace("-", "_"): parameter.name
-        for parameter in context.command.params
-        for flag in parameter.opts
-    }
-    values = {flags.get(key) or key: value for key, value in values.items()}
-    unknown = sorted(set(values) - known - {"data"})
-    if unknown:
-        names = {to: flag.replace("_", "-") for flag, to in flags.items() if len(flag) > 1}
-        valid = sorted(names[name] for name in known)
-        tables = [key for key in unknown if isinstance(values[key], dict)]
-        if tables:
-            raise Refused(
-                f"{str(path)!r} has a table [{tables[0]}], which is no command; the commands are "
-                f"{', '.join(commands)}."
-            )
-        near = get_close_matches(unknown[0].replace("_", "-"), valid, 1)
-        hint = f" (perhaps {near[0]})" if near else ""
-        raise Refused(
-            f"{str(path)!r} sets {', '.join(unknown)}{hint}, unknown to asterism "
-            f"{context.info_name}; it may set {', '.join(valid)}."
-        )
-    for parameter in context.command.params:
-        key, many = parameter.name or "", getattr(parameter, "multiple", False)
-        if many and isinstance(values.get(key), str):  # as after the flag
-            values[key] = [values[key]]
-        elif isinstance(values.get(key), dict | list) and not many and parameter.callback is None:
-            raise Refused(f"{str(path)!r} sets {key} to {values[key]!r}; it takes a single value.")
-    context.default_map = {**(context.default_map or {}), **values}
-    return path
-
-
-def known_format(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A format of the registry."""
-    if value is not None and value not in FORMATS:
-        raise click.BadParameter(
-            f"{value!r} is not one of {', '.join(map(repr, FORMATS))}.", param=parameter
-        )
-    return value
-
-
-# --- emissions in words -----------------------------------------------------------------------
-
-#: kinds that words on the command line have a meaning of their own for, and their parameters
-_MOST = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0, "likelihood": 0}
-
-#: chance that a reported label is wrong, where learning of a confusion matrix starts
-ERROR_RATE = 0.1
-
-
-def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any:
-    """An emission from words: ``gaussian``, ``gaussian:-1,1:0.2``, ``categorical:0.05``, …"""
-    from asterism.model.emissions import (
-        Categorical,
-        Exact,
-        Gaussian,
-        Likelihood,
-        Poisson,
-        Threshold,
-    )
-
-    kind, *parameters = [part.strip() for part in text.strip().split(":")]
-    kind = kind.lower()
-    learn = "learn" in parameters
-    parameters = [p for p in parameters if p != "learn"]
-    kinds = kinds_for_flags()
-    if kind not in kinds:
-        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(kinds)}.")
-    values = [_numbers(p, text) for p in parameters]
-    if kind not in _MOST:
-        return _of_ones_own(kind, text, values, learn)
-    if len(parameters) > _MOST[kind]:
-        raise Refused(f"--emission {text!r} has more than {counted(_MOST[kind], 'parameter')}.")
-    match kind:
-        case "gaussian":
-            if not values:
-                return Gaussian(learn=True)
-            scale: Any = values[1] if len(values) > 1 else None
-            scale = scale[0] if scale is not None and len(scale) == 1 else scale
-            return Gaussian(values[0], scale, learn=learn or scale is None)
-        case "poisson":
-            return Poisson(values[0], learn=learn) if values else Poisson(learn=True)
-        case "categorical":
-            size = max(n_labels or n_states, 2)
-            wrong = values[0][0] if values else ERROR_RATE
-            if not 0.0 <= wrong < 1.0:
-                raise Refused(f"--emission {text!r}: the chance of an error must lie in [0, 1).")
-            confusion = [
-                [1.0 - wrong if x == y else wrong / (size - 1) for y in range(size)]
-                for x in range(size)
-            ]
-            return Categorical(confusion, learn=learn or not values)
-        case "threshold":
-            mean, spread = [*(v[0] for v in values), None, None][:2]
-            return Threshold(mean, spread)
-        case "exact":
-            return Exact()
-    return Likelihood()
-
-
-def _of_ones_own(kind: str, text: str, values: list[list[float]], learn: bool) -> Any:
-    """An emission that somebody added: its class, with these numbers in their order."""
-    from asterism.model.emissions import emission_class
-
-    given: list[Any] = [tuple(group) if len(group) > 1 else group[0] for group in values]
-    settings: dict[str, Any] = {"learn": True} if learn else {}
-    try:
-        return emission_class(kind)(*given, **settings)
-    except TypeError as error:
-        raise Refused(f"--emission {text!r} does not suit {kind}: {error}.") from None
-
-
-def as_flag(emission: Any) -> str | None:
-    """What to write behind ``--emission NODE=`` to get this emission; None if nothing does."""
-    from asterism.model.emissions import Gaussian, Poisson
-
-    match emission:
-        case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
-            scales = scale if isinstance(scale, Sequence) else (scale,)
-            return f"gaussian:{_listed_numbers(means)}:{_listed_numbers(scales)}"
-        case Poisson(means=means) if means is not None:
-            return f"poisson:{_listed_numbers(means)}"
-    return None
-
-
-def _listed_numbers(values: Any) -> str:
-    return ",".join(f"{float(v):.6g}" for v in values)
-
-
-def _numbers(text: str, whole: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise Refused(f"--emission {whole!r}: {text!r} is not a list of numbers.") from None
-
-
-# --- shapes -----------------------------------------------------------------------------------
-
-
-def several(*decorators: Decorator) -> Decorator:
-    """Decorators as one, in the order in which help should list them."""
-
-    def decorate(function: Decorated) -> Decorated:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
-
-
-def setting(*flags: str, default: Any, help: str, **rest: Any) -> Decorator:
-    """A value with a default that help shows."""
-    return click.option(*flags, default=default, show_default=True, help=help, **rest)
-
-
-def whole(flag: str, default: int, help: str, at_least: int = 1) -> Decorator:
-    """A whole number."""
-    return setting(flag, default=default, help=help, type=click.IntRange(min=at_least))
-
-
-def choice(flag: str, first: str, *others: str, help: str) -> Decorator:
-    """One of a few words, the first of them unless another is given."""
-    return setting(flag, default=first, help=help, type=click.Choice([first, *others]))
-
-
-def file(flag: str, help: str, **rest: Any) -> Decorator:
-    """A file that is there."""
-    return click.option(flag, type=READABLE, help=help, **rest)
-
-
-def new_file(flag: str, help: str) -> Decorator:
-    """A file to write."""
-    return click.option(flag, type=FILE, help=help)
-
-
-def switch(*flags: str, help: str) -> Decorator:
-    """On if given."""
-    return click.option(*flags, is_flag=True, help=help)
-
-
-def several_names(flag: str, help: str) -> Decorator:
-    """Names with commas between them, or the flag several times."""
-    return click.option(flag, multiple=True, callback=names, metavar="A,B,…", help=help)
-
-
-def several_edges(flag: str, help: str) -> Decorator:
-    """An edge each time the flag is given."""
-    return click.option(flag, multiple=True, callback=edges, metavar="A:B", help=help)
-
-
-def file_format(flag: str, name: str, help: str) -> Decorator:
-    """A format of files that ``convert`` knows."""
-    return click.option(flag, name, callback=known_format, metavar="FORMAT", help=help)
-
-
-# --- flags of several commands ----------------------------------------------------------------
-
-config_option = file(
-    "--config",
-    "TOML file with settings; flags override it.",
-    is_eager=True,
-    callback=read_config,
-)
-json_option = switch("--json", "as_json", help="Print a summary as JSON to stdout.")
-quiet_option = switch("-q", "--quiet", help="Print only warnings.")
-force_option = switch("--force", help="Overwrite existing results.")
-#: of every command that writes results
-result_options = several(force_option, json_option, quiet_option)
-minutes_option = click.option(
-    "--minutes", type=POSITIVE, help="Stop after this time, with the best so far."
-)
-unverified_option = switch(
-    "--unverified", help="Read results as they are, also where a file was changed since."
-)
-truth_option = file(
-    "--truth", "Table of the true edges (parent,child or source,target) to compare with."
-)
-run_option = setting(
-    *("-o", "--output"), type=FOLDER, default=Path("RUN"), help="Folder for the results."
-)
-jobs_option = click.option(
-    *("-j", "--jobs"),
-    type=int,
-    default=-1,
-    callback=jobs,
-    show_default="all cores",
-    help="Number of threads.",
-)
-seed_option = setting("--seed", type=click.IntRange(min=0), default=0, help="Random seed.")
-emission_option = click.option(
-    "--emission",
-    multiple=True,
-    metavar="[NODE=]KIND",
-    help=f"How measured values depend on states: {', '.join(kinds_for_flags())}; for all nodes or "
-    "for one; parameters after a colon, such as gaussian:-1,1:0.2 (means:scale).",
-)
-states_option = setting(
-    "--states",
-    default="auto",
-    callback=n_levels,
-    metavar="auto|N",
-    help="Hidden states of measured numbers; auto counts the levels of each node.",
-)
-prior_option = setting(
-    "--prior",
-    default=None,
-    callback=prior,
-    metavar="SHAPE[,RATE]",
-    help="Gamma prior of the rates; auto takes the time scale from the data, by-node that of each "
-    "node.  [default: 5,by-node; complete paths: 1,auto]",
-)
-
-
-def max_parents_option(help: str) -> Decorator:
-    """How many parents a node may have, in the words of the command."""
-    return whole("--max-parents", 2, help, at_least=0)
-
-
-def accuracy_options(tolerance: str, time_step: str, max_sweeps: str, n_sweeps: int) -> Decorator:
-    """How accurate inference is to be, in the words of the command."""
-    return several(
-        setting("--tolerance", type=POSITIVE, default=1e-3, help=tolerance),
-        click.option("--time-step", type=POSITIVE, help=time_step),
-        whole("--max-sweeps", n_sweeps, max_sweeps),
+PROBABILITY = click.FloatRange(0, 1, min_open=True)
+
+
+def _emission() -> Any:
+    return MODEL.flag(
+        (),
+        f"How measured values depend on states: {', '.join(kinds_for_flags())}; for all nodes or "
+        "for one; parameters after a colon, such as gaussian:-1,1:0.2 (means:scale).",
+        metavar="[NODE=]KIND",
     )
 
 
-def seconds(minutes: float | None) -> float | None:
-    """What ``--minutes`` means to the library."""
-    return None if minutes is None else 60.0 * minutes
+def _states() -> Any:
+    return MODEL.flag(
+        "auto",
+        "Hidden states of measured numbers; auto counts the levels of each node.",
+        callback=n_levels,
+        metavar="auto|N",
+    )
 
 
-#: how a table of measurements is to be read
-table_options = several(
-    click.argument("data", type=READABLE),
-    click.option("--trajectory", metavar="COLUMN", help="Column that names the trajectory."),
-    click.option("--time", metavar="COLUMN", help="Column that holds the time."),
-    several_names("--nodes", "Columns to use as nodes; all others if not given."),
-    choice(
-        *("--kind", "auto", "wide", "long", "paths"),
+def _max_parents(help: str) -> Any:
+    return MODEL.whole(2, help, at_least=0)
+
+
+def _exogenous() -> Any:
+    return MODEL.names(
+        "Nodes set from outside, such as a treatment: they can be parents, but have none."
+    )
+
+
+def _interventions() -> Any:
+    return INPUT.file("Table of nodes set by the experimenter: trajectory,node,start,end,state.")
+
+
+def _title() -> Any:
+    return OUTPUT.rare.flag(None, "Title of the report.")
+
+
+def _truth() -> Any:
+    return OUTPUT.file("Table of the true edges (parent,child or source,target) to compare with.")
+
+
+def _unverified() -> Any:
+    return INPUT.rare.flag(False, "Read results as they are, also where a file was changed since.")
+
+
+def _initial() -> Any:
+    return MODEL.rare.choice("learn", "uniform", help="How probable each state is at the start.")
+
+
+def _config() -> Any:
+    return INPUT.rare.file(
+        "TOML file with settings; flags override it.", is_eager=True, callback=read_config
+    )
+
+
+def _jobs() -> Any:
+    return COMPUTATION.flag(
+        *(-1, "Number of threads.", "-j", "--jobs"),
+        type=int,
+        callback=jobs,
+        show_default="all cores",
+    )
+
+
+def _run_folder() -> Any:
+    return OUTPUT.flag(Path("RUN"), "Folder for the results.", "-o", "--output", type=FOLDER)
+
+
+def _new_folder(help: str) -> Any:
+    return OUTPUT.flag(None, help, "-o", "--output", type=FOLDER, required=True)
+
+
+# --- what commands share -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    """Of every command."""
+
+    as_json: bool = OUTPUT.flag(False, "Print a summary as JSON to stdout.", "--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(Printed):
+    """Of every command that writes results."""
+
+    force: bool = OUTPUT.flag(False, "Overwrite existing results.")
+    quiet: bool = OUTPUT.flag(False, "Print only warnings.", "-q", "--quiet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computed(Written):
+    """Of every command that computes for a while."""
+
+    minutes: float | None = COMPUTATION.flag(
+        None,
+        "Stop after this time, with the best so far; sampling takes what a search leaves of it.",
+        type=POSITIVE,
+        metavar="M",
+    )
+    jobs: int = _jobs()
+    seed: int = SAMPLING.whole(0, "Random seed.", at_least=0)
+    config: Path | None = _config()
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How the user wants a table read; None and "auto" leave it to the guess."""
+
+    data: Path = argument(type=READABLE)
+    trajectory: str | None = INPUT.flag(None, "Column that names the trajectory.", metavar="COLUMN")
+    time: str | None = INPUT.flag(None, "Column that holds the time.", metavar="COLUMN")
+    nodes: Sequence[str] = INPUT.names("Columns to use as nodes; all others if not given.")
+    kind: str = INPUT.choice(
+        *("auto", "wide", "long", "paths"),
         help="One column per node (wide), one row per measurement (long), or complete paths.",
-    ),
-    click.option(
-        "--start",
-        type=float,
-        help="Start of every trajectory; its first measurement if not given.",
-    ),
-    click.option(
-        "--end", type=float, help="End of every trajectory; its last measurement if not given."
-    ),
-    click.option(
-        "--end-column", metavar="COLUMN", help="Column that holds the end of each trajectory."
-    ),
-    click.option(
-        "--unit",
+    )
+    start: float | None = INPUT.flag(
+        None, "Start of every trajectory; its first measurement if not given.", type=float
+    )
+    end: float | None = INPUT.flag(
+        None, "End of every trajectory; its last measurement if not given.", type=float
+    )
+    end_column: str | None = INPUT.rare.flag(
+        None, "Column that holds the end of each trajectory.", metavar="COLUMN"
+    )
+    unit: str | None = INPUT.flag(
+        None,
+        "Unit of time to convert to; that of the table if not given.",
         type=click.Choice(["s", "min", "h", "days", "weeks", "months", "years"]),
-        help="Unit of time to convert to; that of the table if not given.",
-    ),
-    several_names(
-        "--missing",
-        "Further codes for cells that were not measured; NA, n/a, nd, - and the like are known.",
-    ),
-    click.option("--sheet", metavar="NAME", help="Sheet of a workbook (.xlsx)."),
-    switch("--sort", help="Sort the rows by time first."),
-    several_names(
-        "--labels", "Nodes whose values are names of states, even where they look like numbers."
-    ),
-    choice(
-        *("--ties", "error", "order"),
+    )
+    missing: Sequence[str] = INPUT.names(
+        "Further codes for cells that were not measured; NA, n/a, nd, - and the like are known."
+    )
+    sheet: str | None = INPUT.flag(None, "Sheet of a workbook (.xlsx).", metavar="NAME")
+    sort: bool = INPUT.rare.flag(False, "Sort the rows by time first.")
+    labels: Sequence[str] = INPUT.names(
+        "Nodes whose values are names of states, even where they look like numbers."
+    )
+    ties: str = INPUT.rare.choice(
+        *("error", "order"),
         help="If two nodes jump at the same time: refuse, or take the order of the rows.",
-    ),
-    click.option(
-        "--exact",
-        metavar="COLUMN",
-        help="Column that marks rows without measurement error; or 'first': the first row of each "
+    )
+    exact: str | None = INPUT.rare.flag(
+        None,
+        "Column that marks rows without measurement error; or 'first': the first row of each "
         "trajectory.",
-    ),
-)
-
-#: flags that belong to the table rather than to what is done with it
-TABLE_FLAGS = (
-    *("data", "trajectory", "time", "nodes", "kind", "start", "end", "end_column", "unit"),
-    *("missing", "sheet", "sort", "labels", "ties", "exact"),
-)
+        metavar="COLUMN",
+    )
 
 
-def split(
-    options: dict[str, Any], names: Sequence[str] = TABLE_FLAGS
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings called ``names``, and the others."""
-    own = {name: options[name] for name in names}
-    return own, {name: value for name, value in options.items() if name not in own}
+def _about_states(group: Group, metavar: str, help: str) -> Any:
+    return group.flag((), help, metavar=metavar)
+
+
+@dataclass(frozen=True)
+class PanelOptions:
+    """What the user says about states and transitions (``panel.py``)."""
+
+    allowed: Sequence[str] = _about_states(
+        *(MODEL, "[NODE:]1>2,2>3"),
+        "Only these transitions can happen; in quotes, or the shell takes > for itself.",
+    )
+    absorbing: Sequence[str] = _about_states(MODEL, "[NODE:]STATE", "State that is never left.")
+    progressive: bool = MODEL.flag(
+        False, "Only later states can be entered; the last is never left."
+    )
+    order: Sequence[str] = _about_states(
+        *(MODEL, "[NODE:]mild,severe,dead"),
+        "Order of the states; by size or alphabet if not given.",
+    )
+    exact_entry: Sequence[str] = _about_states(
+        *(INPUT, "[NODE:]STATE"),
+        "State whose rows say exactly when it was entered, such as death.",
+    )
+    state_code: Sequence[str] = _about_states(
+        *(INPUT, "[NODE:]VALUE=STATE"),
+        "Value that stands for a state known for certain, such as 999=dead.",
+    )
+    censored: Sequence[str] = _about_states(
+        *(INPUT, "[NODE:]VALUE=1,2,3"),
+        "Value that only says the state is one of several, such as 99=1,2,3.",
+    )
+
+    @property
+    def restricts(self) -> bool:
+        """Whether anything is said about the order of states or about transitions."""
+        return bool(self.order or self.allowed or self.absorbing or self.progressive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accurate:
+    """How accurate inference is to be, and how many chains are drawn."""
+
+    chains: int = SAMPLING.rare.whole(4, "Chains that sampling compares.", at_least=2)
+
+    tolerance: float = COMPUTATION.rare.flag(
+        1e-3, "Accuracy of the computed probabilities.", type=POSITIVE
+    )
+    time_step: float | None = COMPUTATION.rare.flag(
+        None, "Time step of the computation; chosen automatically if not given.", type=POSITIVE
+    )
+
+
+# --- the commands ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DemoOptions(Written):
+    """The settings of ``asterism demo``."""
+
+    output: Path = _run_folder()
+    tables: Path | None = OUTPUT.flag(
+        None, "Only copy the example's tables to this folder, to try things.", type=FOLDER
+    )
+    jobs: int = _jobs()
+
+
+@dataclass(frozen=True)
+class CheckOptions(Printed):
+    """The settings of ``asterism check``."""
+
+    table: TableOptions = part(TableOptions)
+    max_parents: int = _max_parents(
+        "Warn if there are too few measurements to learn this many parents."
+    )
+    exogenous: Sequence[str] = _exogenous()
+    emission: Sequence[str] = _emission()
+    states: int | str = _states()
+    config: Path | None = _config()
+
+
+@dataclass(frozen=True)
+class LearnOptions(Accurate, Computed):
+    """The settings of ``asterism learn``."""
+
+    table: TableOptions = part(TableOptions)
+    output: Path = _run_folder()
+    interventions: Path | None = _interventions()
+    max_parents: int = _max_parents("Largest number of parents of a node.")
+    min_parents: int = MODEL.rare.whole(0, "Smallest number of parents of a node.", at_least=0)
+    emission: Sequence[str] = _emission()
+    states: int | str = _states()
+    family_prior: str = MODEL.choice(
+        *("sparse", "uniform", "by_size"),
+        help="Expected before the data: few edges, all sets of parents alike, or all numbers of "
+        "parents alike.",
+    )
+    edge_prior: Path | None = MODEL.file(
+        "Table with prior probabilities of edges: parent,child,probability."
+    )
+    exogenous: Sequence[str] = _exogenous()
+    required: Sequence[tuple[str, str]] = MODEL.edges(
+        "Edge that must be in the graph; repeat the flag for more."
+    )
+    forbidden: Sequence[tuple[str, str]] = MODEL.edges(
+        "Edge that must not be in the graph; repeat the flag for more."
+    )
+    panel: PanelOptions = part(PanelOptions)
+    prior: tuple[float, float | str] | None = MODEL.flag(
+        None,
+        "Gamma prior of the rates; auto takes the time scale from the data, by-node that of each "
+        "node.  [default: 5,by-node; complete paths: 1,auto]",
+        callback=prior,
+        metavar="SHAPE[,RATE]",
+    )
+    initial: str = _initial()
+    method: str = SEARCH.choice(
+        *("auto", *methods_that_score_graphs()),
+        help="How graphs are scored; auto: by the star, then by sampling if the network is small; "
+        "sample: by sampling, whatever its size.",
+    )
+    null: int | None = SEARCH.whole(
+        None, "Also search N times in permuted data, to see what arises by chance.", metavar="N"
+    )
+    search: str = SEARCH.rare.choice(
+        *("auto", *SEARCHES),
+        help="Score every set of parents (exhaustive), or only sets of the best candidates "
+        "(screened).",
+    )
+    candidates: int = SEARCH.rare.whole(
+        10, "Candidate parents of each node that a screened search keeps."
+    )
+    n_init: int = SEARCH.rare.whole(1, "Number of graphs from which the search starts.")
+    refine_emissions: bool = SEARCH.rare.flag(
+        False, "Fit learned emissions again on the graph that was found."
+    )
+    resume: bool = SEARCH.flag(False, "Continue an interrupted run.")
+    max_sweeps: int = COMPUTATION.rare.whole(20, "Largest number of sweeps over all nodes.")
+    scheduler: str | None = COMPUTATION.rare.flag(
+        None,
+        "Score on the workers of this dask scheduler, such as tcp://host:8786.",
+        metavar="ADDRESS",
+    )
+    graph: str = OUTPUT.choice(
+        *("probable", "map"),
+        help="Show the edges that reach --threshold, or the most probable parents of each node.",
+    )
+    threshold: float = OUTPUT.flag(
+        0.5, "An edge is in the graph from this probability on.", type=PROBABILITY
+    )
+    truth: Path | None = _truth()
+    title: str | None = _title()
+
+
+@dataclass(frozen=True)
+class FitOptions(Computed):
+    """The settings of ``asterism fit``."""
+
+    table: TableOptions = part(TableOptions)
+    panel: PanelOptions = part(PanelOptions)
+    network: Path | None = MODEL.file("The graph with its states, a network JSON file.")
+    edges: Path | None = MODEL.file("The graph: a table with parent,child.")
+    output: Path = _run_folder()
+    covariate: Sequence[str] = MODEL.flag(
+        (),
+        "Column that changes the rates of all nodes and transitions, or of some.",
+        metavar="COLUMN[:NODE][:1>2,…]",
+    )
+    equal_effects: Sequence[str] = MODEL.names(
+        "Covariates with one effect for all of their transitions."
+    )
+    fix: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=RATE", "A rate that is known.")
+    equal: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=2>3", "Rates that are equal.")
+    misreported: Sequence[str] = _about_states(
+        *(MODEL, "[NODE:]1>2,…"),
+        "States may be misreported: true>reported, only in these ways.",
+    )
+    ignore: Sequence[str] = INPUT.names("Columns to leave out.")
+    emission: Sequence[str] = _emission()
+    states: int = MODEL.whole(2, "Hidden states of measured numbers.", at_least=2)
+    method: str = COMPUTATION.flag(
+        "auto",
+        "How the hidden states between measurements are computed.",
+        metavar="|".join(("auto", *methods_that_learn_rates())),
+    )
+    prior: tuple[float, float | str] | None = MODEL.flag(
+        None,
+        "Gamma prior of the rates; maximum likelihood if not given.",
+        callback=lambda c, p, v: prior(c, p, v, alone="auto"),
+        metavar="SHAPE[,RATE]",
+    )
+    initial: str = _initial()
+    level: float = OUTPUT.flag(
+        0.95, "Level of the intervals.", type=click.FloatRange(0, 1, min_open=True, max_open=True)
+    )
+    n_init: int = COMPUTATION.rare.whole(1, "Number of starts; the best fit is kept.")
+    title: str | None = _title()
+
+
+@dataclass(frozen=True)
+class InferOptions(Accurate, Computed):
+    """The settings of ``asterism infer``."""
+
+    table: TableOptions = part(TableOptions)
+    network: Path = MODEL.file("The network, a JSON file.", required=True)
+    output: Path = _run_folder()
+    interventions: Path | None = _interventions()
+    emission: Sequence[str] = _emission()
+    method: str = COMPUTATION.choice(
+        *METHODS, help="Approximations for any size, or exact for small networks."
+    )
+    max_sweeps: int = COMPUTATION.rare.whole(200, "Largest number of iterations for a trajectory.")
+    unverified: bool = _unverified()
+
+
+@dataclass(frozen=True)
+class SimulateOptions(Computed):
+    """The settings of ``asterism simulate``."""
+
+    network: Path | None = argument(type=FILE, required=False)
+    glauber: str | None = MODEL.flag(
+        None,
+        "Spins that align with their parents on tree:N, plain-tree:N, chain:N, ring:N, cycle:N, "
+        "empty:N, full:N or random:N.",
+        metavar="GRAPH",
+    )
+    random: int | None = MODEL.whole(None, "Simulate a random network with N nodes.", metavar="N")
+    output: Path = OUTPUT.flag(Path("DATA.csv"), "The table to write.", "-o", "--output", type=FILE)
+    trajectories: int = MODEL.whole(20, "Number of trajectories.")
+    duration: float | None = MODEL.flag(
+        None,
+        "Length of each trajectory; 10 if neither this nor --transitions is given.",
+        type=AMOUNT,
+    )
+    transitions: int | None = MODEL.whole(
+        None, "Number of jumps of each trajectory, instead of --duration.", at_least=0
+    )
+    observations: int = MODEL.whole(10, "Number of measurements of each trajectory.")
+    interval: float | None = MODEL.flag(
+        None, "Time between measurements; at random times if not given.", type=POSITIVE
+    )
+    missing: float = MODEL.flag(
+        0.0, "Share of the values that are missing.", type=click.FloatRange(0, 1, max_open=True)
+    )
+    emission: Sequence[str] = _emission()
+    paths: bool = OUTPUT.flag(False, "Write complete paths instead of measurements.")
+    a: float = MODEL.flag(1.0, "Glauber rate.", "-a", type=POSITIVE)
+    b: float = MODEL.flag(0.6, "Glauber coupling.", "-b", type=float)
+    anti_align: bool = MODEL.rare.flag(
+        False, "Spins avoid the state of their parents (the sign printed in the paper)."
+    )
+    max_parents: int = _max_parents("Largest number of parents in random graphs.")
+    n_states: int = MODEL.whole(2, "Number of states of each node, with --random.", at_least=2)
+    save_network: Path | None = OUTPUT.flag(None, "Also write the network, as JSON.", type=FILE)
+    save_truth: Path | None = OUTPUT.flag(None, "Also write the true edges, as a table.", type=FILE)
+
+
+@dataclass(frozen=True)
+class ReportOptions(Written):
+    """The settings of ``asterism report``."""
+
+    run: Path = argument(type=OLD_FOLDER)
+    output: Path | None = OUTPUT.flag(
+        None, "The page; RUN/report.html if not given.", "-o", "--output", type=FILE
+    )
+    threshold: float = OUTPUT.flag(
+        0.5, "Show edges with at least this probability.", type=click.FloatRange(0, 1)
+    )
+    nodes: Sequence[str] = OUTPUT.names(
+        "Nodes whose state probabilities are drawn; the page starts with the first.", "--node"
+    )
+    figures: bool = OUTPUT.flag(False, "Also write figures, as PNG, SVG and PDF.")
+    formats: Sequence[str] = OUTPUT.names(
+        "Write figures in these formats only.", "--format", metavar="png,svg,pdf"
+    )
+    truth: Path | None = _truth()
+    unverified: bool = _unverified()
+
+
+@dataclass(frozen=True)
+class CompareOptions(Written):
+    """The settings of ``asterism compare``."""
+
+    runs: Sequence[Path] = argument(
+        type=OLD_FOLDER, nargs=-1, required=True, metavar="RUN1 RUN2 ..."
+    )
+    output: Path = _new_folder("Folder for the page and a table.")
+    names: Sequence[str] = OUTPUT.names(
+        "What to call the runs; the names of their folders if not given."
+    )
+    title: str | None = OUTPUT.flag(None, "Title of the page.")
+    unverified: bool = _unverified()
+
+
+@dataclass(frozen=True)
+class ReproduceOptions(Written):
+    """The settings of ``asterism reproduce``."""
+
+    name: str = argument(metavar="fig2|fig3|table1|fig4|irma|dream4")
+    output: Path = _new_folder("Folder for the results.")
+    quick: bool = COMPUTATION.flag(False, "A small version, in minutes.")
+    data: Path | None = INPUT.flag(
+        None, "Folder with the published measurements (irma, dream4).", type=OLD_FOLDER
+    )
+
+
+@dataclass(frozen=True)
+class ConvertOptions(Written):
+    """The settings of ``asterism convert``."""
+
+    source: Path = argument(type=READABLE)
+    target: Path = argument(type=FILE)
+    from_format: str | None = INPUT.file_format(
+        "--from", "Format of SOURCE; recognised from its content if not given."
+    )
+    to_format: str | None = OUTPUT.file_format(
+        "--to", "Format of TARGET; taken from its ending if not given."
+    )
+    nodes: Sequence[str] = INPUT.names("Names of the nodes of a .mat file.")
+    index: int = INPUT.whole(0, "Which entry of a PyCTBN file to read.", at_least=0)
+    network: Path | None = INPUT.file("Network to write with paths for PyCTBN.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmUpOptions(Printed):
+    """The settings of ``asterism warm-up``."""
+
+    quiet: bool = OUTPUT.flag(False, "Print only warnings.", "-q", "--quiet")

@@ -9,37 +9,20 @@ the flag which would settle it, and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asterism.commands.exits import Refused
+from asterism.commands.options import PanelOptions
 from asterism.data.columns import canonical
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import counted
 from asterism.model.priors import as_mask
-
-
-@dataclass(frozen=True)
-class PanelOptions:
-    """What the user says about states; names are those of the flags."""
-
-    allowed: Sequence[str] = ()
-    absorbing: Sequence[str] = ()
-    progressive: bool = False
-    exact_entry: Sequence[str] = ()
-    state_code: Sequence[str] = ()
-    censored: Sequence[str] = ()
-    order: Sequence[str] = ()
-
-    @property
-    def restricts(self) -> bool:
-        """Whether anything is said about the order of states or about transitions."""
-        return bool(self.order or self.allowed or self.absorbing or self.progressive)
 
 
 def read_values(options: PanelOptions, data: Observations) -> tuple[Observations, list[str]]:

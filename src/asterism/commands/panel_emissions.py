@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.commands.choices import Choice, choose_emissions
+from asterism.commands.emissions import Choice, choose_emissions
 from asterism.commands.input_table import listed
 from asterism.commands.panel import by_number
 from asterism.data.columns import plain

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import listed
+from asterism.commands.options import PanelOptions
 from asterism.commands.panel import (
-    PanelOptions,
     allowed_transitions,
     by_number,
     node_of,

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
-from pathlib import Path
 
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused
+from asterism.commands.options import ReproduceOptions
 from asterism.commands.outputs import print_json, writing_to
 
 #: finished cases of a reproduction; a folder that holds them may be gone on with
 SAVED_ROWS = "rows.jsonl"
-
-
-@dataclass(frozen=True)
-class ReproduceOptions:
-    """The settings of ``asterism reproduce``; names are those of the flags."""
-
-    name: str
-    output: Path
-    quick: bool = False
-    data: Path | None = None
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
 
 
 def available() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,10 @@ import numpy as np
 
 from asterism.commands import exits
 from asterism.commands.console import Console
+from asterism.commands.emissions import parse_emission
 from asterism.commands.exits import Refused
-from asterism.commands.options import parse_emission, seconds
+from asterism.commands.flags import seconds
+from asterism.commands.options import SimulateOptions
 from asterism.commands.outputs import print_json, require_file
 from asterism.errors import ModelError, counted
 from asterism.model.emissions import Gaussian
@@ -20,38 +21,6 @@ from asterism.model.network import Network
 
 #: noise of the default emission: the paper's
 SCALE = 0.2
-
-
-@dataclass(frozen=True)
-class SimulateOptions:
-    """The settings of ``asterism simulate``; names are those of the flags."""
-
-    network: Path | None = None
-    glauber: str | None = None
-    random: int | None = None
-    output: Path = Path("DATA.csv")
-    trajectories: int = 20
-    duration: float | None = None
-    transitions: int | None = None
-    observations: int = 10
-    interval: float | None = None
-    missing: float = 0.0
-    emission: Sequence[str] = ()
-    paths: bool = False
-    a: float = 1.0
-    b: float = 0.6
-    anti_align: bool = False
-    max_parents: int = 2
-    n_states: int = 2
-    save_network: Path | None = None
-    save_truth: Path | None = None
-    jobs: int = -1
-    seed: int = 0
-    force: bool = False
-    as_json: bool = False
-    quiet: bool = False
-    config: Path | None = None
-    minutes: float | None = None
 
 
 def run(options: SimulateOptions) -> int:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from asterism.commands import exits
 from asterism.commands.console import Console
+from asterism.commands.options import WarmUpOptions
 from asterism.commands.outputs import print_json
 from asterism.learning.compile_ahead import warm_up
-
-
-@dataclass(frozen=True)
-class WarmUpOptions:
-    """The settings of ``asterism warm-up``; names are those of the flags."""
-
-    as_json: bool = False
-    quiet: bool = False
 
 
 def run(options: WarmUpOptions) -> int:

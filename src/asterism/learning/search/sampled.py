@@ -171,7 +171,7 @@ def learn_from_observations(
     Where time is limited, a third of it is for the search before the draws. If that is cut short,
     the draws begin from what the first scores say.
     """
-    seconds = None if settings.minutes is None else 60.0 * settings.minutes
+    seconds = _at_most(None if settings.minutes is None else 60.0 * settings.minutes)
     clock = time.monotonic()
     with time_limit(_at_most(None if seconds is None else seconds / 3.0)) as limit:
         task, state = search_observations(replace(settings, method="star"), observations, progress)

@@ -1,0 +1,312 @@
+"""Emissions in words, and the emission of every measured node where nothing was asked for.
+
+Text is a state; a few whole numbers are states; other numbers are a noisy level of a hidden state,
+whose Gaussian is learned. Every choice is said in a sentence that names its flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from asterism.commands.exits import Refused
+from asterism.commands.input_table import listed
+from asterism.data.columns import canonical, encode
+from asterism.data.measurements import NodeMeasurements
+from asterism.data.observations import Observations
+from asterism.errors import DataError, counted
+from asterism.learning.levels import choose_levels, measured_while_free
+from asterism.model.emission_kinds import kinds_for_flags
+from asterism.model.emissions import (
+    Categorical,
+    Exact,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    Threshold,
+    emission_class,
+)
+
+#: a column of whole numbers with no more different ones than this holds states
+MOST_NUMBERED_STATES = 5
+
+#: a column with more different texts than this holds notes rather than states
+MOST_TEXT_STATES = 20
+
+#: values beyond this, or differences below its inverse, are beyond floating point once squared
+LARGEST = 1e100
+
+
+#: kinds that words on the command line have a meaning of their own for, and their parameters
+_MOST = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0, "likelihood": 0}
+
+#: chance that a reported label is wrong, where learning of a confusion matrix starts
+ERROR_RATE = 0.1
+
+
+def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any:
+    """An emission from words: ``gaussian``, ``gaussian:-1,1:0.2``, ``categorical:0.05``, …"""
+    kind, *parameters = [part.strip() for part in text.strip().split(":")]
+    kind = kind.lower()
+    learn = "learn" in parameters
+    parameters = [p for p in parameters if p != "learn"]
+    kinds = kinds_for_flags()
+    if kind not in kinds:
+        raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(kinds)}.")
+    values = [_numbers(p, text) for p in parameters]
+    if kind not in _MOST:
+        return _added_emission(kind, text, values, learn)
+    if len(parameters) > _MOST[kind]:
+        raise Refused(f"--emission {text!r} has more than {counted(_MOST[kind], 'parameter')}.")
+    match kind:
+        case "gaussian":
+            if not values:
+                return Gaussian(learn=True)
+            scale: Any = values[1] if len(values) > 1 else None
+            scale = scale[0] if scale is not None and len(scale) == 1 else scale
+            return Gaussian(values[0], scale, learn=learn or scale is None)
+        case "poisson":
+            return Poisson(values[0], learn=learn) if values else Poisson(learn=True)
+        case "categorical":
+            size = max(n_labels or n_states, 2)
+            wrong = values[0][0] if values else ERROR_RATE
+            if not 0.0 <= wrong < 1.0:
+                raise Refused(f"--emission {text!r}: the chance of an error must lie in [0, 1).")
+            confusion = [
+                [1.0 - wrong if x == y else wrong / (size - 1) for y in range(size)]
+                for x in range(size)
+            ]
+            return Categorical(confusion, learn=learn or not values)
+        case "threshold":
+            mean, spread = [*(v[0] for v in values), None, None][:2]
+            return Threshold(mean, spread)
+        case "exact":
+            return Exact()
+    return Likelihood()
+
+
+def _added_emission(kind: str, text: str, values: list[list[float]], learn: bool) -> Any:
+    """An emission that somebody added: its class, with these numbers in their order."""
+    given: list[Any] = [tuple(group) if len(group) > 1 else group[0] for group in values]
+    settings: dict[str, Any] = {"learn": True} if learn else {}
+    try:
+        return emission_class(kind)(*given, **settings)
+    except TypeError as error:
+        raise Refused(f"--emission {text!r} does not suit {kind}: {error}.") from None
+
+
+def as_flag(emission: Any) -> str | None:
+    """What to write behind ``--emission NODE=`` to get this emission; None if nothing does."""
+    match emission:
+        case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
+            scales = scale if isinstance(scale, Sequence) else (scale,)
+            return f"gaussian:{_listed_numbers(means)}:{_listed_numbers(scales)}"
+        case Poisson(means=means) if means is not None:
+            return f"poisson:{_listed_numbers(means)}"
+    return None
+
+
+def _listed_numbers(values: Any) -> str:
+    return ",".join(f"{float(v):.6g}" for v in values)
+
+
+def _numbers(text: str, whole: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise Refused(f"--emission {whole!r}: {text!r} is not a list of numbers.") from None
+
+
+# ---- one emission per node ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Emissions, the names of hidden states, and what was decided."""
+
+    emission: dict[str, Any]
+    states: dict[str, list[str]]
+    nodes: list[str]
+    decisions: list[str]
+    levels: dict[str, Any] = field(default_factory=dict)
+    """For run.json: per node how many levels were counted, and how clearly."""
+
+
+def choose_emissions(
+    observations: Observations,
+    specifications: Sequence[str] = (),
+    n_states: int | str = "auto",
+    keep: Sequence[str] = (),
+    known_states: Mapping[str, Sequence[Any]] | None = None,
+    learned: Mapping[str, Any] | None = None,
+) -> Choice:
+    """One emission per node; columns without information are left out unless in ``keep``.
+
+    ``n_states`` is that of hidden states behind numbers; "auto" counts the levels of each node.
+    ``known_states`` are those of a given network: values that are among them are states.
+    ``learned`` are emissions that came with that network.
+    """
+    measured = observations.measurements
+    everywhere, by_node = _asked(specifications, list(measured))
+    emission: dict[str, Any] = {}
+    states: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
+    levels: dict[str, Any] = {}
+    for node, record in measured.items():
+        asked = by_node.get(node, everywhere)
+        known = None if known_states is None else known_states.get(node)
+        if learned is not None and node in learned:
+            emission[node] = learned[node]
+            how = as_flag(learned[node]) or type(learned[node]).__name__.lower()
+            groups.setdefault(f"As learned with the network (--emission), {how}", []).append(node)
+            continue
+        kind = asked or _guess(record, known)
+        if kind.startswith("left out"):
+            if node not in keep and known is None:
+                groups.setdefault(kind, []).append(node)
+                continue
+            kind = "exact" if record.holds_labels else "gaussian"
+        size = len(known) if known is not None else 2 if isinstance(n_states, str) else n_states
+        emission[node] = _made(kind, node, record, size, known)
+        if n_states == "auto" and known is None and _has_open_levels(emission[node]):
+            free = measured_while_free(observations, node)
+            if len(np.unique(free.value)) > 2:
+                choice = choose_levels(node, free, replace(emission[node], levels="auto"))
+                if not asked and _are_counts(free.value):
+                    counts = choose_levels(node, free, Poisson(levels="auto", learn=True))
+                    choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
+                emission[node], size = choice.emission, choice.n_levels
+                levels[node] = choice.to_dict()
+        if not isinstance(emission[node], Exact | Categorical | Likelihood):
+            states[node] = hidden_names(emission[node].n_states or size)
+        flags = "--states, --emission" if known is None else "--emission"
+        words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
+        if node in levels:
+            words += f", {size} levels counted" if asked else ", as many levels as the data show"
+        groups.setdefault(words, []).append(node)
+    decisions = [
+        f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()
+    ]
+    if levels:
+        decisions.append(_least_clear(levels))
+    return Choice(emission, states, list(emission), decisions, levels)
+
+
+def _least_clear(levels: dict[str, Any]) -> str:
+    """How sure the numbers of levels are, by the least sure of them."""
+    node = min(levels, key=lambda name: float(levels[name]["probability"]))
+    return (
+        f"The number of levels is least clear for {node!r}: {levels[node]['levels']}, with a "
+        f"probability of {levels[node]['probability']:.2f} (--states sets the number)."
+    )
+
+
+def _has_open_levels(emission: Any) -> bool:
+    """Whether it is still open how many levels a node has."""
+    return isinstance(emission, Gaussian | Poisson) and emission.means is None
+
+
+def _are_counts(values: Any) -> bool:
+    """Whole numbers from zero on, whose noise may be that of counting."""
+    return bool(np.all(values >= 0) and np.all(values == np.round(values)))
+
+
+def hidden_names(n_states: int) -> list[str]:
+    """Names for levels that only the measurements' size tells apart."""
+    few = {2: ["low", "high"], 3: ["low", "mid", "high"]}
+    return few.get(n_states) or [f"level {i + 1}" for i in range(n_states)]
+
+
+def _asked(
+    specifications: Sequence[str], nodes: Sequence[str]
+) -> tuple[str | None, dict[str, str]]:
+    everywhere: str | None = None
+    by_node: dict[str, str] = {}
+    for text in specifications:
+        node, equals, kind = text.rpartition("=")
+        if not equals:
+            everywhere = kind
+        elif node in nodes:
+            by_node[node] = kind
+        else:
+            raise Refused(
+                f"--emission {text!r} names {node!r}, which is not a node; the nodes are "
+                f"{listed(nodes)}."
+            )
+        parse_emission(kind, 2)  # misspelt kinds are told before anything is computed
+    return everywhere, by_node
+
+
+def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
+    if record.likelihood is not None:
+        return "likelihood"
+    if len(record) == 0:
+        return "left out because nothing was measured"
+    if known is not None and bool(np.all(encode(record.value, list(known)) >= 0)):
+        return "exact"
+    if record.holds_labels:
+        n_different = len({canonical(v) for v in record.value})
+        if n_different > MOST_TEXT_STATES:
+            return f"left out because of more than {MOST_TEXT_STATES} different texts"
+        return "left out because the value never changes" if n_different < 2 else "exact"
+    different = np.unique(record.value)
+    if len(different) < 2:
+        return "left out because the value never changes"
+    whole = bool(np.all(different == np.round(different)))
+    few = len(different) <= MOST_NUMBERED_STATES and len(record) >= 3 * len(different)
+    return "exact" if whole and few else "gaussian"
+
+
+def _made(
+    kind: str, node: str, record: NodeMeasurements, size: int, known: Sequence[Any] | None
+) -> Any:
+    n_labels = None
+    if record.likelihood is None:
+        n_labels = len({canonical(v) for v in pd.unique(record.value)})
+    made = parse_emission(kind, size, len(known) if known is not None else n_labels)
+    numeric = isinstance(made, Gaussian | Poisson | Threshold)
+    if numeric and (record.holds_labels or record.likelihood is not None):
+        raise Refused(f"--emission: {node!r} holds {_content(record)}, which is not for {kind}.")
+    if isinstance(made, Likelihood) != (record.likelihood is not None):
+        raise Refused(f"--emission: {node!r} holds {_content(record)}, which is not for {kind}.")
+    if numeric and len(record):
+        _require_ordinary_size(node, record.value)
+    if known is not None and made.learn and numeric:
+        made = made.initialise(record.value[~record.exact], size)
+    return made
+
+
+def _require_ordinary_size(node: str, values: Any) -> None:
+    """Squares of the values, and of their differences, must be numbers too."""
+    largest, spread = float(np.abs(values).max()), float(np.ptp(values))
+    if largest > LARGEST or 0.0 < spread < 1.0 / LARGEST:
+        raise DataError(
+            f"The values of {node!r} reach {largest:g} and differ by {spread:g}; use a unit in "
+            f"which both lie between {1 / LARGEST:g} and {LARGEST:g}."
+        )
+
+
+def _content(record: NodeMeasurements) -> str:
+    if record.likelihood is not None:
+        return "likelihoods"
+    return "text" if record.holds_labels else "numbers"
+
+
+def _in_words(emission: Any, size: int, flags: str) -> str:
+    if isinstance(emission, Exact):
+        return "The values are states, seen without error (--emission categorical allows errors)"
+    if isinstance(emission, Likelihood):
+        return "The values are likelihoods of the states"
+    if isinstance(emission, Poisson):
+        return (
+            f"Counts are read as noisy levels of {size} hidden states, with Poisson noise, which "
+            f"fits better here than Gaussian, and means learned from the data ({flags})"
+        )
+    return (
+        f"Numbers are read as noisy levels of {size} hidden states, with means and noise learned "
+        f"from the data ({flags})"
+    )
