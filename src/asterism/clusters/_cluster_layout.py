@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 MOST_TERMS = 40
-"""Room for terms of a series; ``terms_for`` stays below."""
-PARTS_KEPT = 64
+"""Room for terms of a series of a cluster; ``terms_for`` stays below."""
+MOST_PARTS = 70_000
+"""Parts into which a step of a cluster may be cut."""
 
 LIKELIHOOD, JUMP, HOLD, SET = 0, 1, 2, 3
 """Kinds of events."""
@@ -16,8 +17,6 @@ POINT, KIND, FIRST_VALUE, SECOND_VALUE = 0, 1, 2, 3
 """Columns of an event: grid point, kind; offset of its values, or state entered (and left)."""
 FIRST_STEP, STEP_AFTER, HELD_STATE, IS_SET = 0, 1, 2, 3
 """Columns of a span on which a node is held; set: by an intervention."""
-BY_HAND = -2
-"""Left state of a recorded jump that is an intervention: every state maps to the one entered."""
 POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1
 """How a pass ended."""
 
@@ -101,29 +100,44 @@ class TrajectoryArrays(NamedTuple):
 
 
 class RegionWork(NamedTuple):
-    """Room for the passes of one region; (entries or states, steps) unless said otherwise."""
+    """Room for the passes of one region.
 
+    Rates stand in *columns*. A column is one step; in a region without separators, where no message
+    changes from step to step, it is one kind of step: which nodes are held and where the exogenous
+    parents stand. (…, columns) unless said otherwise.
+    """
+
+    column: np.ndarray
+    """(steps,) the column of each step of the present trajectory."""
+    step: np.ndarray
+    """(columns,) a step, counted over all trajectories, that the column stands for."""
+    held: np.ndarray
+    """(columns, nodes) state in which a node is held, −1 if it is not; −2 − x where the
+    experimenter holds it in state x."""
+    alive: np.ndarray
+    """(columns, states) 0 for states that the held nodes rule out, else 1."""
     rate: np.ndarray
+    """(entries, columns)"""
     diagonal: np.ndarray
+    """(states, columns)"""
     time: np.ndarray
+    """(states, columns) expected time in each state."""
     jumps: np.ndarray
+    """(entries, columns) expected number of each jump."""
     forward: np.ndarray
     """(steps + 1, states) forward vector just after each grid point's evidence."""
     backward: np.ndarray
     """(steps + 1, states) backward vector just after each grid point's evidence."""
-    ending: np.ndarray
-    """(steps, states) backward vector at the end of each step, evidence there included."""
     endings: np.ndarray
-    """(PARTS_KEPT, states) the same at the ends of the parts of one step."""
-    likelihood: np.ndarray
-    """(steps + 1, states)"""
-    has: np.ndarray
-    """(steps + 1,) 1: a likelihood, 2: a recorded jump, 3: both."""
-    recorded: np.ndarray
-    """(…, 4) recorded jumps and interventions: grid point, node of the region, state entered, state
-    left (−1: not known, ``BY_HAND``: an intervention)."""
-    before: np.ndarray
-    """(…, states) probability of each state just before each recorded jump, up to a factor."""
+    """(2 n, states) backward vectors at the ends of n parts of a step, then at the ends of blocks
+    of n parts: n² parts fit."""
+    event_start: np.ndarray
+    """(steps + 2,) where the events at each grid point begin in the two lists below."""
+    event_row: np.ndarray
+    """Row of the event, in the order of time; at one time interventions come first, then recorded
+    jumps, then likelihoods."""
+    event_slot: np.ndarray
+    """Which of the region's nodes the event is about; −1: a joint measurement."""
     start: np.ndarray
     """(states,) forward vector before the evidence at the start."""
     first_time: np.ndarray
@@ -135,12 +149,24 @@ class RegionWork(NamedTuple):
     vector: np.ndarray
     """(6, states)"""
     local: np.ndarray
-    """(entries,) this step's rates."""
+    """(entries,) rates of the column at work."""
     back: np.ndarray
     """(entries,) those of the jumps back."""
-    is_free: np.ndarray
-    """(steps,) whether a node is not held by the experimenter."""
-    counts: np.ndarray
-    """(4,) number of recorded jumps; where a pass failed: step, kind."""
+    loaded: np.ndarray
+    """(3,) which column ``local`` holds, its σ, and the largest row sum of A + σI."""
+    failure: np.ndarray
+    """(2,) where a pass failed: step, kind."""
     coefficient: np.ndarray
     """(terms, terms) i! j! / (i+j+1)!."""
+    power: np.ndarray
+    """(kinds, states, states) exp(A h) up to a factor, one for all steps that share width and
+    column; none at all: steps are taken by series."""
+    power_log: np.ndarray
+    """(kinds,) the logarithm of that factor."""
+    power_kind: np.ndarray
+    """(steps of all trajectories,) which matrix carries over the step."""
+    left: np.ndarray
+    """(steps of all trajectories, states) where matrices are used: forward vectors f at the
+    beginnings of the steps, and"""
+    right: np.ndarray
+    """backward vectors ρ at their ends, scaled so that f exp(A h) ρ = 1."""

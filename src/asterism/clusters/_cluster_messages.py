@@ -23,8 +23,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.clusters._region_chain import backward_pass, fill_base, forward_pass
-from asterism.clusters._region_evidence import fill_evidence, has_spans
+from asterism.clusters._region_chain import (
+    backward_pass,
+    delete_held_jumps,
+    fill_base,
+    forward_pass,
+)
+from asterism.clusters._region_evidence import fill_held, sort_evidence
 from asterism.numerics._jit import inner
 
 _LEAST_TIME = 1e-14  # share of a step below which a state's rates are not compared
@@ -83,12 +88,12 @@ def start_vector(regions, r, initial, out):
 
 
 @inner
-def fill_cluster(regions, c, problem, d, table, messages, work):
+def fill_cluster(regions, c, problem, d, is_held, table, messages, work):
     """Rates of a cluster's chain: its own, and what the other sides of its separators said."""
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
     n_joint = regions.n_joint[c]
     n_entries = n_joint * regions.per_row[c]
-    fill_base(regions, c, problem, d, table, work)
+    fill_base(regions, c, problem, n_steps, is_held, table, work)
     for border in range(regions.border_start[c], regions.border_start[c + 1]):
         s = regions.border_separator[border]
         other = 1 - regions.border_side[border]
@@ -119,6 +124,7 @@ def fill_separator(regions, s, problem, d, table, messages, work):
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
     n_joint = regions.n_joint[r]
     n_entries = n_joint * regions.per_row[r]
+    work.loaded[0] = -1.0
     row0 = 2 * regions.message_entry_start[s]
     state0 = 2 * regions.message_state_start[s]
     for e in range(n_entries):
@@ -138,19 +144,34 @@ def fill_separator(regions, s, problem, d, table, messages, work):
 
 
 @inner
-def solve_region(regions, r, problem, d, parameters, messages, precision, work):
-    """Forward–backward of a cluster or a separator given the messages; ln Z."""
+def solve_region(regions, r, problem, d, parameters, messages, precision, counted, work):
+    """Forward–backward of a cluster or a separator given the messages; ln Z.
+
+    Recorded jumps are added to ``counted`` unless it is empty.
+    """
     table, initial, _ = parameters
+    first = problem.step_start[d]
+    n_steps = problem.step_start[d + 1] - first
+    for k in range(n_steps):
+        work.step[k] = first + k
     start_vector(regions, r, initial, work.start)
+    is_held = fill_held(regions, r, problem, d, work)
     if r < regions.n_clusters:
-        fill_cluster(regions, r, problem, d, table, messages, work)
+        fill_cluster(regions, r, problem, d, is_held, table, messages, work)
     else:
         fill_separator(regions, r - regions.n_clusters, problem, d, table, messages, work)
-    taken_out = fill_evidence(regions, r, problem, d, work)
-    is_held = has_spans(regions, r, problem, d)
+    if is_held:
+        delete_held_jumps(regions, r, n_steps, work)
+    taken_out = sort_evidence(regions, r, problem, d, work)
     if not backward_pass(regions, r, problem, d, table, precision, is_held, work):
         return -np.inf
-    return taken_out + forward_pass(regions, r, problem, d, table, precision, is_held, work)
+    for x in range(regions.n_joint[r]):
+        work.time[x, :n_steps] = 0.0
+    for e in range(regions.n_joint[r] * regions.per_row[r]):
+        work.jumps[e, :n_steps] = 0.0
+    return taken_out + forward_pass(
+        regions, r, problem, d, table, precision, is_held, True, counted, work
+    )
 
 
 @inner

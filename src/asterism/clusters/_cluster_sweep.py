@@ -13,23 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asterism.clusters._cluster_layout import (
-    FIRST_STEP,
-    FIRST_VALUE,
-    IS_SET,
-    KIND,
-    LIKELIHOOD,
-    POINT,
-    STEP_AFTER,
-)
 from asterism.clusters._cluster_messages import (
     solve_region,
     start_again,
     sum_onto,
     update_messages,
 )
-from asterism.clusters._region_evidence import find_alive, has_spans, jump_table_index
-from asterism.clusters._region_step import advance, load_step, load_transposed, parts_of
+from asterism.clusters._region_chain import find_ending
+from asterism.clusters._region_evidence import (
+    count_columns,
+    count_points,
+    count_starts,
+    fill_held,
+)
+from asterism.clusters._region_step import advance, load_column, load_transposed, parts_of
 from asterism.numerics._jit import inner, kernel
 
 _LOOSEST = 1e-6  # precision of a series while the messages still move
@@ -62,6 +59,8 @@ class ClusterReading(NamedTuple):
     """Time since the beginning of that step."""
     probability: np.ndarray
     """(times, states) the answer."""
+    ending: np.ndarray
+    """(steps, states) for the backward vectors at the ends of the steps; empty: not wanted."""
 
 
 class Found(NamedTuple):
@@ -95,6 +94,7 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
     integers, numbers, _ = outcome
     found, reading = answers
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
+    nothing = found.table[d, :0]
     worst = 0.0
     total = 0.0
     numbers[d, FORBIDDEN] = 0.0
@@ -113,7 +113,13 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             precision = min(max(1e-3 * messages.news[c], _FINEST), _LOOSEST)
             messages.news[c] = precision
         if mode != CONCLUDE or not found.is_current[d, c]:
-            value = solve_region(regions, c, problem, d, parameters, messages, precision, work)
+            counted = nothing
+            if mode == CONCLUDE:
+                counted = found.table[d]
+                _clear_counts(regions, c, counted, found.initial[d])
+            value = solve_region(
+                regions, c, problem, d, parameters, messages, precision, counted, work
+            )
             if value == -np.inf:
                 _note_failure(integers, d, c, work)
                 return -1.0
@@ -125,14 +131,16 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             total += found.value[d, c]
             numbers[d, FORBIDDEN] += found.forbidden[d, c]
         elif mode == READ:
-            read(regions, problem, d, work, reading, _FINEST)
+            read(regions, problem, d, parameters[0], work, reading, _FINEST)
             return 0.0
         for border in range(regions.border_start[c], regions.border_start[c + 1]):
             if mode == CONCLUDE and regions.border_side[border] == 1:
                 continue  # every separator once
             r = regions.n_clusters + regions.border_separator[border]
             if mode != CONCLUDE or not found.is_current[d, r]:
-                value = solve_region(regions, r, problem, d, parameters, messages, precision, own)
+                value = solve_region(
+                    regions, r, problem, d, parameters, messages, precision, nothing, own
+                )
                 if value == -np.inf:
                     _note_failure(integers, d, r, own)
                     return -1.0
@@ -161,8 +169,17 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
 def _note_failure(integers, d, r, work):
     integers[d, STATUS] = FAILED
     integers[d, REGION] = r
-    integers[d, STEP] = work.counts[1]
-    integers[d, FAILURE] = work.counts[2]
+    integers[d, STEP] = work.failure[0]
+    integers[d, FAILURE] = work.failure[1]
+
+
+@inner
+def _clear_counts(regions, c, table, initial):
+    """Forget what was counted of the nodes that a cluster owns."""
+    for j in range(regions.owned_start[c], regions.owned_start[c + 1]):
+        node = regions.node[regions.node_start[c] + regions.owned_slot[j]]
+        table[regions.table_start[node] : regions.table_start[node + 1]] = 0.0
+        initial[regions.state_start[node] : regions.state_start[node + 1]] = 0.0
 
 
 @inner
@@ -171,107 +188,42 @@ def _count(regions, c, problem, d, is_zero, work, found):
 
     ``is_zero``: which entries of the table have a rate of zero, but not under every configuration.
     """
-    forbidden = 0.0
-    table = found.table[d]
-    initial = found.initial[d]
-    first = problem.step_start[d]
-    n_steps = problem.step_start[d + 1] - first
-    n_joint = regions.n_joint[c]
-    per_row = regions.per_row[c]
-    node0 = regions.node_start[c]
-    n_nodes = regions.node_start[c + 1] - node0
-    owned0 = regions.owned_start[c]
-    n_owned = regions.owned_start[c + 1] - owned0
-    n_network = len(regions.block)
-    for j in range(n_owned):
-        slot = regions.owned_slot[owned0 + j]
-        node = regions.node[node0 + slot]
-        column = problem.input_column[node]
-        block = regions.block[node]
-        pair = d * n_network + node
-        table[regions.table_start[node] : regions.table_start[node + 1]] = 0.0
-        initial[regions.state_start[node] : regions.state_start[node + 1]] = 0.0
-        for k in range(n_steps):
-            work.is_free[k] = True
-        for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
-            if problem.span[row, IS_SET] == 1:
-                work.is_free[problem.span[row, FIRST_STEP] : problem.span[row, STEP_AFTER]] = False
-        for x in range(n_joint):
-            digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
-            initial[regions.state_start[node] + digit] += work.first_time[x]
-            at = regions.exit_index[regions.exit_start[c] + x * n_owned + j]
-            for k in range(n_steps):
-                if not work.is_free[k]:
-                    continue
-                shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
-                table[at + shift] += work.time[x, k]
-            for e in range(x * per_row, (x + 1) * per_row):
-                if regions.entry_slot[regions.entry_start[c] + e] == slot:
-                    base = regions.base_index[regions.entry_start[c] + e]
-                    for k in range(n_steps):
-                        shift = problem.input_shift[first + k, column] * block if column >= 0 else 0
-                        table[base + shift] += work.jumps[e, k]
-                        if is_zero[base + shift]:
-                            forbidden += work.jumps[e, k]
-        for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
-            if problem.event[row, KIND] == LIKELIHOOD:
-                at = problem.event[row, FIRST_VALUE]
-                k = problem.event[row, POINT]
-                size = regions.state_start[node + 1] - regions.state_start[node]
-                found.points[at : at + size] = 0.0
-                norm = 0.0
-                for x in range(n_joint):
-                    norm += work.forward[k, x] * work.backward[k, x]
-                for x in range(n_joint):
-                    digit = regions.digit[regions.digit_start[c] + x * n_nodes + slot]
-                    found.points[at + digit] += work.forward[k, x] * work.backward[k, x] / norm
-    for row in range(work.counts[0]):
-        _count_recorded(regions, c, problem, d, row, work, table)
+    n_steps = problem.step_start[d + 1] - problem.step_start[d]
+    is_held = fill_held(regions, c, problem, d, work)
+    forbidden = count_columns(regions, c, problem, n_steps, is_held, is_zero, work, found.table[d])
+    count_starts(regions, c, work, found.initial[d])
+    for j in range(regions.owned_start[c], regions.owned_start[c + 1]):
+        count_points(regions, c, problem, d, work, regions.owned_slot[j], found.points)
     return forbidden
 
 
 @inner
-def _count_recorded(regions, c, problem, d, row, work, table):
-    """Count a recorded jump of an owned node where it came from."""
-    total = 0.0
-    for x in range(regions.n_joint[c]):
-        total += work.before[row, x]
-    for x in range(regions.n_joint[c]):
-        at = jump_table_index(regions, c, problem, d, work, row, x)
-        if at >= 0 and work.before[row, x] > 0.0:
-            table[at] += work.before[row, x] / total
-
-
-@inner
-def read(regions, problem, d, work, reading, precision):
+def read(regions, problem, d, table, work, reading, precision):
     """Joint probabilities of a solved cluster at the times wanted."""
     c = reading.cluster
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
     n_joint = regions.n_joint[c]
-    alive = work.vector[3]
     left = work.vector[1]
     right = work.vector[4]
-    is_held = has_spans(regions, c, problem, d)
+    is_held = fill_held(regions, c, problem, d, work)
+    for k in range(len(reading.ending)):
+        find_ending(regions, c, problem, d, table, is_held, work, k, reading.ending[k])
     for i in range(len(reading.step)):
         k = reading.step[i]
         for x in range(n_joint):
             left[x] = work.forward[k, x]
             right[x] = work.backward[k, x]
-            alive[x] = 1.0
         if k < n_steps and reading.inside[i] > 0.0:
-            if is_held:
-                find_alive(regions, c, problem, d, k, alive)
-            for x in range(n_joint):
-                right[x] = work.ending[k, x]
-            _, bound = load_step(n_joint, regions.per_row[c], work, k, alive)
+            find_ending(regions, c, problem, d, table, is_held, work, k, right)
+            _, bound = load_column(n_joint, regions.per_row[c], work, work.column[k], is_held)
             load_transposed(regions, c, work)
             for side in range(2):
                 length = (
                     reading.inside[i] if side == 0 else problem.width[first + k] - reading.inside[i]
                 )
                 vector = left if side == 0 else right
-                n_parts = parts_of(bound * length)
+                n_parts = parts_of(bound * length, precision)
                 step = length / n_parts
                 rates = work.back if side == 0 else work.local
                 for _ in range(n_parts):

@@ -1,7 +1,8 @@
 """Forward–backward of one region (cluster or separator) along one trajectory, compiled.
 
-``_region_step.py`` carries vectors over one step, ``_region_evidence.py`` through a grid point.
-Arrays are (entry or state, step): what runs over all steps at once is contiguous.
+``_region_step.py`` carries vectors over one step by a series, ``_dense_step.py`` makes matrices
+that do it at once, ``_region_evidence.py`` carries them through a grid point. Arrays are (entry or
+state, column): what runs over all columns at once is contiguous.
 """
 
 from __future__ import annotations
@@ -10,204 +11,202 @@ import math
 
 import numpy as np
 
-from asterism.clusters._cluster_layout import (
-    FIRST_STEP,
-    IMPOSSIBLE,
-    IS_SET,
-    PARTS_KEPT,
-    STEP_AFTER,
-    TOO_STIFF,
-)
-from asterism.clusters._region_evidence import evidence_ahead, evidence_back, find_alive, hold
+from asterism.clusters._cluster_layout import IMPOSSIBLE, TOO_STIFF
+from asterism.clusters._region_evidence import evidence_ahead, evidence_back, hold
 from asterism.clusters._region_step import (
     add_terms,
     advance,
     integrate,
-    load_step,
+    load_column,
     load_transposed,
     parts_of,
     rescale,
-    series_length,
+    term_limits,
 )
 from asterism.numerics._jit import inner
 
-_MOST_PARTS = 100_000
+_MOST_PARTS = 100_000  # of a step in a region with separators
+_LONGEST = 1.2e7  # mass of a step elsewhere; what is longer is refused before it is tried
 
 
 @inner
-def fill_base(regions, r, problem, d, table, work):
-    """Rates of a region before any message: owned rates, 1 elsewhere; exit rates of owned nodes."""
-    first = problem.step_start[d]
-    n_steps = problem.step_start[d + 1] - first
+def fill_base(regions, r, problem, n_columns, is_held, table, work):
+    """Rates of a region before any message: owned rates, 1 elsewhere; exit rates of owned nodes.
+
+    A node that is held does not jump; while an experimenter holds it, it has no exit rates either.
+    """
     n_joint = regions.n_joint[r]
     per_row = regions.per_row[r]
     begin = regions.entry_start[r]
     node0 = regions.node_start[r]
     owned0 = regions.owned_start[r]
     n_owned = regions.owned_start[r + 1] - owned0
+    work.loaded[0] = -1.0
     for e in range(n_joint * per_row):
         value = table[regions.base_index[begin + e]]
         row = work.rate[e]
-        for k in range(n_steps):
-            row[k] = value
+        for c in range(n_columns):
+            row[c] = value
     for x in range(n_joint):
         total = 0.0
         for j in range(n_owned):
             total += table[regions.exit_index[regions.exit_start[r] + x * n_owned + j]]
         row = work.diagonal[x]
-        for k in range(n_steps):
-            row[k] = total
+        for c in range(n_columns):
+            row[c] = total
     for j in range(n_owned):
         slot = regions.owned_slot[owned0 + j]
         node = regions.node[node0 + slot]
-        column = problem.input_column[node]
-        if column < 0:
+        inputs = problem.input_column[node]
+        if inputs < 0:
             continue
         block = regions.block[node]
         for x in range(n_joint):
             at = regions.exit_index[regions.exit_start[r] + x * n_owned + j]
-            for k in range(n_steps):
-                moved = at + block * problem.input_shift[first + k, column]
-                work.diagonal[x, k] += table[moved] - table[at]
+            for c in range(n_columns):
+                moved = at + block * problem.input_shift[work.step[c], inputs]
+                work.diagonal[x, c] += table[moved] - table[at]
             for e in range(x * per_row, (x + 1) * per_row):
                 if regions.entry_slot[begin + e] == slot:
                     base = regions.base_index[begin + e]
-                    for k in range(n_steps):
-                        moved = base + block * problem.input_shift[first + k, column]
-                        work.rate[e, k] = table[moved]
-    for j in range(n_owned):
-        _leave_out_exits(regions, r, problem, d, table, work, j)
+                    for c in range(n_columns):
+                        moved = base + block * problem.input_shift[work.step[c], inputs]
+                        work.rate[e, c] = table[moved]
+    if is_held:
+        for j in range(n_owned):
+            _leave_out_exits(regions, r, problem, n_columns, table, work, j)
 
 
 @inner
-def _leave_out_exits(regions, r, problem, d, table, work, j):
+def _leave_out_exits(regions, r, problem, n_columns, table, work, j):
     """Take the exit rates of an owned node away where an experimenter holds it."""
-    first = problem.step_start[d]
     n_owned = regions.owned_start[r + 1] - regions.owned_start[r]
     slot = regions.owned_slot[regions.owned_start[r] + j]
     node = regions.node[regions.node_start[r] + slot]
-    column = problem.input_column[node]
-    pair = d * len(regions.block) + node
-    for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
-        if problem.span[row, IS_SET] == 0:
-            continue
-        for x in range(regions.n_joint[r]):
-            at = regions.exit_index[regions.exit_start[r] + x * n_owned + j]
-            for k in range(problem.span[row, FIRST_STEP], problem.span[row, STEP_AFTER]):
-                shift = problem.input_shift[first + k, column] if column >= 0 else 0
-                work.diagonal[x, k] -= table[at + regions.block[node] * shift]
+    inputs = problem.input_column[node]
+    for c in range(n_columns):
+        if work.held[c, slot] < -1:
+            shift = problem.input_shift[work.step[c], inputs] if inputs >= 0 else 0
+            for x in range(regions.n_joint[r]):
+                at = regions.exit_index[regions.exit_start[r] + x * n_owned + j]
+                work.diagonal[x, c] -= table[at + regions.block[node] * shift]
+
+
+@inner
+def delete_held_jumps(regions, r, n_columns, work):
+    """A node that is held does not jump; after messages have been multiplied in."""
+    for e in range(regions.n_joint[r] * regions.per_row[r]):
+        slot = regions.entry_slot[regions.entry_start[r] + e]
+        for c in range(n_columns):
+            if work.held[c, slot] != -1:
+                work.rate[e, c] = 0.0
+
+
+@inner
+def find_ending(regions, r, problem, d, table, is_held, work, k, vector):
+    """Backward vector at the end of step k, evidence there included; zero if it vanishes."""
+    n_joint = regions.n_joint[r]
+    for x in range(n_joint):
+        vector[x] = work.backward[k + 1, x]
+    if work.event_start[k + 1] < work.event_start[k + 2]:
+        evidence_back(regions, r, problem, d, table, work, k + 1, work.event_start[k + 1], vector)
+    if is_held:
+        hold(n_joint, work, k, vector)
+    return rescale(n_joint, vector)
 
 
 @inner
 def backward_pass(regions, r, problem, d, table, precision, is_held, work):
-    """Backward vectors of the region; False where they vanish (``work.counts`` says where)."""
-    first = problem.step_start[d]
-    n_steps = problem.step_start[d + 1] - first
-    n_joint = regions.n_joint[r]
-    per_row = regions.per_row[r]
-    vector = work.vector[1]
-    alive = work.vector[3]
-    for x in range(n_joint):
-        vector[x] = 1.0
-        alive[x] = 1.0
-        work.backward[n_steps, x] = 1.0
-    for k in range(n_steps - 1, -1, -1):
-        evidence_back(regions, r, problem, d, table, work, k + 1, vector)
-        if is_held:
-            hold(regions, r, problem, d, k, vector)
-            find_alive(regions, r, problem, d, k, alive)
-        if rescale(n_joint, vector) == 0.0:
-            work.counts[1] = k + 1
-            work.counts[2] = IMPOSSIBLE
-            return False
-        for x in range(n_joint):
-            work.ending[k, x] = vector[x]
-        width = problem.width[first + k]
-        _, bound = load_step(n_joint, per_row, work, k, alive)
-        n_parts = parts_of(bound * width)
-        if not bound * width < _MOST_PARTS:
-            work.counts[1] = k
-            work.counts[2] = TOO_STIFF
-            return False
-        step = width / n_parts
-        for _ in range(n_parts):
-            advance(regions, r, work, work.local, step, bound * step, precision, vector)
-        for x in range(n_joint):
-            work.backward[k, x] = vector[x]
-    evidence_back(regions, r, problem, d, table, work, 0, vector)
-    for x in range(n_joint):
-        work.first_time[x] = vector[x]
-    return True
+    """Backward vectors of the region; False where a step is too long (``work.failure`` says which).
 
-
-@inner
-def forward_pass(regions, r, problem, d, table, precision, is_held, work):
-    """Forward vectors, times and jumps; ln Z of the region, without what evidence took out.
-
-    −inf where the evidence is impossible (``work.counts`` says where).
+    Where the evidence is impossible the vectors vanish; the forward pass then finds out where.
     """
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
     n_joint = regions.n_joint[r]
     per_row = regions.per_row[r]
+    for x in range(n_joint):
+        work.backward[n_steps, x] = 1.0
+    for k in range(n_steps - 1, -1, -1):
+        vector = work.backward[k]
+        if len(work.power) > 0:
+            ending = work.vector[1]
+            find_ending(regions, r, problem, d, table, is_held, work, k, ending)
+            power = work.power[work.power_kind[first + k]]
+            for x in range(n_joint):
+                value = 0.0
+                for y in range(n_joint):
+                    value += power[x, y] * ending[y]
+                vector[x] = value
+            rescale(n_joint, vector)
+            continue
+        find_ending(regions, r, problem, d, table, is_held, work, k, vector)
+        width = problem.width[first + k]
+        _, bound = load_column(n_joint, per_row, work, work.column[k], is_held)
+        if not bound * width < (_MOST_PARTS if precision > 0.0 else _LONGEST):
+            work.failure[0] = k
+            work.failure[1] = TOO_STIFF
+            return False
+        n_parts = parts_of(bound * width, precision)
+        step = width / n_parts
+        for _ in range(n_parts):
+            advance(regions, r, work, work.local, step, bound * step, precision, vector)
+    for x in range(n_joint):
+        work.first_time[x] = work.backward[0, x]
+    evidence_back(regions, r, problem, d, table, work, 0, 0, work.first_time)
+    return True
+
+
+@inner
+def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, counted, work):
+    """Forward vectors, times and jumps; ln Z of the region, without what evidence took out.
+
+    ``is_wanted``: whether times and jumps are; ``counted``: where recorded jumps are added up. −inf
+    where the evidence is impossible (``work.failure`` says where).
+    """
+    first = problem.step_start[d]
+    n_steps = problem.step_start[d + 1] - first
+    n_joint = regions.n_joint[r]
     vector = work.vector[1]
-    summed = work.vector[2]
-    alive = work.vector[3]
     total = 0.0
     norm = 0.0
     for x in range(n_joint):
-        alive[x] = 1.0
         vector[x] = work.start[x]
         work.first_time[x] *= work.start[x]
         norm += work.first_time[x]
     for x in range(n_joint):
         work.first_time[x] /= norm if norm > 0.0 else 1.0
+    is_possible = norm > 0.0
+    work.failure[0] = 0
+    work.failure[1] = IMPOSSIBLE
     for k in range(n_steps + 1):
-        evidence_ahead(regions, r, problem, d, table, work, k, vector)
+        if work.event_start[k] < work.event_start[k + 1]:
+            evidence_ahead(regions, r, problem, d, table, work, k, counted, vector)
         if is_held and k < n_steps:
-            hold(regions, r, problem, d, k, vector)
-            find_alive(regions, r, problem, d, k, alive)
+            hold(n_joint, work, k, vector)
         top = rescale(n_joint, vector)
         if top == 0.0:
-            work.counts[1] = k
-            work.counts[2] = IMPOSSIBLE
+            work.failure[0] = k
             return -np.inf
         total += math.log(top)
         for x in range(n_joint):
             work.forward[k, x] = vector[x]
         if k == n_steps:
             break
-        width = problem.width[first + k]
-        sigma, bound = load_step(n_joint, per_row, work, k, alive)
-        load_transposed(regions, r, work)
-        n_parts = parts_of(bound * width)
-        step = width / n_parts
-        total -= sigma * width
-        for x in range(n_joint):
-            work.time[x, k] = 0.0
-        for e in range(n_joint * per_row):
-            work.jumps[e, k] = 0.0
-        for part in range(n_parts):
-            if part % PARTS_KEPT == 0:
-                _part_endings(regions, r, k, n_parts, part, bound, step, precision, work)
-            ending = work.endings[part % PARTS_KEPT]
-            n_terms = series_length(regions, r, n_joint, bound * step, precision, ending)
-            n_terms = max(
-                n_terms, series_length(regions, r, n_joint, bound * step, precision, vector)
+        if len(work.power) > 0:
+            gained = _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vector)
+        else:
+            gained = _series_step(
+                regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector
             )
-            add_terms(regions, r, work, work.local, step, n_terms, ending, work.u, summed)
-            add_terms(regions, r, work, work.back, step, n_terms, vector, work.v, summed)
-            ahead = 0.0
-            for x in range(n_joint):
-                ahead += summed[x] * ending[x]
-            if not ahead > 0.0:
-                work.counts[1] = k
-                work.counts[2] = IMPOSSIBLE
-                return -np.inf
-            integrate(regions, r, n_joint, per_row, n_terms, step / ahead, k, work)
-            for x in range(n_joint):
-                vector[x] = summed[x]
-            total += math.log(rescale(n_joint, vector))
+        if gained == -np.inf:
+            if is_possible:
+                work.failure[0] = k
+            is_possible = False  # go on, to find out where the contradiction shows
+            gained = 0.0
+        total += gained
+    if not is_possible:
+        return -np.inf
     norm = 0.0
     for x in range(n_joint):
         norm += vector[x]
@@ -215,15 +214,105 @@ def forward_pass(regions, r, problem, d, table, precision, is_held, work):
 
 
 @inner
-def _part_endings(regions, r, k, n_parts, part, bound, step, precision, work):
-    """Backward vectors at the ends of the parts of step k from ``part`` on, as many as are kept."""
+def _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vector):
+    """Carry the forward vector over step k by a matrix; what ln Z gains."""
+    n_joint = regions.n_joint[r]
+    step = problem.step_start[d] + k
+    kind = work.power_kind[step]
+    power = work.power[kind]
+    for x in range(n_joint):
+        vector[x] = 0.0
+    for x in range(n_joint):
+        f = work.forward[k, x]
+        if f > 0.0:
+            for y in range(n_joint):
+                vector[y] += f * power[x, y]
+    if is_wanted:
+        ending = work.right[step]
+        find_ending(regions, r, problem, d, table, is_held, work, k, ending)
+        overlap = 0.0
+        for x in range(n_joint):
+            overlap += vector[x] * ending[x]
+        if not overlap > 0.0:
+            rescale(n_joint, vector)
+            return -np.inf
+        for x in range(n_joint):
+            ending[x] /= overlap
+            work.left[step, x] = work.forward[k, x]
+    top = rescale(n_joint, vector)
+    return work.power_log[kind] + math.log(top) if top > 0.0 else -np.inf
+
+
+@inner
+def _series_step(regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector):
+    """Carry the forward vector over step k by series, part by part; what ln Z gains."""
+    n_joint = regions.n_joint[r]
+    per_row = regions.per_row[r]
+    column = work.column[k]
+    width = problem.width[problem.step_start[d] + k]
+    sigma, bound = load_column(n_joint, per_row, work, column, is_held)
+    load_transposed(regions, r, work)
+    n_parts = parts_of(bound * width, precision)
+    step = width / n_parts
+    mass = bound * step
+    gained = -sigma * width
+    if not is_wanted:
+        for _ in range(n_parts):
+            top = advance(regions, r, work, work.back, step, mass, precision, vector)
+            gained += math.log(top) if top > 0.0 else -np.inf
+        return gained
+    summed, unused = work.vector[2], work.vector[3]
+    kept = work.endings.shape[0] // 2
+    ending = work.vector[4]
+    find_ending(regions, r, problem, d, table, is_held, work, k, ending)
+    if n_parts > 1:
+        _block_endings(regions, r, n_parts, kept, step, mass, precision, work, ending)
+    for part in range(n_parts):
+        if n_parts > 1:
+            if part % kept == 0:
+                _part_endings(regions, r, n_parts, kept, part, step, mass, precision, work)
+            ending = work.endings[part % kept]
+        least, most = term_limits(regions, r, work, mass, precision, ending)
+        least_v, most_v = term_limits(regions, r, work, mass, precision, vector)
+        least, most = max(least, least_v), max(most, most_v)
+        n_u = add_terms(regions, r, work, work.local, step, least, most, ending, work.u, unused)
+        n_v = add_terms(regions, r, work, work.back, step, n_u, most, vector, work.v, summed)
+        if n_v > n_u:
+            add_terms(regions, r, work, work.local, step, n_v, n_v, ending, work.u, unused)
+        ahead = 0.0
+        for x in range(n_joint):
+            ahead += summed[x] * ending[x]
+        for x in range(n_joint):
+            vector[x] = summed[x]
+        top = rescale(n_joint, vector)
+        if not ahead > 0.0 or top == 0.0:
+            return -np.inf
+        integrate(regions, r, n_joint, per_row, n_v, step / ahead, column, work)
+        gained += math.log(top)
+    return gained
+
+
+@inner
+def _block_endings(regions, r, n_parts, kept, step, mass, precision, work, vector):
+    """Backward vectors at the ends of blocks of ``kept`` parts, behind those of single parts."""
+    for i in range(n_parts - 1, -1, -1):
+        if i == n_parts - 1 or (i + 1) % kept == 0:
+            for x in range(regions.n_joint[r]):
+                work.endings[kept + i // kept, x] = vector[x]
+        if i < kept:
+            break
+        advance(regions, r, work, work.local, step, mass, precision, vector)
+
+
+@inner
+def _part_endings(regions, r, n_parts, kept, part, step, mass, precision, work):
+    """Backward vectors at the ends of the parts of the block that begins with ``part``."""
     n_joint = regions.n_joint[r]
     vector = work.vector[4]
     for x in range(n_joint):
-        vector[x] = work.ending[k, x]
-    for i in range(n_parts - 1, part - 1, -1):
-        if i < part + PARTS_KEPT:
-            for x in range(n_joint):
-                work.endings[i - part, x] = vector[x]
+        vector[x] = work.endings[kept + part // kept, x]
+    for i in range(min(part + kept, n_parts) - 1, part - 1, -1):
+        for x in range(n_joint):
+            work.endings[i - part, x] = vector[x]
         if i > part:
-            advance(regions, r, work, work.local, step, bound * step, precision, vector)
+            advance(regions, r, work, work.local, step, mass, precision, vector)

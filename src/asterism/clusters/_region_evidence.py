@@ -12,13 +12,14 @@ import math
 import numpy as np
 
 from asterism.clusters._cluster_layout import (
-    BY_HAND,
     FIRST_STEP,
     FIRST_VALUE,
     HELD_STATE,
     HOLD,
+    IS_SET,
     JUMP,
     KIND,
+    LIKELIHOOD,
     POINT,
     SECOND_VALUE,
     SET,
@@ -28,232 +29,342 @@ from asterism.numerics._jit import inner
 
 
 @inner
-def fill_evidence(regions, r, problem, d, work):
-    """Likelihoods and recorded jumps at the grid points, and the jumps of held nodes deleted.
+def fill_held(regions, r, problem, d, work):
+    """Which nodes are held on each step, where columns are steps; whether any is."""
+    node0 = regions.node_start[r]
+    n_nodes = regions.node_start[r + 1] - node0
+    n_network = len(regions.block)
+    found = False
+    for slot in range(n_nodes):
+        pair = d * n_network + regions.node[node0 + slot]
+        found = found or problem.span_start[pair] < problem.span_start[pair + 1]
+    if not found:
+        return False
+    n_steps = problem.step_start[d + 1] - problem.step_start[d]
+    work.held[:n_steps] = -1
+    for slot in range(n_nodes):
+        pair = d * n_network + regions.node[node0 + slot]
+        for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
+            state = problem.span[row, HELD_STATE]
+            value = -2 - state if problem.span[row, IS_SET] == 1 else state
+            for k in range(problem.span[row, FIRST_STEP], problem.span[row, STEP_AFTER]):
+                work.held[k, slot] = value
+    find_alive(regions, r, n_steps, work)
+    return True
+
+
+@inner
+def find_alive(regions, r, n_columns, work):
+    """Which states the held nodes of each column allow."""
+    n_nodes = regions.node_start[r + 1] - regions.node_start[r]
+    for c in range(n_columns):
+        for x in range(regions.n_joint[r]):
+            work.alive[c, x] = 1.0
+        for slot in range(n_nodes):
+            state = work.held[c, slot]
+            if state != -1:
+                state = -2 - state if state < -1 else state
+                for x in range(regions.n_joint[r]):
+                    if regions.digit[regions.digit_start[r] + x * n_nodes + slot] != state:
+                        work.alive[c, x] = 0.0
+
+
+@inner
+def hold(n_joint, work, k, vector):
+    """Zero in the vector what contradicts the nodes that are held during step k."""
+    alive = work.alive[work.column[k]]
+    for x in range(n_joint):
+        vector[x] *= alive[x]
+
+
+@inner
+def _rank(kind):
+    """Order of events at one time."""
+    if kind == SET:
+        return 0
+    return 1 if kind == JUMP else 2
+
+
+@inner
+def sort_evidence(regions, r, problem, d, work):
+    """Put the region's events in the order of time.
 
     Returns the sum of the logarithms taken out of the likelihoods.
     """
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
-    n_joint = regions.n_joint[r]
-    per_row = regions.per_row[r]
     node0 = regions.node_start[r]
     n_nodes = regions.node_start[r + 1] - node0
-    digit0 = regions.digit_start[r]
     n_network = len(regions.block)
+    start = work.event_start
     taken_out = 0.0
-    n_recorded = 0
-    for k in range(n_steps + 1):
-        work.has[k] = 0
+    for k in range(n_steps + 2):
+        start[k] = 0
     for slot in range(n_nodes):
         pair = d * n_network + regions.node[node0 + slot]
         for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
-            k = problem.event[row, POINT]
-            kind = problem.event[row, KIND]
-            a = problem.event[row, FIRST_VALUE]
-            if kind in (JUMP, SET):
-                left = BY_HAND if kind == SET else problem.event[row, SECOND_VALUE]
-                n_recorded = _record(work, n_recorded, k, slot, a, left)
-                work.has[k] |= 2
-                continue
-            if work.has[k] & 1 == 0:
-                work.has[k] |= 1
-                for x in range(n_joint):
-                    work.likelihood[k, x] = 1.0
-            if kind == HOLD:
-                for x in range(n_joint):
-                    if regions.digit[digit0 + x * n_nodes + slot] != a:
-                        work.likelihood[k, x] = 0.0
-            else:
-                taken_out += problem.event_log[row]
-                for x in range(n_joint):
-                    value = problem.value[a + regions.digit[digit0 + x * n_nodes + slot]]
-                    work.likelihood[k, x] *= value
-        for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
-            for e in range(n_joint * per_row):
-                if regions.entry_slot[regions.entry_start[r] + e] == slot:
-                    for k in range(problem.span[row, FIRST_STEP], problem.span[row, STEP_AFTER]):
-                        work.rate[e, k] = 0.0
+            start[problem.event[row, POINT] + 1] += 1
+            taken_out += problem.event_log[row]
     if r < regions.n_clusters:
-        taken_out += _joint_measurements(regions, r, problem, d, work)
-    work.counts[0] = n_recorded
+        for row in range(problem.joint_start[d], problem.joint_start[d + 1]):
+            if problem.joint[row, 1] == r:
+                start[problem.joint[row, 0] + 1] += 1
+                top = _largest_log(regions.n_joint[r], problem, row)
+                taken_out += top if top > -np.inf else 0.0
+    for k in range(n_steps + 1):
+        start[k + 1] += start[k]
+    # start[k] moves on as events are put in their places, and ends where the next one begins
+    for rank in range(3):
+        for slot in range(n_nodes):
+            pair = d * n_network + regions.node[node0 + slot]
+            for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
+                if _rank(problem.event[row, KIND]) == rank:
+                    k = problem.event[row, POINT]
+                    work.event_row[start[k]] = row
+                    work.event_slot[start[k]] = slot
+                    start[k] += 1
+    if r < regions.n_clusters:
+        for row in range(problem.joint_start[d], problem.joint_start[d + 1]):
+            if problem.joint[row, 1] == r:
+                k = problem.joint[row, 0]
+                work.event_row[start[k]] = row
+                work.event_slot[start[k]] = -1
+                start[k] += 1
+    for k in range(n_steps, -1, -1):
+        start[k + 1] = start[k]
+    start[0] = 0
     return taken_out
 
 
 @inner
-def _record(work, n_recorded, k, slot, to, before):
-    """Insert a recorded jump in the order of time; at one time interventions come first."""
-    at = n_recorded
-    while at > 0 and (
-        work.recorded[at - 1, 0] > k or (work.recorded[at - 1, 0] == k and before == BY_HAND)
-    ):
-        for c in range(4):
-            work.recorded[at, c] = work.recorded[at - 1, c]
-        at -= 1
-    work.recorded[at, 0] = k
-    work.recorded[at, 1] = slot
-    work.recorded[at, 2] = to
-    work.recorded[at, 3] = before
-    return n_recorded + 1
+def _largest_log(n_joint, problem, row):
+    index = problem.joint[row, 2]
+    table = problem.joint[row, 3]
+    top = -np.inf
+    for x in range(n_joint):
+        top = max(top, problem.joint_log[table + problem.joint_index[index + x]])
+    return top
 
 
 @inner
-def _joint_measurements(regions, r, problem, d, work):
-    """Multiply the likelihoods of the joint measurements of this cluster; logarithm taken out."""
+def is_recorded(problem, work, at):
+    """Whether an event is a recorded jump or an intervention, and no likelihood."""
+    if work.event_slot[at] < 0:
+        return False
+    return problem.event[work.event_row[at], KIND] in (JUMP, SET)
+
+
+@inner
+def _weigh(regions, r, problem, work, at, vector):
+    """Multiply by the likelihood of an event: a measurement, or a state that is known."""
     n_joint = regions.n_joint[r]
-    taken_out = 0.0
-    for row in range(problem.joint_start[d], problem.joint_start[d + 1]):
-        if problem.joint[row, 1] != r:
-            continue
-        k = problem.joint[row, 0]
+    row = work.event_row[at]
+    slot = work.event_slot[at]
+    if slot < 0:
         index = problem.joint[row, 2]
         table = problem.joint[row, 3]
-        top = -np.inf
-        for x in range(n_joint):
-            top = max(top, problem.joint_log[table + problem.joint_index[index + x]])
-        if work.has[k] & 1 == 0:
-            work.has[k] |= 1
-            for x in range(n_joint):
-                work.likelihood[k, x] = 1.0
+        top = _largest_log(n_joint, problem, row)
         for x in range(n_joint):
             value = problem.joint_log[table + problem.joint_index[index + x]]
-            work.likelihood[k, x] *= math.exp(value - top) if top > -np.inf else 0.0
-        taken_out += top if top > -np.inf else 0.0
-    return taken_out
+            vector[x] *= math.exp(value - top) if top > -np.inf else 0.0
+        return
+    n_nodes = regions.node_start[r + 1] - regions.node_start[r]
+    first = regions.digit_start[r] + slot
+    a = problem.event[row, FIRST_VALUE]
+    if problem.event[row, KIND] == HOLD:
+        for x in range(n_joint):
+            if regions.digit[first + x * n_nodes] != a:
+                vector[x] = 0.0
+    else:
+        for x in range(n_joint):
+            vector[x] *= problem.value[a + regions.digit[first + x * n_nodes]]
 
 
 @inner
-def hold(regions, r, problem, d, k, vector):
-    """Zero in the vector what contradicts the nodes that are held during step k."""
-    node0 = regions.node_start[r]
-    n_nodes = regions.node_start[r + 1] - node0
-    n_network = len(regions.block)
-    for slot in range(n_nodes):
-        pair = d * n_network + regions.node[node0 + slot]
-        for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
-            if problem.span[row, FIRST_STEP] <= k < problem.span[row, STEP_AFTER]:
-                for x in range(regions.n_joint[r]):
-                    digit = regions.digit[regions.digit_start[r] + x * n_nodes + slot]
-                    if digit != problem.span[row, HELD_STATE]:
-                        vector[x] = 0.0
-
-
-@inner
-def find_alive(regions, r, problem, d, k, alive):
-    """1 for the states that the nodes held during step k allow, 0 for the others."""
-    for x in range(regions.n_joint[r]):
-        alive[x] = 1.0
-    hold(regions, r, problem, d, k, alive)
-
-
-@inner
-def has_spans(regions, r, problem, d):
-    n_network = len(regions.block)
-    for at in range(regions.node_start[r], regions.node_start[r + 1]):
-        pair = d * n_network + regions.node[at]
-        if problem.span_start[pair] < problem.span_start[pair + 1]:
-            return True
-    return False
-
-
-@inner
-def jump_back(regions, r, problem, d, table, work, row, vector, room):
-    """β⁻ = J β⁺ for a recorded jump."""
-    n_joint = regions.n_joint[r]
-    for x in range(n_joint):
-        weight = jump_weight(regions, r, problem, d, table, work, row, x)
-        target = jump_target(regions, r, work, row, x)
-        room[x] = weight * vector[target] if weight > 0.0 else 0.0
-    for x in range(n_joint):
-        vector[x] = room[x]
-
-
-@inner
-def jump_target(regions, r, work, row, x):
-    slot = work.recorded[row, 1]
+def jump_target(regions, r, problem, work, at, x):
+    """Joint state into which a recorded jump or an intervention leads from x."""
+    slot = work.event_slot[at]
+    to = problem.event[work.event_row[at], FIRST_VALUE]
     n_nodes = regions.node_start[r + 1] - regions.node_start[r]
     digit = regions.digit[regions.digit_start[r] + x * n_nodes + slot]
-    return x + (work.recorded[row, 2] - digit) * regions.stride[regions.node_start[r] + slot]
+    return x + (to - digit) * regions.stride[regions.node_start[r] + slot]
 
 
 @inner
-def jump_table_index(regions, r, problem, d, work, row, x):
-    """Where the rate of a recorded jump out of joint state x stands.
+def jump_table_index(regions, r, problem, d, work, at, k, x):
+    """Where the rate of a recorded jump at grid point k out of joint state x stands.
 
     −1: x is not the state before; −2: possible, but no rate of this region belongs to it.
     """
-    slot = work.recorded[row, 1]
+    row = work.event_row[at]
+    if problem.event[row, KIND] == SET:
+        return -2
+    slot = work.event_slot[at]
     node0 = regions.node_start[r]
     n_nodes = regions.node_start[r + 1] - node0
     digit = regions.digit[regions.digit_start[r] + x * n_nodes + slot]
-    to = work.recorded[row, 2]
-    before = work.recorded[row, 3]
-    if before == BY_HAND:
-        return -2
+    to = problem.event[row, FIRST_VALUE]
+    before = problem.event[row, SECOND_VALUE]
     if digit == to or (before >= 0 and before != digit):
         return -1
     owned0 = regions.owned_start[r]
     n_owned = regions.owned_start[r + 1] - owned0
     for j in range(n_owned):
         if regions.owned_slot[owned0 + j] == slot:
-            at = regions.exit_index[regions.exit_start[r] + x * n_owned + j] + to - digit
+            place = regions.exit_index[regions.exit_start[r] + x * n_owned + j] + to - digit
             node = regions.node[node0 + slot]
             column = problem.input_column[node]
             if column >= 0:
                 # exogenous nodes that change at the same time do so after the jump
-                step = problem.step_start[d] + max(work.recorded[row, 0] - 1, 0)
-                at += regions.block[node] * problem.input_shift[step, column]
-            return at
+                step = problem.step_start[d] + max(k - 1, 0)
+                place += regions.block[node] * problem.input_shift[step, column]
+            return place
     return -2
 
 
 @inner
-def jump_weight(regions, r, problem, d, table, work, row, x):
-    at = jump_table_index(regions, r, problem, d, work, row, x)
-    if at == -1:
+def _jump_weight(regions, r, problem, d, table, work, at, k, x):
+    place = jump_table_index(regions, r, problem, d, work, at, k, x)
+    if place == -1:
         return 0.0
-    return 1.0 if at == -2 else table[at]
+    return 1.0 if place == -2 else table[place]
 
 
 @inner
-def evidence_back(regions, r, problem, d, table, work, k, vector):
-    """Carry a backward vector through grid point k."""
-    n_joint = regions.n_joint[r]
-    if work.has[k] & 1:
-        for x in range(n_joint):
-            vector[x] *= work.likelihood[k, x]
-    if work.has[k] & 2:
-        for row in range(work.counts[0] - 1, -1, -1):
-            if work.recorded[row, 0] == k:
-                jump_back(regions, r, problem, d, table, work, row, vector, work.vector[5])
-
-
-@inner
-def evidence_ahead(regions, r, problem, d, table, work, k, vector):
-    """Carry a forward vector through grid point k."""
+def _jump_back(regions, r, problem, d, table, work, at, k, vector):
+    """β⁻ = J β⁺ for a recorded jump."""
     n_joint = regions.n_joint[r]
     room = work.vector[5]
-    if work.has[k] & 2:
-        for row in range(work.counts[0]):
-            if work.recorded[row, 0] != k:
-                continue
+    for x in range(n_joint):
+        weight = _jump_weight(regions, r, problem, d, table, work, at, k, x)
+        target = jump_target(regions, r, problem, work, at, x)
+        room[x] = weight * vector[target] if weight > 0.0 else 0.0
+    for x in range(n_joint):
+        vector[x] = room[x]
+
+
+@inner
+def evidence_back(regions, r, problem, d, table, work, k, after, vector):
+    """Carry a backward vector through the events at grid point k, back to event ``after``."""
+    for at in range(work.event_start[k + 1] - 1, after - 1, -1):
+        if is_recorded(problem, work, at):
+            _jump_back(regions, r, problem, d, table, work, at, k, vector)
+        else:
+            _weigh(regions, r, problem, work, at, vector)
+
+
+@inner
+def evidence_ahead(regions, r, problem, d, table, work, k, counted, vector):
+    """Carry a forward vector through grid point k.
+
+    Recorded jumps of owned nodes are added to ``counted``, a table like the network's rates, where
+    they came from; it is empty where that is not wanted.
+    """
+    n_joint = regions.n_joint[r]
+    for at in range(work.event_start[k], work.event_start[k + 1]):
+        if not is_recorded(problem, work, at):
+            _weigh(regions, r, problem, work, at, vector)
+            continue
+        if len(counted) > 0 and problem.event[work.event_row[at], KIND] == JUMP:
             later = work.vector[4]
             for x in range(n_joint):
                 later[x] = work.backward[k, x]
-                if work.has[k] & 1:
-                    later[x] *= work.likelihood[k, x]
-            for other in range(work.counts[0] - 1, row, -1):
-                if work.recorded[other, 0] == k:
-                    jump_back(regions, r, problem, d, table, work, other, later, room)
-            for x in range(n_joint):
-                room[x] = 0.0
-            for x in range(n_joint):
-                weight = jump_weight(regions, r, problem, d, table, work, row, x) * vector[x]
-                target = jump_target(regions, r, work, row, x)
-                work.before[row, x] = weight * later[target] if weight > 0.0 else 0.0
-                if weight > 0.0:
-                    room[target] += weight
-            for x in range(n_joint):
-                vector[x] = room[x]
-    if work.has[k] & 1:
+            evidence_back(regions, r, problem, d, table, work, k, at + 1, later)
+            _count_recorded(regions, r, problem, d, table, work, at, k, counted, vector, later)
+        room = work.vector[5]
         for x in range(n_joint):
-            vector[x] *= work.likelihood[k, x]
+            room[x] = 0.0
+        for x in range(n_joint):
+            weight = _jump_weight(regions, r, problem, d, table, work, at, k, x) * vector[x]
+            if weight > 0.0:
+                room[jump_target(regions, r, problem, work, at, x)] += weight
+        for x in range(n_joint):
+            vector[x] = room[x]
+
+
+@inner
+def _count_recorded(regions, r, problem, d, table, work, at, k, counted, vector, later):
+    """Count a recorded jump of an owned node where it came from."""
+    n_joint = regions.n_joint[r]
+    room = work.vector[5]
+    total = 0.0
+    for x in range(n_joint):
+        weight = _jump_weight(regions, r, problem, d, table, work, at, k, x) * vector[x]
+        target = jump_target(regions, r, problem, work, at, x)
+        room[x] = weight * later[target] if weight > 0.0 else 0.0
+        total += room[x]
+    for x in range(n_joint):
+        place = jump_table_index(regions, r, problem, d, work, at, k, x)
+        if place >= 0 and room[x] > 0.0:
+            counted[place] += room[x] / total
+
+
+@inner
+def count_points(regions, r, problem, d, work, slot, points):
+    """Probability of each state of a node at its measurements, at the places of their values."""
+    n_joint = regions.n_joint[r]
+    node0 = regions.node_start[r]
+    n_nodes = regions.node_start[r + 1] - node0
+    node = regions.node[node0 + slot]
+    size = regions.state_start[node + 1] - regions.state_start[node]
+    pair = d * len(regions.block) + node
+    for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
+        if problem.event[row, KIND] == LIKELIHOOD:
+            at = problem.event[row, FIRST_VALUE]
+            k = problem.event[row, POINT]
+            points[at : at + size] = 0.0
+            norm = 0.0
+            for x in range(n_joint):
+                norm += work.forward[k, x] * work.backward[k, x]
+            for x in range(n_joint):
+                digit = regions.digit[regions.digit_start[r] + x * n_nodes + slot]
+                points[at + digit] += work.forward[k, x] * work.backward[k, x] / norm
+
+
+@inner
+def count_starts(regions, r, work, initial):
+    """Add the probabilities of the owned nodes' states at the start."""
+    node0 = regions.node_start[r]
+    n_nodes = regions.node_start[r + 1] - node0
+    for j in range(regions.owned_start[r], regions.owned_start[r + 1]):
+        slot = regions.owned_slot[j]
+        at = regions.state_start[regions.node[node0 + slot]]
+        for x in range(regions.n_joint[r]):
+            digit = regions.digit[regions.digit_start[r] + x * n_nodes + slot]
+            initial[at + digit] += work.first_time[x]
+
+
+@inner
+def count_columns(regions, r, problem, n_columns, is_held, is_zero, work, table):
+    """Add expected times and jumps of the owned nodes to a table like the network's rates.
+
+    Returns the expected jumps at rates of zero. No time is counted while an experimenter holds a
+    node.
+    """
+    forbidden = 0.0
+    n_joint = regions.n_joint[r]
+    per_row = regions.per_row[r]
+    owned0 = regions.owned_start[r]
+    n_owned = regions.owned_start[r + 1] - owned0
+    for j in range(n_owned):
+        slot = regions.owned_slot[owned0 + j]
+        node = regions.node[regions.node_start[r] + slot]
+        inputs = problem.input_column[node]
+        block = regions.block[node]
+        for x in range(n_joint):
+            at = regions.exit_index[regions.exit_start[r] + x * n_owned + j]
+            for c in range(n_columns):
+                if is_held and work.held[c, slot] < -1:
+                    continue
+                shift = problem.input_shift[work.step[c], inputs] * block if inputs >= 0 else 0
+                table[at + shift] += work.time[x, c]
+            for e in range(x * per_row, (x + 1) * per_row):
+                if regions.entry_slot[regions.entry_start[r] + e] == slot:
+                    base = regions.base_index[regions.entry_start[r] + e]
+                    for c in range(n_columns):
+                        shift = (
+                            problem.input_shift[work.step[c], inputs] * block if inputs >= 0 else 0
+                        )
+                        table[base + shift] += work.jumps[e, c]
+                        if is_zero[base + shift]:
+                            forbidden += work.jumps[e, c]
+    return forbidden

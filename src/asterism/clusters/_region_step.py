@@ -22,6 +22,8 @@ from asterism.clusters._cluster_layout import MOST_TERMS
 from asterism.numerics._jit import inner
 
 _LARGEST_MASS = 1.5  # of one part of a step
+_EXACT_MASS = 3.0  # the same where a series goes on until every entry has converged
+_ROUNDING = 1e-17  # a term that adds less than this to an entry changes nothing
 
 
 @inner
@@ -36,25 +38,32 @@ def terms_for(mass, precision):
 
 
 @inner
-def load_step(n_joint, per_row, work, k, alive):
-    """Copy step k's rates to contiguous room; σ, and the largest row sum of A + σI.
+def load_column(n_joint, per_row, work, c, is_held):
+    """Copy a column's rates to contiguous room; σ, and the largest row sum of A + σI.
 
-    ``alive``: zero for states that cannot be; their diagonal does not matter.
+    The diagonal of states that cannot be does not matter.
     """
+    if work.loaded[0] == c:
+        return work.loaded[1], work.loaded[2]
     lowest = np.inf
     for x in range(n_joint):
-        if alive[x] > 0.0:
-            lowest = min(lowest, work.diagonal[x, k])
+        if not is_held or work.alive[c, x] > 0.0:
+            lowest = min(lowest, work.diagonal[x, c])
     sigma = -lowest
     bound = 0.0
     diagonal = work.vector[0]
     for x in range(n_joint):
-        diagonal[x] = max(work.diagonal[x, k] + sigma, 0.0) if alive[x] > 0.0 else 0.0
+        diagonal[x] = max(work.diagonal[x, c] + sigma, 0.0)
+        if is_held and work.alive[c, x] == 0.0:
+            diagonal[x] = 0.0
         total = diagonal[x]
         for e in range(x * per_row, (x + 1) * per_row):
-            work.local[e] = work.rate[e, k]
+            work.local[e] = work.rate[e, c]
             total += work.local[e]
         bound = max(bound, total)
+    work.loaded[0] = c
+    work.loaded[1] = sigma
+    work.loaded[2] = bound
     return sigma, bound
 
 
@@ -72,19 +81,27 @@ def rescale(n_joint, vector):
 
 
 @inner
-def parts_of(mass):
-    return max(1, math.ceil(mass / _LARGEST_MASS))
+def parts_of(mass, precision):
+    """Number of parts into which a step is cut; see :func:`term_limits` for the precision."""
+    return max(1, math.ceil(mass / (_LARGEST_MASS if precision > 0.0 else _EXACT_MASS)))
 
 
 @inner
-def series_length(regions, r, n_joint, mass, precision, vector):
-    """Terms for one part; more where states are empty that several jumps can reach."""
+def term_limits(regions, r, work, mass, precision, vector):
+    """The least and the largest number of terms for one part.
+
+    With a precision both are the same: more where states are empty that several jumps can reach.
+    Precision 0 means as many as it takes until every entry has converged by itself.
+    """
+    if precision == 0.0:
+        return 2, work.u.shape[0]
     n_terms = terms_for(mass, precision)
-    for x in range(n_joint):
+    for x in range(regions.n_joint[r]):
         if vector[x] == 0.0:
             reach = regions.node_start[r + 1] - regions.node_start[r]
-            return min(n_terms + reach, MOST_TERMS)
-    return n_terms
+            n_terms = min(n_terms + reach, MOST_TERMS)
+            break
+    return n_terms, n_terms
 
 
 @inner
@@ -96,10 +113,23 @@ def load_transposed(regions, r, work):
 
 
 @inner
-def add_terms(regions, r, work, rates, step, n_terms, start, terms, total):
-    """terms[j] = B^j start / j! for j < n_terms; their sum in ``total``.
+def _has_converged(n_joint, term, total, is_reached):
+    """Whether another term changes no entry.
 
-    ``rates``: those of the jumps for a column vector, ``work.back`` for start B^j / j!.
+    ``is_reached``: whether there were terms enough for every state to be reached by jumps.
+    """
+    for x in range(n_joint):
+        if term[x] > _ROUNDING * total[x] or (total[x] == 0.0 and not is_reached):
+            return False
+    return True
+
+
+@inner
+def add_terms(regions, r, work, rates, step, least, most, start, terms, total):
+    """terms[j] = B^j start / j!, and their sum in ``total``; the number of terms.
+
+    ``rates``: those of the jumps for a column vector, ``work.back`` for start B^j / j!. Beyond
+    ``least`` terms the series ends as soon as every entry has converged.
     """
     n_joint = regions.n_joint[r]
     per_row = regions.per_row[r]
@@ -108,13 +138,13 @@ def add_terms(regions, r, work, rates, step, n_terms, start, terms, total):
     for x in range(n_joint):
         terms[0, x] = start[x]
         total[x] = start[x]
-    if n_joint == 4 and per_row == 2:
-        _terms_of_a_pair(diagonal, rates, step, n_terms, terms, total)
-        return
-    if n_joint == 2:
-        _terms_of_two_states(diagonal, rates, step, n_terms, terms, total)
-        return
-    for j in range(1, n_terms):
+    if least == most and n_joint == 4 and per_row == 2:
+        _terms_of_a_pair(diagonal, rates, step, most, terms, total)
+        return most
+    if least == most and n_joint == 2:
+        _terms_of_two_states(diagonal, rates, step, most, terms, total)
+        return most
+    for j in range(1, most):
         factor = step / j
         for x in range(n_joint):
             value = diagonal[x] * terms[j - 1, x]
@@ -123,18 +153,22 @@ def add_terms(regions, r, work, rates, step, n_terms, start, terms, total):
             value *= factor
             terms[j, x] = value
             total[x] += value
+        # a state is at most per_row = Σ (S − 1) jumps away
+        if least <= j + 1 < most and _has_converged(n_joint, terms[j], total, j >= per_row):
+            return j + 1
+    return most
 
 
 @inner
 def advance(regions, r, work, rates, step, mass, precision, vector):
-    """Carry a vector over one part of a step, in place, up to a factor."""
+    """Carry a vector over one part of a step, in place, up to a factor that is returned."""
     n_joint = regions.n_joint[r]
     summed = work.vector[2]
-    n_terms = series_length(regions, r, n_joint, mass, precision, vector)
-    add_terms(regions, r, work, rates, step, n_terms, vector, work.u, summed)
+    least, most = term_limits(regions, r, work, mass, precision, vector)
+    add_terms(regions, r, work, rates, step, least, most, vector, work.u, summed)
     for x in range(n_joint):
         vector[x] = summed[x]
-    rescale(n_joint, vector)
+    return rescale(n_joint, vector)
 
 
 @inner
@@ -176,71 +210,71 @@ def _terms_of_a_pair(b, a, step, n_terms, terms, total):
 
 
 @inner
-def integrate(regions, r, n_joint, per_row, n_terms, factor, k, work):
-    """Add ∫ f(x) ρ(y) dt of one part to the times and jumps of step k."""
+def integrate(regions, r, n_joint, per_row, n_terms, factor, c, work):
+    """Add ∫ f(x) ρ(y) dt of one part to the times and jumps of column c."""
     u, v, z = work.u, work.v, work.z
     begin = regions.entry_start[r]
     if n_joint == 2:
-        _integrate_two_states(n_terms, factor, k, work)
+        _integrate_two_states(n_terms, factor, c, work)
         return
     if n_joint == 4 and per_row == 2:
-        _integrate_a_pair(n_terms, factor, k, work)
+        _integrate_a_pair(n_terms, factor, c, work)
         return
     for i in range(n_terms):
         for x in range(n_joint):
             z[i, x] = work.coefficient[i, 0] * u[0, x]
         for j in range(1, n_terms - i):
-            c = work.coefficient[i, j]
+            weight = work.coefficient[i, j]
             for x in range(n_joint):
-                z[i, x] += c * u[j, x]
+                z[i, x] += weight * u[j, x]
     for x in range(n_joint):
         value = 0.0
         for i in range(n_terms):
             value += v[i, x] * z[i, x]
-        work.time[x, k] += value * factor
+        work.time[x, c] += value * factor
         for e in range(x * per_row, (x + 1) * per_row):
             if work.local[e] > 0.0:
                 y = regions.column[begin + e]
                 value = 0.0
                 for i in range(n_terms):
                     value += v[i, x] * z[i, y]
-                work.jumps[e, k] += value * factor * work.local[e]
+                work.jumps[e, c] += value * factor * work.local[e]
 
 
 @inner
-def _integrate_two_states(n_terms, factor, k, work):
+def _integrate_two_states(n_terms, factor, c, work):
     u, v = work.u, work.v
     t0 = t1 = m01 = m10 = 0.0
     for i in range(n_terms):
         z0 = z1 = 0.0
         for j in range(n_terms - i):
-            c = work.coefficient[i, j]
-            z0 += c * u[j, 0]
-            z1 += c * u[j, 1]
+            weight = work.coefficient[i, j]
+            z0 += weight * u[j, 0]
+            z1 += weight * u[j, 1]
         v0, v1 = v[i, 0], v[i, 1]
         t0 += v0 * z0
         t1 += v1 * z1
         m01 += v0 * z1
         m10 += v1 * z0
-    work.time[0, k] += t0 * factor
-    work.time[1, k] += t1 * factor
-    work.jumps[0, k] += m01 * factor * work.local[0]
-    work.jumps[1, k] += m10 * factor * work.local[1]
+    work.time[0, c] += t0 * factor
+    work.time[1, c] += t1 * factor
+    work.jumps[0, c] += m01 * factor * work.local[0]
+    work.jumps[1, c] += m10 * factor * work.local[1]
 
 
 @inner
-def _integrate_a_pair(n_terms, factor, k, work):
+def _integrate_a_pair(n_terms, factor, c, work):
     u, v, a = work.u, work.v, work.local
     t0 = t1 = t2 = t3 = 0.0
     m02 = m01 = m13 = m10 = m20 = m23 = m31 = m32 = 0.0
     for i in range(n_terms):
         z0 = z1 = z2 = z3 = 0.0
         for j in range(n_terms - i):
-            c = work.coefficient[i, j]
-            z0 += c * u[j, 0]
-            z1 += c * u[j, 1]
-            z2 += c * u[j, 2]
-            z3 += c * u[j, 3]
+            weight = work.coefficient[i, j]
+            z0 += weight * u[j, 0]
+            z1 += weight * u[j, 1]
+            z2 += weight * u[j, 2]
+            z3 += weight * u[j, 3]
         v0, v1, v2, v3 = v[i, 0], v[i, 1], v[i, 2], v[i, 3]
         t0 += v0 * z0
         t1 += v1 * z1
@@ -254,15 +288,15 @@ def _integrate_a_pair(n_terms, factor, k, work):
         m23 += v2 * z3
         m31 += v3 * z1
         m32 += v3 * z2
-    work.time[0, k] += t0 * factor
-    work.time[1, k] += t1 * factor
-    work.time[2, k] += t2 * factor
-    work.time[3, k] += t3 * factor
-    work.jumps[0, k] += m02 * factor * a[0]
-    work.jumps[1, k] += m01 * factor * a[1]
-    work.jumps[2, k] += m13 * factor * a[2]
-    work.jumps[3, k] += m10 * factor * a[3]
-    work.jumps[4, k] += m20 * factor * a[4]
-    work.jumps[5, k] += m23 * factor * a[5]
-    work.jumps[6, k] += m31 * factor * a[6]
-    work.jumps[7, k] += m32 * factor * a[7]
+    work.time[0, c] += t0 * factor
+    work.time[1, c] += t1 * factor
+    work.time[2, c] += t2 * factor
+    work.time[3, c] += t3 * factor
+    work.jumps[0, c] += m02 * factor * a[0]
+    work.jumps[1, c] += m01 * factor * a[1]
+    work.jumps[2, c] += m13 * factor * a[2]
+    work.jumps[3, c] += m10 * factor * a[3]
+    work.jumps[4, c] += m20 * factor * a[4]
+    work.jumps[5, c] += m23 * factor * a[5]
+    work.jumps[6, c] += m31 * factor * a[6]
+    work.jumps[7, c] += m32 * factor * a[7]

@@ -14,11 +14,7 @@ import numpy as np
 
 from asterism.clusters import _cluster_sweep as _sweep
 from asterism.clusters._cluster_layout import (
-    JUMP,
     LIKELIHOOD,
-    MOST_TERMS,
-    PARTS_KEPT,
-    SET,
     RegionArrays,
     RegionWork,
     TrajectoryArrays,
@@ -30,7 +26,7 @@ from asterism.clusters.cluster_evidence import (
     scaled_values,
     trajectory_arrays,
 )
-from asterism.clusters.region_arrays import BaseTable, base_table, region_arrays
+from asterism.clusters.region_arrays import BaseTable, base_table, make_room, region_arrays
 from asterism.clusters.regions import Regions
 from asterism.errors import AsterismError, Sentence, Setting
 from asterism.model.compiled import CompiledGraph
@@ -39,7 +35,9 @@ from asterism.star.grid import Breakpoints, Grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
 
 _CHUNKS = 16
-NO_READING = ClusterReading(-1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)))
+NO_READING = ClusterReading(
+    -1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
+)
 
 
 @dataclass(frozen=True)
@@ -241,49 +239,12 @@ def make_work(
 ) -> tuple[RegionWork, RegionWork, Shared]:
     """Room for one thread: of clusters, of separators, and what they share."""
     n_steps = int(np.diff(problem.step_start).max(initial=1))
-    n_recorded = max(1, int(np.count_nonzero(np.isin(problem.event[:, 1], (JUMP, SET)))))
-    clusters = range(arrays.n_clusters)
-    separators = range(arrays.n_clusters, len(arrays.n_joint))
-    own = _room(arrays, separators, n_steps, n_recorded)
+    work = make_room(arrays, range(arrays.n_clusters), n_steps, problem)
+    own = make_room(arrays, range(arrays.n_clusters, len(arrays.n_joint)), n_steps, problem)
     shared = Shared(
         np.zeros_like(own.time), np.zeros_like(own.jumps), np.zeros_like(own.first_time)
     )
-    return _room(arrays, clusters, n_steps, n_recorded), own, shared
-
-
-def _room(arrays: RegionArrays, chosen: range, n_steps: int, n_recorded: int) -> RegionWork:
-    joint = max([1, *(int(arrays.n_joint[r]) for r in chosen)])
-    entries = max([1, *(int(arrays.n_joint[r] * arrays.per_row[r]) for r in chosen)])
-    coefficient = np.empty((MOST_TERMS, MOST_TERMS))
-    for i in range(MOST_TERMS):
-        coefficient[i, 0] = 1.0 / (i + 1.0)
-        for j in range(1, MOST_TERMS):
-            coefficient[i, j] = coefficient[i, j - 1] * j / (i + j + 1.0)
-    return RegionWork(
-        rate=np.zeros((entries, n_steps)),
-        diagonal=np.zeros((joint, n_steps)),
-        time=np.zeros((joint, n_steps)),
-        jumps=np.zeros((entries, n_steps)),
-        forward=np.zeros((n_steps + 1, joint)),
-        backward=np.zeros((n_steps + 1, joint)),
-        ending=np.zeros((n_steps, joint)),
-        endings=np.zeros((PARTS_KEPT, joint)),
-        likelihood=np.zeros((n_steps + 1, joint)),
-        has=np.zeros(n_steps + 1, dtype=np.int64),
-        recorded=np.zeros((n_recorded, 4), dtype=np.int64),
-        before=np.zeros((n_recorded, joint)),
-        start=np.zeros(joint),
-        first_time=np.zeros(joint),
-        u=np.zeros((MOST_TERMS, joint)),
-        v=np.zeros((MOST_TERMS, joint)),
-        z=np.zeros((MOST_TERMS, joint)),
-        vector=np.zeros((6, joint)),
-        local=np.zeros(entries),
-        back=np.zeros(entries),
-        is_free=np.ones(n_steps, dtype=np.bool_),
-        counts=np.zeros(4, dtype=np.int64),
-        coefficient=coefficient,
-    )
+    return work, own, shared
 
 
 def run_clusters(
@@ -402,13 +363,16 @@ class ClusterReader:
         within = step < len(width)
         inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
         probability = np.zeros((len(times), int(self.batch.model.arrays.n_joint[cluster])))
-        self._read(d, ClusterReading(cluster, step.astype(np.int64), inside, probability))
+        reading = NO_READING._replace(cluster=cluster, step=step.astype(np.int64))
+        self._read(d, reading._replace(inside=inside, probability=probability))
         return probability
 
-    def chain(self, d: int, cluster: int) -> RegionWork:
-        """The chain of a cluster: rates, diagonal and vectors of every step. Not a copy."""
-        self._read(d, NO_READING._replace(cluster=cluster))
-        return self._works[0]
+    def chain(self, d: int, cluster: int) -> tuple[RegionWork, FloatArray]:
+        """The chain of a cluster (not a copy), and backward vectors at the ends of the steps."""
+        n_steps = int(np.diff(self.batch.grid.step_start)[d])
+        ending = np.zeros((n_steps, int(self.batch.model.arrays.n_joint[cluster])))
+        self._read(d, NO_READING._replace(cluster=cluster, ending=ending))
+        return self._works[0], ending
 
     def _read(self, d: int, reading: ClusterReading) -> None:
         model, n = self.batch.model, self.batch.n_trajectories

@@ -109,7 +109,7 @@ def _open_all(
     found = []
     reader = ClusterReader(batch, *parameters)
     for c, members in enumerate(model.regions.clusters):
-        work = reader.chain(d, c)
+        work, ending = reader.chain(d, c)
         shape = region_shape(model.graph, members)
         n_joint, per_row = shape.column.shape
         generator = np.zeros((n_steps, n_joint, n_joint))
@@ -123,7 +123,7 @@ def _open_all(
                 shape.stride,
                 shape.digit,
                 generator,
-                work.ending[:n_steps, :n_joint].copy(),
+                ending,
                 work.first_time[:n_joint].copy(),
             )
         )

@@ -8,12 +8,19 @@ rates; a cluster without separators needs no such floor.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.clusters._cluster_layout import RegionArrays
+from asterism.clusters._cluster_layout import (
+    MOST_PARTS,
+    MOST_TERMS,
+    RegionArrays,
+    RegionWork,
+    TrajectoryArrays,
+)
 from asterism.clusters.regions import Regions
 from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -174,6 +181,61 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
         **borders,
         message_state_start=_running([n_joint[r] for r in separators]),
         message_entry_start=_running([n_joint[r] * per_row[r] for r in separators]),
+    )
+
+
+def make_room(
+    arrays: RegionArrays,
+    chosen: range,
+    n_columns: int,
+    problem: TrajectoryArrays,
+    n_terms: int = MOST_TERMS,
+    n_parts: int = MOST_PARTS,
+) -> RegionWork:
+    """Room for the passes of the chosen regions, one after the other, in one thread."""
+    joint = max([1, *(int(arrays.n_joint[r]) for r in chosen)])
+    entries = max([1, *(int(arrays.n_joint[r] * arrays.per_row[r]) for r in chosen)])
+    nodes = max([1, *(int(np.diff(arrays.node_start)[r]) for r in chosen)])
+    n_steps = int(np.diff(problem.step_start).max(initial=1))
+    n_network = len(arrays.block)
+    n_events = int(np.diff(problem.event_start[::n_network]).max(initial=0))
+    n_events += int(np.diff(problem.joint_start).max(initial=0))
+    coefficient = np.empty((n_terms, n_terms))
+    for i in range(n_terms):
+        coefficient[i, 0] = 1.0 / (i + 1.0)
+        for j in range(1, n_terms):
+            coefficient[i, j] = coefficient[i, j - 1] * j / (i + j + 1.0)
+    return RegionWork(
+        column=np.arange(n_steps, dtype=np.int64),
+        step=np.zeros(n_columns, dtype=np.int64),
+        held=np.full((n_columns, nodes), -1, dtype=np.int64),
+        alive=np.ones((n_columns, joint)),
+        rate=np.zeros((entries, n_columns)),
+        diagonal=np.zeros((joint, n_columns)),
+        time=np.zeros((joint, n_columns)),
+        jumps=np.zeros((entries, n_columns)),
+        forward=np.zeros((n_steps + 1, joint)),
+        backward=np.zeros((n_steps + 1, joint)),
+        endings=np.zeros((2 * (math.isqrt(n_parts) + 1), joint)),
+        event_start=np.zeros(n_steps + 2, dtype=np.int64),
+        event_row=np.zeros(n_events, dtype=np.int64),
+        event_slot=np.zeros(n_events, dtype=np.int64),
+        start=np.zeros(joint),
+        first_time=np.zeros(joint),
+        u=np.zeros((n_terms, joint)),
+        v=np.zeros((n_terms, joint)),
+        z=np.zeros((n_terms, joint)),
+        vector=np.zeros((6, joint)),
+        local=np.zeros(entries),
+        back=np.zeros(entries),
+        loaded=np.full(3, -1.0),
+        failure=np.zeros(2, dtype=np.int64),
+        coefficient=coefficient,
+        power=np.zeros((0, joint, joint)),
+        power_log=np.zeros(0),
+        power_kind=np.zeros(0, dtype=np.int64),
+        left=np.zeros((0, joint)),
+        right=np.zeros((0, joint)),
     )
 
 
