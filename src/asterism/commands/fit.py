@@ -22,12 +22,14 @@ from asterism.commands.panel import (
     hints,
     node_of,
     read_values,
+    with_final_states,
 )
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.data.clock import per_unit, read_clock
 from asterism.data.columns import cells
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table
+from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, counted
 from asterism.model.network import Network
 
@@ -40,6 +42,8 @@ class _Input:
     """Everything that was read and decided before the fit."""
 
     data: Observations
+    panel: PanelOptions
+    """As asked, and states that the data show to be final."""
     graph: Any
     emission: Any
     states: dict[str, list[Any]]
@@ -98,14 +102,16 @@ def _read(options: FitOptions) -> _Input:
         raise Refused("--network and --edges both give the graph; give one of them.")
     nodes = _nodes(options, network, edges)
     table = read_table(replace(options.table, nodes=nodes))
-    data = table.require()
-    if not isinstance(data, Observations):
-        raise Refused("fit reads measurements, not complete paths; use --kind wide or long.")
+    data, known = table.require(), {}
     decisions = list(table.decisions)
-    warnings = hints(data, options.panel)
+    if isinstance(data, Trajectories):
+        _refuse_flags_of_measurements(options)
+        known = {node: list(names) for node, names in data.states.items()}
+        data = replace(Observations.from_trajectories(data), time_unit=data.time_unit)
     data, read = read_values(options.panel, data)
-    warnings = hints(data, options.panel) if read else warnings
-    decisions += read
+    panel, final = with_final_states(options.panel, data)
+    warnings = hints(data, panel)
+    decisions += [*read, *final]
     if options.covariate:
         data = _with_covariates(options, data, table.columns)
         decisions.append(f"Covariates (--covariate): {listed(covariate_names(options))}.")
@@ -119,13 +125,32 @@ def _read(options: FitOptions) -> _Input:
             parents[child].append(parent)
         graph = parents
     emission, states, said = _emissions(options, data, network)
-    if options.panel.restricts:
+    if network is not None:
+        known = {node: list(network.states[node]) for node in network.nodes}
+    states = {**known, **states}
+    if panel.restricts:
         from asterism.commands.panel_states import restrict
 
-        known = {} if network is None else {n: list(network.states[n]) for n in network.nodes}
-        states, more = restrict(options.panel, data, emission, {**known, **states})
+        states, more = restrict(panel, data, emission, states)
         said = [*said, *more]
-    return _Input(data, graph, emission, states, [*decisions, *said], warnings)
+    return _Input(data, panel, graph, emission, states, [*decisions, *said], warnings)
+
+
+def _refuse_flags_of_measurements(options: FitOptions) -> None:
+    """Complete paths leave nothing to read, to decode or to be wrong about."""
+    given = {
+        "--exact-entry": options.panel.exact_entry,
+        "--state-code": options.panel.state_code,
+        "--censored": options.panel.censored,
+        "--emission": options.emission,
+        "--misreported": options.misreported,
+        "--exact": options.table.exact,
+    }
+    for flag in (flag for flag, value in given.items() if value):
+        raise Refused(
+            f"Complete paths (--kind paths) say which state was entered when; {flag} is about "
+            "measurements (--kind wide or long). Leave one of them out."
+        )
 
 
 def _nodes(
@@ -142,10 +167,10 @@ def _nodes(
         if name not in header:
             raise DataError(f"There is no column {name!r}; the columns are {listed(header)}.")
     if network is not None:
-        return [n for n in network.nodes if n in header] if columns.kind == "wide" else []
+        return [n for n in network.nodes if n in header] if columns.node is None else []
     if edges is not None:
         return list(dict.fromkeys(end for edge in edges for end in edge))
-    if columns.kind != "wide":
+    if columns.node is not None:
         return []
     taken = columns.taken | {*covariate_names(options), *options.ignore}
     taken |= {name for name in (options.table.exact, options.table.end_column) if name}
@@ -215,7 +240,7 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
         prior=prior,
         method=options.method,
         initial=options.initial,
-        allowed_transitions=allowed_transitions(options.panel, changing),
+        allowed_transitions=allowed_transitions(given.panel, changing),
         n_init=options.n_init,
         max_seconds=seconds(options.minutes),
         states=given.states or None,

@@ -21,9 +21,20 @@ import pandas as pd
 from asterism.commands.exits import in_flags
 from asterism.commands.options import TableOptions
 from asterism.data.clock import UNITS
-from asterism.data.columns import DataWarning, TableError, TableProblem, as_error
+from asterism.data.columns import (
+    DataWarning,
+    TableError,
+    TableProblem,
+    as_error,
+    canonical,
+    cells,
+    line_numbers,
+    missing,
+    without_codes,
+)
 from asterism.data.files import read_meta
 from asterism.data.observations import Observations
+from asterism.data.panel_records import changes
 from asterism.data.path_tables import FORMAT, open_ended
 from asterism.data.table_file import (
     BYTES_PER_BYTE,
@@ -211,7 +222,7 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # refused below
             paths = Trajectories.from_frame(
-                read_text_table(options.data, options.sheet),
+                _path_rows(read_text_table(options.data, options.sheet), options, columns),
                 end=options.end,
                 end_column=options.end_column,
                 missing=options.missing,
@@ -225,7 +236,9 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
         if options.end is None and options.end_column is None:
             _require_ends(paths)
     decisions = []
-    if options.nodes:
+    if options.nodes and columns.node is None:
+        decisions.append(f"Nodes: {listed(options.nodes)}, as asked.")
+    elif options.nodes:
         _require_nodes(options.nodes, paths.nodes)
         paths = only_paths(paths, options.nodes)
         decisions.append(f"Nodes: {listed(options.nodes)}, as asked.")
@@ -236,9 +249,45 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
     return Table(paths, columns, tuple(decisions), ())
 
 
+def _path_rows(frame: pd.DataFrame, options: TableOptions, columns: Columns) -> pd.DataFrame:
+    """Rows trajectory, time, node, state; a table with a column per node is turned into them.
+
+    There an empty cell says nothing about its node.
+    """
+    if columns.node is not None:
+        return frame
+    taken = columns.taken | {options.end_column}
+    free = [name for name in frame.columns if name not in taken]
+    nodes = list(options.nodes) or free
+    _require_nodes(nodes, free)
+    common = frame[[name for name in frame.columns if name in taken]]
+    table = pd.concat([common.assign(node=node, state=frame[node]) for node in nodes])
+    given = ~missing(cells(without_codes(table, options.missing)["state"]))
+    lines = np.tile(line_numbers(frame), len(nodes))[given]
+    table = table[given]
+    table.attrs["lines"] = lines
+    return table
+
+
 def _require_ends(paths: Trajectories) -> None:
-    """Refuse paths whose last row is a jump: how long they were followed is not known."""
-    which = open_ended(vars(paths))
+    """Refuse paths whose last row is a jump: how long they were followed is not known.
+
+    After a state that no path leaves, such as death, it does not matter: the path ends there.
+    """
+    table = changes(Observations.from_trajectories(paths))
+    left = {*zip(table["node"], table["before"])}
+
+    number = {label: d for d, label in enumerate(paths.labels)}
+
+    def goes_on(label: object) -> bool:
+        """Whether other paths leave the state that this one enters last."""
+        first, last = paths.jump_offset[number[label] :][:2]
+        if first == last:
+            return True
+        node = paths.nodes[paths.jump_node[last - 1]]
+        return (node, canonical(paths.states[node][paths.jump_state[last - 1]])) in left
+
+    which = [label for label in open_ended(vars(paths)) if goes_on(label)]
     if which:
         raise DataError(
             f"The table does not say how long the paths were followed: the last row of "
@@ -362,6 +411,8 @@ def guess_columns(
             kind = "wide"
     if kind == "wide":
         return Columns("wide", time, trajectory)
+    if node is None and kind == "paths":
+        return Columns(kind, time, trajectory)
     if node is None:
         raise DataError(
             f"A table of kind {kind!r} needs a column 'node'; the columns are {listed(header)}."

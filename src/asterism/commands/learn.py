@@ -44,7 +44,7 @@ from asterism.commands.outputs import (
     scored_in,
     writing_to,
 )
-from asterism.commands.panel import allowed_transitions, hints
+from asterism.commands.panel import allowed_transitions, hints, with_final_states
 from asterism.commands.panel_emissions import without_coded
 from asterism.data.columns import listed
 from asterism.data.observations import Observations
@@ -107,6 +107,8 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
         data, emission, states, decisions, levels = read_data(options, console)
+    panel, final = with_final_states(options.panel, data, options.exogenous)
+    options, decisions = replace(options, panel=panel), [*decisions, *final]
     say_if_compiling(console, "up to a minute" if options.method == "star" else "a minute or two")
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)

@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.commands.exits import Refused
+from asterism.commands.exits import Refused, in_flags
 from asterism.commands.options import PanelOptions
 from asterism.data.columns import canonical
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
+from asterism.data.panel_records import changes, final_states
+from asterism.data.trajectories import Trajectories
 from asterism.errors import counted
 from asterism.model.priors import as_mask
+from asterism.model.template import about_final
 
 
 def read_values(options: PanelOptions, data: Observations) -> tuple[Observations, list[str]]:
@@ -53,6 +56,7 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
         decisions.append(f"Sets of states of {node!r} (--censored): {said}.")
     for text in options.exact_entry:
         node, state = node_of(text, data.measurements, "--exact-entry")
+        _require_final(options, data, node, state)
         n_before = len(data.events)
         data = data.with_exact_entries(node, state)
         decisions.append(
@@ -60,6 +64,51 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
             f"{counted(len(data.events) - n_before, 'event')}."
         )
     return data, decisions
+
+
+def _require_final(options: PanelOptions, data: Observations, node: str, state: str) -> None:
+    """Refuse exact entries into a state that can be left: two things may be meant by them."""
+    table = changes(data, [node])
+    mine = (table["node"] == node) & (table["before"] == canonical(state))
+    onwards, leaves = table["after"][mine].tolist(), "the table leaves it for"
+    given = (allowed_transitions(options, data.measurements) or {}).get(node)
+    if given is not None and canonical(state) in map(canonical, given.absorbing):
+        return  # a table that leaves it is refused with the row
+    if not onwards and given is not None:
+        pairs = given.allowed or ()
+        onwards = [after for before, after in pairs if canonical(before) == canonical(state)]
+        leaves = "--allowed lets it go to"
+    if onwards:
+        raise Refused(
+            f"--exact-entry {state}: {leaves} {', '.join(onwards[:4])}. It can mean two things. "
+            "(1) A final state, such as death, whose date is known while the other states are "
+            "seen now and then: then nothing may follow it; correct the rows or --allowed. "
+            "(2) Every transition was seen when it happened: then the table holds complete paths; "
+            "leave --exact-entry out and say --kind paths."
+        )
+
+
+def with_final_states(
+    options: PanelOptions, data: Observations | Trajectories, exogenous: Sequence[str] = ()
+) -> tuple[PanelOptions, list[str]]:
+    """The options with states that the data show to be final as absorbing, and sentences.
+
+    ``--allowed`` of a node says what can happen, so nothing is added to it.
+    """
+    if isinstance(data, Trajectories):
+        data = Observations.from_trajectories(data)
+    nodes, said = [node for node in data.nodes if node not in exogenous], []
+    spoken_for = {node_of(text, nodes, "--allowed")[0] for text in options.allowed}
+    known = {node_of(text, nodes, "--absorbing") for text in options.absorbing}
+    more = []
+    for node, states in final_states(data).items():
+        for state, reason in states.items():
+            if node not in nodes or node in spoken_for or (node, state) in known:
+                continue
+            more.append(f"{node}:{state}")
+            if not options.progressive:
+                said.append(in_flags(about_final(node, state, reason)))
+    return replace(options, absorbing=(*options.absorbing, *more)), said
 
 
 def allowed_transitions(options: PanelOptions, nodes: Iterable[str]) -> dict[str, Any] | None:
@@ -155,7 +204,7 @@ def _about_code(node: str, value: str, count: int, low: float, high: float) -> s
 def _about_order(
     node: str, data: Observations, record: NodeMeasurements, options: PanelOptions
 ) -> list[str]:
-    trajectory, _, label = states_in_order(node, data, record)
+    trajectory, _, label = states_in_order(node, data)
     states = sorted(set(label.tolist()), key=by_number)
     if not 2 <= len(states) <= 12:
         return []
@@ -192,18 +241,24 @@ def _about_order(
 
 
 def states_in_order(
-    node: str, data: Observations, record: NodeMeasurements
+    node: str, data: Observations
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
     """Trajectory, time and text of everything said about the state, in order of time."""
-    rows = np.flatnonzero(~record.in_a_set)
-    spelled = {v: canonical(v) for v in set(record.value[rows].tolist())}
-    values = [spelled[v] for v in record.value[rows].tolist()]
-    mine = data.events.node == node
-    trajectory = np.concatenate([record.trajectory[rows], data.events.trajectory[mine]])
-    time = np.concatenate([record.time[rows], data.events.time[mine]])
-    label = np.array([*values, *(canonical(v) for v in data.events.to[mine])], dtype=object)
-    order = np.lexsort((time, trajectory))
-    return trajectory[order], time[order], label[order]
+    record, events, intervals = data.measurements.get(node), data.events, data.intervals
+    jump, stay = events.node == node, intervals.node == node
+    trajectory = [events.trajectory[jump], intervals.trajectory[stay]]
+    time, value = [events.time[jump], intervals.start[stay]], [*events.to[jump]]
+    value += [*intervals.state[stay]]
+    if record is not None:
+        rows = np.flatnonzero(~record.in_a_set)
+        trajectory.append(record.trajectory[rows])
+        time.append(record.time[rows])
+        value += record.value[rows].tolist()
+    spelled = {v: canonical(v) for v in set(value)}
+    label = np.array([spelled[v] for v in value], dtype=object)
+    d, t = np.concatenate(trajectory), np.concatenate(time)
+    order = np.lexsort((t, d))
+    return d[order], t[order], label[order]
 
 
 def by_number(value: Any) -> tuple[int, float, str]:

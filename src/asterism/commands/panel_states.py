@@ -37,25 +37,27 @@ def restrict(
     result = {node: list(names) for node, names in states.items()}
     said = []
     for text in options.order:
-        node, rest = node_of(text, data.measurements, "--order")
+        node, rest = node_of(text, data.nodes, "--order")
         result[node] = _in_order(node, rest, result.get(node) or _seen(node, data))
-    allowed = allowed_transitions(options, data.measurements) or {}
+    allowed = allowed_transitions(options, data.nodes) or {}
     for node, given in allowed.items():
         names = result.get(node) or _seen(node, data)
         if options.progressive:
             order = " → ".join(map(str, names))
             said.append(f"{node!r} moves only forward (--progressive), in the order {order}.")
         one = emission.get(node) if isinstance(emission, Mapping) else emission
-        if node in data.measurements and (one is None or isinstance(one, Exact)):
+        if one is None or isinstance(one, Exact):
             _refuse_contradictions(node, data, as_mask(node, given, names), names, options)
     return result, said
 
 
 def _seen(node: str, data: Observations) -> list[Any]:
-    record = data.measurements[node]
-    values = [*record.value[~record.in_a_set].tolist(), *data.events.to[data.events.node == node]]
-    for among in () if record.among is None else record.among:
-        values += list(among or ())
+    values = [*data.events.to[data.events.node == node]]
+    if node in data.measurements:
+        record = data.measurements[node]
+        values += record.value[~record.in_a_set].tolist()
+        for among in () if record.among is None else record.among:
+            values += list(among or ())
     return sorted({canonical(v): plain(v) for v in values}.values(), key=by_number)
 
 
@@ -83,12 +85,15 @@ def _refuse_contradictions(
     names: Sequence[Any],
     options: PanelOptions,
 ) -> None:
-    """States seen without error, one after the other, that no allowed transitions can connect."""
-    trajectory, time, label = states_in_order(node, data, data.measurements[node])
+    """States seen without error, one after the other, that no allowed transitions can connect.
+
+    Between two measurements other states may have been passed, in complete paths none.
+    """
+    trajectory, time, label = states_in_order(node, data)
     number = {canonical(name): i for i, name in enumerate(names)}
     code = np.array([number.get(v, -1) for v in label.tolist()])
     reach = np.eye(len(names), dtype=np.bool_) | mask
-    for _ in names:
+    for _ in names if node in data.measurements else ():
         reach = (reach.astype(np.int64) @ reach) > 0
     same = (trajectory[1:] == trajectory[:-1]) & (code[1:] >= 0) & (code[:-1] >= 0)
     bad = np.flatnonzero(same & ~reach[code[:-1], code[1:]])
@@ -105,11 +110,14 @@ def _refuse_contradictions(
         if given
     ]
     more = f" (the first of {len(bad)} such moves)" if len(bad) > 1 else ""
+    misread = (
+        "; --emission categorical lets states be misreported" if node in data.measurements else ""
+    )
     order = " → ".join(map(str, names))
     kept = f" (the order is {order}; --order gives another)" if options.progressive else ""
     raise DataError(
         f"{node!r} goes from {label[k]} to {label[k + 1]} in trajectory "
         f"{data.trajectories[int(trajectory[k])]!r} between {time[k]:.6g} and {time[k + 1]:.6g}"
         f"{more}, which {' and '.join(flags)} rule{'s' * (len(flags) == 1)} out{kept}. Allow it, "
-        "correct the rows, or let states be misreported (--emission categorical)."
+        f"or correct the rows{misread}."
     )

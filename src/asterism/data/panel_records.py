@@ -3,20 +3,29 @@
 An *exact entry*: the row's time is when the state was entered (a date of death), so the row is an
 event. A *state code*: a value such as 999 stands for a state that is known for certain. A *state
 set*: a value such as 99 says only that the state is one of several ("alive, state unknown").
+
+``final_states`` says which states the data show to be final, such as death.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data.columns import canonical, plain
 from asterism.data.measurements import Events, NodeMeasurements, objects
 from asterism.errors import DataError, first_few
+
+if TYPE_CHECKING:
+    from asterism.data.observations import Observations
+
+#: states of this name are final unless a row leaves them
+DEATHS = ("dead", "death", "died", "deceased", "exitus")
 
 
 def exact_entries(
@@ -74,6 +83,66 @@ def state_sets(
         if text in sets:
             among[i] = sets[text]
     return replace(record, among=among)
+
+
+def final_states(data: Observations) -> dict[str, dict[str, str]]:
+    """States that no row leaves and that must be final, by node; each with the reason.
+
+    They are called dead or the like, or they are entered at exact times and nothing shows the node
+    in them for any length of time, as in a table that ends with the date of death.
+    """
+    table = changes(data)
+    intervals = data.intervals
+    lasting = intervals.end > intervals.start
+    lasts = {*zip(intervals.node[lasting], map(canonical, intervals.state[lasting]))}
+    exact = {*zip(data.events.node, map(canonical, data.events.to))} - lasts
+    left = {*zip(table["node"], table["before"])}
+    result: dict[str, dict[str, str]] = {}
+    for node, state in sorted(({*zip(table["node"], table["after"])} | exact) - left):
+        if state.lower() in DEATHS:
+            result.setdefault(node, {})[state] = "its name says that it is final"
+        elif (node, state) in exact:
+            result.setdefault(node, {})[state] = "the times of its entries are exact"
+    return result
+
+
+def changes(data: Observations, also: Iterable[str] = ()) -> pd.DataFrame:
+    """Every kind of change between successive rows: node, before, after; states as texts.
+
+    Only of nodes whose states have names or known times, and those in ``also``. A row that names a
+    set of states is no change from a state of that set.
+    """
+    events, intervals = data.events, data.intervals
+    known = {*events.node, *intervals.node, *also}
+    rows: list[tuple[Any, ...]] = []  # measurements stand before the events of their time
+    for node, record in data.measurements.items():
+        if record.likelihood is None and (record.holds_labels or node in known):
+            states = _texts(record)
+            if record.among is not None:
+                states = objects(s if a is None else a for s, a in zip(states, record.among))
+            rows.append((node, record.trajectory, record.time, states))
+    rows.append((events.node, events.trajectory, events.time, events.to))
+    rows.append((intervals.node, intervals.trajectory, intervals.start, intervals.state))
+    names = ("node", "d", "t", "state")
+    table = pd.concat([pd.DataFrame(dict(zip(names, part))) for part in rows], ignore_index=True)
+    table = table.sort_values(["node", "d", "t"], kind="stable")
+    follows = (table["node"] == table["node"].shift()) & (table["d"] == table["d"].shift())
+    pairs = pd.DataFrame(
+        {
+            "node": [*table["node"][follows], *events.node],
+            "before": [*table["state"].shift()[follows], *events.previous],
+            "after": [*table["state"][follows], *events.to],
+        }
+    ).drop_duplicates()
+    keep = [
+        (str(node), canonical(before), canonical(after))
+        for node, before, after in pairs.itertuples(index=False)
+        if before is not None
+        and not isinstance(before, tuple)
+        and canonical(before)
+        not in (map(canonical, after) if isinstance(after, tuple) else [canonical(after)])
+    ]
+    return pd.DataFrame(keep, columns=["node", "before", "after"]).drop_duplicates()
 
 
 def _texts(record: NodeMeasurements) -> NDArray[Any]:

@@ -250,6 +250,15 @@ def as_mask(node: str, given: Any, states: Sequence[Any]) -> BoolArray:
     return array.astype(np.bool_) & ~np.eye(size, dtype=np.bool_)
 
 
+def names_transitions(given: Any) -> bool:
+    """Whether a user's ``allowed_transitions`` of one node say which transitions can happen."""
+    if isinstance(given, Transitions):
+        return given.allowed is not None
+    return given is not None and not (
+        isinstance(given, str) and given.strip().lower() == PROGRESSIVE
+    )
+
+
 def transition_pairs(given: Any) -> list[Pair]:
     """``"1>2, 2>3"`` (also ``1->2`` and ``1→2``), or pairs, as a list of pairs of texts."""
     if not isinstance(given, str):

@@ -7,6 +7,7 @@ the labels seen.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import canonical, plain
+from asterism.data.columns import DataWarning, canonical, plain
 from asterism.data.observations import Observations
-from asterism.errors import Advice, ModelError, Setting
+from asterism.data.panel_records import final_states
+from asterism.errors import Advice, ModelError, Sentence, Setting
 from asterism.model.emissions import (
     Categorical,
     Exact,
@@ -27,7 +29,7 @@ from asterism.model.emissions import (
 )
 from asterism.model.names import as_parents
 from asterism.model.network import Network
-from asterism.model.priors import as_mask
+from asterism.model.priors import as_mask, names_transitions
 from asterism.model.rates import SummaryRates
 
 BoolArray = NDArray[np.bool_]
@@ -84,8 +86,11 @@ def build_template(
         else:
             labels[node] = _states_from_data(node, observations, emission, node in outside)
     rates: dict[str, Any] = {}
+    final = final_states(observations)
     for node, above in parents.items():
         mask = as_mask(node, masks.get(node), labels[node])
+        if node not in outside and not names_transitions(masks.get(node)):
+            mask = _with_final(node, mask, labels[node], final.get(node, {}))
         structure = given.rates[node] if given is not None else None
         if node in outside:
             rates[node] = None
@@ -98,6 +103,27 @@ def build_template(
     network = Network(parents, rates, labels, _initial(initial, given))
     flat = network.compiled.rates
     return Template(network=network, allowed=flat > 0.0)
+
+
+def _with_final(
+    node: str, mask: BoolArray, labels: Sequence[Any], final: Mapping[str, str]
+) -> BoolArray:
+    """The mask without the exits of states that the data show to be final, with a warning."""
+    mask = mask.copy()
+    for x, label in enumerate(labels):
+        reason = final.get(canonical(label))
+        if reason is not None and mask[x].any():
+            mask[x] = False
+            warnings.warn(about_final(node, label, reason), DataWarning, stacklevel=4)
+    return mask
+
+
+def about_final(node: str, state: Any, reason: str) -> Sentence:
+    """Why a state is taken as absorbing, and how to say otherwise."""
+    return Sentence(
+        f"{node!r} never leaves {str(state)!r} and {reason}: it is taken as absorbing (",
+        *(Setting("allowed_transitions"), " says otherwise)."),
+    )
 
 
 def _initial(initial: Any, given: Network | None) -> Mapping[Any, Any] | None:
