@@ -15,7 +15,7 @@ from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.flags import seconds
 from asterism.commands.input_table import file_hash, guess_columns, listed, read_table
-from asterism.commands.options import FitOptions
+from asterism.commands.options import FitOptions, PanelOptions
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel import (
     allowed_transitions,
