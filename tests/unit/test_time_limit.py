@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import asterism as am
 from asterism.errors import AsterismError, TooLargeError
 from asterism.learning.search import coupled
 from asterism.numerics.resources import TimeLimit, current_limit, time_limit
+from asterism.report.page_data import page_data
 from asterism.results.run import Run
 from asterism.results.summary import sentences
 from asterism.star._buffers import CONFIGURATIONS
@@ -170,3 +173,120 @@ def test_the_command_line_counts_minutes(tmp_path) -> None:
     flags = ("simulate", "--random", "2", "-o", tmp_path / "x.csv", "--minutes")
     assert invoke(*flags, "5").exit_code == 0
     assert_refused(invoke(*flags, "0"), 2, "--minutes")
+
+
+class SomeFamilies(TimeLimit):
+    """A limit that passes when it has been asked about so often."""
+
+    n_times = 0
+
+    @property
+    def left(self) -> float:  # type: ignore[override]
+        type(self).n_times -= 1
+        return 0.0 if type(self).n_times < 0 else 100.0
+
+
+@pytest.fixture
+def cut_short(monkeypatch: pytest.MonkeyPatch) -> am.StructureLearner:
+    """A search that scored some nodes in full, one in part, and others not at all."""
+    _, obs = data()
+    monkeypatch.setattr("asterism.numerics.resources.TimeLimit", SomeFamilies)
+    for n_times in range(10, 400, 7):
+        monkeypatch.setattr(SomeFamilies, "n_times", n_times)
+        learner = am.StructureLearner(
+            EMISSION, max_parents=1, search="exhaustive", max_seconds=50.0, n_jobs=1
+        ).fit(obs)
+        if 0 < len(learner.not_scored_) < 4:
+            return learner
+    raise AssertionError("every search scored all nodes or none")
+
+
+def test_a_node_not_scored_in_full_has_no_probabilities(cut_short: am.StructureLearner) -> None:
+    learner = cut_short
+    missing, nodes = learner.not_scored_, list(learner.network_.nodes)
+    edges = learner.edges_
+    of_missing = edges["child"].isin(missing)
+    assert of_missing.sum() == 3 * len(missing)
+    assert edges["probability"].isna().equals(of_missing)
+    assert (edges.loc[of_missing, "caveat"] == "not scored").all()
+    assert (edges.loc[~of_missing, "caveat"] == "").all()
+    assert not edges.loc[of_missing, "in_graph"].any()
+    assert all(not learner.network_.parents[node] for node in missing)
+    square = learner.edge_probabilities_
+    for parent in nodes:
+        for child in nodes:
+            unknown = child in missing and parent != child
+            value = square.loc[parent, child]
+            assert (value is pd.NA) if unknown else (0.0 <= value <= 1.0)
+    families = learner.family_scores_
+    rows = families[families["node"].isin(missing)]
+    assert len(rows) == len(missing)
+    assert rows["score"].isna().all()
+    assert rows["probability"].isna().all()
+    # of those scored, every family was
+    others = families[~families["node"].isin(missing)]
+    assert (others.groupby("node").size() == 4).all()
+    with pytest.raises(AsterismError, match="not scored"):
+        learner.sample_graphs(3)
+    with pytest.raises(AsterismError, match="not scored"):
+        am.metrics.edge_scores(square, [(nodes[0], nodes[1])])
+
+
+def test_files_and_sentences_say_what_was_not_scored(
+    cut_short: am.StructureLearner, tmp_path: Path
+) -> None:
+    import networkx
+
+    learner = cut_short
+    missing = learner.not_scored_
+    run = am.load(learner.save(tmp_path / "run"))
+    assert run.not_scored == missing
+    told = sentences(run)
+    assert f"{len(missing)} were not scored" in told[0]
+    assert f"edges into {len(missing)} node" in told[1]
+    assert all(name in told[1] for name in missing)
+    text = (tmp_path / "run" / "edges.csv").read_text()
+    assert "nan" not in text.lower()
+    assert text.count("not scored") == 3 * len(missing)
+    graph = networkx.read_graphml(tmp_path / "run" / "graph.graphml")
+    assert [n for n, a in graph.nodes(data=True) if "caveat" in a] == missing
+    assert run.edge_probabilities[missing].isna().sum().sum() == 3 * len(missing)
+    page = page_data(run)
+    names = [node["name"] for node in page["nodes"]]
+    assert [names[i] for i in page["not_scored"]] == missing
+    assert all(edge["p"] is not None for edge in page["edges"])
+    for i, name in enumerate(names):
+        column = [row[i] for j, row in enumerate(page["heatmap"]["z"]) if j != i]
+        assert all((p is None) == (name in missing) for p in column)
+    am.plots.edges(run)
+
+
+@pytest.mark.parametrize("search", ["exhaustive", "screened"])
+def test_compiled_loops_end_with_the_time(search: str) -> None:
+    """One solve of these trajectories takes longer than the limit."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(8_000, 5)), columns=list("ABCDE"))
+    table.insert(0, "time", np.tile([0.0, 1.0], 4_000))
+    table.insert(0, "trajectory", np.repeat(np.arange(4_000), 2))
+    obs = am.Observations.from_frame(table)
+    few = am.Observations.from_frame(table[:20])
+    settings: dict[str, Any] = {"search": search, "n_jobs": 1, "tempering": 1.0}
+    am.StructureLearner(EMISSION, **settings).fit(few)  # compiles, outside the limit
+    begin = time.process_time()
+    learner = am.StructureLearner(EMISSION, max_seconds=2.0, **settings).fit(obs)
+    assert time.process_time() - begin < 4.5
+    assert learner.not_scored_
+
+
+def test_many_short_trajectories_of_noise_settle() -> None:
+    """Nothing determines the rates, so they drift on; scores do not change by that."""
+    rng = np.random.default_rng(0)
+    n = 250
+    table = pd.DataFrame(rng.normal(size=(2 * n, 3)).round(3), columns=list("ABC"))
+    table.insert(0, "time", np.tile([0.0, 1.0], n))
+    table.insert(0, "trajectory", np.repeat(np.arange(n), 2))
+    learner = am.StructureLearner(am.Gaussian(levels="auto", learn=True), n_jobs=1)
+    learner.fit(am.Observations.from_frame(table))
+    assert learner.converged_, learner.stop_reason_
+    assert learner.n_sweeps_ == 1
+    assert not learner.edges_["in_graph"].any()

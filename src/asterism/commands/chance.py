@@ -39,7 +39,9 @@ def chance_of(
     for number in range(n_permutations):
         permuted = permuted_between_nodes(data, np.random.default_rng([seed, number]))
         with console.busy(f"Permuted data, {number + 1} of {n_permutations}"):
-            found = type(learner)(**settings).fit(permuted).edges_["probability"].to_numpy()
+            found = (
+                type(learner)(**settings).fit(permuted).edges_["probability"].dropna().to_numpy()
+            )
         largest.append(float(found.max(initial=0.0)))
         claimed.append(int((found >= learner.threshold).sum()))
     reached = learner.edges_

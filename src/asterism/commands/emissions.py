@@ -198,6 +198,12 @@ def choose_emissions(
 
 def _least_clear(levels: dict[str, Any]) -> str:
     """How sure the numbers of levels are, by the least sure of them."""
+    hasty = [name for name, record in levels.items() if not record["complete"]]
+    if hasty:
+        return (
+            f"There was no time to compare every number of levels of {listed(hasty)}: the best of "
+            "those tried was taken (--minutes, --states sets the number)."
+        )
     node = min(levels, key=lambda name: float(levels[name]["probability"]))
     return (
         f"The number of levels is least clear for {node!r}: {levels[node]['levels']}, with a "

@@ -6,6 +6,7 @@ anything is computed if it could not be written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -51,6 +52,7 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
+from asterism.numerics.resources import current_limit, time_limit, time_to_finish
 
 if TYPE_CHECKING:
     from asterism.inference.posterior import Posterior
@@ -100,7 +102,10 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     """Everything but the last words."""
     command = effective("learn", options)
     require_readable(options.table)
-    with writing_to(options.output, options.force, options.resume):
+    with (
+        writing_to(options.output, options.force, options.resume),
+        time_limit(seconds(options.minutes)),
+    ):
         return _learn(options, command, console)
 
 
@@ -198,14 +203,17 @@ def read_data(
         held = read_numbers(options.interventions, ("start", "end"))
         # before levels are counted: what is measured meanwhile is no level of the node's own
         table = replace(table, data=free.with_interventions(held))
-    found = make_learnable(
-        table,
-        options.emission,
-        options.states,
-        options.table.nodes,
-        options.exogenous,
-        options.panel,
-    )
+    # counting levels may take a third of the time
+    left = current_limit().left / 3.0
+    with time_limit(None if left == math.inf else max(left, 1e-3)):
+        found = make_learnable(
+            table,
+            options.emission,
+            options.states,
+            options.table.nodes,
+            options.exogenous,
+            options.panel,
+        )
     data, decisions = found.require(), list(table.decisions)
     for line in listed(p for p in table.problems if p.severity == "warning"):
         console.warn(line)
@@ -294,7 +302,7 @@ def _make_run(
     rates = learner.rate_intervals_
     found = posterior = observed = None
     if isinstance(data, Observations):
-        with console.busy("State probabilities over time"):
+        with console.busy("State probabilities over time"), time_to_finish():
             found = _paths(options, learner, data)
             times, courses = found.courses_at(N_EXTRA_TIMES, LARGEST)
         posterior = stored(found, times, courses)

@@ -24,7 +24,7 @@ from asterism.errors import AsterismError, DataError, Setting, TooLargeError, co
 from asterism.inference.methods import COMMON_OPTIONS, METHODS
 from asterism.model.network import Network
 from asterism.notebook_card import card
-from asterism.numerics.resources import time_limit
+from asterism.numerics.resources import current_limit, time_limit
 from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
@@ -161,7 +161,8 @@ class Posterior:
         """Times and state probabilities (times, N, S) of each trajectory, for results and pages.
 
         The times are those of its measurements and ``n_extra`` even ones. When all trajectories
-        together would exceed ``max_values`` numbers, only the first ones are computed.
+        together would exceed ``max_values`` numbers, or the time is over, only the first ones are
+        computed.
         """
         evidence, states = self.evidence, self.network.states
         width = max(map(len, states.values()))
@@ -172,7 +173,7 @@ class Posterior:
             measured = evidence.points.time[evidence.points.trajectory == number]
             own = np.unique(np.concatenate([even, measured]))
             n_values += len(own) * len(states) * width
-            if number and n_values > max_values:
+            if number and (n_values > max_values or current_limit().stops()):
                 break
             block = np.full((len(own), len(states), width), np.nan)
             for n, probabilities in enumerate(self.courses.marginals(number, own)):

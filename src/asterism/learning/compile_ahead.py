@@ -197,6 +197,7 @@ def compile_kernels() -> None:
         shape=5.0,
         rate=np.full(8, 5.0),
         digamma=False,
+        stop=np.zeros(1, dtype=np.bool_),
     )
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
     # the courses in the end are computed on corrected steps, and compared between two grids

@@ -25,6 +25,7 @@ from asterism.data.observations import Observations
 from asterism.errors import Advice, AsterismError, DataError
 from asterism.learning.level_moves import Redrawn, Stepwise
 from asterism.model.emissions import Gaussian, Joint, Poisson, emission_for, leaves_levels_open
+from asterism.numerics.resources import current_limit
 
 FloatArray = NDArray[np.float64]
 
@@ -62,6 +63,8 @@ class LevelChoice:
     """Number of levels -> an approximation to the log marginal likelihood."""
     chosen: bool = True
     """False where the user gave the number."""
+    complete: bool = True
+    """False where a time limit left some numbers untried, or fits short."""
 
     @property
     def probability(self) -> float:
@@ -77,6 +80,7 @@ class LevelChoice:
         return {
             "levels": self.n_levels,
             "chosen": self.chosen,
+            "complete": self.complete,
             "probability": self.probability,
             "scores": {str(k): v for k, v in self.scores.items()},
             "means": list(self.emission.means or ()),
@@ -151,6 +155,8 @@ def choose_levels(node: str, record: NodeMeasurements, emission: Any) -> LevelCh
     fits: dict[int, Any] = {}
     smaller: LevelFit | None = None
     for size in tried:
+        if auto and scores and current_limit().stops():
+            break
         both = _fits(rows, open_levels, size, smaller)
         smaller = both[0]
         # either kind of moves is as probable beforehand
@@ -159,7 +165,8 @@ def choose_levels(node: str, record: NodeMeasurements, emission: Any) -> LevelCh
         if auto and size > FEWEST + 1 and scores[size] < max(scores.values()) - _HOPELESS:
             break
     best = max(scores, key=lambda size: (scores[size], -size)) if auto else asked
-    return LevelChoice(node, best, fits[best], scores if auto else {}, auto)
+    complete = not current_limit().was_felt
+    return LevelChoice(node, best, fits[best], scores if auto else {}, auto, complete)
 
 
 class LevelRows(NamedTuple):
@@ -309,7 +316,9 @@ def climb(
     posterior = np.empty((len(rows.values), size))
     pairs = np.empty((len(rows.values), size, size))
     before = total = -np.inf
-    for _ in range(max_steps):
+    for step in range(max_steps):
+        if step >= _FEW_STEPS and current_limit().stops():
+            break
         logs = emission.log_likelihood(rows.values, states)
         total = level_pass(
             logs, moves.moves(rows.gap), rows.is_first, moves.initial, posterior, pairs

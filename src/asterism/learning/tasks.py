@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -58,6 +59,8 @@ class SharedInput:
     shape: float
     rate: FloatArray
     digamma: bool
+    stop: NDArray[np.bool_]
+    """(1,) set when the time is over; a worker of a cluster has a copy that is never set."""
 
 
 def map_tasks(
@@ -82,14 +85,18 @@ def map_tasks(
 
 
 def in_order(work: Callable[[int], Result], n_tasks: int, n_jobs: int) -> Iterator[Result]:
-    """``work(i)`` of every task in threads, each result handed over as soon as its turn comes."""
+    """``work(i)`` of every task in threads, each result handed over as soon as its turn comes.
+
+    The threads see the caller's time limit.
+    """
     threads = min(n_threads(n_jobs), n_tasks)
     if threads <= 1:
         yield from map(work, range(n_tasks))
         return
     pool = ThreadPoolExecutor(threads)
     try:
-        yield from pool.map(work, range(n_tasks))
+        context = copy_context()
+        yield from pool.map(lambda i: context.copy().run(work, i), range(n_tasks))
     finally:
         # on an interruption: finish what is running, start nothing more
         pool.shutdown(wait=True, cancel_futures=True)

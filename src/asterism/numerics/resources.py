@@ -9,15 +9,16 @@ last bit whatever ``n_jobs``.
 
 Time: ``max_seconds`` of ``infer``, ``simulate`` and the learners opens a limit around the whole
 call. Loops deep inside ask :func:`current_limit` whether it has passed, stop at the next place
-where the result is whole, and note that they did: the result then says so. The clock is asked
-between pieces of work, so a limit may be passed by the length of one piece; the first compilation
-counts too.
+where the result is whole, and note that they did: the result then says so. Compiled loops that may
+run for long read a flag that a timer sets. Compiling a kernel cannot be interrupted: the first run
+after an installation may pass a limit by as long as that takes.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,9 @@ from contextvars import ContextVar
 from itertools import pairwise
 from numbers import Integral
 from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Setting, TooLargeError
 
@@ -106,6 +110,7 @@ class TimeLimit:
             )
         self.seconds = math.inf if seconds is None else float(seconds)
         self._end = time.monotonic() + self.seconds
+        self._flag = np.zeros(1, dtype=np.bool_)
         self.was_felt = False
         """Whether something was cut short because of it."""
 
@@ -126,6 +131,25 @@ class TimeLimit:
         return self.passed
 
     @property
+    def flag(self) -> NDArray[np.bool_]:
+        """(1,) whether the time is over: what compiled loops read between two iterations."""
+        if self.passed:
+            self._flag[0] = True
+        return self._flag
+
+    @contextmanager
+    def timed(self, outer: TimeLimit) -> Iterator[TimeLimit]:
+        """Set the flag when the time is over, or that of an outer limit."""
+        self._end = min(self._end, outer._end)
+        timer = threading.Timer(min(self.left, threading.TIMEOUT_MAX), self._flag.fill, (True,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield self
+        finally:
+            timer.cancel()
+
+    @property
     def sentence(self) -> str:
         """The beginning of a reason to stop."""
         return f"Stopped after the time limit of {self.seconds:g} s"
@@ -140,14 +164,31 @@ def current_limit() -> TimeLimit:
 
 
 @contextmanager
+def time_to_finish() -> Iterator[TimeLimit]:
+    """A tenth of the limit, and at least a second, for what makes a result whole after it."""
+    limit = current_limit()
+    if limit.seconds == math.inf:
+        yield limit
+        return
+    left = limit.left + max(1.0, 0.1 * limit.seconds)
+    with TimeLimit(left).timed(TimeLimit()) as more:
+        token = _current.set(more)
+        try:
+            yield more
+        finally:
+            _current.reset(token)
+
+
+@contextmanager
 def time_limit(max_seconds: float | None) -> Iterator[TimeLimit]:
-    """Limit what happens inside; an outer limit stays in force where none is given."""
+    """Limit what happens inside; an outer limit stays in force."""
     if max_seconds is None:
         yield current_limit()
         return
     limit = TimeLimit(max_seconds)
-    token = _current.set(limit)
-    try:
-        yield limit
-    finally:
-        _current.reset(token)
+    with limit.timed(current_limit()):
+        token = _current.set(limit)
+        try:
+            yield limit
+        finally:
+            _current.reset(token)

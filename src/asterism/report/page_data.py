@@ -73,6 +73,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "first_node": _first_node(run, number, node),
         "rate_label": f"rate {per_unit(run.run.get('time_unit'))}",
         "edges": edges,
+        "not_scored": [number[name] for name in run.not_scored],
         "drawn_limit": DRAWN_EDGES,
         "layout": _layout(run, number, edges, notices),
         "rates": _rates(network, number, intervals, notices),
@@ -123,7 +124,7 @@ def _edges(
     run: Run, number: dict[str, int], intervals: RateIntervals | None, notices: list[str]
 ) -> list[dict[str, Any]]:
     """The most probable edges, and all that are in the graph if these are not too many."""
-    table = run.edge_table
+    table = run.edge_table[run.edge_table["probability"].notna()]
     listed = np.arange(len(table)) < LISTED_EDGES
     if table["in_graph"].sum() <= LISTED_EDGES:
         listed |= table["in_graph"].to_numpy()
@@ -242,7 +243,8 @@ def _heatmap(run: Run, notices: list[str]) -> dict[str, Any]:
     columns = run.edge_table[["parent", "child", "probability"]]
     inside = columns[columns["parent"].isin(place) & columns["child"].isin(place)]
     for parent, child, probability in inside.itertuples(index=False):
-        matrix[place[parent]][place[child]] = round(float(probability), 4)
+        known = None if pd.isna(probability) else round(float(probability), 4)
+        matrix[place[parent]][place[child]] = known
     numbers = [run.network.node_index(name) for name in names]
     return {"nodes": numbers, "z": matrix, "prior": common_prior(run)}
 

@@ -100,8 +100,13 @@ def edges(probabilities: pd.DataFrame | Run, *, ax: Axes | None = None) -> Axes:
     prior = common_prior(probabilities) if isinstance(probabilities, Run) else None
     table = probabilities.edge_probabilities if isinstance(probabilities, Run) else probabilities
     if {"parent", "child", "probability"} <= set(table.columns):
-        table = table.pivot(index="parent", columns="child", values="probability").fillna(0.0)
-    values = table.to_numpy(dtype=np.float64).copy()
+        # pairs that are listed without a probability were not scored; those not listed have 0
+        long = table.assign(
+            probability=table["probability"].to_numpy(dtype=np.float64, na_value=-1.0)
+        )
+        table = long.pivot(index="parent", columns="child", values="probability").fillna(0.0)
+        table = table.where(table >= 0.0)
+    values = table.to_numpy(dtype=np.float64, na_value=np.nan).copy()
     own = [[parent == child for child in table.columns] for parent in table.index]
     values[np.array(own, dtype=bool)] = np.nan
     ax = axes_or_new(ax, (4.6, 4.0))

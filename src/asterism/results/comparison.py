@@ -137,7 +137,7 @@ def _rows(first: Run, other: Run, name: str) -> list[_Row]:
             probability_gained=(1 - p) * q,
             probability_lost=p * (1 - q),
         )
-        if not known:
+        if np.isnan(p) or np.isnan(q):  # a node that one of them lacks, or has not scored
             found.append(replace(row, change=UNKNOWN))
             continue
         row = replace(
@@ -158,8 +158,11 @@ def _compared(row: _Row, first: Run, other: Run) -> _Row:
 
 
 def _by_edge(run: Run) -> dict[tuple[str, str], tuple[float, bool]]:
-    columns = run.edge_table[["parent", "child", "probability", "in_graph"]]
-    return {(p, c): (float(q), bool(g)) for p, c, q, g in columns.itertuples(index=False)}
+    """Probability, NaN where it was not scored, and whether it is in the graph, by edge."""
+    table = run.edge_table
+    probability = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan).tolist()
+    rows = zip(table["parent"], table["child"], probability, table["in_graph"].tolist())
+    return {(p, c): (q, g) for p, c, q, g in rows}
 
 
 def _effect(run: Run, parent: str, child: str) -> str:

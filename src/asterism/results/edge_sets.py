@@ -124,13 +124,16 @@ def _pairs_of_matrix(table: pd.DataFrame, nodes: Sequence[str] | None) -> Scored
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1}, key=str)
             raise DataError(f"The edge probabilities have more than one {where} {_listing(twice)}.")
-    scores = table.to_numpy(dtype=np.float64)
+    scores = table.to_numpy(dtype=np.float64, na_value=np.nan)
     possible = np.array([[p != c for c in children] for p in parents], dtype=bool)
     possible = possible.reshape(len(parents), len(children))
     bad = np.argwhere(possible & ~np.isfinite(scores))
     if len(bad):
         parent, child = parents[bad[0][0]], children[bad[0][1]]
-        raise DataError(f"The probability of {parent!r} → {child!r} is not a finite number.")
+        raise DataError(
+            f"The probability of {parent!r} → {child!r} is not a finite number; pairs that were "
+            "not scored cannot be judged."
+        )
     return ScoredPairs(parents, children, scores, possible)
 
 
@@ -148,7 +151,7 @@ def _pairs_of_long_table(
     unknown = sorted((set(table["parent"]) | set(table["child"])) - set(position), key=str)
     if unknown:
         raise DataError(f"The edge probabilities name {_listing(unknown)}, which are not nodes.")
-    probability = table["probability"].to_numpy(dtype=np.float64)
+    probability = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
     if not np.all(np.isfinite(probability)) or np.any(probability < 0):
         row = int(np.flatnonzero(~(probability >= 0) | ~np.isfinite(probability))[0])
         raise DataError(f"Row {row} of the edge probabilities holds {probability[row]}.")

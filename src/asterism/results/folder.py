@@ -41,6 +41,7 @@ from asterism.results.run import (
     EDGE_COLUMNS,
     FAMILY_COLUMNS,
     FIT_TABLES,
+    NOT_SCORED,
     OBSERVATION_COLUMNS,
     RATE_COLUMNS,
     Run,
@@ -247,6 +248,8 @@ def _write_graphml(path: Path, run: Run) -> None:
     for node in run.network.nodes:
         states = ";".join(str(s) for s in run.network.states[node])
         graph.add_node(_xml_text(node), states=_xml_text(states))
+        if node in run.not_scored:
+            graph.nodes[_xml_text(node)]["caveat"] = NOT_SCORED
     for parent, child, attributes in run.graph.edges(data=True):
         graph.add_edge(
             _xml_text(parent),
@@ -285,7 +288,7 @@ def _read_table(path: Path, columns: list[str], numbers: list[str]) -> pd.DataFr
         raise DataError(f"{str(path)!r} has no column {', '.join(map(repr, absent))}.")
     for name in numbers:
         try:
-            table[name] = table[name].astype(np.float64)
+            table[name] = table[name].replace("", np.nan).astype(np.float64)
         except ValueError as error:
             raise DataError(f"Column {name!r} of {str(path)!r}: {error}.") from None
     return table

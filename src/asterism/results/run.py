@@ -40,6 +40,9 @@ FIT_TABLES = (
     *("sojourn_times", "transition_probabilities", "prevalence"),
 )
 
+#: the caveat of a node, and of pairs of nodes, for which a search had no time
+NOT_SCORED = "not scored"
+
 #: a square table of edge probabilities is made up to this many nodes
 SQUARE_TABLE_LIMIT = 2_000
 
@@ -102,6 +105,7 @@ class Run:
             "converged": getattr(learner, "converged_", None),
             "stop_reason": getattr(learner, "stop_reason_", None),
             "n_sweeps": getattr(learner, "n_sweeps_", None),
+            "not_scored": getattr(learner, "not_scored_", []),
             **_learned_record(learner),
         }
         # intervals of a fit of rates take long; whoever wants them hands them over
@@ -129,7 +133,7 @@ class Run:
         warning = f"Not converged. {stop}" if self.run.get("converged") is False else ""
         names = ("parent", "child", "probability", "in_graph")
         rows = [
-            (p, c, f"{q:.3f}", "yes" if g else "no")
+            (p, c, NOT_SCORED if pd.isna(q) else f"{q:.3f}", "yes" if g else "no")
             for p, c, q, g in self.edge_table[list(names)].head(MOST_ROWS).itertuples(index=False)
         ]
         return card(said[0], [(said[1], "")], names, rows, len(self.edge_table), warning)
@@ -145,6 +149,12 @@ class Run:
         return self.families is not None
 
     @property
+    def not_scored(self) -> list[str]:
+        """Nodes for which the search had no time; nothing is known about the edges into them."""
+        names = self.run.get("not_scored")
+        return [str(n) for n in names if n in self.network.nodes] if isinstance(names, list) else []
+
+    @property
     def edge_table(self) -> pd.DataFrame:
         """The edges, never None."""
         assert self.edges is not None  # set in __post_init__
@@ -157,14 +167,17 @@ class Run:
         table = self.edge_table
         for row in table[[c for c in table.columns if c != "in_graph"]].to_dict("records"):
             if graph.has_edge(row["parent"], row["child"]):
-                known = {k: v for k, v in row.items() if isinstance(v, str) or not np.isnan(v)}
+                known = {k: v for k, v in row.items() if v != "" and not pd.isna(v)}
                 del known["parent"], known["child"]
                 graph.edges[row["parent"], row["child"]].update(known)
         return graph
 
     @property
     def edge_probabilities(self) -> pd.DataFrame:
-        """Square table, rows = parents, columns = children; pairs that are not listed are 0."""
+        """Square table, rows = parents, columns = children; pairs that are not listed are 0.
+
+        Pairs that were not scored are missing.
+        """
         nodes = list(self.network.nodes)
         if len(nodes) > SQUARE_TABLE_LIMIT:
             raise TooLargeError(
@@ -176,15 +189,20 @@ class Run:
         edges = self.edge_table
         rows = edges["parent"].map(place).to_numpy(dtype=np.int64)
         columns = edges["child"].map(place).to_numpy(dtype=np.int64)
-        table[rows, columns] = edges["probability"]
-        return pd.DataFrame(table, index=nodes, columns=nodes)
+        table[rows, columns] = edges["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
+        return with_missing(pd.DataFrame(table, index=nodes, columns=nodes), nodes)
 
     def scores(self) -> dict[str, float] | None:
-        """Edge metrics against the truth; None without a truth that can be ranked against."""
+        """Edge metrics against the truth; None without a truth that can be ranked against.
+
+        None also where some nodes were not scored.
+        """
         from asterism.results.metrics import edge_scores
 
-        if not self.truth or len(set(self.truth)) == len(self.network.nodes) * (
-            len(self.network.nodes) - 1
+        if (
+            self.not_scored
+            or not self.truth
+            or len(set(self.truth)) == len(self.network.nodes) * (len(self.network.nodes) - 1)
         ):
             return None
         return edge_scores(
@@ -228,10 +246,15 @@ def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame
     # what else a learner says of an edge (prior, Bayes factor, …) stays beside it
     more = [name for name in edges.columns if name not in EDGE_COLUMNS]
     edges = edges[[*EDGE_COLUMNS, *more]].copy()
-    edges["probability"] = edges["probability"].astype(np.float64)
     edges["in_graph"] = edges["in_graph"].astype(bool)
-    probability = edges["probability"].to_numpy()
-    bad = np.flatnonzero(~((probability >= 0) & (probability <= 1 + 1e-9)))
+    probability = edges["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
+    edges["probability"] = probability
+    unknown = np.isnan(probability) & ~edges["in_graph"].to_numpy()
+    if "caveat" in edges.columns:
+        unknown &= (edges["caveat"] == NOT_SCORED).to_numpy()
+    else:
+        unknown[:] = False
+    bad = np.flatnonzero(~((probability >= 0) & (probability <= 1 + 1e-9)) & ~unknown)
     if len(bad):
         row = edges.iloc[int(bad[0])]
         raise DataError(
@@ -239,16 +262,27 @@ def _checked_edges(edges: pd.DataFrame | None, network: Network) -> pd.DataFrame
             "it must lie between 0 and 1."
         )
     # ties keep the order of names, so that the same result always gives the same file
-    return edges.sort_values(
+    edges = edges.sort_values(
         ["probability", "parent", "child"], ascending=[False, True, True], ignore_index=True
     )
+    return with_missing(edges, ["probability"])
+
+
+def with_missing(table: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
+    """The table with missing values, not NaN, in those of these columns that lack some."""
+    for name in columns:
+        if table[name].isna().any():
+            table[name] = table[name].astype("Float64")
+    return table
 
 
 def _checked_families(families: pd.DataFrame | None, network: Network) -> pd.DataFrame | None:
     if families is None:
         return None
     _require_columns(families, FAMILY_COLUMNS, "The table of families")
-    families = families[FAMILY_COLUMNS].reset_index(drop=True)
+    more = [name for name in families.columns if name == "caveat"]
+    families = families[[*FAMILY_COLUMNS, *more]].reset_index(drop=True)
+    families = with_missing(families, ["score", "probability"])
     parents = [
         split_names(names) if isinstance(names, str) else tuple(str(name) for name in names)
         for names in families["parents"]

@@ -52,6 +52,10 @@ class Summarised(Protocol):
         """Whether the edges were learned, rather than given."""
 
     @property
+    def not_scored(self) -> list[str]:
+        """Nodes for which the search had no time."""
+
+    @property
     def edge_table(self) -> pd.DataFrame:
         """The edges and their probabilities."""
 
@@ -119,6 +123,8 @@ def _what(run: Summarised) -> str:
         return text[0].upper() + text[1:]
     edges = _count(sum(map(len, run.network.parents.values())), "edge")
     nodes = _count(len(run.network.nodes), "node")
+    if run.learned and run.not_scored:
+        nodes += f", of which {len(run.not_scored):,} were not scored,"
     text = (
         f"{data}a network was learned among {nodes} with {edges}."
         if run.learned
@@ -130,26 +136,45 @@ def _what(run: Summarised) -> str:
 def _findings(run: Summarised) -> str:
     edges = run.edge_table
     inside = edges[edges["in_graph"]]
-    doubtful = int(((edges["probability"] >= 0.1) & ~edges["in_graph"]).sum())
+    scored = edges[edges["probability"].notna()]
+    doubtful = int(((scored["probability"] >= 0.1) & ~scored["in_graph"]).sum())
     if not len(inside):
-        return _nothing(run, edges)
+        return _nothing(run, scored) + _about_the_others(run)
     rest = (
         f"{_count(doubtful, 'edge')} outside the graph still "
         f"{'has' if doubtful == 1 else 'have'} a probability of at least 0.1"
         if doubtful
-        else "no edge outside the graph reaches a probability of 0.1"
+        else f"no {'scored ' if run.not_scored else ''}edge outside the graph reaches a "
+        "probability of 0.1"
     )
+    rest += f".{_about_the_others(run)}"
     surest = _and([_described(run, row) for _, row in inside.head(3).iterrows()])
     if len(inside) == 1:
-        return f"The only edge is {surest}; {rest}."
-    return f"The surest are {surest}; {rest}."
+        return f"The only edge is {surest}; {rest}"
+    return f"The surest are {surest}; {rest}"
+
+
+def _about_the_others(run: Summarised) -> str:
+    """What is not known because nodes were not scored; nothing where all were."""
+    names = run.not_scored
+    if not names:
+        return ""
+    if len(names) == len(run.network.nodes):
+        return " Nothing is known about any edge."
+    listed = f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
+    return (
+        f" Nothing is known about edges into {_count(len(names), 'node')} ({listed}): there was no "
+        "time to score all sets of parents."
+    )
 
 
 def _nothing(run: Summarised, edges: pd.DataFrame) -> str:
     """That no edge was found, and how close the likeliest came."""
-    if not len(edges) and " not scored " in str(run.run.get("stop_reason")):
+    if not len(edges) and run.not_scored:
         return "No edge was scored: the time was too short."
     text = "No edge is supported by these data"
+    if run.not_scored:
+        text = "None of the edges that were scored is supported by these data"
     if not len(edges):
         return f"{text}."
     row = edges.iloc[0]
@@ -242,6 +267,7 @@ HIDDEN = frozenset(
         "complete",
         "complete_data",
         "emissions",
+        "not_scored",
     ]
 )
 

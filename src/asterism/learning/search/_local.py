@@ -68,6 +68,8 @@ class LocalRule(NamedTuple):
     max_iterations: int
     tolerance: float
     spread: float
+    stop: Any
+    """(1,) set when the time is over: families from there on have no score (NaN)."""
 
 
 class Scored(NamedTuple):
@@ -318,6 +320,9 @@ def _score_families(problem, work, current, moments, asked, prior, rule, scored)
         begin += squares
         _pull_of_children(problem, moments, current.table, node, block_starts, work, pull)
         for f in range(asked.family_start[i], asked.family_start[i + 1]):
+            if rule.stop[0]:
+                scored.scores[f] = math.nan
+                continue
             n_configurations = _family_weights(
                 problem, moments, families[f], block_starts, work, weights
             )

@@ -127,6 +127,8 @@ class ClusterScorer(Scorer):
             n_quiet = n_quiet + 1 if abs(score - before) <= _SCORE_TOLERANCE else 0
             # extrapolation moves every third iteration only: three in a row must be quiet
             converged = n_quiet >= 3 and float(outcome.residual.max()) <= 100.0 * _SETTLED
+            if current_limit().stops():
+                break
             if not converged and not self.digamma:
                 extrapolation.improve()
         return ClusterGraphSolution(
@@ -141,6 +143,7 @@ class ClusterScorer(Scorer):
             initial=initial,
             n_iterations=iteration,
             converged=converged,
+            out_of_time=not converged and current_limit().passed,
             batch=batch,
         )
 
@@ -215,8 +218,9 @@ def settle_by_clusters(task: SearchTask, state: SearchState) -> None:
         task.progress.start(n_solves, "comparing the best sets of parents by clusters")
         for child, rows in close.items():
             if not current_limit().stops():
-                improve(task, state, child, known, rows, task.scorer.solve)
-                state.tables[child] = _merged(stars[child], state.tables[child])
+                again = improve(task, state, child, known, rows, task.scorer.solve)
+                if again is not None:
+                    state.tables[child] = _merged(stars[child], again)
         task.progress.finish()
         state.n_sweeps += 1
         changed = sum(a != b for a, b in zip(before, state.solution.parents))

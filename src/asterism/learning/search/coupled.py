@@ -186,6 +186,7 @@ def solve_in_threads(
                 n_farther = 0
             damping, stalled, best = max(_LEAST_DAMPING, 0.7 * damping), 0, residual
         if current_limit().stops():
+            status = marginal.OUT_OF_TIME
             break
         extrapolated = extrapolating and extrapolation.improve()
     if uncoupled is not None and keep_moments:

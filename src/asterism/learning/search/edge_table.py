@@ -5,7 +5,8 @@ before: what the data added. ``effect`` and ``fold_change`` describe edges of th
 others have no rates of their own, so their cells stay empty. ``error`` says how far the probability
 may be off: zero where it is exact, a Monte Carlo standard error where graphs were sampled,
 otherwise the distance between the probability as the method gives it and as it is printed,
-tempered.
+tempered. ``caveat`` says what a reader must know: "not scored" where there was no time, and then
+the cells of probability, Bayes factor and error are empty.
 
 Rates: given the graph, and the expected transitions and times as if they had been counted, every
 rate has a Gamma posterior. Its interval ignores that courses were inferred and that another graph
@@ -22,6 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.results.edge_effects import effect, log_fold_of_odds
+from asterism.results.run import NOT_SCORED, with_missing
 
 if TYPE_CHECKING:
     from asterism.learning.search.found import FamilyCounts, FamilyTable, SearchResult
@@ -32,8 +34,10 @@ IntArray = NDArray[np.int64]
 #: columns after parent, child, probability, in_graph
 MORE_COLUMNS = (
     *("prior", "bayes_factor", "effect"),
-    *("fold_change", "fold_change_lower", "fold_change_upper", "error"),
+    *("fold_change", "fold_change_lower", "fold_change_upper", "error", "caveat"),
 )
+#: nodes up to which every pair that was not scored is listed
+MOST_LISTED_NODES = 200
 #: edges less probable than this are left out of the long table
 SMALLEST_PROBABILITY = 1e-6
 #: probabilities this sure are not told apart from certainty in a Bayes factor
@@ -48,26 +52,36 @@ def edge_frame(found: SearchResult) -> pd.DataFrame:
     pieces = [_of_child(found, child) for child in range(len(names))]
     frame = pd.concat(pieces, ignore_index=True) if pieces else _of_child(found, 0)
     # ties keep the order of names, so that the order of columns in the data does not matter
-    return frame.sort_values(
+    frame = frame.sort_values(
         ["probability", "parent", "child"], ascending=[False, True, True], ignore_index=True
     )
+    return with_missing(frame, ["probability", "bayes_factor", "error"])
 
 
 def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
     n_nodes = len(found.nodes)
-    table: FamilyTable = found.tables[child]
-    chance = table.edge_probabilities(n_nodes)
+    table = found.tables[child]
+    chance = found.edge_probabilities(child)
     chosen = np.zeros(n_nodes, dtype=np.bool_)
     chosen[list(found.graph[child])] = True
-    kept = np.flatnonzero((chance >= SMALLEST_PROBABILITY) | chosen)
+    listed = (chance >= SMALLEST_PROBABILITY) | chosen
+    if n_nodes <= MOST_LISTED_NODES:
+        listed |= np.isnan(chance)
+    kept = np.flatnonzero(listed)
     name = found.nodes[child]
     size = len(kept)
     prior = np.zeros(n_nodes)
     if found.structure is not None:
         prior = found.structure.edge_probabilities(child)
-    untempered = type(table)(table.parents, table.scores).edge_probabilities(n_nodes)
-    error = np.abs(untempered - chance)
-    if found.sampled is not None:
+    if table is None:
+        factors = np.where(np.isnan(chance[kept]), np.nan, 1.0)
+        error = np.zeros(n_nodes)
+        error[np.isnan(chance)] = np.nan
+    else:
+        factors = _bayes_factors(table, kept, prior)
+        untempered = type(table)(table.parents, table.scores).edge_probabilities(n_nodes)
+        error = np.abs(untempered - chance)
+    if found.sampled is not None and table is not None:
         error = found.sampled.edge_errors[:, child]
     what = ["" for _ in kept]
     folds = np.full((size, 3), np.nan)
@@ -86,12 +100,13 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
             "probability": chance[kept],
             "in_graph": chosen[kept],
             "prior": prior[kept],
-            "bayes_factor": _bayes_factors(table, kept, prior),
+            "bayes_factor": factors,
             "effect": np.array(what, dtype=object),
             "fold_change": folds[:, 0],
             "fold_change_lower": folds[:, 1],
             "fold_change_upper": folds[:, 2],
             "error": error[kept],
+            "caveat": np.where(np.isnan(chance[kept]), NOT_SCORED, "").astype(object),
         }
     )
 

@@ -27,6 +27,8 @@ def best_of_starts(task: SearchTask) -> SearchState:
     for start in range(task.settings.n_init):
         graph = _required_graph(task) if start == 0 else _random_graph(task, rng)
         state = exhaustive_search(task, task.scorer.solve(graph))
+        if best is not None and len(state.tables) < len(best.tables):  # there was no time
+            continue
         if (
             best is None
             or total_score(task, state.solution) > total_score(task, best.solution) + 1e-9
@@ -39,7 +41,7 @@ def best_of_starts(task: SearchTask) -> SearchState:
 def exhaustive_search(task: SearchTask, begin: GraphSolution) -> SearchState:
     """Greedy sweeps from one graph until it stops changing."""
     state = SearchState(solution=begin)
-    known: dict[Parents, float] = {begin.parents: begin.score}
+    known: dict[Parents, float] = {} if begin.out_of_time else {begin.parents: begin.score}
     sweeps = task.settings.max_sweeps
     total = sum(task.prior.n_families(n) for n in task.prior.children)
     for sweep in range(sweeps):
@@ -49,7 +51,10 @@ def exhaustive_search(task: SearchTask, begin: GraphSolution) -> SearchState:
         for child in task.prior.children:
             if current_limit().stops():
                 break
-            improve(task, state, child, known, task.prior.families(child), task.scorer.solve)
+            families = task.prior.families(child)
+            scored = improve(task, state, child, known, families, task.scorer.solve)
+            if scored is not None:
+                state.tables[child] = scored
         task.progress.finish()
         state.n_sweeps = sweep + 1
         state.history.append(

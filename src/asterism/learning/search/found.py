@@ -30,6 +30,8 @@ from asterism.learning.search.structure_prior import (
     family_tuple,
 )
 from asterism.model.network import Network
+from asterism.numerics.resources import time_to_finish
+from asterism.results.run import NOT_SCORED, with_missing
 from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
@@ -156,9 +158,9 @@ class SearchResult:
 
     nodes: tuple[str, ...]
     states: dict[str, tuple[Any, ...]]
-    families: Sequence[FamilyTable | Sequence[tuple[Sequence[int], float]]]
-    """Per node its scored families: a table, or (parents, score) pairs, which become one.
-    Exogenous nodes have one family, without parents."""
+    families: Sequence[FamilyTable | Sequence[tuple[Sequence[int], float]] | None]
+    """Per node its scored families: a table, or (parents, score) pairs, which become one. None
+    where there was no time to score them all. Exogenous nodes have one family, without parents."""
     graph: list[tuple[int, ...]]
     """Per node the chosen parents, ascending."""
     network: Network
@@ -190,7 +192,8 @@ class SearchResult:
 
     def __post_init__(self) -> None:
         tables = [
-            t if isinstance(t, FamilyTable) else FamilyTable.from_pairs(t) for t in self.families
+            t if t is None or isinstance(t, FamilyTable) else FamilyTable.from_pairs(t)
+            for t in self.families
         ]
         object.__setattr__(self, "families", tables)
         if not len(self.nodes) == len(tables) == len(self.graph):
@@ -200,21 +203,39 @@ class SearchResult:
             )
 
     @property
-    def tables(self) -> list[FamilyTable]:
-        """The families of every node as tables."""
+    def tables(self) -> list[FamilyTable | None]:
+        """The families of every node as tables; None for nodes that were not scored."""
         return self.families  # type: ignore[return-value]
+
+    @property
+    def not_scored(self) -> list[str]:
+        """Nodes for which there was no time: nothing is known about the edges into them."""
+        return [name for name, table in zip(self.nodes, self.tables) if table is None]
+
+    def edge_probabilities(self, child: int) -> FloatArray:
+        """(N,) probability that each node is a parent of ``child``; NaN where it was not scored.
+
+        What was required or ruled out beforehand is certain also then.
+        """
+        table = self.tables[child]
+        if table is not None:
+            return table.edge_probabilities(len(self.nodes))
+        assert self.structure is not None
+        beforehand = self.structure.edge_probabilities(child)
+        return np.where((beforehand == 0.0) | (beforehand == 1.0), beforehand, np.nan)
 
     # ------------------------------------------------------------------ tables for the user
     def edge_matrix(self) -> pd.DataFrame:
-        """Edge probabilities, rows = parents, columns = children."""
+        """Edge probabilities, rows = parents, columns = children; missing where not scored."""
         n = len(self.nodes)
         if n > SQUARE_TABLE_LIMIT:
             raise TooLargeError(
                 f"A square table of {n:,} nodes is more than the limit of "
                 f"{SQUARE_TABLE_LIMIT:,}; use the long table edges_."
             )
-        columns = np.stack([table.edge_probabilities(n) for table in self.tables], axis=1)
-        return pd.DataFrame(columns, index=list(self.nodes), columns=list(self.nodes))
+        columns = np.stack([self.edge_probabilities(child) for child in range(n)], axis=1)
+        table = pd.DataFrame(columns, index=list(self.nodes), columns=list(self.nodes))
+        return with_missing(table, self.not_scored)
 
     def edge_frame(self) -> pd.DataFrame:
         """One row per probable or chosen edge, surest first (see ``edge_table.py``)."""
@@ -223,19 +244,28 @@ class SearchResult:
         return edge_frame(self)
 
     def family_frame(self) -> pd.DataFrame:
-        """node, parents (a tuple of names), score, probability: node by node, best first."""
+        """node, parents (a tuple of names), score, probability: node by node, best first.
+
+        A node that was not scored has one row without parents, score and probability.
+        """
         node: list[str] = []
         parents: list[tuple[str, ...]] = []
         score: list[FloatArray] = []
         probability: list[FloatArray] = []
         for name, table in zip(self.nodes, self.tables):
+            if table is None:
+                node.append(name)
+                parents.append(())
+                score.append(np.array([np.nan]))
+                probability.append(np.array([np.nan]))
+                continue
             order = table.ranking(self.nodes)
             node += [name] * len(order)
             rows = table.parents[order].tolist()
             parents += [tuple(self.nodes[p] for p in r if p != NO_PARENT) for r in rows]
             score.append(table.scores[order])
             probability.append(table.probabilities[order])
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 "node": pd.Series(node, dtype=object),
                 "parents": pd.Series(parents, dtype=object),
@@ -243,6 +273,10 @@ class SearchResult:
                 "probability": np.concatenate(probability),
             }
         )
+        if not self.not_scored:
+            return frame
+        frame["caveat"] = np.where(frame["node"].isin(self.not_scored), NOT_SCORED, "")
+        return with_missing(frame, ["score", "probability"])
 
     def sample_parents(
         self, n_graphs: int, rng: np.random.Generator
@@ -250,9 +284,15 @@ class SearchResult:
         """Graphs as parents per node: those sampled, or drawn from the family posteriors."""
         if self.sampled is not None:
             return self.sampled.parents(n_graphs, rng)
+        if self.not_scored:
+            raise ModelError(
+                f"Graphs cannot be drawn: {len(self.not_scored)} of {len(self.nodes)} nodes were "
+                f"not scored ({self.not_scored[0]!r} is one); learn again with more time."
+            )
         drawn = [
             table.parents[rng.choice(len(table.scores), size=n_graphs, p=table.probabilities)]
             for table in self.tables
+            if table is not None
         ]
         return [[family_tuple(rows[i]) for rows in drawn] for i in range(n_graphs)]
 
@@ -276,7 +316,7 @@ def in_the_users_order(
         for n, table in state.tables.items()
     }
     solution = _shown(task, state, tables)
-    families: list[FamilyTable] = []
+    families: list[FamilyTable | None] = []
     graph: list[tuple[int, ...]] = []
     for name in order:
         n = task.nodes.index(name)
@@ -286,6 +326,8 @@ def in_the_users_order(
             rows = np.sort(np.where(rows < 0, len(order), rows), axis=1)
             rows[rows == len(order)] = -1
             families.append(FamilyTable(rows, table.scores, table.tempered))
+        elif n in task.prior.children:
+            families.append(None)
         else:
             families.append(FamilyTable.from_pairs([((), 0.0)]))
         graph.append(tuple(sorted(int(renumber[m]) for m in solution.parents[n])))
@@ -313,19 +355,27 @@ def in_the_users_order(
 
 
 def _shown(task: SearchTask, state: SearchState, tables: dict[int, FamilyTable]) -> GraphSolution:
-    """The solution of the graph to be shown: that of the probable edges, unless asked otherwise."""
+    """The solution of the graph to be shown: that of the probable edges, unless asked otherwise.
+
+    Nodes that were not scored have only the parents that were required.
+    """
     solution = state.solution
-    if task.settings.graph == "map":
-        return solution
-    parents = tuple(
-        tables[n].probable(len(task.nodes), task.settings.threshold) if n in tables else ()
-        for n in range(len(task.nodes))
-    )
-    if parents == solution.parents:
+
+    def shown(n: int) -> tuple[int, ...]:
+        if n not in tables:
+            return task.prior.required.get(n, ())
+        if task.settings.graph == "map":
+            return solution.parents[n]
+        return tables[n].probable(len(task.nodes), task.settings.threshold)
+
+    parents = tuple(map(shown, range(len(task.nodes))))
+    if parents == solution.parents and not solution.out_of_time:
         return solution
     require_tables(parents, task.scorer.n_states, task.nodes)
     try:
-        return task.scorer.solve(parents, solution, task.settings.n_jobs if task.screened else None)
+        with time_to_finish():
+            n_jobs = task.settings.n_jobs if task.screened else None
+            return task.scorer.solve(parents, solution, n_jobs)
     except RanAway:
         state.complaint = "the rates of the graph shown could not be computed: they are the prior's"
         sizes = task.scorer.n_states

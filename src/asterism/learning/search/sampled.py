@@ -310,7 +310,12 @@ def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
         if n not in task.prior.children:
             result.append(np.full((1, 1), -1, dtype=np.int64))
             continue
-        rows = task.prior.families(n) if everything else state.tables[n].parents
+        if everything:
+            rows = task.prior.families(n)
+        elif n in state.tables:
+            rows = state.tables[n].parents
+        else:  # there was no time to find its candidates: it keeps the parents it has
+            rows = np.array([[*task.prior.required.get(n, ())] or [-1]], dtype=np.int64)
         own = state.solution.parents[n]
         if row_of(rows, own) < 0:
             extra = np.full((1, rows.shape[1]), -1, dtype=np.int64)
@@ -354,7 +359,10 @@ def _result(
     """The star's result with its probabilities, rates and emissions replaced by sampled ones."""
     start = models.setup.candidates.start
     probability = models.family_probabilities()
+    everything = {n: task.prior.n_families(n) for n in task.prior.children}
     for n in task.prior.children:
+        if n not in state.tables and len(families[n]) < everything[n]:
+            continue  # not scored
         own = probability[start[n] : start[n + 1]]
         state.tables[n] = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
     graph = tuple(_shown_family(task, state.tables.get(n)) for n in range(len(task.nodes)))

@@ -28,6 +28,7 @@ from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.learning.tasks import SharedInput
 from asterism.model.compiled import CompiledGraph, compile_graph
+from asterism.numerics.resources import current_limit
 from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem
 from asterism.star._solve import N_TOTALS
 from asterism.star.batch import (
@@ -76,6 +77,8 @@ class GraphSolution:
     converged: bool
     restless: tuple[int, ...] = ()
     """Nodes whose rates kept changing where a large solve did not converge."""
+    out_of_time: bool = False
+    """Whether a time limit cut the iteration short: then the score says nothing."""
 
 
 class RanAway(AsterismError):
@@ -111,6 +114,8 @@ class Scorer:
     """Per node (S, S): where the rates of a new family start."""
     tolerance: float
     max_iterations: int
+    negligible: float = 0.0
+    """Nats of a score that cannot be seen in a probability, as little as measurements count."""
 
     def solve(
         self,
@@ -165,6 +170,7 @@ class Scorer:
             n_iterations=end.n_iterations,
             converged=end.status == marginal.CONVERGED,
             restless=tuple(int(n) for n in end.restless),
+            out_of_time=end.status == marginal.OUT_OF_TIME,
         )
 
     def resumed(
@@ -230,6 +236,8 @@ class Scorer:
             learn_initial=self.learn_initial,
             accelerate=accelerate,
             ceiling=self.ceiling,
+            negligible=self.negligible,
+            stop=current_limit().flag,
         )
 
     def _require_success(self, end: Ending) -> None:
@@ -284,6 +292,7 @@ class Scorer:
             shape=self.shape,
             rate=self.rate,
             digamma=self.digamma,
+            stop=current_limit().flag,
         )
 
     @property
@@ -360,6 +369,7 @@ def make_scorer(
     learn_initial: bool = False,
     tolerance: float = 3e-7,
     max_iterations: int = 500,
+    negligible: float = 0.0,
 ) -> Scorer:
     """Lay the evidence out on a grid once; ``prior`` is shape and rate, or rates of transitions."""
     graph = compile_graph(list(alone.n_states), [[] for _ in alone.n_states])
@@ -380,6 +390,7 @@ def make_scorer(
         single_rates=tuple(alone.rates),
         tolerance=tolerance,
         max_iterations=max_iterations,
+        negligible=negligible,
     )
 
 

@@ -147,8 +147,9 @@ def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
         task.progress.start(n_solves, "comparing the best sets of parents again")
         for child, rows in close.items():
             if len(rows) > 1 and not current_limit().stops():
-                improve(task, state, child, known, rows, solve)
-                state.tables[child] = _merged(local_tables[child], state.tables[child])
+                coupled = improve(task, state, child, known, rows, solve)
+                if coupled is not None:
+                    state.tables[child] = _merged(local_tables[child], coupled)
         task.progress.finish()
         state.n_sweeps += 1
         changed = sum(a != b for a, b in zip(before, state.solution.parents))
@@ -216,7 +217,10 @@ def _survivors(
 def local_scores(
     task: SearchTask, solution: GraphSolution, families: dict[int, IntArray], context: str
 ) -> dict[int, FloatArray]:
-    """Scores of the listed families of every node around one solution."""
+    """Scores of the listed families of every node around one solution.
+
+    Nodes of whose families a time limit left some unscored are left out.
+    """
     if not families:
         return {}
     shared = task.scorer.shared_input(solution)
@@ -237,10 +241,11 @@ def local_scores(
     for piece, found in zip(
         pieces, map_tasks(score_piece, shared, tasks, task.settings.n_jobs, task.progress)
     ):
-        scores.update(zip(piece, found))
+        whole = {c: own for c, own in zip(piece, found) if not np.isnan(own).any()}
+        scores.update(whole)
         if task.journal is not None:
-            for child in piece:
-                task.journal.add(around, str(child), scores[child])
+            for child, own in whole.items():
+                task.journal.add(around, str(child), own)
         if current_limit().stops():
             break
     task.progress.finish()
@@ -267,7 +272,7 @@ def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) 
         shared.moments,
         local.Asked(nodes, family_start, rows, start_rates),
         MarginalPrior(allowed, shared.shape, shared.rate, shared.digamma),
-        local.LocalRule(_LOCAL_ITERATIONS, _LOCAL_TOLERANCE, _SPREAD),
+        local.LocalRule(_LOCAL_ITERATIONS, _LOCAL_TOLERANCE, _SPREAD, shared.stop),
         found,
         addresses_for(shared.problem),
     )

@@ -134,6 +134,9 @@ class StructureLearner(Estimator):
         What gave the probabilities: with "auto", "sample" or "star"; and a sentence about it.
     known_share_ : float
         How much of what complete paths would say about rates the measurements say.
+    not_scored_ : list
+        Nodes for which there was no time: their families have no scores, and the edges into them
+        no probabilities (missing values in the tables).
     emission_, converged_, stop_reason_, history_, n_sweeps_
         The emissions at the end, and how the search went.
     """
@@ -259,6 +262,7 @@ class StructureLearner(Estimator):
             self.method_ = "star" if found.sampled is None else "sample"
         self.stage_ = found.stage
         self.known_share_ = found.known_share
+        self.not_scored_ = found.not_scored
         # made when asked for: some grow with N² or with the number of families
         self._edges: pd.DataFrame | None = None
         self._edge_probabilities: pd.DataFrame | None = None
@@ -296,7 +300,8 @@ class StructureLearner(Estimator):
         for parent, child, probability in zip(
             chosen["parent"], chosen["child"], chosen["probability"]
         ):
-            graph.edges[parent, child]["probability"] = float(probability)
+            if not pd.isna(probability):
+                graph.edges[parent, child]["probability"] = float(probability)
         return graph
 
     @property

@@ -52,6 +52,9 @@ MAX_ROUNDS = 10
 # steps in relaxation times, shared by all graphs of a search
 _STEP = 0.25
 _SCREENED_STEP = 0.8
+#: Log-odds that nobody sees in a probability. Where measurements tell so little that scores count
+#: only a hundredth, scores need to be right to a hundred times as much, and no more.
+_UNSEEN = 1e-5
 #: families in one sweep up to which "auto" solves the whole network for each
 EXHAUSTIVE_LIMIT = 150
 #: … and up to which it scores all of them, if only by local solves, on finer steps
@@ -83,6 +86,7 @@ class SearchState:
 
     solution: GraphSolution
     tables: dict[int, FamilyTable] = field(default_factory=dict)
+    """Of the nodes that were scored in full."""
     history: list[dict[str, Any]] = field(default_factory=list)
     n_sweeps: int = 0
     settled: bool = False
@@ -174,6 +178,7 @@ def prepare(
         ),
         settings.method,
         digamma=settings.digamma,
+        negligible=_UNSEEN * (1.0 / settings.tempering_factor(alone.known_share) - 1.0),
     )
     n_candidates = len(names) if keeps_all else settings.n_candidates
     return SearchTask(settings, names, alone, prior, scorer, progress, screened, n_candidates)
@@ -194,8 +199,11 @@ def improve(
     known: dict[Parents, float],
     families: IntArray,
     solve_graph: Callable[[Parents, GraphSolution], GraphSolution],
-) -> None:
-    """Score these families of one node around the current graph and adopt the best."""
+) -> FamilyTable | None:
+    """Score these families of one node around the current graph and adopt the best.
+
+    None where there was no time to score them all: some of them say nothing about the others.
+    """
     current = state.solution
     log_prior = task.prior.log_prior(child, families)
     graphs = [
@@ -222,6 +230,9 @@ def improve(
     kept: GraphSolution | None = None  # the best so far; the messages of all would not fit
     best_new = -np.inf
     for i, solution in zip(new, in_order(solve, len(new), task.settings.n_jobs)):
+        if solution is not None and solution.out_of_time:
+            current_limit().stops()
+            break
         known[graphs[i]] = -np.inf if solution is None else solution.score
         converged = solution is not None and solution.converged
         state.unconverged += not converged
@@ -234,19 +245,20 @@ def improve(
         if current_limit().stops():
             break
     task.progress.advance(len(graphs) - len(new))
-    # all, if there was time, but for those without an answer
-    scored = [i for i, g in enumerate(graphs) if known.get(g, -np.inf) > -np.inf]
+    if any(graph not in known for graph in graphs):
+        return None
+    scored = [i for i, g in enumerate(graphs) if known[g] > -np.inf]
     if not scored:
         raise RanAway(f"No set of parents of {task.nodes[child]!r} has a score that settles.")
     table = FamilyTable(
         families[scored], np.array([known[graphs[i]] for i in scored]) + log_prior[scored]
     )
-    state.tables[child] = table
     best = graphs[scored[int(table.ranking(task.nodes)[0])]]
     if best != current.parents:
         if kept is None or kept.parents != best:
             kept = solve_graph(best, current)
         state.solution = kept
+    return table
 
 
 def journal_context(task: SearchTask, what: str, *around: Any) -> str:
@@ -302,16 +314,13 @@ def search_observations(
     finally:
         if task.journal is not None:
             task.journal.close()
-    _keep_unscored(task, state)
+    _say_what_was_cut_short(task, state)
     return task, state
 
 
-def _keep_unscored(task: SearchTask, state: SearchState) -> None:
-    """Nodes for which there was no time keep the parents they have, and it is said."""
+def _say_what_was_cut_short(task: SearchTask, state: SearchState) -> None:
+    """Nodes that were not scored in full have no table; the reason to stop counts them."""
     unscored = [n for n in task.prior.children if n not in state.tables]
-    for n in unscored:
-        row = np.array([list(state.solution.parents[n]) or [-1]], dtype=np.int64)
-        state.tables[n] = FamilyTable(row, np.zeros(1))
     if current_limit().was_felt:
         state.settled = False
         state.complaint = f"{current_limit().sentence}: "
@@ -344,6 +353,8 @@ def _go_on_refining(
         task = replace(refined.task, round=number)
         before = state
         state = _search(task, refined.solution)
+        # for which there was no time: what was found before counts
+        state.tables = {**before.tables, **state.tables}
         if not refined.settled:
             state.complaint = "the emissions were still changing when their fit was stopped"
         state.history = [
@@ -381,7 +392,8 @@ def score_graph(
     settings = settings_with_joint_by_column(settings, data)
     settings, _ = settings_with_levels(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
-    task = prepare(settings, data, Silent(), nodes)
+    # a single score counts in full
+    task = prepare(replace(settings, tempering=1.0), data, Silent(), nodes)
     learner = importlib.import_module(METHODS[settings.method].graph_learner)
     task.scorer = learner.graph_scorer(task)
     number = {name: n for n, name in enumerate(nodes)}

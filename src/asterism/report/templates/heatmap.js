@@ -23,7 +23,7 @@
     svg.append(report.label(Math.max(left + half, Math.min(right - half, x(prior))), 12, text, { fill: "var(--poor)" }));
   };
 
-  const text = (p, parent, child) => `${parent} → ${child}: probability ${report.probability(p)}`;
+  const text = (p, parent, child) => `${parent} → ${child}: ${p === null ? "not scored" : `probability ${report.probability(p)}`}`;
 
   const draw = (svg, width) => {
     const { nodes, z, prior } = report.heatmap;
@@ -63,7 +63,7 @@
       at = [i, j];
       cursor.setAttribute("x", left + j * cell);
       cursor.setAttribute("y", top + i * cell);
-      const what = z[i][j] === null ? `${names[i]}: a node has no edge to itself` : text(z[i][j], names[i], names[j]);
+      const what = i === j ? `${names[i]}: a node has no edge to itself` : text(z[i][j], names[i], names[j]);
       cursor.setAttribute("aria-label", `${what}. Arrow keys move, Enter chooses.`);
       report.byId("heatmap-text").textContent = what;
     };
@@ -83,7 +83,7 @@
     };
     reach.addEventListener("pointermove", (event) => {
       const [i, j] = under(event);
-      report.showTip(event, z[i][j] === null ? "" : text(z[i][j], names[i], names[j]));
+      report.showTip(event, i === j ? "" : text(z[i][j], names[i], names[j]));
     });
     reach.addEventListener("pointerleave", report.hideTip);
     reach.addEventListener("click", (event) => { const [i, j] = under(event); say(i, j); choose(i, j); });
