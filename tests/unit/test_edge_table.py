@@ -156,7 +156,7 @@ def test_the_table_survives_a_folder(learned, tmp_path):
 
 def test_every_pair_of_columns_is_there(learned):
     wanted = ["parent", "child", "probability", "in_graph", "prior", "bayes_factor", "effect"]
-    wanted += ["fold_change", "fold_change_lower", "fold_change_upper", "error"]
+    wanted += ["fold_change", "fold_change_lower", "fold_change_upper", "error", "caveat"]
     assert learned.edges_.columns.tolist() == wanted
     pairs = set(itertools.permutations("abcd", 2))
     assert set(zip(learned.edges_["parent"], learned.edges_["child"])) <= pairs

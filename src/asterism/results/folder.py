@@ -129,7 +129,8 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         )
     edges = _read_table(folder / "edges.csv", EDGE_COLUMNS, ["probability"])
     if edges is not None:
-        for name in [name for name in edges.columns if name not in EDGE_COLUMNS]:
+        words = {*EDGE_COLUMNS, "effect", "caveat"}
+        for name in [name for name in edges.columns if name not in words]:
             edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
     truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
