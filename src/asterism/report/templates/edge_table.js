@@ -79,7 +79,7 @@ if (document.getElementById("edge-table")) {
 
   /** Why the table is empty, and what would fill it. */
   const noneText = () => {
-    if (!report.edges.length && report.not_scored.length) return "No edge was scored: the time was too short.";
+    if (!report.edges.length && report.not_scored?.length) return "No edge was scored: the time was too short.";
     if (!report.edges.length) return report.learned ? "No edge has a probability worth listing." : "The network has no edges.";
     if (report.byId("search").value.trim()) return "No edge above the threshold matches the search.";
     const [surest] = report.edges;
@@ -94,7 +94,7 @@ if (document.getElementById("edge-table")) {
     const more = report.byId("show-more");
     more.hidden = shown.length === edges.length;
     more.textContent = `Show all ${edges.length}`;
-    const unknown = report.not_scored.length ? `; not scored: edges into ${report.not_scored.slice(0, 5).map(report.name).join(", ")}${report.not_scored.length > 5 ? " and more" : ""}` : "";
+    const unknown = report.not_scored?.length ? `; not scored: edges into ${report.not_scored.slice(0, 5).map(report.name).join(", ")}${report.not_scored?.length > 5 ? " and more" : ""}` : "";
     report.byId("listed-count").textContent = `${edges.length} of ${report.edges.length} edges${shown.length < edges.length ? `, the first ${shown.length} shown` : ""}${unknown}`;
   };
 
