@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.errors import AsterismError
 from asterism.inference.accuracy import must_compile, quick_sentence
 
 NOISE = am.Gaussian((-1, 1), 0.8)
@@ -66,3 +67,13 @@ def test_it_is_known_whether_the_better_method_must_be_compiled(
     assert not must_compile(found)
     monkeypatch.setattr(_jit, "is_on_disk", lambda _: False)
     assert must_compile(found)
+
+
+def test_draws_have_errors_of_their_own() -> None:
+    network = am.glauber({"A": [], "B": ["A"]})
+    obs = am.observe(am.simulate(network, 2, duration=2.0, seed=1), NOISE, n_observations=3, seed=2)
+    with pytest.warns(UserWarning, match="draws"):
+        sampled = am.infer(network, obs, NOISE, method="sample", n_draws=50, seed=0)
+    with pytest.raises(AsterismError, match="errors"):
+        _ = sampled.accuracy
+    assert (sampled.errors.statistics.transitions["B"] >= 0).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from html.parser import HTMLParser
 from types import ModuleType
 from typing import Any
@@ -158,3 +159,15 @@ def test_fitting_with_a_bar_changes_nothing(observations: am.Observations) -> No
     quiet = am.StructureLearner(max_parents=1).fit(paths, progress=False)
     shown = am.StructureLearner(max_parents=1).fit(paths, progress=True)
     np.testing.assert_array_equal(quiet.edges_["probability"], shown.edges_["probability"])
+
+
+def test_the_card_of_sampled_rates_shows_no_evidence(observations: am.Observations) -> None:
+    noise = am.Gaussian((-1, 1), 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few draws
+        fit = am.ParameterLearner(
+            dict.fromkeys(observations.nodes, ()), noise, method="sample", max_iterations=5
+        ).fit(observations)
+    shown = checked(fit)
+    assert "nodes" in shown
+    assert "log evidence" not in shown

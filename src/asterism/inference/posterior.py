@@ -66,6 +66,9 @@ NOT_ITERATED = Convergence()
 class Posterior:
     """Evidence, marginals, expected statistics and sampled paths, given the data."""
 
+    #: compares the posterior with that of a better method; None where there is none
+    measure_accuracy: Callable[[Posterior], Any] | None = None
+
     def __init__(
         self,
         network: Network,
@@ -95,7 +98,6 @@ class Posterior:
         self._make_statistics = statistics
         self._make_history = convergence.history
         self._make_parts = log_evidence_parts
-        self.measure_accuracy: Callable[[Posterior], Any] | None = None
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -111,8 +113,8 @@ class Posterior:
         """
         if self.measure_accuracy is None:
             raise AsterismError(
-                f"The accuracy of method {self.method!r} is not measured this way; its own errors "
-                "say how exact it is."
+                f"Method {self.method!r} has no approximation to compare with a better one; "
+                "posterior.errors holds the Monte Carlo standard errors of its answers."
             )
         return self.measure_accuracy(self)
 

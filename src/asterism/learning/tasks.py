@@ -344,7 +344,7 @@ class Estimator:
         stop = str(getattr(self, "stop_reason_", ""))
         n_edges = sum(map(len, network.parents.values()))
         facts = [("nodes", f"{network.n_nodes:,}"), ("edges", f"{n_edges:,}")]
-        if "log_evidence_" in fitted:
+        if fitted.get("log_evidence_") is not None:
             facts.append(("log evidence", f"{float(fitted['log_evidence_']):.6g}"))
         if converged:
             facts.append(("converged:", stop) if stop else ("converged", ""))
