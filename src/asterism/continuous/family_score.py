@@ -18,9 +18,11 @@ ahead) and its smoother where it was not; it is held from one time of the grid t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from asterism.continuous import _family as compiled
 from asterism.continuous.series import BoolArray, FloatArray, IntArray, Series
@@ -28,6 +30,10 @@ from asterism.errors import DataError
 
 #: most stimuli at once: every combination of those that hit a child is weighed
 MOST_STIMULI = 4
+
+
+#: columns, where each parent's begin, how many of them are linear: of nobody
+_NO_PARENTS = (np.empty((0, 0)), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -92,16 +98,14 @@ class FamilyScorer:
         self.values: dict[int, FloatArray] = {}
         for n in self.series.continuous:
             self.gaps[n], self.values[n] = _gaps_of(self.series, n)
-        self.held, self.first_column, self.n_linear = self._parents()
 
     @property
     def children(self) -> list[int]:
         """Continuous nodes that moved in at least three gaps: others say nothing of parents."""
-        return [
-            n
-            for n in self.series.continuous
-            if len(self.gaps[n].gap) >= 3 and np.ptp(self.values[n]) > 0.0
-        ]
+        return [n for n in self.series.continuous if self._can_be_child(n)]
+
+    def _can_be_child(self, n: int) -> bool:
+        return len(self.gaps[n].gap) >= 3 and float(np.ptp(self.values[n])) > 0.0
 
     def _grid_arguments(self) -> tuple[FloatArray, ...]:
         return (
@@ -111,7 +115,8 @@ class FamilyScorer:
             self.rhos,
         )
 
-    def _parents(self) -> tuple[FloatArray, IntArray, IntArray]:
+    @cached_property
+    def parents(self) -> tuple[FloatArray, IntArray, IntArray]:
         """Columns of all parents on the grid, where each parent's begin, how many are linear."""
         columns: list[FloatArray] = []
         first, linear = [0], []
@@ -159,19 +164,42 @@ class FamilyScorer:
 
     def _weights_alone(self, n: int) -> FloatArray:
         """[λ, κ] posterior of the node without parents."""
-        gaps, values = self.gaps[n], self.values[n]
         shape = (len(self.grids.decay), len(self.grids.noise))
-        if len(gaps.gap) < 3 or np.ptp(values) == 0.0:
+        if not self._can_be_child(n):
             return np.full(shape, 1.0 / np.prod(shape))
-        _, _, by_grid = compiled.single_scores(
-            *self._grid_arguments(),
-            *(gaps.arrays, self.spans, self.series.grid_time, np.empty((0, 0))),
-            *(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)),
-            *(values[None], np.full(1, -1, dtype=np.int64)),
-        )
+        _, _, by_grid = self._screened([n], _NO_PARENTS)
         weights = np.exp(by_grid[0] - by_grid[0].max())
         result: FloatArray = weights / weights.sum()
         return result
+
+    def _screened(
+        self, members: list[int], parents: tuple[FloatArray, IntArray, IntArray]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Scores of children that share their gaps, as the compiled function gives them."""
+        with threadpool_limits(1):  # the products are small: more threads only wait
+            result: tuple[FloatArray, FloatArray, FloatArray] = compiled.single_scores(
+                *self._grid_arguments(),
+                *(self.gaps[members[0]].arrays, self.spans, self.series.grid_time),
+                *parents,
+                np.stack([self.values[c] for c in members]),
+                np.array(members, dtype=np.int64),
+            )
+        return result
+
+    def _groups(self) -> list[list[int]]:
+        """Children that were measured at the same times."""
+        groups: dict[bytes, list[int]] = {}
+        for child in self.children:
+            key = self.gaps[child].begin.tobytes() + self.gaps[child].end.tobytes()
+            groups.setdefault(key, []).append(child)
+        return list(groups.values())
+
+    def without_parents(self) -> FloatArray:
+        """(N, C) scores without parents; −inf for nodes that are no children."""
+        none = np.full((len(self.series.nodes), len(self.rhos)), -np.inf)
+        for members in self._groups():
+            none[members] = self._screened(members, _NO_PARENTS)[0]
+        return none
 
     def single_parents(self) -> tuple[FloatArray, FloatArray]:
         """(N, C) scores without parents and (N, N, C) [child, parent] scores of single parents.
@@ -182,18 +210,8 @@ class FamilyScorer:
         n = len(self.series.nodes)
         none = np.full((n, len(self.rhos)), -np.inf)
         single = np.full((n, n, len(self.rhos)), -np.inf)
-        groups: dict[bytes, list[int]] = {}
-        for child in self.children:
-            key = self.gaps[child].begin.tobytes() + self.gaps[child].end.tobytes()
-            groups.setdefault(key, []).append(child)
-        for members in groups.values():
-            none[members], single[members], _ = compiled.single_scores(
-                *self._grid_arguments(),
-                *(self.gaps[members[0]].arrays, self.spans, self.series.grid_time, self.held),
-                *(self.first_column, self.n_linear),
-                np.stack([self.values[c] for c in members]),
-                np.array(members, dtype=np.int64),
-            )
+        for members in self._groups():
+            none[members], single[members], _ = self._screened(members, self.parents)
         return none, single
 
     def families(self, child: int, families: IntArray) -> FloatArray:
@@ -201,17 +219,24 @@ class FamilyScorer:
         used, n_core = _core_first(families)
         place = np.full(len(self.series.nodes) + 1, -1, dtype=np.int64)
         place[used] = np.arange(len(used))
-        widths = np.diff(self.first_column)[used]
-        columns = [np.arange(self.first_column[m], self.first_column[m + 1]) for m in used]
-        held = self.held[np.concatenate(columns)] if columns else np.empty((0, 0))
-        scores: FloatArray = compiled.family_scores(
-            *self._grid_arguments(),
-            *(self.gaps[child].arrays, self.spans, self.series.grid_time),
-            np.ascontiguousarray(held),
-            np.concatenate([[0], np.cumsum(widths)]).astype(np.int64),
-            *(self.n_linear[used], self.values[child], place[families], n_core),
-        )
+        held, first, linear = self.columns_of(used)
+        with threadpool_limits(1):
+            scores: FloatArray = compiled.family_scores(
+                *self._grid_arguments(),
+                *(self.gaps[child].arrays, self.spans, self.series.grid_time),
+                *(held, first, linear, self.values[child], place[families], n_core),
+            )
         return scores
+
+    def columns_of(self, nodes: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
+        """The columns of some parents, as ``parents`` has those of all."""
+        held, first, linear = self.parents
+        chosen = [np.arange(first[m], first[m + 1]) for m in nodes]
+        if not chosen:
+            return _NO_PARENTS
+        widths = [len(c) for c in chosen]
+        begins = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        return np.ascontiguousarray(held[np.concatenate(chosen)]), begins, linear[nodes]
 
     def combined(self, scores: FloatArray) -> FloatArray:
         """Scores averaged over the strengths of the stimuli, their last axis."""
