@@ -13,8 +13,9 @@ from asterism.clusters.regions import find_regions
 from asterism.data.statistics import Statistics
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
-from asterism.star.grid import build_even_grid, find_breakpoints
+from asterism.star.grid import build_even_grid
 from asterism.timeline.evidence import Evidence
+from asterism.timeline.timeline import timeline_of
 from tests.reference.cluster_sweep import ReferenceClusters
 
 
@@ -22,8 +23,7 @@ def started(network: Network, evidence: Evidence, step: float) -> ClusterBatch:
     """Clusters of one family each on even steps, their messages just started."""
     compiled = network.compiled
     model = ClusterModel.of(compiled.graph, find_regions(compiled.graph, evidence, 1))
-    places = find_breakpoints(evidence)
-    batch = make_cluster_batch(model, evidence, places, build_even_grid(places, 1, step))
+    batch = make_cluster_batch(model, evidence, build_even_grid(timeline_of(evidence), step))
     start_messages(batch, compiled.rates)
     return batch
 

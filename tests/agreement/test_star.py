@@ -8,10 +8,11 @@ import pytest
 import asterism as am
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.star.batch import make_batch, run
-from asterism.star.grid import build_even_grid, find_breakpoints
+from asterism.star.grid import build_even_grid
 from asterism.star.method import solve
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import Evidence
+from asterism.timeline.timeline import timeline_of
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import (
     RING,
@@ -29,11 +30,11 @@ def assert_as_the_plain_sweep(network: am.Network, evidence: object, method: str
     found = solve(network, evidence, method=method, time_step=0.7, tolerance=1e-8, max_sweeps=500)
     assert found.converged
     rate = network.compiled.relaxation_rate
-    grid = build_even_grid(find_breakpoints(evidence), evidence.n_trajectories, 0.7, rate)
+    grid = build_even_grid(timeline_of(evidence), 0.7, rate)
     dwell = [0.0] * network.n_nodes
     moves = [0.0] * network.n_nodes
     for d in range(evidence.n_trajectories):
-        kinks = np.flatnonzero(grid.is_breakpoint(d))
+        kinks = np.flatnonzero(grid.is_event_time(d))
         plain = ReferenceSweep(
             network, evidence, d, grid.times(d), method, kinks, grid.longest_smooth
         )
@@ -67,7 +68,7 @@ def test_uneven_steps_as_in_the_plain_sweep(method: str) -> None:
     grid = found.courses._batches[0].grid  # type: ignore[attr-defined]
     assert len(found.courses._batches[0].problem.stretch) >= 2  # type: ignore[attr-defined]
     assert np.ptp(np.diff(grid.times(0))) > 0.01
-    kinks = np.flatnonzero(grid.is_breakpoint(0))
+    kinks = np.flatnonzero(grid.is_event_time(0))
     plain = ReferenceSweep(network, evidence, 0, grid.times(0), method, kinks, grid.longest_smooth)
     assert found.log_evidence == pytest.approx(plain.solve(tolerance=1e-10), rel=1e-6)
 

@@ -29,7 +29,7 @@ from asterism.sampling.model_setup import (
     model_setup,
 )
 from asterism.sampling.sampler_setup import seen_of
-from asterism.timeline.evidence import JointMeasurement, Jumps, Spans, held_and_set, no_spans
+from asterism.timeline.evidence import JointMeasurement, Jumps, Spans, no_spans
 from tests.reference.random_evidence import make_evidence
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
@@ -264,14 +264,18 @@ def _told_otherwise(evidence, values, broken: str | None, learned: str | None):
         return replace(evidence, spans=replace(spans, end=np.minimum(longer, END))), values
     if broken == "interventions":
         # seen to be there, as if by its own rates
-        seen, is_set = held_and_set(evidence)
+        by_hand = evidence.interventions
+        names = ("trajectory", "node", "start", "end", "state")
+        both = [np.append(getattr(spans, name), getattr(by_hand, name)) for name in names]
+        in_order = np.lexsort((both[2], both[1], both[0]))
+        seen = Spans(*(column[in_order] for column in both))
         jump = np.lexsort((np.append(jumps.time, 0.9), np.append(jumps.node, 0),
                            np.append(jumps.trajectory, 1)))  # fmt: skip
         columns = (
             np.append(jumps.trajectory, 1), np.append(jumps.node, 0), np.append(jumps.time, 0.9),
             np.append(jumps.to_state, 0), np.append(jumps.from_state, -1),
         )  # fmt: skip
-        assert is_set.sum() == 3
+        assert len(by_hand.node) == 3
         jumps = Jumps(*(c[jump] for c in columns))
         return replace(evidence, interventions=no_spans(), spans=seen, jumps=jumps), values
     if broken == "points":

@@ -25,8 +25,9 @@ from asterism.clusters.batch_of_clusters import (
 from asterism.clusters.regions import find_regions
 from asterism.data.statistics import Statistics
 from asterism.model.compiled import diagonal_index
-from asterism.star.grid import build_even_grid, find_breakpoints
+from asterism.star.grid import build_even_grid
 from asterism.timeline.evidence import Spans
+from asterism.timeline.timeline import timeline_of
 from tests.reference.cluster_sweep import ReferenceClusters
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points
@@ -54,9 +55,8 @@ def batch_of(network: am.Network, evidence: Any, step: float = 0.4) -> Any:
     graph = network.compiled.graph
     model = ClusterModel.of(graph, find_regions(graph, evidence, 1))
     assert len(model.regions.separators) == 2
-    breakpoints = find_breakpoints(evidence)
-    grid = build_even_grid(breakpoints, len(evidence.start), step)
-    batch = make_cluster_batch(model, evidence, breakpoints, grid)
+    grid = build_even_grid(timeline_of(evidence), step)
+    batch = make_cluster_batch(model, evidence, grid)
     start_messages(batch, network.compiled.rates)
     return batch
 

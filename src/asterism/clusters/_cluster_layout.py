@@ -6,15 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asterism.timeline.timeline import HELD as HELD
+from asterism.timeline.timeline import JUMP as JUMP
+from asterism.timeline.timeline import LIKELIHOOD as LIKELIHOOD
+from asterism.timeline.timeline import SET as SET
+
 MOST_TERMS = 40
 """Room for terms of a series of a cluster; ``terms_for`` stays below."""
 MOST_PARTS = 70_000
 """Parts into which a step of a cluster may be cut."""
 
-LIKELIHOOD, JUMP, HOLD, SET = 0, 1, 2, 3
-"""Kinds of events."""
 POINT, KIND, FIRST_VALUE, SECOND_VALUE = 0, 1, 2, 3
-"""Columns of an event: grid point, kind; offset of its values, or state entered (and left)."""
+"""Columns of an event, those of an entry of the timeline: grid point, kind; offset of its values,
+or state entered (and left)."""
 FIRST_STEP, STEP_AFTER, HELD_STATE, IS_SET = 0, 1, 2, 3
 """Columns of a span on which a node is held; set: by an intervention."""
 POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1

@@ -14,8 +14,8 @@ import numpy as np
 from asterism.clusters._cluster_layout import (
     FIRST_STEP,
     FIRST_VALUE,
+    HELD,
     HELD_STATE,
-    HOLD,
     IS_SET,
     JUMP,
     KIND,
@@ -170,7 +170,7 @@ def _weigh(regions, r, problem, work, at, vector):
     n_nodes = regions.node_start[r + 1] - regions.node_start[r]
     first = regions.digit_start[r] + slot
     a = problem.event[row, FIRST_VALUE]
-    if problem.event[row, KIND] == HOLD:
+    if problem.event[row, KIND] == HELD:
         for x in range(n_joint):
             if regions.digit[first + x * n_nodes] != a:
                 vector[x] = 0.0

@@ -14,25 +14,21 @@ import numpy as np
 
 from asterism.clusters import _cluster_sweep as _sweep
 from asterism.clusters._cluster_layout import (
-    LIKELIHOOD,
     RegionArrays,
     RegionWork,
     TrajectoryArrays,
 )
 from asterism.clusters._cluster_messages import SeparatorMessages, Shared
 from asterism.clusters._cluster_sweep import ClusterReading, Found
-from asterism.clusters.cluster_evidence import (
-    known_log_evidence,
-    scaled_values,
-    trajectory_arrays,
-)
+from asterism.clusters.cluster_evidence import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import BaseTable, base_table, make_room, region_arrays
 from asterism.clusters.regions import Regions
 from asterism.errors import AsterismError, Sentence, Setting
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
-from asterism.star.grid import Breakpoints, Grid
+from asterism.star.grid import Grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
+from asterism.timeline.timeline import scaled_likelihoods, scales_of
 
 _CHUNKS = 16
 NO_READING = ClusterReading(
@@ -99,7 +95,6 @@ class ClusterBatch:
 
     model: ClusterModel
     evidence: Evidence
-    places: Breakpoints
     grid: Grid
     problem: TrajectoryArrays
     messages: list[SeparatorMessages]
@@ -117,9 +112,7 @@ class ClusterBatch:
         return self.evidence.n_trajectories
 
 
-def make_cluster_batch(
-    model: ClusterModel, evidence: Evidence, places: Breakpoints, grid: Grid
-) -> ClusterBatch:
+def make_cluster_batch(model: ClusterModel, evidence: Evidence, grid: Grid) -> ClusterBatch:
     """Lay evidence out on a grid; messages still have to be started."""
     n_steps = np.diff(grid.step_start)
     require_memory(
@@ -144,9 +137,8 @@ def make_cluster_batch(
     return ClusterBatch(
         model,
         evidence,
-        places,
         grid,
-        trajectory_arrays(model.graph, model.regions, evidence, places, grid),
+        trajectory_arrays(model.graph, model.regions, evidence, grid),
         messages,
         np.zeros(evidence.n_trajectories, dtype=np.int64),
         known_log_evidence(evidence, evidence.points.log_likelihood),
@@ -404,11 +396,8 @@ def set_cluster_likelihoods(batch: ClusterBatch, log_likelihood: FloatArray) -> 
         batch.parameters = None
     evidence = with_log_likelihood(batch.evidence, log_likelihood)
     points = evidence.points
-    values, log_scale = scaled_values(batch.model.graph, points)
-    batch.problem.value[:] = values
-    own = np.flatnonzero(batch.problem.event[:, 1] == LIKELIHOOD)
-    order = np.argsort(points.offset)
-    row = order[np.searchsorted(points.offset[order], batch.problem.event[own, 2])]
-    batch.problem.event_log[own] = log_scale[row]
+    values, taken_out = scaled_likelihoods(points)
+    batch.problem.value[:] = values[:, 0]
+    batch.problem.event_log[:] = scales_of(batch.problem.event, points, taken_out)
     batch.evidence = evidence
     batch.known = known_log_evidence(evidence, log_likelihood)

@@ -11,91 +11,56 @@ import math
 
 import numpy as np
 
-from asterism.clusters._cluster_layout import HOLD, JUMP, LIKELIHOOD, SET, TrajectoryArrays
+from asterism.clusters._cluster_layout import IS_SET, TrajectoryArrays
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.errors import DataError
 from asterism.model.compiled import CompiledGraph, configuration_terms
-from asterism.star.grid import Breakpoints, Grid
-from asterism.timeline.evidence import (
-    Evidence,
-    FloatArray,
-    IntArray,
-    Points,
-    has_length,
-    held_and_set,
-    known_state,
+from asterism.star.grid import Grid
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, is_exogenous
+from asterism.timeline.timeline import (
+    EVENT,
+    HELD,
+    JOINT,
+    KIND,
+    OTHER,
+    SET,
+    UNTIL,
+    VALUE,
+    known_states,
+    on_grid,
+    scaled_likelihoods,
+    scales_of,
+    timeline_of,
 )
 
 
 def trajectory_arrays(
-    graph: CompiledGraph, regions: Regions, evidence: Evidence, places: Breakpoints, grid: Grid
+    graph: CompiledGraph, regions: Regions, evidence: Evidence, grid: Grid
 ) -> TrajectoryArrays:
-    """Lay the evidence out on the grid."""
-    points, jumps = evidence.points, evidence.jumps
-    spans, is_set = held_and_set(evidence)
-    exogenous: IntArray = np.array(sorted(evidence.exogenous), dtype=np.int64)
-    at = grid.point_of_breakpoint
-    likelihood, log_scale = scaled_values(graph, points)
-    own_point = np.flatnonzero(~np.isin(points.node, exogenous))
-    matters = is_set.copy()
-    matters[~is_set] = has_length(evidence) & ~np.isin(evidence.spans.node, exogenous)
-    own_span = np.flatnonzero(matters)
-    n_jumps, n_points, n_holds = len(jumps.node), len(own_point), len(own_span)
-    event = np.full((n_jumps + n_points + n_holds, 4), -1, dtype=np.int64)
-    event[:, 0] = np.concatenate(
-        [at[places.of_jumps], at[places.of_points[own_point]], at[places.of_span_starts[own_span]]]
-    )
-    event[: n_jumps + n_points, 1] = np.repeat([JUMP, LIKELIHOOD], [n_jumps, n_points])
-    event[n_jumps + n_points :, 1] = np.where(is_set[own_span], SET, HOLD)
-    event[:, 2] = np.concatenate([jumps.to_state, points.offset[own_point], spans.state[own_span]])
-    event[:n_jumps, 3] = jumps.from_state
-    event_log = np.zeros(len(event))
-    event_log[n_jumps : n_jumps + n_points] = log_scale[own_point]
-    trajectory = np.concatenate(
-        [jumps.trajectory, points.trajectory[own_point], spans.trajectory[own_span]]
-    )
-    node = np.concatenate([jumps.node, points.node[own_point], spans.node[own_span]])
-    pair = trajectory * graph.n_nodes + node
-    order = np.lexsort((~np.isin(event[:, 1], (JUMP, SET)), event[:, 0], pair))
-    n_pairs = evidence.n_trajectories * graph.n_nodes
-    span = np.column_stack(
-        [at[places.of_span_starts[own_span]], at[places.of_span_ends[own_span]],
-         spans.state[own_span], is_set[own_span]]
-    ).astype(np.int64)  # fmt: skip
-    span_pair = spans.trajectory[own_span] * graph.n_nodes + spans.node[own_span]
-    by_pair = np.argsort(span_pair, kind="stable")
+    """The timeline on a grid."""
+    timeline = timeline_of(evidence)
+    own = (timeline.kind != JOINT) & ~is_exogenous(evidence, timeline.pair % graph.n_nodes)
+    event, pair = on_grid(timeline, grid.point_of_event)[own], timeline.pair[own]
+    holds = np.isin(event[:, KIND], (HELD, SET))
+    values, taken_out = scaled_likelihoods(evidence.points)
     column, shift = _input_shift(graph, evidence, grid)
+    n_pairs = evidence.n_trajectories * graph.n_nodes
+    span = event[holds][:, [EVENT, UNTIL, VALUE, KIND]]
+    span[:, IS_SET] = span[:, IS_SET] == SET
     return TrajectoryArrays(
         step_start=grid.step_start.astype(np.int64),
         width=grid.width,
         event_start=_starts(pair, n_pairs),
-        event=np.ascontiguousarray(event[order]),
-        event_log=event_log[order],
-        value=likelihood,
-        span_start=_starts(span_pair, n_pairs),
-        span=np.ascontiguousarray(span[by_pair]),
-        **_joint_arrays(graph, regions, evidence, at[places.of_joint]),
+        event=np.ascontiguousarray(event[:, :4]),
+        event_log=scales_of(event, evidence.points, taken_out),
+        value=np.ascontiguousarray(values[:, 0]),
+        span_start=_starts(pair[holds], n_pairs),
+        span=span,
+        **_joint_arrays(graph, regions, evidence, on_grid(timeline, grid.point_of_event)),
         input_column=column,
         input_shift=shift,
     )
-
-
-def scaled_values(graph: CompiledGraph, points: Points) -> tuple[FloatArray, FloatArray]:
-    """Likelihoods in the layout of the points, each row scaled to 1, and the logarithms taken out.
-
-    Rows may use only a part of the values: those of one trajectory among all.
-    """
-    values = np.zeros(len(points.log_likelihood))
-    log_scale = np.zeros(len(points.offset))
-    sizes = graph.n_states[points.node]
-    for size in np.unique(sizes):
-        rows = np.flatnonzero(sizes == size)
-        at = points.offset[rows][:, None] + np.arange(size)
-        logs = points.log_likelihood[at]
-        log_scale[rows] = logs.max(axis=1)
-        values[at] = np.exp(logs - log_scale[rows][:, None])
-    return values, log_scale
 
 
 def _starts(pair: IntArray, n_pairs: int) -> IntArray:
@@ -105,16 +70,16 @@ def _starts(pair: IntArray, n_pairs: int) -> IntArray:
 
 
 def _joint_arrays(
-    graph: CompiledGraph, regions: Regions, evidence: Evidence, points: IntArray
+    graph: CompiledGraph, regions: Regions, evidence: Evidence, entry: IntArray
 ) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
     """Joint measurements, each in the smallest cluster that holds its nodes."""
     rows, index, logs = [], [], []
     maps: dict[tuple[int, tuple[int, ...]], int] = {}
     index_start = table_start = 0
     of_nodes: dict[tuple[int, ...], int] = {}
-    order = sorted(range(len(evidence.joint)), key=lambda i: evidence.joint[i].trajectory)
-    for i in order:
-        m = evidence.joint[i]
+    firsts = entry[(entry[:, KIND] == JOINT) & (entry[:, OTHER] == 0)]
+    for point, _, number, _, _ in firsts:
+        m = evidence.joint[number]
         inner = tuple(n for n in m.nodes if n not in evidence.exogenous)
         if not inner:
             continue
@@ -126,16 +91,16 @@ def _joint_arrays(
         strides = {n: math.prod(shape[a + 1 :]) for a, n in enumerate(m.nodes)}
         if (cluster, m.nodes) not in maps:
             digit = region_shape(graph, members).digit
-            number = sum(strides[n] * digit[:, members.index(n)] for n in inner)
+            joint_state = sum(strides[n] * digit[:, members.index(n)] for n in inner)
             maps[cluster, m.nodes] = index_start
-            index.append(np.asarray(number, dtype=np.int64))
+            index.append(np.asarray(joint_state, dtype=np.int64))
             index_start += len(digit)
         fixed = sum(
-            strides[n] * known_state(evidence, m.trajectory, n, m.time)
+            strides[n] * int(known_states(evidence, m.trajectory, n, m.time))
             for n in m.nodes
             if n in evidence.exogenous
         )
-        rows.append((m.trajectory, points[i], cluster, maps[cluster, m.nodes], table_start + fixed))
+        rows.append((m.trajectory, point, cluster, maps[cluster, m.nodes], table_start + fixed))
         logs.append(np.asarray(m.log_likelihood, dtype=np.float64).ravel())
         table_start += m.log_likelihood.size
     table = np.array(rows, dtype=np.int64).reshape(len(rows), 5)
@@ -173,17 +138,15 @@ def _states_on_steps(evidence: Evidence, grid: Grid, source: int) -> IntArray:
     spans = evidence.spans
     state = np.empty(int(grid.step_start[-1]), dtype=np.int64)
     for d in range(evidence.n_trajectories):
-        mine = np.flatnonzero((spans.trajectory == d) & (spans.node == source))
-        if not len(mine) or spans.start[mine[0]] > evidence.start[d]:
+        mine = (spans.trajectory == d) & (spans.node == source)
+        if not (spans.start[mine] <= evidence.start[d]).any():
             label = evidence.labels[d] if evidence.labels else d
             raise DataError(
                 f"The state of exogenous node number {source} is not given in trajectory "
                 f"{label!r} at time {evidence.start[d]:g}; its path must be known from the start."
             )
         first, last = int(grid.step_start[d]), int(grid.step_start[d + 1])
-        begins = grid.times(d)[:-1]
-        place = np.searchsorted(spans.start[mine], begins, side="right") - 1
-        state[first:last] = spans.state[mine[place]]
+        state[first:last] = known_states(evidence, d, source, grid.times(d)[:-1])
     return state
 
 
@@ -191,12 +154,12 @@ def known_log_evidence(evidence: Evidence, log_likelihood: FloatArray) -> FloatA
     """(D,) log-likelihood of measurements that read exogenous nodes only: a constant."""
     total = np.zeros(evidence.n_trajectories)
     points = evidence.points
-    for i in np.flatnonzero(np.isin(points.node, list(evidence.exogenous))):
+    for i in np.flatnonzero(is_exogenous(evidence, points.node)):
         d, n = int(points.trajectory[i]), int(points.node[i])
-        state = known_state(evidence, d, n, float(points.time[i]))
+        state = int(known_states(evidence, d, n, points.time[i]))
         total[d] += log_likelihood[points.offset[i] + state]
     for m in evidence.joint:
         if all(n in evidence.exogenous for n in m.nodes):
-            states = tuple(known_state(evidence, m.trajectory, n, m.time) for n in m.nodes)
+            states = tuple(int(known_states(evidence, m.trajectory, n, m.time)) for n in m.nodes)
             total[m.trajectory] += m.log_likelihood[states]
     return total

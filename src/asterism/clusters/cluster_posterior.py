@@ -26,7 +26,8 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, Setting
 from asterism.model.network import Network
 from asterism.star.paths_drawn import DrawnPaths, PathCollector
-from asterism.timeline.evidence import Evidence, FloatArray, known_state, subset
+from asterism.timeline.evidence import Evidence, FloatArray, subset
+from asterism.timeline.timeline import known_states
 
 
 class ClusterCourses:
@@ -154,7 +155,7 @@ class ClusterCourses:
     def _known(self, trajectory: int, node: int, times: FloatArray) -> FloatArray:
         size = int(self._network.compiled.graph.n_states[node])
         found = np.zeros((len(times), size))
-        states = [known_state(self._evidence, trajectory, node, float(t)) for t in times]
+        states = known_states(self._evidence, trajectory, node, times)
         found[np.arange(len(times)), states] = 1.0
         return found
 

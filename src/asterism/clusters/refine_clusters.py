@@ -26,8 +26,9 @@ from asterism.clusters.batch_of_clusters import (
     start_messages,
 )
 from asterism.errors import DataError, Setting, TooLargeError
-from asterism.star.grid import Grid, build_even_grid, build_grid, find_breakpoints
+from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, Points, subset
+from asterism.timeline.timeline import timeline_of
 
 _FIRST_STEP = 0.5  # relaxation times, at tolerance 1e-3
 _FINEST = 64  # parts into which a first step may be cut
@@ -143,17 +144,16 @@ def _grid(
     precision: Precision,
     factor: int,
 ) -> Grid:
-    places = find_breakpoints(evidence)
-    n = evidence.n_trajectories
+    timeline = timeline_of(evidence)
     if precision.time_step is not None:
-        return build_even_grid(places, n, precision.time_step)
+        return build_even_grid(timeline, precision.time_step)
     if not len(model.regions.separators):
         fastest = -float(parameters.rates.min(initial=0.0))
         longest = float((evidence.end - evidence.start).max(initial=0.0))
         step = _PARTS_PER_STEP / fastest if fastest > 0.0 else np.inf
-        return build_even_grid(places, n, min(step, max(longest, 1e-300)))
+        return build_even_grid(timeline, min(step, max(longest, 1e-300)))
     step = _FIRST_STEP * (precision.tolerance / 1e-3) ** 0.5
-    return build_grid(places, n, parameters.relaxation_rate, step, factor)
+    return build_grid(timeline, parameters.relaxation_rate, step, factor)
 
 
 def _solve_level(
@@ -167,7 +167,7 @@ def _solve_level(
 ) -> _ClusterLevel:
     part = evidence if len(chosen) == evidence.n_trajectories else subset(evidence, chosen)
     grid = _grid(model, part, parameters, precision, factor)
-    batch = make_cluster_batch(model, part, find_breakpoints(part), grid)
+    batch = make_cluster_batch(model, part, grid)
     start_messages(batch, parameters.rates)
     if coarse is not None:
         _prolong(coarse.batch, batch)
@@ -219,9 +219,7 @@ def _part(
     """Some of a level's trajectories, with their messages."""
     index = np.flatnonzero(chosen)
     part = subset(level.batch.evidence, index)
-    batch = make_cluster_batch(
-        level.batch.model, part, find_breakpoints(part), level.batch.grid.select(index)
-    )
+    batch = make_cluster_batch(level.batch.model, part, level.batch.grid.select(index))
     batch.messages = [level.batch.messages[d] for d in index]
     batch.halvings[:] = level.batch.halvings[index]
     batch.parameters = level.batch.parameters

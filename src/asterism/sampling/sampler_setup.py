@@ -18,6 +18,18 @@ from asterism.sampling.sampler_arrays import (
     Seen,
 )
 from asterism.timeline.evidence import Evidence
+from asterism.timeline.timeline import (
+    EVENT,
+    HELD,
+    JOINT,
+    JUMP,
+    LIKELIHOOD,
+    OTHER,
+    SET,
+    UNTIL,
+    VALUE,
+    timeline_of,
+)
 
 
 def layout_of(graph: CompiledGraph, evidence: Evidence) -> SamplerLayout:
@@ -103,27 +115,23 @@ def rates_of(
 
 def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
     """The evidence grouped by pair."""
+    timeline = timeline_of(evidence)
+    trajectory, node = np.divmod(timeline.pair, evidence.n_nodes)
+    pair = node * evidence.n_trajectories + trajectory
     n_pairs = evidence.n_nodes * evidence.n_trajectories
-    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
-    by_hand = evidence.interventions
 
-    def by_pair(trajectory: IntArray, node: IntArray) -> tuple[IntArray, IntArray]:
-        """The rows in the order of pairs (times stay in order), and where each pair's begin."""
-        pair = node * evidence.n_trajectories + trajectory
-        order = np.argsort(pair, kind="stable")
-        first = np.searchsorted(pair[order], np.arange(n_pairs + 1))
-        return order, first.astype(np.int64)
+    def by_pair(kind: int) -> tuple[IntArray, IntArray]:
+        """Entries of a kind in the order of pairs and times, and where each pair's begin."""
+        rows = np.flatnonzero(timeline.kind == kind)
+        rows = rows[np.argsort(pair[rows], kind="stable")]
+        first = np.searchsorted(pair[rows], np.arange(n_pairs + 1))
+        return timeline.entry[rows], first.astype(np.int64)
 
-    point, point_start = by_pair(points.trajectory, points.node)
-    jump, jump_start = by_pair(jumps.trajectory, jumps.node)
-    span, span_start = by_pair(spans.trajectory, spans.node)
-    held, set_start = by_pair(by_hand.trajectory, by_hand.node)
-    rows = [
-        (node * evidence.n_trajectories + m.trajectory, m.time, i, k)
-        for i, m in enumerate(evidence.joint)
-        for k, node in enumerate(m.nodes)
-    ]
-    rows.sort()
+    point, point_start = by_pair(LIKELIHOOD)
+    jump, jump_start = by_pair(JUMP)
+    span, span_start = by_pair(HELD)
+    held, set_start = by_pair(SET)
+    joint, joint_start = by_pair(JOINT)
     members = [node for m in evidence.joint for node in m.nodes]
     strides = [
         int(np.prod(n_states[list(m.nodes[k + 1 :])]))
@@ -133,24 +141,24 @@ def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:
     tables = [np.asarray(m.log_likelihood, dtype=np.float64).ravel() for m in evidence.joint]
     return Seen(
         point_start=point_start,
-        point_time=points.time[point],
-        point_offset=points.offset[point],
-        log_likelihood=points.log_likelihood.copy(),
+        point_time=timeline.time[point[:, EVENT]],
+        point_offset=point[:, VALUE].copy(),
+        log_likelihood=evidence.points.log_likelihood.copy(),
         jump_start=jump_start,
-        jump_time=jumps.time[jump],
-        jump_to=jumps.to_state[jump],
-        jump_from=jumps.from_state[jump],
+        jump_time=timeline.time[jump[:, EVENT]],
+        jump_to=jump[:, VALUE].copy(),
+        jump_from=jump[:, OTHER].copy(),
         span_start=span_start,
-        span_begin=spans.start[span],
-        span_end=spans.end[span],
-        span_state=spans.state[span],
+        span_begin=timeline.time[span[:, EVENT]],
+        span_end=timeline.time[span[:, UNTIL]],
+        span_state=span[:, VALUE].copy(),
         set_start=set_start,
-        set_begin=by_hand.start[held],
-        set_end=by_hand.end[held],
-        set_state=by_hand.state[held],
-        joint_start=np.searchsorted([r[0] for r in rows], np.arange(n_pairs + 1)).astype(np.int64),
-        joint_index=np.array([r[2] for r in rows], dtype=np.int64),
-        joint_member=np.array([r[3] for r in rows], dtype=np.int64),
+        set_begin=timeline.time[held[:, EVENT]],
+        set_end=timeline.time[held[:, UNTIL]],
+        set_state=held[:, VALUE].copy(),
+        joint_start=joint_start,
+        joint_index=joint[:, VALUE].copy(),
+        joint_member=joint[:, OTHER].copy(),
         joint_time=np.array([m.time for m in evidence.joint], dtype=np.float64),
         member_start=running_sum(np.array([len(m.nodes) for m in evidence.joint], dtype=np.int64)),
         member=np.array(members, dtype=np.int64),

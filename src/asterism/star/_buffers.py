@@ -24,16 +24,14 @@ from numpy.typing import NDArray
 from asterism.numerics._bundle import Bundle
 from asterism.numerics._jit import inlined, inner
 from asterism.numerics._tile_products import room_for
+from asterism.timeline.timeline import JUMP as JUMP
+from asterism.timeline.timeline import LIKELIHOOD as LIKELIHOOD
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-# kinds of marks
-LIKELIHOOD = 0
-"""A fixed likelihood of each state."""
-JUMP = 1
-"""The node's own exactly timed jump."""
-SOFT = 2
+# kinds of marks: two of the timeline's, and
+SOFT = 5
 """A factor that the current marginals of other nodes determine."""
 
 # columns of Problem.node; a row N closes the running sums

@@ -142,19 +142,11 @@ def make_batch(
         layout = lay_out_evidence(evidence, graph)
     else:
         layout = replace(layout, is_shared=True)
-    breakpoints = layout.breakpoints
     if time_step is not None:
         corrected_rate = rate if is_corrected else 0.0
-        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step, corrected_rate)
+        grid = build_even_grid(layout.timeline, time_step, corrected_rate)
     else:
-        grid = build_grid(
-            breakpoints,
-            evidence.n_trajectories,
-            rate,
-            step,
-            refinement,
-            is_corrected=is_corrected,
-        )
+        grid = build_grid(layout.timeline, rate, step, refinement, is_corrected=is_corrected)
     squares = int((graph.n_states**2).sum())
     require_memory(
         8.0 * copies * squares * int(grid.step_start[-1]),

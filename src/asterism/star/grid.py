@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +19,10 @@ from numpy.typing import NDArray
 from asterism.errors import Sentence, Setting, counted
 from asterism.numerics.resources import require_memory
 from asterism.star._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, held_and_set
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.timeline import Timeline
 
-_DECISIVE = 6.0  # difference in log-likelihood that as good as excludes a state
 _LONGEST_SMOOTH = 2.0  # relaxation times; the posterior is not smooth on longer steps
-
-
-@dataclass(frozen=True)
-class Breakpoints:
-    """The distinct times of each trajectory at which something is known."""
-
-    trajectory: IntArray
-    time: FloatArray
-    sharpness: FloatArray
-    """From 0 (nothing is learned there) to 1 (some node's state is as good as known there)."""
-    of_points: IntArray
-    of_jumps: IntArray
-    of_span_starts: IntArray
-    of_span_ends: IntArray
-    of_joint: IntArray
-    """Which breakpoint each piece of evidence falls on."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +34,9 @@ class Grid:
     width: FloatArray
     point_time: FloatArray
     """Times of the grid points; trajectory d's begin at ``step_start[d] + d``."""
-    point_of_breakpoint: IntArray
-    """Grid point, counted within its trajectory, of each breakpoint."""
-    breakpoint_trajectory: IntArray
+    point_of_event: IntArray
+    """Grid point, counted within its trajectory, of each event time."""
+    event_trajectory: IntArray
     longest_smooth: float
     """Up to this length steps may be corrected to fourth order; zero: none are."""
 
@@ -67,20 +50,20 @@ class Grid:
         take_points = np.repeat(
             self.step_start[trajectories] + trajectories - point_start, n_points
         )
-        mine = np.isin(self.breakpoint_trajectory, trajectories)
+        mine = np.isin(self.event_trajectory, trajectories)
         return Grid(
             step_start,
             self.width[take + np.arange(len(take))],
             self.point_time[take_points + np.arange(len(take_points))],
-            self.point_of_breakpoint[mine],
-            np.searchsorted(trajectories, self.breakpoint_trajectory[mine]),
+            self.point_of_event[mine],
+            np.searchsorted(trajectories, self.event_trajectory[mine]),
             self.longest_smooth,
         )
 
-    def is_breakpoint(self, trajectory: int) -> NDArray[np.bool_]:
+    def is_event_time(self, trajectory: int) -> NDArray[np.bool_]:
         """At which grid points of one trajectory something is known."""
         found = np.zeros(int(np.diff(self.step_start)[trajectory]) + 1, dtype=np.bool_)
-        found[self.point_of_breakpoint[self.breakpoint_trajectory == trajectory]] = True
+        found[self.point_of_event[self.event_trajectory == trajectory]] = True
         return found
 
     def times(self, trajectory: int) -> FloatArray:
@@ -88,58 +71,6 @@ class Grid:
         first = int(self.step_start[trajectory]) + trajectory
         last = int(self.step_start[trajectory + 1]) + trajectory
         return self.point_time[first : last + 1]
-
-
-def find_breakpoints(evidence: Evidence) -> Breakpoints:
-    """Collect and merge the moments at which something is known."""
-    everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
-    points, jumps = evidence.points, evidence.jumps
-    spans, _ = held_and_set(evidence)
-    pieces = [
-        (everyone, evidence.start),
-        (everyone, evidence.end),
-        (points.trajectory, points.time),
-        (jumps.trajectory, jumps.time),
-        (spans.trajectory, spans.start),
-        (spans.trajectory, spans.end),
-    ]
-    if evidence.joint:
-        joint_trajectory = np.array([j.trajectory for j in evidence.joint], dtype=np.int64)
-        pieces.append((joint_trajectory, np.array([j.time for j in evidence.joint])))
-    else:
-        pieces.append((everyone[:0], evidence.start[:0]))
-    trajectory = np.concatenate([p[0] for p in pieces])
-    time = np.concatenate([p[1] for p in pieces])
-    order = np.lexsort((time, trajectory))
-    t_sorted, d_sorted = time[order], trajectory[order]
-    is_new = np.empty(len(order), dtype=np.bool_)
-    is_new[:1] = True
-    np.not_equal(d_sorted[1:], d_sorted[:-1], out=is_new[1:])
-    is_new[1:] |= t_sorted[1:] != t_sorted[:-1]
-    running = is_new.cumsum()
-    position = np.empty(len(order), dtype=np.int64)
-    position[order] = running - 1
-    bounds = list(accumulate((len(p[0]) for p in pieces), initial=0))
-    of = [position[a:b] for a, b in pairwise(bounds)]
-    sharpness = np.zeros(int(running[-1]) if len(running) else 0)
-    if len(points.time):
-        highest = np.maximum.reduceat(points.log_likelihood, points.offset)
-        lowest = np.minimum.reduceat(points.log_likelihood, points.offset)
-        of_point = np.minimum((highest - lowest) / _DECISIVE, 1.0)
-        np.maximum.at(sharpness, of[2], of_point)
-    for known in (of[3], of[4], of[5]):
-        if len(known):
-            sharpness[known] = 1.0
-    return Breakpoints(
-        trajectory=d_sorted[is_new],
-        time=t_sorted[is_new],
-        sharpness=sharpness,
-        of_points=of[2],
-        of_jumps=of[3],
-        of_span_starts=of[4],
-        of_span_ends=of[5],
-        of_joint=of[6],
-    )
 
 
 def most_steps(
@@ -159,8 +90,7 @@ def most_steps(
 
 
 def build_grid(
-    breakpoints: Breakpoints,
-    n_trajectories: int,
+    timeline: Timeline,
     relaxation_rate: float,
     step: float,
     refinement: IntArray | int = 1,
@@ -172,14 +102,13 @@ def build_grid(
     ``relaxation_rate`` zero means that nothing couples: one step per gap is exact then. With
     ``is_corrected`` smooth steps are of fourth order (see ``_grid_steps.py``).
     """
-    factors = np.empty(n_trajectories, dtype=np.int64)
+    factors = np.empty(timeline.n_trajectories, dtype=np.int64)
     factors[:] = refinement
-    return _lay_out(breakpoints, factors, relaxation_rate, step, is_corrected, is_even=False)
+    return _lay_out(timeline, factors, relaxation_rate, step, is_corrected, is_even=False)
 
 
 def build_even_grid(
-    breakpoints: Breakpoints,
-    n_trajectories: int,
+    timeline: Timeline,
     time_step: float,
     relaxation_rate: float = 0.0,
 ) -> Grid:
@@ -187,17 +116,17 @@ def build_even_grid(
 
     If ``relaxation_rate`` is given, smooth steps are of fourth order.
     """
-    last, first = breakpoints.time[1:], breakpoints.time[:-1]
-    lasting = float((last - first)[breakpoints.trajectory[1:] == breakpoints.trajectory[:-1]].sum())
+    last, first = timeline.time[1:], timeline.time[:-1]
+    lasting = float((last - first)[timeline.trajectory[1:] == timeline.trajectory[:-1]].sum())
     require_memory(
         24.0 * lasting / time_step, f"{lasting / time_step:.2g} time steps", "a larger time_step"
     )
-    factors = np.ones(n_trajectories, dtype=np.int64)
-    return _lay_out(breakpoints, factors, relaxation_rate, time_step, True, is_even=True)
+    factors = np.ones(timeline.n_trajectories, dtype=np.int64)
+    return _lay_out(timeline, factors, relaxation_rate, time_step, True, is_even=True)
 
 
 def _lay_out(
-    breakpoints: Breakpoints,
+    timeline: Timeline,
     factors: IntArray,
     rate: float,
     step: float,
@@ -206,11 +135,11 @@ def _lay_out(
     is_even: bool,
 ) -> Grid:
     is_corrected = is_corrected and rate > 0.0
-    trajectory = breakpoints.trajectory
+    trajectory = timeline.trajectory
     step_start, width, point_time, point = lay_out(
         trajectory,
-        breakpoints.time,
-        breakpoints.sharpness,
+        timeline.time,
+        timeline.sharpness,
         factors,
         float(rate),
         float(step),

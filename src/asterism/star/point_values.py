@@ -6,14 +6,12 @@ at every measurement goes out, new likelihoods of the same measurements come in.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from asterism.errors import AsterismError, DataError, Sentence, Setting
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star._between_points import marginals_at
-from asterism.star._buffers import INITIAL, KIND, LIKELIHOOD, SQUARES, VALUES
+from asterism.star._buffers import INITIAL, SQUARES
 from asterism.star._kept_messages import AT_POINTS, MESSAGES, Messages
 from asterism.star._solve import IMPOSSIBLE, STATUS
 from asterism.star.batch import (
@@ -24,8 +22,9 @@ from asterism.star.batch import (
     new_record,
     sweep,
 )
-from asterism.star.problem import Parameters, scaled_likelihoods
-from asterism.timeline.evidence import Evidence, FloatArray
+from asterism.star.problem import Parameters
+from asterism.timeline.evidence import Evidence, FloatArray, with_log_likelihood
+from asterism.timeline.timeline import scaled_likelihoods, scales_of
 
 
 def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> FloatArray:
@@ -74,11 +73,10 @@ def set_log_likelihoods(batch: Batch, log_likelihood: FloatArray) -> None:
     values = np.array(log_likelihood, dtype=np.float64)
     _require_possible(batch.evidence, np.maximum.reduceat(values, points.offset))
     problem = batch.problem
-    problem.likelihood[:], largest = scaled_likelihoods(values, points.offset)
-    # marks are sorted otherwise than points; where a mark's values begin tells which point it is
-    own = np.flatnonzero(problem.mark[:, KIND] == LIKELIHOOD)
-    problem.mark_scale[own] = largest[np.searchsorted(points.offset, problem.mark[own, VALUES])]
-    batch.evidence = replace(batch.evidence, points=replace(points, log_likelihood=values))
+    batch.evidence = with_log_likelihood(batch.evidence, values)
+    problem.likelihood[:], taken_out = scaled_likelihoods(batch.evidence.points)
+    # a mark's first columns are those of an entry of the timeline
+    problem.mark_scale[:] = scales_of(problem.mark, points, taken_out)
 
 
 def _require_possible(evidence: Evidence, largest: FloatArray) -> None:
@@ -143,7 +141,7 @@ def flat_marginals(
     within = step < len(width)
     inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
     found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
-    kinks = grid.is_breakpoint(index)
+    kinks = grid.is_event_time(index)
     table = addresses_for(batch.problem)
     if not marginals_at(batch.problem, index, messages, width, kinks, step, inside, found, table):
         raise _too_extreme(batch, index)

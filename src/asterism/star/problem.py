@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.model.compiled import CompiledGraph, CompiledNetwork
 from asterism.star._buffers import (
@@ -25,10 +24,7 @@ from asterism.star._buffers import (
     IS_EXOGENOUS,
     IS_SET,
     IS_SUMMARY,
-    JUMP,
-    KIND,
     LAST,
-    LIKELIHOOD,
     LINK,
     LOG_OF_ZERO_RATE,
     MARK,
@@ -48,8 +44,24 @@ from asterism.star._buffers import (
     Problem,
 )
 from asterism.star._grid_steps import find_stretches
-from asterism.star.grid import Breakpoints, Grid, find_breakpoints
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, held_and_set
+from asterism.star.grid import Grid
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.timeline import (
+    EVENT,
+    HELD,
+    JOINT,
+    JUMP,
+    KIND,
+    LIKELIHOOD,
+    OTHER,
+    SET,
+    UNTIL,
+    VALUE,
+    Timeline,
+    scaled_likelihoods,
+    scales_of,
+    timeline_of,
+)
 
 _STRETCH_FIELDS = (
     "stretch_start",
@@ -60,9 +72,9 @@ _STRETCH_FIELDS = (
     "quadrature",
 )
 
-#: under which name an :class:`Evidence` remembers how it is sorted
-_SORTED = "sorted marks"
-#: what is larger is sorted again instead: a copy of it would be most of the memory
+#: under which name an :class:`Evidence` remembers its marks
+_SORTED = "marks of the star"
+#: what is larger is made again instead: a copy of it would be most of the memory
 _REMEMBERED_BYTES = 64 << 20
 
 
@@ -107,51 +119,33 @@ def geometric_table(rates: FloatArray, graph: CompiledGraph) -> FloatArray:
     return table
 
 
-def scaled_likelihoods(
-    log_likelihood: FloatArray, offset: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """``Problem.likelihood`` of points that begin at ``offset``, and the logarithms taken out."""
-    if not len(offset):
-        return np.zeros((0, 2)), np.zeros(0)
-    largest = np.maximum.reduceat(log_likelihood, offset)
-    lengths = np.empty_like(offset)
-    np.subtract(offset[1:], offset[:-1], out=lengths[:-1])
-    lengths[-1] = len(log_likelihood) - offset[-1]
-    scaled = np.empty((len(log_likelihood), 2))
-    logs = np.subtract(log_likelihood, largest.repeat(lengths), out=scaled[:, 1])
-    np.exp(logs, out=scaled[:, 0])
-    logs[logs == -np.inf] = 0.0
-    return scaled, largest
-
-
 @dataclass(frozen=True)
 class Layout:
     """Evidence and network as arrays, before a grid says on which points the evidence falls."""
 
-    breakpoints: Breakpoints
+    timeline: Timeline
     fields: dict[str, Any]
     """Those of the problem that no grid changes."""
-    breakpoint_of_mark: IntArray
-    span_state: IntArray
-    span_is_set: NDArray[np.bool_]
-    """Which spans are interventions."""
+    event_of_mark: IntArray
+    span: IntArray
+    """Entries of the timeline that hold a node in a state."""
     is_shared: bool
     """Whether others use the same arrays; if not, the first problem may have them."""
 
     def on_grid(self, grid: Grid) -> Problem:
         """Everything that stays fixed while messages are iterated on this grid."""
-        at, places = grid.point_of_breakpoint, self.breakpoints
+        at = grid.point_of_event
         fields = dict(self.fields)
         # what is changed in place belongs to one problem only
         if self.is_shared:
             for name in ("mark", "likelihood", "mark_scale", "marginals"):
                 fields[name] = fields[name].copy()
-        fields["mark"][:, POINT] = at[self.breakpoint_of_mark]
-        span = np.empty((len(self.span_state), 4), dtype=np.int64)
-        span[:, FIRST] = at[places.of_span_starts]
-        span[:, LAST] = at[places.of_span_ends]
-        span[:, STATE] = self.span_state
-        span[:, IS_SET] = self.span_is_set
+        fields["mark"][:, POINT] = at[self.event_of_mark]
+        span = np.empty((len(self.span), 4), dtype=np.int64)
+        span[:, FIRST] = at[self.span[:, EVENT]]
+        span[:, LAST] = at[self.span[:, UNTIL]]
+        span[:, STATE] = self.span[:, VALUE]
+        span[:, IS_SET] = self.span[:, KIND] == SET
         return Problem(
             step_start=grid.step_start,
             width=grid.width,
@@ -167,8 +161,8 @@ def _stretch_fields(grid: Grid) -> dict[str, Any]:
         found = find_stretches(
             grid.step_start,
             grid.width,
-            grid.breakpoint_trajectory,
-            grid.point_of_breakpoint,
+            grid.event_trajectory,
+            grid.point_of_event,
             grid.longest_smooth,
         )
         if len(found[1]):
@@ -184,28 +178,27 @@ def _stretch_fields(grid: Grid) -> dict[str, Any]:
     return dict(zip(_STRETCH_FIELDS, nothing))
 
 
-@dataclass(frozen=True)
-class _Marks:
-    """Evidence sorted by trajectory, node and time."""
+class _Marks(NamedTuple):
+    """Evidence about single nodes, by trajectory, node and event time."""
 
-    breakpoints: Breakpoints
     pair: IntArray
     mark: IntArray
     likelihood: FloatArray
     mark_scale: FloatArray
-    breakpoint_of_mark: IntArray
+    event_of_mark: IntArray
 
 
-def lay_out_evidence(
-    evidence: Evidence, graph: CompiledGraph, breakpoints: Breakpoints | None = None
-) -> Layout:
-    """Sort the evidence by trajectory, node and time."""
+def lay_out_evidence(evidence: Evidence, graph: CompiledGraph) -> Layout:
+    """The timeline as marks, spans and links."""
+    timeline = timeline_of(evidence)
     has_links = len(evidence.jumps.time) > 0 or len(evidence.joint) > 0
     # without links no graph matters, and whoever iterates asks again with the same evidence
-    known: _Marks | None = None if has_links else evidence.memory.get(_SORTED)
-    places = breakpoints or (known.breakpoints if known else find_breakpoints(evidence))
-    link_fields, link_of_jump, soft = link_arrays(evidence, graph, places)
-    marks = known or _sort_marks(evidence, len(graph.n_states), places, link_of_jump, soft)
+    marks: _Marks | None = None if has_links else evidence.memory.get(_SORTED)
+    links = _Links(timeline)
+    if has_links:
+        links.collect(evidence, graph)
+    if marks is None:
+        marks = _marks(evidence, timeline, links)
     is_remembered = not has_links and marks.likelihood.nbytes <= _REMEMBERED_BYTES
     if is_remembered:
         evidence.memory[_SORTED] = marks
@@ -217,169 +210,123 @@ def lay_out_evidence(
         "mark": marks.mark,
         "likelihood": marks.likelihood,
         "mark_scale": marks.mark_scale,
-        **link_fields,
+        **links.fields(evidence),
     }
-    spans, is_set = held_and_set(evidence)
-    is_shared = is_remembered or has_links
-    return Layout(places, fields, marks.breakpoint_of_mark, spans.state, is_set, is_shared)
+    span = timeline.entry[np.isin(timeline.kind, (HELD, SET))]
+    return Layout(timeline, fields, marks.event_of_mark, span, is_remembered or has_links)
 
 
-def _sort_marks(
-    evidence: Evidence,
-    n_nodes: int,
-    places: Breakpoints,
-    link_of_jump: IntArray,
-    soft: SoftMarks,
-) -> _Marks:
-    points, jumps = evidence.points, evidence.jumps
-    spans, _ = held_and_set(evidence)
-    likelihood, log_scale = scaled_likelihoods(points.log_likelihood, points.offset)
-    n_points, n_jumps, n_soft = len(points.time), len(jumps.time), len(soft.link)
-    n_marks = n_points + n_jumps + n_soft
-    own, linked = slice(0, n_points), slice(n_points, n_points + n_jumps)
-    others = slice(n_points + n_jumps, n_marks)
-    pair = np.empty(n_marks, dtype=np.int64)
-    place = np.empty(n_marks, dtype=np.int64)
+def _marks(evidence: Evidence, timeline: Timeline, links: _Links) -> _Marks:
+    """Likelihoods and jumps of the timeline, and the factors that links give to other nodes."""
+    kind = timeline.kind
+    own = np.flatnonzero((kind == LIKELIHOOD) | (kind == JUMP))
+    entry = timeline.entry[own]
+    is_jump = entry[:, KIND] == JUMP
+    values, taken_out = scaled_likelihoods(evidence.points)
+    n_own, n_marks = len(own), len(own) + len(links.soft)
+    soft = np.array(links.soft, dtype=np.int64).reshape(-1, 4)
     mark = np.full((n_marks, 5), -1, dtype=np.int64)
+    mark[:n_own, KIND] = entry[:, KIND]
+    mark[:n_own, VALUES] = np.where(is_jump, -1, entry[:, VALUE])
+    mark[:n_own, LINK] = links.of_entry[own]
+    mark[:n_own, MEMBER] = np.where(is_jump, 0, -1)
+    mark[n_own:, KIND] = SOFT
+    mark[n_own:, LINK] = soft[:, 0]
+    mark[n_own:, MEMBER] = soft[:, 1]
     scale = np.zeros(n_marks)
-    pair[own] = points.trajectory * n_nodes + points.node
-    place[own] = places.of_points
-    mark[own, KIND] = LIKELIHOOD
-    mark[own, VALUES] = points.offset
-    scale[own] = log_scale
-    pair[linked] = jumps.trajectory * n_nodes + jumps.node
-    place[linked] = places.of_jumps
-    mark[linked, KIND] = JUMP
-    mark[linked, LINK] = link_of_jump
-    mark[linked, MEMBER] = 0
-    pair[others] = soft.trajectory * n_nodes + soft.node
-    place[others] = soft.breakpoint
-    mark[others, KIND] = SOFT
-    mark[others, LINK] = soft.link
-    mark[others, MEMBER] = soft.member
-    # of all that has the same time a jump comes first: measurements there see the new state
-    order = np.lexsort((mark[:, KIND] != JUMP, place, pair))
-    n_pairs = evidence.n_trajectories * n_nodes
+    scale[:n_own] = scales_of(entry, evidence.points, taken_out)
+    pair, event = timeline.pair[own], entry[:, EVENT]
+    n_pairs = len(timeline.start) - 1
+    if len(soft):
+        pair, event = np.concatenate([pair, soft[:, 2]]), np.concatenate([event, soft[:, 3]])
+        # of all that has the same time a jump comes first: measurements there see the new state
+        order = np.lexsort((mark[:, KIND] != JUMP, event, pair))
+        pair, event, mark, scale = pair[order], event[order], mark[order], scale[order]
     running = np.zeros((n_pairs + 1, 2), dtype=np.int64)
     np.cumsum(np.bincount(pair, minlength=n_pairs), out=running[1:, MARK])
-    if len(spans.state):
-        span_pair = spans.trajectory * n_nodes + spans.node
-        np.cumsum(np.bincount(span_pair, minlength=n_pairs), out=running[1:, SPAN])
-    return _Marks(places, running, mark[order], likelihood, scale[order], place[order])
+    holds = np.isin(kind, (HELD, SET))
+    if holds.any():
+        np.cumsum(np.bincount(timeline.pair[holds], minlength=n_pairs), out=running[1:, SPAN])
+    return _Marks(running, mark, values, scale, event)
 
 
-class SoftMarks(NamedTuple):
-    """Factors that the marginals of other nodes determine, one entry per node that gets one."""
-
-    link: IntArray
-    member: IntArray
-    """Which member of the link the node is."""
-    node: IntArray
-    trajectory: IntArray
-    breakpoint: IntArray
+def _state_before(timeline: Timeline, pair: int, event: int) -> int:
+    """State of an exogenous node just before an event time (at the start: from there on)."""
+    entry = timeline.entry[timeline.start[pair] : timeline.start[pair + 1]]
+    held = entry[entry[:, KIND] == HELD]
+    before = held[held[:, EVENT] < event]
+    return int((before[-1] if len(before) else held[0])[VALUE])
 
 
-def _soft_marks(
-    soft: list[tuple[int, int, int, int]], evidence: Evidence, breakpoints: Breakpoints
-) -> SoftMarks:
-    """``soft``: link, member, node, and the joint measurement, or −1 − the jump, it comes from."""
-    table = np.array(soft, dtype=np.int64).reshape(-1, 4)
-    origin = table[:, 3]
-    trajectory = np.empty(len(origin), dtype=np.int64)
-    place = np.empty(len(origin), dtype=np.int64)
-    joint_trajectory = np.array([j.trajectory for j in evidence.joint], dtype=np.int64)
-    of_joint = origin >= 0
-    trajectory[of_joint] = joint_trajectory[origin[of_joint]]
-    place[of_joint] = breakpoints.of_joint[origin[of_joint]]
-    jump = -1 - origin[~of_joint]
-    trajectory[~of_joint] = evidence.jumps.trajectory[jump]
-    place[~of_joint] = breakpoints.of_jumps[jump]
-    return SoftMarks(table[:, 0], table[:, 1], table[:, 2], trajectory, place)
+class _Links:
+    """Jumps and joint measurements: one link each, in the order of the timeline.
 
+    A jump's first member is the node that jumped, then its parents; the members of a joint
+    measurement are the nodes that it reads.
+    """
 
-def _state_at(evidence: Evidence, trajectory: int, node: int, time: float) -> int:
-    """State of a continuously known node just before ``time`` (at the start: from there on)."""
-    spans = evidence.spans
-    mine = (spans.trajectory == trajectory) & (spans.node == node)
-    before = mine & (spans.start < time) & (spans.end >= time)
-    if not before.any():
-        before = mine & (spans.start <= time) & (spans.end >= time)
-    return int(spans.state[np.flatnonzero(before)[-1]])
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.of_entry = np.full(len(timeline.entry), -1, dtype=np.int64)
+        self.trajectory: list[int] = []
+        self.rows: list[tuple[int, int, int, int, int]] = []
+        """Columns of ``Problem.link``."""
+        self.members: list[tuple[int, int]] = []
+        """Columns of ``Problem.member``."""
+        self.soft: list[tuple[int, int, int, int]] = []
+        """Members that get a factor: link, which member, trajectory and node, event time."""
+        self.marginals: list[FloatArray] = []
+        self.tables: list[FloatArray] = []
 
-
-def link_arrays(
-    evidence: Evidence, graph: CompiledGraph, breakpoints: Breakpoints
-) -> tuple[dict[str, Any], IntArray, SoftMarks]:
-    """Link fields of the problem; the link of each jump; the soft marks."""
-    if not len(evidence.jumps.time) and not evidence.joint:
-        none = np.zeros(0, dtype=np.int64)
-        return _no_links(evidence.n_trajectories), none, SoftMarks(none, none, none, none, none)
-    jumps = evidence.jumps
-    specs: list[tuple[int, int, int]] = []  # trajectory, jump or −1, joint or −1
-    specs += [(int(d), i, -1) for i, d in enumerate(jumps.trajectory)]
-    specs += [(j.trajectory, -1, i) for i, j in enumerate(evidence.joint)]
-    specs.sort(key=lambda s: s[0])
-    link_of_jump = np.full(len(jumps.time), -1, dtype=np.int64)
-    member_start, member_node, member_offset = [0], [], []
-    marginals: list[FloatArray] = []
-    tables: list[FloatArray] = []
-    table_start = [0]
-    soft: list[tuple[int, int, int, int]] = []
-    n_marginals = 0
-    for link, (trajectory, jump, joint) in enumerate(specs):
-        if jump >= 0:
-            node = int(jumps.node[jump])
-            link_of_jump[jump] = link
-            parents = graph.parents[graph.parent_start[node] : graph.parent_start[node + 1]]
-            members = [node, *(int(p) for p in parents)]
-            time = float(jumps.time[jump])
-            tables.append(np.zeros(0))
-        else:
-            measurement = evidence.joint[joint]
-            members = list(measurement.nodes)
-            time = measurement.time
-            tables.append(np.ascontiguousarray(measurement.log_likelihood).ravel())
-        for slot, member in enumerate(members):
-            size = int(graph.n_states[member])
-            marginal = np.full(size, 1.0 / size)
-            if member in evidence.exogenous:
-                marginal[:] = 0.0
-                marginal[_state_at(evidence, trajectory, member, time)] = 1.0
-            elif jump >= 0 and slot == 0:
-                marginal = _departed(size, int(jumps.to_state[jump]), int(jumps.from_state[jump]))
+    def collect(self, evidence: Evidence, graph: CompiledGraph) -> None:
+        """Make a link of every jump and of every first member of a joint measurement."""
+        timeline = self.timeline
+        entry, kind = timeline.entry, timeline.kind
+        n_marginals = n_values = 0
+        for row in np.flatnonzero((kind == JUMP) | ((kind == JOINT) & (entry[:, OTHER] == 0))):
+            trajectory, node = divmod(int(timeline.pair[row]), timeline.n_nodes)
+            event, _, value, other, _ = (int(i) for i in entry[row])
+            is_jump = kind[row] == JUMP
+            link = self.of_entry[row] = len(self.rows)
+            self.trajectory.append(trajectory)
+            to, left = (value, other) if is_jump else (-1, -1)
+            self.rows.append((int(is_jump), to, left, len(self.members), n_values))
+            if is_jump:
+                parents = graph.parents[graph.parent_start[node] : graph.parent_start[node + 1]]
+                nodes = [node, *(int(p) for p in parents)]
             else:
-                soft.append((link, slot, member, joint if joint >= 0 else -1 - jump))
-            member_node.append(member)
-            member_offset.append(n_marginals)
-            marginals.append(marginal)
-            n_marginals += size
-        member_start.append(len(member_node))
-        table_start.append(table_start[-1] + len(tables[-1]))
-    n_links = np.bincount([s[0] for s in specs], minlength=evidence.n_trajectories)
-    to_state = [int(jumps.to_state[s[1]]) if s[1] >= 0 else -1 for s in specs]
-    from_state = [int(jumps.from_state[s[1]]) if s[1] >= 0 else -1 for s in specs]
-    rows = [[int(s[1] >= 0) for s in specs], to_state, from_state]
-    closed = [np.array([*row, 0], dtype=np.int64) for row in rows]
-    fields = {
-        "link_start": np.concatenate([[0], np.cumsum(n_links)]).astype(np.int64),
-        "link": np.ascontiguousarray(
-            np.column_stack([*closed, np.array(member_start), np.array(table_start)])
-        ).astype(np.int64),
-        "member": np.array([member_node, member_offset], dtype=np.int64).T.copy().reshape(-1, 2),
-        "marginals": np.concatenate([*marginals, np.zeros(0)]),
-        "log_table": np.concatenate([*tables, np.zeros(0)]),
-    }
-    return fields, link_of_jump, _soft_marks(soft, evidence, breakpoints)
+                nodes = list(evidence.joint[value].nodes)
+                self.tables.append(evidence.joint[value].log_likelihood.ravel())
+                n_values += self.tables[-1].size
+            for member, n in enumerate(nodes):
+                pair = trajectory * timeline.n_nodes + n
+                size = int(graph.n_states[n])
+                marginal = np.full(size, 1.0 / size)
+                if n in evidence.exogenous:
+                    marginal[:] = 0.0
+                    marginal[_state_before(timeline, pair, event)] = 1.0
+                elif is_jump and member == 0:
+                    marginal = _departed(size, to, left)
+                else:
+                    self.soft.append((int(link), member, pair, event))
+                self.members.append((n, n_marginals))
+                self.marginals.append(marginal)
+                n_marginals += size
+        self.rows.append((0, 0, 0, len(self.members), n_values))
 
-
-def _no_links(n_trajectories: int) -> dict[str, Any]:
-    return {
-        "link_start": np.zeros(n_trajectories + 1, dtype=np.int64),
-        "link": np.zeros((1, 5), dtype=np.int64),
-        "member": np.zeros((0, 2), dtype=np.int64),
-        "marginals": np.zeros(0),
-        "log_table": np.zeros(0),
-    }
+    def fields(self, evidence: Evidence) -> dict[str, Any]:
+        """Those of the problem that hold links."""
+        n_links = np.bincount(
+            np.array(self.trajectory, dtype=np.int64), minlength=evidence.n_trajectories
+        )
+        rows = self.rows or [(0, 0, 0, 0, 0)]
+        return {
+            "link_start": np.concatenate([[0], np.cumsum(n_links)]).astype(np.int64),
+            "link": np.array(rows, dtype=np.int64),
+            "member": np.array(self.members, dtype=np.int64).reshape(-1, 2),
+            "marginals": np.concatenate([np.zeros(0), *self.marginals]),
+            "log_table": np.concatenate([np.zeros(0), *self.tables]),
+        }
 
 
 def _departed(size: int, to_state: int, from_state: int) -> FloatArray:

@@ -35,9 +35,10 @@ from asterism.star.batch import (
     run,
     sum_in_order,
 )
-from asterism.star.grid import build_even_grid, build_grid, find_breakpoints, most_steps
+from asterism.star.grid import build_even_grid, build_grid, most_steps
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, subset
+from asterism.timeline.timeline import timeline_of
 
 _FIRST_STEP = 0.6  # relaxation times, at tolerance 1e-3
 _STEP_POWER = 0.3  # of the tolerance; between fourth and second order
@@ -216,11 +217,10 @@ def _groups(
     everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
     if 8.0 * squares * most_steps(evidence, rate, step, time_step) <= _GROUP_BYTES:
         return [everyone]
-    breakpoints = find_breakpoints(evidence)
     if time_step is not None:
-        grid = build_even_grid(breakpoints, evidence.n_trajectories, time_step, rate)
+        grid = build_even_grid(timeline_of(evidence), time_step, rate)
     else:
-        grid = build_grid(breakpoints, evidence.n_trajectories, rate, step, is_corrected=True)
+        grid = build_grid(timeline_of(evidence), rate, step, is_corrected=True)
     n_bytes = 8.0 * squares * np.diff(grid.step_start)
     group = (np.cumsum(n_bytes) // _GROUP_BYTES).astype(np.int64)
     cuts = np.flatnonzero(np.diff(group)) + 1

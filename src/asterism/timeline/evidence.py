@@ -31,7 +31,8 @@ class Points:
     node: IntArray
     time: FloatArray
     offset: IntArray
-    """Row i's values are ``log_likelihood[offset[i] : offset[i] + n_states[node[i]]]``."""
+    """Row i's values are ``log_likelihood[offset[i] : offset[i] + n_states[node[i]]]``; the values
+    of all rows stand one after the other, in the order of the rows."""
     log_likelihood: FloatArray
     """Flat; −inf where the measurement excludes the state; never all −inf in one row."""
 
@@ -141,71 +142,55 @@ def refuse_interventions(evidence: Evidence, who: str) -> None:
         raise ModelError(f"{who} cannot take interventions yet; infer can, by any method.")
 
 
-def held_and_set(evidence: Evidence) -> tuple[Spans, NDArray[np.bool_]]:
-    """Spans and interventions in one sorted table, and which rows are interventions."""
-    spans, by_hand = evidence.spans, evidence.interventions
-    if not len(by_hand.node):
-        return spans, np.zeros(len(spans.node), dtype=np.bool_)
-    columns = [
-        np.concatenate([getattr(spans, name), getattr(by_hand, name)])
-        for name in ("trajectory", "node", "start", "end", "state")
-    ]
-    is_set = np.arange(len(columns[0])) >= len(spans.node)
-    order = np.lexsort((columns[2], columns[1], columns[0]))
-    return Spans(*(column[order] for column in columns)), is_set[order]
-
-
-def _some(spans: Spans, rows: Any, trajectory: IntArray) -> Spans:
-    """Some rows of a table of spans, with other trajectory numbers."""
+def some_spans(spans: Spans, rows: Any, trajectory: IntArray | None = None) -> Spans:
+    """Some rows of a table of spans, with other trajectory numbers if given."""
     columns = (spans.node, spans.start, spans.end, spans.state)
-    return Spans(trajectory, *(column[rows] for column in columns))
+    own = spans.trajectory[rows] if trajectory is None else trajectory
+    return Spans(own, *(column[rows] for column in columns))
 
 
 def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
     """Evidence of the listed trajectories, which must be ascending."""
     new_number = np.full(evidence.n_trajectories, -1, dtype=np.int64)
     new_number[trajectories] = np.arange(len(trajectories))
-    points, jumps, spans = evidence.points, evidence.jumps, evidence.spans
+
+    def own(table: Any) -> Any:
+        """The rows of these trajectories of a table of jumps or spans."""
+        rows = np.flatnonzero(new_number[table.trajectory] >= 0)
+        columns = {name: column[rows] for name, column in vars(table).items()}
+        return type(table)(**{**columns, "trajectory": new_number[columns["trajectory"]]})
+
+    points = evidence.points
     rows = np.flatnonzero(new_number[points.trajectory] >= 0)
-    lengths = np.diff(np.append(points.offset, len(points.log_likelihood)))[rows]
-    offset = np.cumsum(lengths) - lengths
-    gather = np.repeat(points.offset[rows] - offset, lengths) + np.arange(lengths.sum())
-    of_jumps = np.flatnonzero(new_number[jumps.trajectory] >= 0)
-    of_spans = np.flatnonzero(new_number[spans.trajectory] >= 0)
-    by_hand = evidence.interventions
-    of_hand = np.flatnonzero(new_number[by_hand.trajectory] >= 0)
+    lengths = np.diff(points.offset, append=len(points.log_likelihood))[rows]
+    kept = _packed(points, rows, lengths)
     return replace(
         evidence,
-        interventions=_some(by_hand, of_hand, new_number[by_hand.trajectory[of_hand]]),
+        interventions=own(evidence.interventions),
         start=evidence.start[trajectories],
         end=evidence.end[trajectories],
-        points=Points(
-            trajectory=new_number[points.trajectory[rows]],
-            node=points.node[rows],
-            time=points.time[rows],
-            offset=offset.astype(np.int64),
-            log_likelihood=points.log_likelihood[gather],
-        ),
-        jumps=Jumps(
-            trajectory=new_number[jumps.trajectory[of_jumps]],
-            node=jumps.node[of_jumps],
-            time=jumps.time[of_jumps],
-            to_state=jumps.to_state[of_jumps],
-            from_state=jumps.from_state[of_jumps],
-        ),
-        spans=Spans(
-            trajectory=new_number[spans.trajectory[of_spans]],
-            node=spans.node[of_spans],
-            start=spans.start[of_spans],
-            end=spans.end[of_spans],
-            state=spans.state[of_spans],
-        ),
+        points=replace(kept, trajectory=new_number[kept.trajectory]),
+        jumps=own(evidence.jumps),
+        spans=own(evidence.spans),
         joint=tuple(
             replace(j, trajectory=int(new_number[j.trajectory]))
             for j in evidence.joint
             if new_number[j.trajectory] >= 0
         ),
         labels=tuple(evidence.labels[d] for d in trajectories) if evidence.labels else (),
+    )
+
+
+def _packed(points: Points, rows: IntArray, lengths: IntArray) -> Points:
+    """Some measurements in this order, their values (``lengths`` of them) one after the other."""
+    offset = np.cumsum(lengths) - lengths
+    gather = np.repeat(points.offset[rows] - offset, lengths) + np.arange(lengths.sum())
+    return Points(
+        trajectory=points.trajectory[rows],
+        node=points.node[rows],
+        time=points.time[rows],
+        offset=offset.astype(np.int64),
+        log_likelihood=points.log_likelihood[gather],
     )
 
 
@@ -229,7 +214,7 @@ def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
     rh = rows(by_hand.trajectory)
     return replace(
         evidence,
-        interventions=_some(by_hand, rh, np.zeros_like(by_hand.trajectory[rh])),
+        interventions=some_spans(by_hand, rh, np.zeros_like(by_hand.trajectory[rh])),
         start=evidence.start[trajectory : trajectory + 1],
         end=evidence.end[trajectory : trajectory + 1],
         points=Points(
@@ -258,7 +243,7 @@ def first_times(evidence: Evidence) -> FloatArray:
     first = np.full(evidence.n_trajectories, np.inf)
     points, spans = evidence.points, evidence.spans
     np.minimum.at(first, points.trajectory, points.time)
-    own = ~_is_exogenous(evidence, spans.node)
+    own = ~is_exogenous(evidence, spans.node)
     np.minimum.at(first, spans.trajectory[own], spans.start[own])
     for measurement in evidence.joint:
         first[measurement.trajectory] = min(first[measurement.trajectory], measurement.time)
@@ -274,7 +259,7 @@ def first_measurements(evidence: Evidence, n_states: IntArray) -> Evidence:
     first = first_times(evidence)
     points, spans = evidence.points, evidence.spans
     keep = points.time <= first[points.trajectory]
-    exogenous = _is_exogenous(evidence, spans.node)
+    exogenous = is_exogenous(evidence, spans.node)
     seen = ~exogenous & (spans.start <= first[spans.trajectory]) & has_length(evidence)
     indicators = [
         np.where(np.arange(n_states[n]) == x, 0.0, -np.inf)
@@ -284,20 +269,20 @@ def first_measurements(evidence: Evidence, n_states: IntArray) -> Evidence:
     offsets = len(points.log_likelihood) + np.cumsum(sizes) - sizes
     trajectory = np.concatenate([points.trajectory[keep], spans.trajectory[seen]])
     node = np.concatenate([points.node[keep], spans.node[seen]])
-    order = np.lexsort((node, trajectory))
     end = np.where(np.isfinite(first), first, evidence.start)
-    empty = np.zeros(0, dtype=np.int64)
+    both = Points(
+        trajectory=trajectory,
+        node=node,
+        time=end[trajectory],
+        offset=np.concatenate([points.offset[keep], offsets]),
+        log_likelihood=np.concatenate([points.log_likelihood, *indicators]),
+    )
+    order = np.lexsort((node, trajectory))
     return replace(
         evidence,
         end=end,
-        points=Points(
-            trajectory=trajectory[order],
-            node=node[order],
-            time=end[trajectory[order]],
-            offset=np.concatenate([points.offset[keep], offsets])[order],
-            log_likelihood=np.concatenate([points.log_likelihood, *indicators]),
-        ),
-        jumps=Jumps(empty, empty, np.zeros(0), empty, empty),
+        points=_packed(both, order, n_states[node[order]]),
+        jumps=no_paths().jumps,
         spans=_clipped(spans, exogenous, end),
         interventions=_clipped(
             evidence.interventions, np.ones(len(evidence.interventions.node), dtype=np.bool_), end
@@ -354,7 +339,8 @@ def _clipped(spans: Spans, keep: NDArray[np.bool_], end: FloatArray) -> Spans:
     )
 
 
-def _is_exogenous(evidence: Evidence, node: IntArray) -> NDArray[np.bool_]:
+def is_exogenous(evidence: Evidence, node: IntArray) -> NDArray[np.bool_]:
+    """Which of these nodes are given from outside."""
     return np.isin(node, list(evidence.exogenous))
 
 

@@ -46,9 +46,10 @@ from asterism.learning.search.task import (
 from asterism.learning.tasks import ProgressListener
 from asterism.model.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
-from asterism.star.grid import Breakpoints, Grid, build_even_grid, build_grid, find_breakpoints
+from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import IntArray
+from asterism.timeline.timeline import timeline_of
 
 _STEP = 0.5  # relaxation times
 _CLOSE = 8.0  # nats within which the star's score does not decide
@@ -72,7 +73,6 @@ class ClusterGraphSolution(GraphSolution):
 class ClusterScorer(Scorer):
     """Scores graphs as :class:`Scorer` does, with clusters in the place of the star."""
 
-    places: Breakpoints | None = None
     cluster_grid: Grid | None = None
 
     def solve(
@@ -92,10 +92,9 @@ class ClusterScorer(Scorer):
         problem = self.problem_of(parents)
         rates, allowed = self._start_rates(parents, graph, earlier)
         initial = (self.initial if earlier is None else earlier.initial).copy()
-        assert self.places is not None
         assert self.cluster_grid is not None
         model = ClusterModel.of(graph, find_regions(graph, self.evidence))
-        batch = make_cluster_batch(model, self.evidence, self.places, self.cluster_grid)
+        batch = make_cluster_batch(model, self.evidence, self.cluster_grid)
         start_messages(batch, rates)
         if isinstance(earlier, ClusterGraphSolution) and earlier.batch is not None:
             _take_over_messages(earlier.batch, batch)
@@ -176,15 +175,14 @@ def _separator_keys(regions: Regions) -> list[tuple[tuple[int, ...], ...]]:
 def graph_scorer(task: SearchTask) -> ClusterScorer:
     """The same data, prior and nodes as a search's scorer."""
     scorer, settings = task.scorer, task.settings
-    places = find_breakpoints(scorer.evidence)
-    n = scorer.evidence.n_trajectories
+    timeline = timeline_of(scorer.evidence)
     if settings.time_step is not None:
-        grid = build_even_grid(places, n, settings.time_step)
+        grid = build_even_grid(timeline, settings.time_step)
     else:
         step = _STEP * float(np.sqrt(settings.tolerance / 1e-3))
-        grid = build_grid(places, n, task.single_nodes.relaxation_rate, step)
+        grid = build_grid(timeline, task.single_nodes.relaxation_rate, step)
     own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
-    return ClusterScorer(**own, places=places, cluster_grid=grid)
+    return ClusterScorer(**own, cluster_grid=grid)
 
 
 def learn_from_observations(

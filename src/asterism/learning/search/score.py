@@ -304,8 +304,7 @@ class Scorer:
     def _problem(self, graph: CompiledGraph) -> Problem:
         """The evidence with another graph; rebuilt where exactly timed jumps link families."""
         if len(self.base.problem.link) > 1:
-            layout = lay_out_evidence(self.evidence, graph, self.base.layout.breakpoints)
-            return layout.on_grid(self.base.grid)
+            return lay_out_evidence(self.evidence, graph).on_grid(self.base.grid)
         return self.base.problem._replace(
             node=node_array(graph, self.evidence.exogenous), edge=edge_array(graph)
         )
