@@ -156,6 +156,20 @@ def test_the_dead_do_not_come_back(lungs, name, tmp_path):
     assert "absorbing" in json.dumps(json.loads((tmp_path / "RUN" / "run.json").read_text()))
 
 
+def test_rows_that_repeat_a_death_are_fine(paths, tmp_path):
+    visits = _visits(paths)
+    last = visits.groupby("trajectory").tail(1).query("state == 'dead'")
+    again = pd.concat([visits, last.assign(time=last["time"] + 1)])
+    again = again.sort_values(["trajectory", "time"])
+    found = []
+    for name, frame in (("once", visits), ("twice", again)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        flags = ("--exact-entry", "dead", "-o", tmp_path / name)
+        assert invoke("fit", tmp_path / f"{name}.csv", *flags).exit_code == 0
+        found.append(pd.read_csv(tmp_path / name / "rates.csv")["rate"])
+    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-9)
+
+
 def test_a_name_is_enough_and_allowed_overrides_it(paths, tmp_path):
     visits = paths.assign(years=np.ceil(paths["years"])).drop(columns="sex")
     visits = visits.drop_duplicates(["id", "years"], keep="last")

@@ -271,6 +271,12 @@ def check_against_points(
         state[now] = jumps.to_state[jump[now]]
         late = (jump >= 0) & ~now & (table.source[rows] < table.first_row[-1])
         late[late] = _enters_absorbing(network, jumps)[jump[late]]
+        for k in map(int, np.flatnonzero(late)):  # rows that say "still dead" are fine
+            first = points.offset[rows[k]]
+            own = points.log_likelihood[
+                first : first + network.compiled.graph.n_states[points.node[rows[k]]]
+            ]
+            late[k] = np.flatnonzero(own > -np.inf).tolist() != [jumps.to_state[jump[k]]]
         if late.any():
             i = int(np.argmax(late))
             raise DataError(
