@@ -476,7 +476,9 @@ def test_nothing_may_follow_a_state_that_cannot_be_left():
     net = network(rates={"A": progressive, "B": np.stack([OFF, OFF]), "C": 1.0 - np.eye(3)})
     last = pd.DataFrame({"time": [0.5, 2.0], "A": ["off", "on"], "B": ["u", "v"]})
     build_evidence(net, known([(2.0, "A", "on")], frame=last), am.Exact())
-    later = pd.DataFrame({"time": [0.5, 3.0], "A": ["off", "on"]})
+    still = pd.DataFrame({"time": [0.5, 3.0], "A": ["off", "on"]})
+    build_evidence(net, known([(2.0, "A", "on")], frame=still), am.Exact())
+    later = pd.DataFrame({"time": [0.5, 3.0], "A": ["off", "off"]})
     with pytest.raises(DataError, match=r"time 3, node 'A'.*entered 'on' at 2.*cannot be left"):
         build_evidence(net, known([(2.0, "A", "on")], frame=later), am.Exact())
     with pytest.raises(DataError, match="enters 'off' after 'on', which cannot be left"):
