@@ -87,7 +87,7 @@ def solved(network: am.Network, obs: am.Observations, method: str) -> am.Posteri
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             posterior = am.infer(
-                network, obs, am.Likelihood(), method=method, max_seconds=SECONDS, **options
+                network, obs, am.Likelihood(), method=method, minutes=SECONDS / 60, **options
             )
             middle = float(obs.start[0] + obs.end[0]) / 2
             marginals = posterior.marginals([float(obs.start[0]), middle, float(obs.end[0])])
@@ -110,7 +110,7 @@ def solved(network: am.Network, obs: am.Observations, method: str) -> am.Posteri
         begin = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            am.infer(network, obs, am.Likelihood(), method=method, max_seconds=SECONDS, **options)
+            am.infer(network, obs, am.Likelihood(), method=method, minutes=SECONDS / 60, **options)
         assert time.process_time() - begin < 60.0, "a minute passed, whatever the limit said"
     said = "settled" if posterior.converged else "said that it did not settle"
     harness.count(f"torture, {method}", said)

@@ -14,10 +14,16 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.learning import progress_bar, tasks
-from asterism.learning.progress_bar import bar_html, bar_text
-from asterism.learning.tasks import ProgressMeter, Silent, Stage, listener_for
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics import progress
+from asterism.numerics.progress import (
+    ProgressMeter,
+    Silent,
+    Stage,
+    bar_html,
+    bar_text,
+    listener_for,
+)
 from tests.example_runs import example_run
 
 
@@ -96,7 +102,7 @@ def test_who_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(listener_for(False), Silent)
     assert isinstance(listener_for(None), Silent), "a bar outside of notebooks was not asked for"
     assert isinstance(listener_for(True), ProgressMeter)
-    monkeypatch.setattr(tasks, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
     assert isinstance(listener_for(None), ProgressMeter)
 
 
@@ -105,9 +111,9 @@ def test_a_notebook_is_told_from_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     shell: Any = type("Shell", (), {})()
     ipython.get_ipython = lambda: shell
     monkeypatch.setitem(sys.modules, "IPython", ipython)
-    assert not tasks.in_notebook()
+    assert not progress.in_notebook()
     shell.kernel = object()
-    assert tasks.in_notebook()
+    assert progress.in_notebook()
 
 
 def test_a_notebook_bar_appears_after_a_moment_and_is_updated(
@@ -127,7 +133,7 @@ def test_a_notebook_bar_appears_after_a_moment_and_is_updated(
     module.HTML, module.display = str, display
     monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
-    bar = progress_bar.NotebookBar()
+    bar = progress.NotebookBar()
     bar(Stage("Scoring <x>", 10, 1, 0.2, 1.8, False))
     assert shown == []
     bar(Stage("Scoring <x>", 10, 6, 1.5, 1.0, False))
@@ -138,19 +144,57 @@ def test_a_notebook_bar_appears_after_a_moment_and_is_updated(
 
 
 def test_a_line_in_a_terminal_is_written_over(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = progress_bar.TextBar()
+    bar = progress.TextBar()
     bar(Stage("Scoring", 10, 1, 0.2, 1.8, False))
     bar(Stage("Scoring", 10, 5, 2.0, 2.0, False))
     bar(Stage("Scoring", 10, 10, 4.0, 0.0, True))
     out = capsys.readouterr()
     assert out.out == ""
-    assert out.err.startswith("\rScoring: 5 of 10, about 2 s left\rScoring: done in 4 s")
+    assert out.err.startswith("\rScoring: 5 of 10 (50%), about 2 s left\rScoring: done in 4 s")
     assert out.err.endswith("\n")
 
 
 def test_bars_say_how_far_they_are() -> None:
-    assert bar_text(Stage("Scoring", 1000, 0, 0.0, None, False)) == "Scoring: 0 of 1,000"
-    assert 'max="1"' in bar_html(Stage("Nothing", 0, 0, 0.0, None, False))
+    assert bar_text(Stage("Scoring", 1000, 0, 0.0, None, False)) == "Scoring: 0 of 1,000 (0%)"
+    assert bar_text(Stage("Steps", 0, 7, 3.0, None, False)) == "Steps: 7, 3 s"
+    assert "value" not in bar_html(Stage("Steps", 0, 7, 3.0, None, False))
+
+
+class Notes:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.stages: list[list[Any]] = []
+
+    def start(self, total: int, what: str) -> None:
+        self.stages.append([what, total, 0])
+
+    def advance(self, n: int = 1) -> None:
+        self.stages[-1][2] += n
+
+    def finish(self) -> None:
+        pass
+
+
+def test_calls_that_take_long_say_how_far_they_are(observations: am.Observations) -> None:
+    network = am.glauber({"A": [], "B": ["A"]}, b=1.2)
+    emission = am.Gaussian((-1, 1), 0.3)
+    for method in ("star", "clusters", "sample"):
+        notes = Notes()
+        shown = am.infer(network, observations, emission, method=method, progress=notes)
+        assert notes.stages, method
+        assert all(done == total > 0 and what for what, total, done in notes.stages)
+        quiet = am.infer(network, observations, emission, method=method, progress=False)
+        np.testing.assert_array_equal(shown.marginals([1.0]), quiet.marginals([1.0]))
+    notes = Notes()
+    am.simulate(network, n_trajectories=50, duration=5.0, seed=2, progress=notes)
+    assert notes.stages
+    for method in ("exact", "sample"):
+        notes = Notes()
+        am.ParameterLearner(network.graph, emission, method=method).fit(
+            observations, progress=notes
+        )
+        assert any(done > 0 for _, _, done in notes.stages), method
 
 
 def test_fitting_with_a_bar_changes_nothing(observations: am.Observations) -> None:

@@ -22,7 +22,7 @@ from asterism.learning.search import complete
 from asterism.learning.search import found as result
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.tasks import ProgressMeter, Stage
+from asterism.numerics.progress import ProgressMeter, Stage
 from tests.paper_settings import paper_learner
 
 NAMES = {str(i): name for i, name in enumerate(["dog", "ant", "Cat", "bee", "eel", "fox"])}

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from asterism.commands.exits import in_flags
-from asterism.learning.tasks import ProgressListener, ProgressMeter, Stage
+from asterism.numerics.progress import ProgressListener, ProgressMeter, Stage
 
 #: seconds between two lines about the same stage where there is no terminal
 LINE_INTERVAL = 10.0
@@ -116,6 +116,7 @@ class Console:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
+            TaskProgressColumn,
             TextColumn,
             TimeElapsedColumn,
             TimeRemainingColumn,
@@ -127,6 +128,7 @@ class Console:
         with Bars(
             TextColumn("{task.description}"),
             BarColumn(),
+            TaskProgressColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left:"),
@@ -153,9 +155,9 @@ class _Bar:
         if self._task is None or stage.what != self._what or stage.done == 0:
             if self._task is not None:
                 self._live.remove_task(self._task)
-            self._task = self._live.add_task(stage.what, total=stage.total)
+            self._task = self._live.add_task(stage.what, total=stage.total or None)
             self._what = stage.what
-        self._live.update(self._task, completed=stage.done, total=stage.total)
+        self._live.update(self._task, completed=stage.done, total=stage.total or None)
 
 
 class _PlainLines:
@@ -173,7 +175,9 @@ class _PlainLines:
         elif stage.elapsed - self._told >= LINE_INTERVAL or stage.elapsed < self._told:
             self._told = stage.elapsed
             left = "" if stage.seconds_left is None else f", about {duration(stage.seconds_left)}"
-            done = f"{stage.done:,} of {stage.total:,}"
+            done = f"{stage.done:,} of {stage.total:,} ({stage.share:.0%})"
+            if not stage.total:
+                done = f"{stage.done:,}"
             self._console.say(f"{stage.what}: {done}{left and left + ' left'}")
 
 

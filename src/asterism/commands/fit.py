@@ -32,6 +32,7 @@ from asterism.data.table_file import read_header, read_text_table
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, counted
 from asterism.model.network import Network
+from asterism.numerics.progress import listening
 
 if TYPE_CHECKING:
     from asterism.learning.em.parameter_learner import ParameterLearner
@@ -66,9 +67,8 @@ def run(options: FitOptions) -> int:
         for line in given.warnings:
             console.warn(line)
         learner = _learner(options, given)
-        with console.busy("Fitting the rates"):
+        with console.progress() as progress, listening(progress):
             learner.fit(given.data)
-        with console.busy("Intervals"):
             _ = learner.parameters_
         record = {
             "title": options.title,

@@ -12,7 +12,6 @@ from asterism.commands.as_learned import as_learned
 from asterism.commands.console import Console
 from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.flags import seconds
 from asterism.commands.input_table import (
     file_hash,
     listed,
@@ -62,7 +61,7 @@ def run(options: InferOptions) -> int:
         draws: dict[str, Any] = {}
         if not METHODS[options.method].has_evidence:
             draws = {"n_chains": options.chains, "seed": options.seed}
-        with console.busy(f"Inference ({options.method})"):
+        with console.progress() as progress:
             posterior = quiet_infer(
                 network,
                 data,
@@ -72,7 +71,8 @@ def run(options: InferOptions) -> int:
                 time_step=options.time_step,
                 max_sweeps=options.max_sweeps,
                 n_jobs=options.jobs,
-                max_seconds=seconds(options.minutes),
+                minutes=options.minutes,
+                progress=progress,
                 **draws,
             )
         stop_reason = in_flags(posterior.stop_reason)

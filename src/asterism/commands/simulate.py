@@ -12,7 +12,6 @@ from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.emissions import parse_emission
 from asterism.commands.exits import Refused
-from asterism.commands.flags import seconds
 from asterism.commands.options import SimulateOptions
 from asterism.commands.outputs import print_json, require_file
 from asterism.errors import ModelError, counted
@@ -37,7 +36,7 @@ def run(options: SimulateOptions) -> int:
         duration = options.duration
         if duration is None and options.transitions is None:
             duration = 10.0
-        with console.busy(f"Simulating {counted(options.trajectories, 'trajectory')}"):
+        with console.progress() as progress:
             drawn = simulate(
                 network,
                 n_trajectories=options.trajectories,
@@ -45,7 +44,8 @@ def run(options: SimulateOptions) -> int:
                 n_transitions=options.transitions,
                 seed=[options.seed, 0],
                 n_jobs=options.jobs,
-                max_seconds=seconds(options.minutes),
+                minutes=options.minutes,
+                progress=progress,
             )
         if options.paths:
             drawn.save(options.output)

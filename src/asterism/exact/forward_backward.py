@@ -236,7 +236,7 @@ def _require_time(n_joint: int, work: float) -> None:
         raise TooLargeError(
             f"Exact inference on {n_joint:,} joint states would take about {seconds:.2g} seconds, "
             f"more than the time limit of {limit.seconds:g} s: allow more (",
-            *(Setting("max_seconds"), "), or use ", Setting("method", "star"), "."),
+            *(Setting("minutes"), "), or use ", Setting("method", "star"), "."),
         )
     if seconds > 60.0:
         log.warning(

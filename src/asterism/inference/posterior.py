@@ -24,7 +24,8 @@ from asterism.errors import AsterismError, DataError, Setting, TooLargeError, co
 from asterism.inference.methods import COMMON_OPTIONS, METHODS
 from asterism.model.network import Network
 from asterism.notebook_card import card
-from asterism.numerics.resources import current_limit, time_limit
+from asterism.numerics.progress import ProgressListener, listening
+from asterism.numerics.resources import current_limit, minutes_limit
 from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
@@ -364,7 +365,8 @@ def infer(
     time_step: float | None = None,
     max_sweeps: int = 200,
     n_jobs: int = 1,
-    max_seconds: float | None = None,
+    minutes: float | None = None,
+    progress: ProgressListener | bool | None = None,
     **options: Any,
 ) -> Posterior:
     """Hidden paths of every trajectory, given a network and what was measured.
@@ -374,7 +376,8 @@ def infer(
     methods that iterate on a time grid. ``n_jobs`` threads share the trajectories, −1 takes all
     cores; results do not depend on it. ``options`` go to the method; "exact" knows
     ``joint_limit``, "clusters" ``cluster_size``. Trajectories count as seen throughout. After
-    ``max_seconds`` the iteration ends with the best so far. Warns if the iteration did not settle.
+    ``minutes`` the iteration ends with the best so far. ``progress``: a bar is shown in notebooks;
+    True shows one everywhere, False none. Warns if the iteration did not settle.
     """
     posterior = quiet_infer(
         net,
@@ -385,7 +388,8 @@ def infer(
         time_step=time_step,
         max_sweeps=max_sweeps,
         n_jobs=n_jobs,
-        max_seconds=max_seconds,
+        minutes=minutes,
+        progress=progress,
         **options,
     )
     if not posterior.converged:
@@ -400,7 +404,8 @@ def quiet_infer(
     obs: Observations | Trajectories,
     emission: Any = None,
     method: str = "star",
-    max_seconds: float | None = None,
+    minutes: float | None = None,
+    progress: ProgressListener | bool | None = None,
     **options: Any,
 ) -> Posterior:
     """:func:`infer` for callers that themselves say whether the iteration settled."""
@@ -409,6 +414,8 @@ def quiet_infer(
         raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")
     valid = (*COMMON_OPTIONS, *entry.options)
     for name in options:
+        if name == "max_seconds":
+            raise TypeError("infer has no max_seconds any more; say minutes=.")
         if name not in valid:
             raise AsterismError(
                 f"infer has no option {name!r} for {method!r}; valid are {', '.join(valid)}."
@@ -426,7 +433,7 @@ def quiet_infer(
     taken = (*entry.uses, *entry.options)
     solve = importlib.import_module(entry.module).solve
     chosen = {k: v for k, v in options.items() if k in taken}
-    with time_limit(max_seconds):
+    with minutes_limit(minutes), listening(progress, f"Inference ({method})"):
         posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
     if entry.has_evidence:
         posterior.measure_accuracy = _measured

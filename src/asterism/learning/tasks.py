@@ -1,13 +1,9 @@
-"""What both learners share: settings, progress, and tasks with one large input.
+"""What both learners share: settings, and tasks with one large input.
 
 Settings follow scikit-learn's contract, without importing scikit-learn: ``__init__`` only stores
 its arguments under their own names, and what ``fit`` finds ends in ``_``. ``get_params`` and
 ``set_params`` follow from the signature, which is all that ``sklearn.base.clone`` and its searches
 over settings ask for.
-
-A computation calls ``start``, ``advance`` and ``finish`` of a :class:`ProgressListener`; by default
-nothing is shown. :class:`ProgressMeter` turns these calls into :class:`Stage` records, with the
-time gone and an estimate of the time left.
 
 Tasks run in threads: these need no copies of the input, the kernels release the interpreter lock,
 and they start at once. Under ``joblib.parallel_config(backend="dask")`` the input goes to every
@@ -19,19 +15,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics.progress import ProgressListener as ProgressListener
+from asterism.numerics.progress import Silent as Silent
 from asterism.numerics.resources import n_threads
 from asterism.star._buffers import Problem
 from asterism.timeline.evidence import FloatArray
@@ -179,118 +175,6 @@ def _require_cluster(client: Any, losses: int, error: BaseException) -> None:
         raise ConnectionError(
             f"All Dask workers were lost, and none came back within {PATIENCE:g} seconds."
         ) from error
-
-
-class ProgressListener(Protocol):
-    """What a computation calls; stages follow one another and do not nest."""
-
-    def start(self, total: int, what: str) -> None:
-        """A stage of ``total`` equal pieces begins."""
-
-    def advance(self, n: int = 1) -> None:
-        """``n`` more pieces are done; may be called from several threads."""
-
-    def finish(self) -> None:
-        """The stage is over."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    def start(self, total: int, what: str) -> None:
-        """Does nothing, as the others."""
-
-    def advance(self, n: int = 1) -> None:
-        """Does nothing."""
-
-    def finish(self) -> None:
-        """Does nothing."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How far one stage of the work is."""
-
-    what: str
-    total: int
-    done: int
-    elapsed: float
-    """Seconds since the stage began."""
-    seconds_left: float | None
-    """None while nothing is done, and so nothing can be said."""
-    finished: bool = False
-
-
-class ProgressMeter:
-    """Hands a :class:`Stage` to ``show`` whenever something changes, at most every ``interval``.
-
-    The time left supposes that the pieces still to do take as long as those done.
-    """
-
-    def __init__(
-        self,
-        show: Callable[[Stage], None],
-        interval: float = 0.1,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._show = show
-        self._interval = interval
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._what, self._total, self._done = "", 0, 0
-        self._begin = self._shown = clock()
-
-    def start(self, total: int, what: str) -> None:
-        """A stage begins."""
-        with self._lock:
-            self._what, self._total, self._done = what, total, 0
-            self._begin = self._clock()
-            self._tell()
-
-    def advance(self, n: int = 1) -> None:
-        """More pieces are done."""
-        with self._lock:
-            self._done += n
-            if self._clock() - self._shown >= self._interval or self._done >= self._total:
-                self._tell()
-
-    def finish(self) -> None:
-        """The stage is over."""
-        with self._lock:
-            self._tell(finished=True)
-
-    def _tell(self, finished: bool = False) -> None:
-        now = self._clock()
-        elapsed = now - self._begin
-        left: float | None = None
-        if finished:
-            left = 0.0
-        elif self._done > 0:
-            left = elapsed * max(self._total - self._done, 0) / self._done
-        self._shown = now
-        self._show(Stage(self._what, self._total, self._done, elapsed, left, finished))
-
-
-def listener_for(progress: ProgressListener | bool | None) -> ProgressListener:
-    """Who listens to a computation.
-
-    None: a bar in notebooks only. True: a bar everywhere. False: none. Anything else listens
-    itself.
-    """
-    if progress is False or (progress is None and not in_notebook()):
-        return Silent()
-    if progress is None or progress is True:
-        from asterism.learning.progress_bar import NotebookBar, TextBar
-
-        return ProgressMeter(NotebookBar() if in_notebook() else TextBar(), interval=0.2)
-    return progress
-
-
-def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, and not just a terminal with IPython."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
 
 
 # ---- settings of a learner --------------------------------------------------------------------

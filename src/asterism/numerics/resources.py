@@ -7,7 +7,7 @@ Threads run one kernel over a fixed list of chunks. The chunks depend on the amo
 never on the number of threads, and results come back in order: sums over them are the same to the
 last bit whatever ``n_jobs``.
 
-Time: ``max_seconds`` of ``infer``, ``simulate`` and the learners opens a limit around the whole
+Time: ``minutes`` of ``infer``, ``simulate`` and the learners opens a limit around the whole
 call. Loops deep inside ask :func:`current_limit` whether it has passed, stop at the next place
 where the result is whole, and note that they did: the result then says so. Compiled loops that may
 run for long read a flag that a timer sets. Compiling a kernel cannot be interrupted: the first run
@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
 from numbers import Integral
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Setting, TooLargeError
+from asterism.numerics.progress import stage
 
 _SHARE = 0.8
 _SMALL = 64e6  # bytes that need no asking
@@ -92,10 +93,17 @@ def map_chunks(
 ) -> list[Result]:
     """``work(first, last)`` of every piece, in order."""
     threads = min(n_threads(n_jobs), len(pieces))
-    if threads <= 1:
-        return [work(first, last) for first, last in pieces]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda piece: work(*piece), pieces))
+    with stage(len(pieces)) as advance:
+
+        def one(piece: tuple[int, int]) -> Result:
+            result = work(*piece)
+            advance(1)
+            return result
+
+        if threads <= 1:
+            return [one(piece) for piece in pieces]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(one, pieces))
 
 
 class TimeLimit:
@@ -106,7 +114,7 @@ class TimeLimit:
             isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0.0
         ):
             raise AsterismError(
-                Setting("max_seconds"), f" is {seconds!r}; it must be a positive number."
+                Setting("minutes"), f" is {seconds!r}; it must be a positive number."
             )
         self.seconds = math.inf if seconds is None else float(seconds)
         self._end = time.monotonic() + self.seconds
@@ -163,6 +171,13 @@ def current_limit() -> TimeLimit:
     return _current.get() or TimeLimit()
 
 
+def minutes_limit(minutes: float | None) -> AbstractContextManager[TimeLimit]:
+    """:func:`time_limit` as a user gives it."""
+    if minutes is not None:
+        TimeLimit(minutes)  # refuses what is no positive number
+    return time_limit(None if minutes is None else 60.0 * minutes)
+
+
 @contextmanager
 def time_to_finish() -> Iterator[TimeLimit]:
     """A tenth of the limit, and at least a second, for what makes a result whole after it."""
@@ -180,12 +195,12 @@ def time_to_finish() -> Iterator[TimeLimit]:
 
 
 @contextmanager
-def time_limit(max_seconds: float | None) -> Iterator[TimeLimit]:
+def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
     """Limit what happens inside; an outer limit stays in force."""
-    if max_seconds is None:
+    if seconds is None:
         yield current_limit()
         return
-    limit = TimeLimit(max_seconds)
+    limit = TimeLimit(seconds)
     with limit.timed(current_limit()):
         token = _current.set(limit)
         try:

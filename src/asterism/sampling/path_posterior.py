@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any, Literal
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Sentence, Setting
 from asterism.model.network import Network
+from asterism.numerics.progress import advance, stage
+from asterism.numerics.resources import current_limit
+from asterism.sampling._gibbs import Record
 from asterism.sampling.diagnose import Diagnosis, diagnose, typical_autocorrelation
 from asterism.sampling.kept_draws import KeptDraws
 from asterism.sampling.locked import locked_groups, merge, split_draws
@@ -28,6 +32,10 @@ _FIRST_DRAWS = 500
 _BURN_IN = 300
 #: bytes of kept draws
 _MEMORY = 1_000_000_000
+#: draws that are made whatever the limit of time: Monte Carlo errors need some
+_FEWEST = 50
+#: seconds of drawing between two messages about progress
+_PIECE = 1.0
 #: marginals that are watched, at most
 _WATCHED = 20_000
 
@@ -59,7 +67,10 @@ def solve(
         sampled = path_model(merged.graph, merged.rates, merged.initial, merged.evidence)
         names = [" and ".join(network.nodes[n] for n in own) for own in merged.members]
     chains = [start_chain(sampled, seed, c, labels, names) for c in range(n_chains)]
-    run_chains(sampled, chains, _BURN_IN if burn_in is None else burn_in, False, n_jobs)
+    n_burned = _BURN_IN if burn_in is None else burn_in
+    with stage(n_burned, "Burn-in of the chains"):
+        for _ in _in_pieces(sampled, chains, n_burned, False, n_jobs):
+            pass
     draws = KeptDraws(model, [[] for _ in chains], seed)
     times = _watched_times(evidence, network)
     watched: list[NDArray[np.int8]] = []
@@ -69,21 +80,30 @@ def solve(
     goal = min(limit, _FIRST_DRAWS) if n_draws == "auto" else limit
     while True:
         fresh = KeptDraws(model, [[] for _ in chains], seed)
-        drawn = run_chains(sampled, chains, goal - draws.n_draws, True, n_jobs)
-        for c, record in enumerate(drawn):
-            assert record is not None
-            if merged is not None:
-                record = split_draws(record, merged, compiled.graph)
-            draws.blocks[c].append(record)
-            fresh.blocks[c].append(record)
+        before = draws.n_draws
+        with stage(goal, "Drawing paths"):
+            advance(before)
+            for drawn in _in_pieces(sampled, chains, goal - before, True, n_jobs):
+                for c, record in enumerate(drawn):
+                    assert record is not None
+                    if merged is not None:
+                        record = split_draws(record, merged, compiled.graph)
+                    draws.blocks[c].append(record)
+                    fresh.blocks[c].append(record)
         watched.append(_indicators(fresh, times))
         series = np.concatenate(watched, axis=1)
         found = diagnose(series)
         history.append(
-            {"draws": float(goal), "largest_error": found.error, "worst_r_hat": found.r_hat}
+            {
+                "draws": float(draws.n_draws),
+                "largest_error": found.error,
+                "worst_r_hat": found.r_hat,
+            }
         )
         settled = found.error <= ERROR_GOAL and found.r_hat <= R_HAT_GOAL
-        if settled or goal >= limit:
+        out_of_time = draws.n_draws < goal
+        goal = draws.n_draws
+        if settled or goal >= limit or out_of_time:
             break
         goal = _next_goal(goal, found, limit)
     draws.slowness = max(1.0, typical_autocorrelation(series))
@@ -92,10 +112,29 @@ def solve(
         evidence=evidence,
         draws=draws,
         converged=settled,
-        stop_reason=_reason(found, n_chains, goal, n_draws == "auto", settled),
+        stop_reason=(f"{current_limit().sentence}. " if out_of_time and not settled else "")
+        + _reason(found, n_chains, goal, n_draws == "auto", settled),
         n_sweeps=goal,
         history=history,
     )
+
+
+def _in_pieces(
+    model: PathModel, chains: list[Any], n_sweeps: int, keep: bool, n_jobs: int
+) -> Iterator[list[Record | None]]:
+    """Go on with the chains, about a second at a time; how they are cut changes no draw.
+
+    Ends early where the call's time is over, but not before a few draws.
+    """
+    left, piece, limit = n_sweeps, 1, current_limit()
+    while left > 0 and not (n_sweeps - left >= _FEWEST and limit.stops()):
+        piece = min(piece, left)
+        begin = time.monotonic()
+        yield run_chains(model, chains, piece, keep, n_jobs)
+        advance(piece)
+        left -= piece
+        taken = max(time.monotonic() - begin, 1e-6)
+        piece = max(1, int(piece * min(16.0, _PIECE / taken)))
 
 
 def _check(n_chains: Any, n_draws: Any, burn_in: Any, max_draws: Any) -> None:

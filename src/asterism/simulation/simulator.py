@@ -23,7 +23,8 @@ from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.compiled import configuration_terms
 from asterism.model.emissions import Joint, emission_for
 from asterism.model.network import Network
-from asterism.numerics.resources import TimeLimit, chunks, map_chunks, time_limit
+from asterism.numerics.progress import ProgressListener, listening
+from asterism.numerics.resources import TimeLimit, chunks, map_chunks, minutes_limit
 from asterism.simulation._gillespie import ForcedMoves, SimulatedNetwork, simulate_range
 
 IntArray = NDArray[np.int64]
@@ -45,7 +46,8 @@ def simulate(
     initial: Mapping[Any, Any] | ArrayLike | None = None,
     n_jobs: int = 1,
     paths: Trajectories | None = None,
-    max_seconds: float | None = None,
+    minutes: float | None = None,
+    progress: ProgressListener | bool | None = None,
 ) -> Trajectories:
     """Draw paths from time 0 until ``duration``, or until ``n_transitions`` jumps have happened.
 
@@ -53,8 +55,8 @@ def simulate(
     not named are drawn. ``paths`` gives the paths of exogenous nodes (one trajectory for all, or
     one each); without it they keep the state in which they start. Where every rate is zero a path
     stays as it is until ``duration``, or ends with its last jump. A first path shows how many jumps
-    to expect: too many are refused at once. After ``max_seconds`` the paths drawn so far are
-    returned, with a warning.
+    to expect: too many are refused at once. After ``minutes`` the paths drawn so far are
+    returned, with a warning. ``progress``: as for :func:`infer`.
     """
     _check_request(n_trajectories, duration, n_transitions)
     compiled = net.compiled
@@ -92,7 +94,7 @@ def simulate(
             limit,
         )
 
-    with time_limit(max_seconds) as limit:
+    with minutes_limit(minutes) as limit, listening(progress, "Simulation"):
         pace = _require_few_jumps(piece, prescribed, n_trajectories, duration, n_transitions)
         pieces = chunks(n_trajectories, at_most=64, at_least_each=8)
         if limit.seconds < float("inf"):
@@ -176,7 +178,7 @@ def _in_time(
         if n_done == 0:
             raise TooLargeError(
                 f"{limit.seconds:g} s are not enough for a single path; allow more time (",
-                *(Setting("max_seconds"), "), or ask for a shorter ", Setting("duration"), "."),
+                *(Setting("minutes"), "), or ask for a shorter ", Setting("duration"), "."),
             )
         warnings.warn(f"{limit.sentence}: {n_done} of {n_asked} paths were drawn.", stacklevel=3)
     return parts

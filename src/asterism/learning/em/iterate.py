@@ -25,6 +25,7 @@ from asterism.errors import DataError, Sentence, Setting, counted
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
 from asterism.learning.em.estimate import Coordinates, Estimate
+from asterism.numerics.progress import advance
 from asterism.numerics.resources import TimeLimit, current_limit
 from asterism.timeline.evidence import FloatArray
 
@@ -53,6 +54,7 @@ class Task:
         if nodes:
             logs = emission_fit.write_log_likelihoods(nodes, estimate.emissions, logs)
         expected = self.step(estimate.rates, estimate.initial, logs)
+        advance()
         log_evidence = float(np.sum(expected.log_evidence))
         penalty = self.coordinates.update.penalty(estimate.rates, estimate.effects)
         objective = log_evidence + penalty

@@ -61,6 +61,7 @@ from asterism.model.emissions import Exact, with_joint_by_column
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.template import Template, build_template
+from asterism.numerics.progress import ProgressListener, listening, stage
 from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:
@@ -155,8 +156,21 @@ class ParameterLearner(Estimator):
 
     # ---- learning ---------------------------------------------------------------------------
 
-    def fit(self, obs: Observations | Trajectories, y: Any = None) -> ParameterLearner:
-        """Learn from observations; trajectories count as seen throughout. ``y`` is ignored."""
+    def fit(
+        self,
+        obs: Observations | Trajectories,
+        y: Any = None,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> ParameterLearner:
+        """Learn from observations; trajectories count as seen throughout. ``y`` is ignored.
+
+        ``progress``: a bar is shown in notebooks; True shows one everywhere, False none.
+        """
+        with listening(progress, "Fitting the rates"):
+            return self._fit_data(obs)
+
+    def _fit_data(self, obs: Observations | Trajectories) -> ParameterLearner:
         settings = self._settings()
         observations = as_observations(obs)
         emission = Exact() if self.emission is None else self.emission
@@ -189,13 +203,13 @@ class ParameterLearner(Estimator):
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
         try:
-            with time_limit(self.max_seconds):
+            with time_limit(self.max_seconds), stage():
                 fit = fit_parameters(template, observations, emission, settings, model)
         except NoClusters:
             return self._fit_by_sampling(template, observations, emission, settings)
         self._fit: Fit = fit
         if not has_trusted_intervals(fit):
-            warnings.warn(about_rates(fit.method), stacklevel=2)
+            warnings.warn(about_rates(fit.method), stacklevel=3)
         self._observations = observations
         self._posterior: Posterior | None = None
         self._information: Information | None = None
@@ -222,7 +236,7 @@ class ParameterLearner(Estimator):
         if not self.converged_:
             from sklearn.exceptions import ConvergenceWarning
 
-            warnings.warn(self.stop_reason_, ConvergenceWarning, stacklevel=2)
+            warnings.warn(self.stop_reason_, ConvergenceWarning, stacklevel=3)
         return self
 
     def _fit_by_sampling(
@@ -255,7 +269,7 @@ class ParameterLearner(Estimator):
         if not self.converged_:
             from sklearn.exceptions import ConvergenceWarning
 
-            warnings.warn(self.stop_reason_, ConvergenceWarning, stacklevel=3)
+            warnings.warn(self.stop_reason_, ConvergenceWarning, stacklevel=4)
         self.statistics_ = self.posterior_.statistics
         return self
 
@@ -343,9 +357,10 @@ class ParameterLearner(Estimator):
 
     def _observed(self) -> Information:
         if self._information is None:
-            self._information = observed_information(
-                self._maximum().task, self._maximum().outcome.best
-            )
+            with listening(None):
+                self._information = observed_information(
+                    self._maximum().task, self._maximum().outcome.best
+                )
         return self._information
 
     # ---- other data -------------------------------------------------------------------------
@@ -432,7 +447,7 @@ class ParameterLearner(Estimator):
         return save_fit(self, Path(folder), force)
 
     def _infer(self, obs: Observations | Trajectories) -> Posterior:
-        known = {
+        known: dict[str, Any] = {
             "n_jobs": self.n_jobs,
             "tolerance": self.grid_tolerance,
             "time_step": self.time_step,

@@ -27,6 +27,7 @@ from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.template import Template
+from asterism.numerics.progress import in_percent, stage
 from asterism.sampling.diagnose import (
     Diagnosis,
     effective_size,
@@ -142,17 +143,19 @@ def sample_parameters(
     def judge(models: SampledModels) -> tuple[Diagnosis, bool, str]:
         return _judged(models, places)
 
-    models = sample_models(
-        setup,
-        [place] * _N_CHAINS,
-        RunPlan(
-            judge=judge,
-            n_jobs=settings.n_jobs,
-            seed=settings.seed,
-            max_sweeps=max(1000, 20 * settings.max_iterations),
-            keep_rates=True,
-        ),
-    )
+    with stage(100, "Drawing rates and paths (percent of the limit)") as advance:
+        models = sample_models(
+            setup,
+            [place] * _N_CHAINS,
+            RunPlan(
+                judge=judge,
+                n_jobs=settings.n_jobs,
+                seed=settings.seed,
+                max_sweeps=max(1000, 20 * settings.max_iterations),
+                keep_rates=True,
+                tell=in_percent(advance),
+            ),
+        )
     drawn = mean_emissions(models, network.nodes)
     return SampledFit(
         network=_mean_network(network, models, places),

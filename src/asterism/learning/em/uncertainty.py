@@ -27,6 +27,7 @@ from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
+from asterism.numerics.progress import stage
 from asterism.timeline.evidence import FloatArray, IntArray
 
 _AT_ZERO = 0.05
@@ -110,20 +111,21 @@ def observed_information(task: Task, best: Point) -> Information:
     if messages and len(active):
         task.evaluate(best.estimate)
         messages.keep()
-    for column, i in enumerate(active):
-        width = _WIDTH / np.sqrt(complete[i])
-        gradients = []
-        for sign in (1.0, -1.0):
-            moved = vector.copy()
-            moved[i] += sign * width
-            if messages:
-                (messages.go_back if sign > 0.0 else messages.mirror)()
-            point = task.evaluate(coordinates.estimate(moved, best.estimate))
-            gradient, _ = coordinates.score_and_information(point.estimate, point.expected)
-            if moved[i] < 0.0 and is_root[i]:
-                gradient[i] *= -1.0  # the objective is even in a square root, its gradient odd
-            gradients.append(gradient[active])
-        matrix[:, column] = (gradients[1] - gradients[0]) / (2.0 * width)
+    with stage(2 * len(active), "Intervals"):
+        for column, i in enumerate(active):
+            width = _WIDTH / np.sqrt(complete[i])
+            gradients = []
+            for sign in (1.0, -1.0):
+                moved = vector.copy()
+                moved[i] += sign * width
+                if messages:
+                    (messages.go_back if sign > 0.0 else messages.mirror)()
+                point = task.evaluate(coordinates.estimate(moved, best.estimate))
+                gradient, _ = coordinates.score_and_information(point.estimate, point.expected)
+                if moved[i] < 0.0 and is_root[i]:
+                    gradient[i] *= -1.0  # the objective is even in a square root, its gradient odd
+                gradients.append(gradient[active])
+            matrix[:, column] = (gradients[1] - gradients[0]) / (2.0 * width)
     if messages:
         messages.release()
     return Information(active, 0.5 * (matrix + matrix.T), score[active], len(vector))

@@ -40,6 +40,7 @@ from asterism.learning.search.task import (
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
 from asterism.model.network import Network
+from asterism.numerics.progress import in_percent
 from asterism.numerics.resources import current_limit, time_limit
 from asterism.sampling.diagnose import (
     Diagnosis,
@@ -244,14 +245,6 @@ def sample_from(
     )
     places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]
     progress.start(100, "drawing graphs, rates and paths (percent of the limit)")
-    told = 0
-
-    def tell(share: float) -> None:
-        nonlocal told
-        now = min(100, int(100 * share))
-        progress.advance(max(0, now - told))
-        told = max(told, now)
-
     models = sample_models(
         setup,
         places,
@@ -263,7 +256,7 @@ def sample_from(
             seconds=limits.seconds,
             checkpoint=_checkpoint(settings),
             resume=settings.resume,
-            tell=tell,
+            tell=in_percent(progress.advance),
             spread=None if dask_client() is None else _on_cluster,
         ),
     )

@@ -19,9 +19,10 @@ from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.settings import AUTO, SPARSE, StructureSettings
-from asterism.learning.tasks import Estimator, ProgressListener, listener_for
+from asterism.learning.tasks import Estimator
 from asterism.model.network import Network
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
+from asterism.numerics.progress import ProgressListener, listener_for
 from asterism.numerics.resources import time_limit
 
 if TYPE_CHECKING:
