@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.columns import cells, exact_numbers, missing, numbers
+from asterism.data.columns import cells, exact_numbers, missing
+from asterism.data.numbers import read_numbers
 from asterism.learning import levels
 
 
@@ -66,14 +67,14 @@ def test_cells_are_read_as_before() -> None:
     column = cells(pd.Series(given, dtype=object))
     gone = missing(column)
     assert gone.tolist() == [v in ("na", "", None, "-") or v is given[11] for v in given]
-    found, is_text = numbers(column)
-    assert is_text.tolist() == [v in ("x", "0x10") for v in given]
+    found = read_numbers(column)
+    assert found.is_text.tolist() == [v in ("x", "0x10", "1_000") for v in given]
     np.testing.assert_array_equal(
-        found, [1, 2.5, *[np.nan] * 4, 1000, np.nan, np.inf, np.nan, 3, np.nan, np.inf]
+        found.value, [1, 2.5, *[np.nan] * 6, np.inf, np.nan, 3, np.nan, np.inf]
     )
     plain = pd.Series(["0.1", "0.30000000000000004", "7"], dtype=object)
-    np.testing.assert_array_equal(numbers(cells(plain))[0], [0.1, 0.30000000000000004, 7.0])
+    np.testing.assert_array_equal(read_numbers(cells(plain)).value, [0.1, 0.30000000000000004, 7.0])
     signs = cells(pd.Series(["+", "-"], dtype=object))
     assert signs.tolist() == ["+", "-"]
-    huge = numbers(np.array([10**400, True, "2"], dtype=object))
-    assert huge[1].tolist() == [True, True, False]
+    huge = read_numbers(np.array([10**400, True, "2"], dtype=object))
+    assert huge.is_text.tolist() == [True, True, False]

@@ -19,7 +19,7 @@ from asterism.data.table_file import read_header
 
 #: settings that name one column; they are taken over only if the new table has it
 COLUMNS = ("trajectory", "time", "end_column", "exact")
-OTHERS = ("kind", "start", "end", "missing", "sort", "labels", "ties")
+OTHERS = ("kind", "start", "end", "missing", "sort", "labels", "comma", "ties")
 #: settings that say what a value of a node means
 VALUES = ("exact_entry", "state_code", "censored")
 

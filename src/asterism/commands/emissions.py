@@ -15,8 +15,9 @@ import pandas as pd
 
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import listed
-from asterism.data.columns import canonical, encode
+from asterism.data.columns import encode, letters
 from asterism.data.measurements import NodeMeasurements
+from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.errors import DataError, counted
 from asterism.learning.levels import choose_levels, measured_while_free
@@ -115,10 +116,11 @@ def _listed_numbers(values: Any) -> str:
 
 
 def _numbers(text: str, whole: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise Refused(f"--emission {whole!r}: {text!r} is not a list of numbers.") from None
+    found = [as_number(part) for part in text.split(",")]
+    numbers = [number for number in found if number is not None]
+    if len(numbers) < len(found):
+        raise Refused(f"--emission {whole!r}: {text!r} is not a list of numbers.")
+    return numbers
 
 
 # ---- one emission per node ---------------------------------------------------------------------
@@ -255,7 +257,7 @@ def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
     if known is not None and bool(np.all(encode(record.value, list(known)) >= 0)):
         return "exact"
     if record.holds_labels:
-        n_different = len({canonical(v) for v in record.value})
+        n_different = len({letters(v) for v in record.value})
         if n_different > MOST_TEXT_STATES:
             return f"left out because of more than {MOST_TEXT_STATES} different texts"
         return "left out because the value never changes" if n_different < 2 else "exact"
@@ -272,7 +274,7 @@ def _made(
 ) -> Any:
     n_labels = None
     if record.likelihood is None:
-        n_labels = len({canonical(v) for v in pd.unique(record.value)})
+        n_labels = len({letters(v) for v in pd.unique(record.value)})
     made = parse_emission(kind, size, len(known) if known is not None else n_labels)
     numeric = isinstance(made, Gaussian | Poisson | Threshold)
     if numeric and (record.holds_labels or record.likelihood is not None):

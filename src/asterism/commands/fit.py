@@ -27,6 +27,7 @@ from asterism.commands.panel import (
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.data.clock import per_unit, read_clock
 from asterism.data.columns import cells
+from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table
 from asterism.data.trajectories import Trajectories
@@ -193,7 +194,8 @@ def _with_covariates(options: FitOptions, data: Observations, columns: Any) -> O
     frame = read_text_table(options.table.data, options.table.sheet)
     # as the times of the measurements were read: dates and durations become numbers
     unit = data.time_unit or None
-    frame[columns.time] = read_clock(cells(frame[columns.time]), columns.time, unit).time
+    comma = options.table.comma
+    frame[columns.time] = read_clock(cells(frame[columns.time]), columns.time, unit, comma).time
     if columns.trajectory is None and "trajectory" in frame.columns:
         frame = frame.drop(columns="trajectory")
     return data.with_covariates(
@@ -201,6 +203,7 @@ def _with_covariates(options: FitOptions, data: Observations, columns: Any) -> O
         covariate_names(options),
         trajectory=columns.trajectory or "trajectory",
         time=columns.time,
+        comma=comma,
     )
 
 
@@ -289,12 +292,10 @@ def _fixed(options: FitOptions, nodes: list[str]) -> dict[str, dict[str, float]]
     for node, texts in _by_node(options.fix, nodes, "--fix").items():
         for text in texts:
             transition, sign, value = (part.strip() for part in text.partition("="))
-            try:
-                result.setdefault(node, {})[transition] = float(value)
-            except ValueError:
-                sign = ""
-            if not sign:
+            rate = as_number(value)
+            if not sign or rate is None:
                 raise Refused(f"--fix {text!r} is not TRANSITION=RATE, such as '1>2=0.1'.")
+            result.setdefault(node, {})[transition] = rate
     return result
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import cleandoc
@@ -38,6 +37,22 @@ OLD_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 #: numbers that must be at least zero, or above zero
 AMOUNT = click.FloatRange(min=0)
 POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+class Number(click.types.FloatParamType):
+    """A number, spelled as in a table."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """The number, or a usage error."""
+        from asterism.data.numbers import as_number
+
+        number = as_number(value)
+        if number is None:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
+NUMBER = Number()
 
 
 def names(_: click.Context, __: click.Parameter, value: Any) -> tuple[str, ...]:
@@ -68,11 +83,14 @@ def prior(
     """``SHAPE`` or ``SHAPE,RATE``; ``alone`` is the rate of the first. None: none was given."""
     if value is None:
         return None
+    from asterism.data.numbers import as_number
+
     text, _comma, rate = (part.strip() for part in str(value).partition(","))
     words = {"": alone, "auto": "auto", alone.replace(" ", "-"): alone}
-    found: tuple[float, float | str] = math.nan, alone
-    with suppress(ValueError):
-        found = float(text), words[rate] if rate in words else float(rate)
+    found = (
+        as_number(text) or math.nan,
+        words[rate] if rate in words else as_number(rate) or math.nan,
+    )
     if not all(isinstance(n, str) or 0.0 < n < math.inf for n in found):
         raise click.BadParameter(
             f"{value!r} is not a prior; write SHAPE or SHAPE,RATE, such as 5 or 5,10: positive "

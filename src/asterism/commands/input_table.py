@@ -23,6 +23,7 @@ from asterism.commands.options import TableOptions
 from asterism.data.clock import UNITS
 from asterism.data.columns import (
     DataWarning,
+    Problems,
     TableError,
     TableProblem,
     as_error,
@@ -30,8 +31,10 @@ from asterism.data.columns import (
     cells,
     line_numbers,
     missing,
+    numbers,
     without_codes,
 )
+from asterism.data.columns import listed as told_once
 from asterism.data.files import read_meta
 from asterism.data.observations import Observations
 from asterism.data.panel_records import changes
@@ -100,7 +103,8 @@ def read_table(options: TableOptions) -> Table:
         raise DataError(f"{str(options.data)!r} has a side file nested too deeply.") from None
     except TableError as error:
         table = Table(None, columns, (), error.problems)
-    notes = [in_flags(p.sentence) for p in table.problems if p.severity == "note"]
+    said_of_cells = (p for p in table.problems if p.severity == "note")
+    notes = [in_flags(line) for line in told_once(said_of_cells, shown=2)]
     unit = table.data.time_unit if table.data is not None else ""
     said = _said(columns, options, unit)
     return replace(table, decisions=(*said, *notes, *table.decisions))
@@ -151,15 +155,19 @@ def read_numbers(path: Path, columns: Sequence[str]) -> Any:
     table = read_text_table(path)
     for name in columns:
         if name in table.columns:
-            numbers = pd.to_numeric(table[name], errors="coerce")
-            bad = numbers.isna() & (table[name].astype(str).str.strip() != "")
-            if bad.any():
-                row = int(bad.to_numpy().argmax())
-                raise DataError(
-                    f"{str(path)!r}, row {row + 2}, column {name!r}: {table[name].iloc[row]!r} is "
-                    "not a number."
-                )
-            table[name] = numbers
+            problems = Problems()
+            texts = cells(table[name])
+            read = numbers(texts, name, problems, line_numbers(table))
+            problems.add_rows(
+                read.is_text,
+                "{value} is not a number",
+                rows=line_numbers(table),
+                value=texts,
+                column=name,
+            )
+            if problems.errors:
+                raise DataError(f"{str(path)!r}: ", as_error(problems.errors).sentence, ".")
+            table[name] = read.value
     return table
 
 
@@ -184,7 +192,7 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
             settings["value"] = columns.value
     if options.missing:
         settings["missing"] = tuple(options.missing)
-    for name in ("start", "end", "exact", "end_column", "unit", "sheet"):
+    for name in ("start", "end", "exact", "end_column", "unit", "sheet", "comma"):
         if getattr(options, name) is not None:
             settings[name] = getattr(options, name)
     decisions: tuple[str, ...] = ()
@@ -232,6 +240,7 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
                 node=columns.node or "node",
                 state=columns.value or "state",
                 sort=options.sort,
+                comma=options.comma,
             )
         if options.end is None and options.end_column is None:
             _require_ends(paths)

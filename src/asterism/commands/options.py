@@ -21,6 +21,7 @@ from asterism.commands.flags import (
     FOLDER,
     INPUT,
     MODEL,
+    NUMBER,
     OLD_FOLDER,
     OUTPUT,
     POSITIVE,
@@ -163,10 +164,10 @@ class TableOptions:
         help="One column per node (wide), one row per measurement (long), or complete paths.",
     )
     start: float | None = INPUT.flag(
-        None, "Start of every trajectory; its first measurement if not given.", type=float
+        None, "Start of every trajectory; its first measurement if not given.", type=NUMBER
     )
     end: float | None = INPUT.flag(
-        None, "End of every trajectory; its last measurement if not given.", type=float
+        None, "End of every trajectory; its last measurement if not given.", type=NUMBER
     )
     end_column: str | None = INPUT.rare.flag(
         None, "Column that holds the end of each trajectory.", metavar="COLUMN"
@@ -183,6 +184,11 @@ class TableOptions:
     sort: bool = INPUT.rare.flag(False, "Sort the rows by time first.")
     labels: Sequence[str] = INPUT.names(
         "Nodes whose values are names of states, even where they look like numbers."
+    )
+    comma: str | None = INPUT.rare.flag(
+        None,
+        "What commas in numbers are, where a column leaves it open: 1,234 is 1.234 or 1234.",
+        type=click.Choice(["decimal", "thousands"]),
     )
     ties: str = INPUT.rare.choice(
         *("error", "order"),

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from asterism.commands.outputs import is_in_graph
-from asterism.data.columns import exact_numbers
 from asterism.data.files import read_json, write_table
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
+from asterism.data.numbers import read_numbers
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_text_table
 from asterism.data.trajectories import Trajectories
@@ -95,11 +95,11 @@ class EdgesFile(FileFormat):
         attributes: list[dict[str, float | str]] = [{} for _ in chosen]
         for name in [c for c in table.columns if c not in (*END_NAMES, "in_graph")]:
             texts = [str(table[name].iloc[i]).strip() for i in chosen]
-            numbers = exact_numbers(pd.Series(texts, dtype=object)).tolist()
-            holds_numbers = all(x == x or not text for x, text in zip(numbers, texts))
-            for known, number, text in zip(attributes, numbers, texts):
+            read = read_numbers(np.array(texts, dtype=object))
+            holds_numbers = not read.is_text.any()
+            for known, number, text in zip(attributes, read.value.tolist(), texts):
                 if text:
-                    known[str(name)] = float(number) if holds_numbers else text
+                    known[str(name)] = number if holds_numbers else text
         ends = [end for edge in edges for end in edge]
         return Content(
             nodes=list(dict.fromkeys(ends)),

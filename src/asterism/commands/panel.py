@@ -20,6 +20,7 @@ from asterism.commands.exits import Refused, in_flags
 from asterism.commands.options import PanelOptions
 from asterism.data.columns import canonical
 from asterism.data.measurements import NodeMeasurements
+from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations
 from asterism.data.panel_records import changes, final_states
 from asterism.data.trajectories import Trajectories
@@ -172,11 +173,9 @@ def hints(data: Observations, options: PanelOptions) -> list[str]:
 def odd_codes(record: NodeMeasurements) -> list[tuple[str, int, float, float]]:
     """Values that repeat and stand far outside the others: value, count, range of the others."""
     rows = record.noisy
-    try:
-        numbers = record.value[rows].astype(np.float64)
-    except (TypeError, ValueError):
-        return []
-    if len(numbers) == 0:
+    read = read_numbers(record.value[rows])
+    numbers = read.value
+    if len(numbers) == 0 or read.is_text.any():
         return []
     values, counts = np.unique(numbers, return_counts=True)
     result = []
@@ -263,7 +262,5 @@ def states_in_order(
 
 def by_number(value: Any) -> tuple[int, float, str]:
     """Sorts states: numbers by size, then texts."""
-    try:
-        return 0, float(value), str(value)
-    except (TypeError, ValueError):
-        return 1, 0.0, str(value)
+    number = as_number(value)
+    return (1, 0.0, str(value)) if number is None else (0, number, str(value))

@@ -90,7 +90,6 @@ def _certain_states(node: str, data: Observations, heard: Observations) -> list[
 
 def _as_numbers(record: NodeMeasurements) -> NodeMeasurements:
     """Numbers as numbers again, where codes had made a column one of texts and numbers."""
-    try:
-        return replace(record, value=record.value.astype(np.float64))
-    except (TypeError, ValueError):
+    if any(isinstance(value, str) for value in record.value.tolist()):
         return record
+    return replace(record, value=record.value.astype(np.float64))

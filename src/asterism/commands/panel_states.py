@@ -20,7 +20,7 @@ from asterism.commands.panel import (
     node_of,
     states_in_order,
 )
-from asterism.data.columns import canonical, plain
+from asterism.data.columns import canonical, letters, plain
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.emissions import Exact
@@ -58,7 +58,7 @@ def _seen(node: str, data: Observations) -> list[Any]:
         values += record.value[~record.in_a_set].tolist()
         for among in () if record.among is None else record.among:
             values += list(among or ())
-    return sorted({canonical(v): plain(v) for v in values}.values(), key=by_number)
+    return sorted({letters(v): plain(v) for v in values}.values(), key=by_number)
 
 
 def _in_order(node: str, text: str, names: Sequence[Any]) -> list[Any]:

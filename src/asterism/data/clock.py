@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import Problems, is_missing, missing, numbers
+from asterism.data.columns import Problems, missing, tell_commas
+from asterism.data.numbers import ReadNumbers, is_missing, read_numbers
 from asterism.errors import DataError, Sentence, Setting
 
 FloatArray = NDArray[np.float64]
@@ -47,7 +48,7 @@ UNITS = {spelling: unit for unit, known in _SPELLINGS.items() for spelling in kn
 #: words before a number that name no unit: T3, visit 2
 _NO_UNIT = frozenset({"t", "tp", "time", "timepoint", "point", "visit"})
 
-_NUMBER = r"[-+]?\d+(?:[.,]\d+)?"
+_NUMBER = r"[-+−]?[0-9][0-9.,]*"
 _WITH_UNIT = re.compile(rf"({_NUMBER})\s*([a-z]+)\.?")
 _NUMBERED = re.compile(rf"([a-z]+)[\s_.]*({_NUMBER})")
 _CLOCK = re.compile(r"(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
@@ -65,6 +66,10 @@ class ReadTimes(NamedTuple):
     """"" if nothing says what it is."""
     note: Sentence | None
     """How cells that are not plain numbers were read."""
+    number: ReadNumbers | None = None
+    """The numbers in the cells, which say what commas are."""
+    spelled: NDArray[Any] | None = None
+    """The same as text."""
 
 
 def known_unit(text: str) -> str:
@@ -102,9 +107,12 @@ def unit_of_column(name: str) -> str:
     return UNITS.get(last, "")
 
 
-def read_clock(cells: NDArray[Any], column: str, wanted: str | None = None) -> ReadTimes:
-    """The cells of a time column as numbers in one unit."""
-    parsed, is_text = numbers(cells)
+def read_clock(
+    cells: NDArray[Any], column: str, wanted: str | None = None, comma: str | None = None
+) -> ReadTimes:
+    """The cells of a time column as numbers in one unit; ``comma`` as for ``read_numbers``."""
+    read = read_numbers(cells, comma)
+    parsed, is_text = read.value, read.is_text
     named = unit_of_column(column)
     target = None if wanted is None else known_unit(wanted)
     if not is_text.any():
@@ -114,13 +122,13 @@ def read_clock(cells: NDArray[Any], column: str, wanted: str | None = None) -> R
                 f"Column {column!r}: times in {named} are converted to {target} (",
                 *(Setting("unit"), ")."),
             )
-            return ReadTimes(parsed * (SECONDS[named] / SECONDS[target]), unit, note)
-        return ReadTimes(parsed, unit, None)
-    durations = _durations(cells, parsed, is_text, column, named, target)
+            return ReadTimes(parsed * (SECONDS[named] / SECONDS[target]), unit, note, read, cells)
+        return ReadTimes(parsed, unit, None, read, cells)
+    durations = _durations(cells, is_text, column, named, target, comma)
     if durations is not None:
         return durations
     dates = _dates(cells, parsed, is_text, column, target)
-    return dates if dates is not None else ReadTimes(parsed, target or named, None)
+    return dates or ReadTimes(parsed, target or named, None, read, cells)
 
 
 def is_date(value: Any) -> bool:
@@ -139,18 +147,22 @@ def times(
     trajectory: NDArray[Any] | None = None,
     table: str = "measurements",
     unit: str | None = None,
+    comma: str | None = None,
 ) -> ReadTimes:
     """A column in which every cell must be a time; what is none is noted.
 
     Only times of measurements may be other than numbers: those of events count from the same zero.
     """
-    parsed, is_text = numbers(cells)
-    clock = ReadTimes(parsed, "", None)
+    read = read_numbers(cells, comma)
+    parsed, is_text = read.value, read.is_text
+    clock = ReadTimes(parsed, "", None, read, cells)
     if table == "measurements":
         try:
-            clock = read_clock(cells, column, unit)
+            clock = read_clock(cells, column, unit, comma)
         except DataError as error:
             problems.add(error.sentence)
+    if clock.number is not None and clock.spelled is not None:
+        tell_commas(clock.number, clock.spelled, column, problems, rows, table)
     empty = missing(cells)
     where: dict[str, Any] = {
         "rows": rows,
@@ -190,15 +202,24 @@ _FORMS = "write a number, a time such as 2h or Day 3, or a date such as 2024-03-
 
 def _durations(
     cells: NDArray[Any],
-    parsed: FloatArray,
     is_text: NDArray[np.bool_],
     column: str,
     named: str,
     target: str | None,
+    comma: str | None,
 ) -> ReadTimes | None:
     """Cells such as "2h" and "Day 3"; None unless most are like that."""
     found = {int(i): _duration(cells[i]) for i in np.flatnonzero(is_text)}
-    read = {i: one for i, one in found.items() if one is not None}
+    spelled = cells.copy()
+    for i, one in found.items():
+        spelled[i] = None if one is None else one[0]
+    number = read_numbers(spelled, comma)
+    parsed = np.where(is_text, np.nan, number.value)
+    read = {
+        i: (float(number.value[i]), one[1])
+        for i, one in found.items()
+        if one is not None and not number.is_text[i]
+    }
     n_plain = int((np.isfinite(parsed) & (parsed != 0.0)).sum())
     if len(read) <= (len(found) + n_plain) / 2:
         return None
@@ -208,8 +229,8 @@ def _durations(
     for i in np.flatnonzero(np.isfinite(parsed)).tolist():
         # a number without a unit beside others with one: that of the column's name, if any
         time[i] = _in(common, parsed[i], named)
-    for i, (number, unit) in read.items():
-        time[i] = _in(common, number, unit or named)
+    for i, (amount, unit) in read.items():
+        time[i] = _in(common, amount, unit or named)
     shown_row = max(read, key=lambda i: time[i])
     example, shown = str(cells[shown_row]).strip(), f"{time[shown_row]:g}"
     meaning = f" {common}" if common else ""
@@ -217,7 +238,7 @@ def _durations(
         f"Column {column!r} holds times such as {example!r}, which is read as {shown}{meaning} (",
         *(Setting("unit"), ")."),
     )
-    return ReadTimes(time, common, note)
+    return ReadTimes(time, common, note, number, spelled)
 
 
 def _in(target: str, number: float, unit: str) -> float:
@@ -226,26 +247,22 @@ def _in(target: str, number: float, unit: str) -> float:
     return number * SECONDS[unit] / SECONDS[target] if unit else math.nan
 
 
-def _duration(cell: Any) -> tuple[float, str] | None:
-    """Number and unit ("" if none) of a cell; None where it is something else."""
+def _duration(cell: Any) -> tuple[str | float, str] | None:
+    """Number, perhaps as text, and unit ("" if none) of a cell; None for anything else."""
     if hasattr(cell, "total_seconds"):
         return float(cell.total_seconds()), "s"
     text = str(cell).strip().lower()
     if found := _WITH_UNIT.fullmatch(text):
         unit = UNITS.get(found[2])
-        return None if unit is None else (_number(found[1]), unit)
+        return None if unit is None else (found[1], unit)
     if found := _NUMBERED.fullmatch(text):
         if found[1] in _NO_UNIT:
-            return _number(found[2]), ""
+            return found[2], ""
         unit = UNITS.get(found[1])
-        return None if unit is None else (_number(found[2]), unit)
+        return None if unit is None else (found[2], unit)
     if found := _CLOCK.fullmatch(text):
         return int(found[1]) + int(found[2]) / 60 + float(found[3] or 0) / 3600, "h"
     return None
-
-
-def _number(text: str) -> float:
-    return float(text.replace(",", "."))
 
 
 # ---- dates ----------------------------------------------------------------------------------

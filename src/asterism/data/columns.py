@@ -7,9 +7,9 @@ they are first, and by their canonical text second; nothing else is guessed.
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, Sentence, composed, joined
+from asterism.data.numbers import (
+    DASHES,
+    ReadNumbers,
+    as_number,
+    is_missing,
+    plain_numbers,
+    possible_numbers,
+    read_numbers,
+)
+from asterism.errors import DataError, Sentence, Setting, composed, joined
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -33,57 +42,86 @@ def cells(series: pd.Series[Any]) -> NDArray[Any]:
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     array = series.to_numpy(dtype=object, na_value=np.nan).copy()
-    rest = _not_numbers(array)
-    others = array[rest]
-    gone = np.fromiter((is_missing(v) for v in others), np.bool_, len(others))
+    quick = plain_numbers(array)
+    if quick is not None:
+        array[np.isnan(quick)] = np.nan
+        return array
+    gone = np.fromiter((is_missing(v) for v in array), np.bool_, len(array))
     dashes = np.fromiter(
-        (isinstance(v, str) and v.strip() in DASHES for v in others), np.bool_, len(others)
+        (isinstance(v, str) and v.strip() in DASHES for v in array), np.bool_, len(array)
     )
-    if dashes.any() and not any(isinstance(v, str) and v.strip() == "+" for v in others):
+    if dashes.any() and not any(isinstance(v, str) and v.strip() == "+" for v in array):
         gone |= dashes
-    array[rest[gone]] = np.nan
+    array[gone] = np.nan
     return array
-
-
-def _not_numbers(array: NDArray[Any]) -> NDArray[np.int64]:
-    """Places of the cells that are no plain numbers: few, in most tables, and worth a look each."""
-    try:
-        parsed = pd.to_numeric(pd.Series(array, dtype=object), errors="coerce")
-        return np.flatnonzero(np.isnan(parsed.to_numpy(dtype=np.float64, na_value=np.nan)))
-    except (TypeError, ValueError, OverflowError):
-        return np.arange(len(array))
 
 
 def missing(array: NDArray[Any]) -> BoolArray:
     """Which cells are empty, or a code for "not measured"."""
     if array.dtype.kind == "f":
         return np.asarray(np.isnan(array), dtype=np.bool_)
-    result = np.zeros(len(array), dtype=np.bool_)
-    rest = _not_numbers(array)
-    result[rest] = np.fromiter((is_missing(v) for v in array[rest]), np.bool_, len(rest))
-    return result
+    return np.fromiter((is_missing(v) for v in array), np.bool_, len(array))
 
 
-def numbers(array: NDArray[Any]) -> tuple[FloatArray, BoolArray]:
-    """Every cell as a number (nan where it is none), and which cells are text instead."""
-    if array.dtype.kind == "f":
-        return array.astype(np.float64), np.zeros(len(array), dtype=np.bool_)
-    is_text = np.zeros(len(array), dtype=np.bool_)
-    if set(map(type, array)) <= {str, float, int}:
-        with suppress(ValueError, OverflowError):  # the usual column, at once
-            return array.astype(np.float64), is_text
-    parsed = np.full(len(array), np.nan)
-    for i, value in enumerate(array):
-        if is_missing(value):
-            continue
-        if isinstance(value, bool | np.bool_):
-            is_text[i] = True
-            continue
-        try:
-            parsed[i] = float(value)
-        except (TypeError, ValueError, OverflowError):
-            is_text[i] = True
-    return parsed, is_text
+def numbers(
+    array: NDArray[Any],
+    column: str,
+    problems: Problems,
+    rows: NDArray[np.int64],
+    comma: str | None = None,
+    table: str = "measurements",
+) -> ReadNumbers:
+    """A column as numbers; what its commas mean is noted, or asked where it is unclear."""
+    read = read_numbers(array, comma)
+    tell_commas(read, array, column, problems, rows, table)
+    return read
+
+
+def tell_commas(
+    read: ReadNumbers,
+    array: NDArray[Any],
+    column: str,
+    problems: Problems,
+    rows: NDArray[np.int64],
+    table: str = "measurements",
+) -> None:
+    """Say what the commas of a column were taken for; refuse them where that cannot be known."""
+    if not read.comma:
+        return
+    cell = str(array[read.first]).strip()
+    kind = f"comma {read.comma}"
+    meanings = {"decimal": "is a decimal mark", "thousands": "separates thousands"}
+    if read.comma in meanings:
+        problems.add(
+            f"Column {column!r}: the comma {meanings[read.comma]}, so {cell!r} is read as "
+            f"{read.value[read.first]:.12g}.",
+            severity="note",
+            kind=kind,
+        )
+        return
+    where: dict[str, Any] = {"column": column, "table": table, "kind": kind}
+    where |= {"row": int(rows[read.first]), "value": cell}
+    if read.comma == "mixed":
+        problems.add(
+            f"the comma in {cell!r} is a decimal mark or separates thousands, but neither fits "
+            "all cells of the column",
+            remedy=Sentence(
+                "write all numbers alike; if the column holds states, name it with ",
+                Setting("labels", ...),
+            ),
+            **where,
+        )
+        return
+    readings = " or ".join(f"{x:.12g}" for x in sorted(possible_numbers(cell), reverse=True))
+    problems.add(
+        f"{cell!r} may be {readings}, and no cell of the column settles it",
+        remedy=Sentence(
+            "say what the comma is with ",
+            *(Setting("comma", "thousands"), " or ", Setting("comma", "decimal")),
+            *("; if the column holds states, name it with ", Setting("labels", ...)),
+        ),
+        **where,
+    )
 
 
 def exact_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -95,10 +133,9 @@ def exact_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
     if quick.dtype.kind != "f" or column.dtype.kind == "f":
         return quick
     exact = quick.to_numpy(dtype=np.float64, copy=True)
-    values = column.tolist()
-    for i in np.flatnonzero(~np.isnan(exact)):
-        with suppress(ValueError):
-            exact[i] = float(values[i])
+    for i, cell in enumerate(column.tolist()):
+        number = as_number(cell)
+        exact[i] = np.nan if number is None else number
     return pd.Series(exact, index=column.index, name=column.name)
 
 
@@ -148,35 +185,17 @@ def _as_whole(text: str) -> int | None:
 
 IntArray = NDArray[np.int64]
 
-#: How an empty cell may be spelled in a text file, in small letters.
-MISSING_TEXT = frozenset(
-    {"", "na", "n/a", "n.a.", "#n/a", "#na", "nan", "-nan", "<na>", "null", "nd", "n.d.", "n/d"}
-    | {"missing", "not measured", ".", "?", "--", "#nv", "#value!", "#div/0!", "#ref!", "#num!"}
-)
-
-#: Says "not measured" too, unless the column holds "+" and so means plus and minus.
-DASHES = frozenset({"-", "\N{EN DASH}", "\N{EM DASH}"})
-
-
-def is_missing(value: object) -> bool:
-    """Whether a cell says "not measured"."""
-    if value is None or value is pd.NA or value is pd.NaT:
-        return True
-    if isinstance(value, float | np.floating):
-        return bool(np.isnan(value))
-    return isinstance(value, str) and value.strip().lower() in MISSING_TEXT
-
 
 def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFrame:
     """The table with cells that hold one of the user's codes for "not measured" emptied."""
     texts = {str(code).strip().lower() for code in codes}
-    values = {number for number in map(_as_number, texts) if number is not None}
+    values = {number for number in map(as_number, texts) if number is not None}
     if not texts:
         return frame
 
     def is_code(cell: object) -> bool:
         text = str(cell).strip().lower()
-        return text in texts or (bool(values) and _as_number(text) in values)
+        return text in texts or (bool(values) and not values.isdisjoint(possible_numbers(text)))
 
     result = frame.copy()
     for place in range(len(frame.columns)):
@@ -187,25 +206,29 @@ def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFram
     return result
 
 
-def _as_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+def letters(label: object) -> str:
+    """The text by which labels of one column are told apart: letter by letter.
+
+    The numbers 1 and 1.0 and the text "1" are one label; "01" and "1.0" are others.
+    """
+    return label.strip() if isinstance(label, str) else canonical(label)
 
 
 def canonical(label: object) -> str:
-    """The text by which labels of different types are compared: 1, 1.0, "1" and "1.0" agree."""
+    """The text by which labels of different tables are compared: 1, 1.0, "1" and "1.0" agree.
+
+    A leading zero makes another label: "01" is not 1.
+    """
     text = str(label).strip()
-    if isinstance(label, bool | np.bool_):
+    if isinstance(label, bool | np.bool_) or _ZERO_FIRST.match(text):
         return text
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if not np.isfinite(number) or "_" in text:
+    number = as_number(text)
+    if number is None or not np.isfinite(number):
         return text
     return str(int(number)) if number == int(number) else repr(number)
+
+
+_ZERO_FIRST = re.compile(r"[-+]?0[0-9]")
 
 
 def plain(label: Any) -> Any:
@@ -222,10 +245,10 @@ def encode(values: NDArray[Any] | Sequence[Any], states: Sequence[object]) -> In
     array = np.asarray(values)
     if array.dtype.kind in "fiu" and all(isinstance(s, int | float | np.number) for s in states):
         return _encode_numbers(array.astype(np.float64), np.array([float(s) for s in states]))  # type: ignore[arg-type]
-    same = {state: i for i, state in reversed(list(enumerate(states)))}
+    same = {letters(state): i for i, state in reversed(list(enumerate(states)))}
     alike = {canonical(state): i for i, state in reversed(list(enumerate(states)))}
     codes, uniques = pd.factorize(np.asarray(array, dtype=object))
-    numbers = [same.get(u, alike.get(canonical(u), -1)) for u in uniques]
+    numbers = [same.get(letters(u), alike.get(canonical(u), -1)) for u in uniques]
     return np.array([*numbers, -1], dtype=np.int64)[codes]
 
 
@@ -236,11 +259,14 @@ def _encode_numbers(values: NDArray[np.float64], states: NDArray[np.float64]) ->
     return np.where(found, order[place], -1).astype(np.int64)
 
 
-def label_codes(labels: NDArray[Any]) -> IntArray:
-    """Numbers that are equal exactly where the labels mean the same; missing labels get −1."""
+def label_codes(labels: NDArray[Any], key: Callable[[object], str] = letters) -> IntArray:
+    """Numbers that are equal exactly where the labels are the same; missing labels get −1.
+
+    Labels of several tables are compared by the key :func:`canonical`.
+    """
     codes, uniques = pd.factorize(np.asarray(labels, dtype=object))
     by_text: dict[str, int] = {}
-    numbers = [by_text.setdefault(canonical(u), len(by_text)) for u in uniques]
+    numbers = [by_text.setdefault(key(u), len(by_text)) for u in uniques]
     return np.array([*numbers, -1], dtype=np.int64)[codes]
 
 

@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.columns import FIRST_ROW, canonical, plain
+from asterism.data.columns import FIRST_ROW, Problems, canonical, plain
 from asterism.data.measurements import FloatArray, IntArray, last_before, objects
+from asterism.data.numbers import read_numbers
 from asterism.errors import DataError
 
 
@@ -68,6 +69,7 @@ def read_covariates(
     time: str = "time",
     names: Sequence[str] | None = None,
     categories: Sequence[str] = (),
+    comma: str | None = None,
 ) -> Covariates:
     """Read a table with a trajectory column, perhaps a time column, and one per covariate.
 
@@ -94,7 +96,12 @@ def read_covariates(
             f"The table of covariates needs a column {trajectory!r}; its columns are {listed}."
         )
     if time in frame.columns:
-        clock = columns.exact_numbers(frame[time]).to_numpy(dtype=np.float64)
+        problems = Problems()
+        rows = columns.line_numbers(frame)
+        clock = columns.numbers(
+            columns.cells(frame[time]), time, problems, rows, comma, "covariates"
+        ).value
+        problems.raise_errors()
         if not np.isfinite(clock[d >= 0]).all():
             row = int(np.flatnonzero((d >= 0) & ~np.isfinite(clock))[0])
             raise DataError(f"Row {row + FIRST_ROW} of the covariates has no time in {time!r}.")
@@ -103,20 +110,33 @@ def read_covariates(
     keep = np.flatnonzero(d >= 0)
     keep = keep[np.lexsort((clock[keep], d[keep]))]
     values = {
-        name: _filled(name, frame[name].iloc[keep], d[keep], trajectories, name in categories)
+        name: _filled(name, frame[name], keep, d[keep], trajectories, name in categories, comma)
         for name in wanted
     }
     return Covariates(d[keep], clock[keep], values)
 
 
 def _filled(
-    name: str, column: pd.Series, d: IntArray, trajectories: Sequence[object], is_category: bool
+    name: str,
+    column: pd.Series,
+    keep: IntArray,
+    d: IntArray,
+    trajectories: Sequence[object],
+    is_category: bool,
+    comma: str | None,
 ) -> NDArray[Any]:
     """The values of one covariate, gaps filled within each trajectory."""
-    raw = columns.cells(column)
+    cells = columns.cells(column)
+    raw = cells[keep]
     gone = columns.missing(raw)
-    numbers = columns.exact_numbers(pd.Series(objects(raw)).where(~gone)).to_numpy(dtype=np.float64)
+    read = read_numbers(cells, comma)
+    numbers = read.value[keep]
     is_number = not is_category and bool(np.isfinite(numbers[~gone]).all())
+    if is_number:
+        problems = Problems()
+        rows = np.arange(len(cells), dtype=np.int64) + FIRST_ROW
+        columns.tell_commas(read, cells, name, problems, rows, "covariates")
+        problems.raise_errors()
     texts = objects(None if g else str(plain(v)) for v, g in zip(raw, gone))
     series = pd.Series(numbers if is_number else texts)
     groups = series.groupby(d)

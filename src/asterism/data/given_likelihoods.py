@@ -122,13 +122,15 @@ def likelihoods_of_columns(
     table: dict[str, NDArray[Any]],
     name: NDArray[Any],
     problems: Problems,
+    comma: str | None = None,
 ) -> NodeMeasurements:
     """The same from columns ``p_<state>`` of a long table; ``rows`` says whose and when."""
     matrix = np.empty((len(rows), len(table)))
     for k, (column, cells) in enumerate(table.items()):
-        matrix[:, k], is_text = columns.numbers(cells)
+        read = columns.numbers(cells, column, problems, rows.row, comma)
+        matrix[:, k] = read.value
         problems.add_rows(
-            is_text,
+            read.is_text,
             "{value} is not a probability",
             rows=rows.row,
             trajectory=name,

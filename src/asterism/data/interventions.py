@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from asterism.data.columns import canonical, plain
 from asterism.data.measurements import Intervals, objects
+from asterism.data.numbers import as_number, is_missing
 from asterism.errors import DataError
 
 COLUMNS = ("trajectory", "node", "start", "end", "state")
@@ -102,11 +103,10 @@ def _row(
     ends = []
     for name, limit in zip(("start", "end"), (limits[0][d], limits[1][d])):
         value: Any = cells.get(name)
-        missing = value is None or value == "" or value != value
-        try:
-            ends.append(float(limit) if missing else float(value))
-        except (TypeError, ValueError):
-            raise DataError(f"{where}: the {name} {value!r} is not a number") from None
+        given = float(limit) if is_missing(value) else as_number(value)
+        if given is None:
+            raise DataError(f"{where}: the {name} {value!r} is not a number")
+        ends.append(given)
     begin, stop = max(ends[0], float(limits[0][d])), min(ends[1], float(limits[1][d]))
     if not (np.isfinite(begin) and np.isfinite(stop) and begin < stop):
         raise DataError(
@@ -114,7 +114,7 @@ def _row(
             f"trajectory {trajectories[d]!r} ({limits[0][d]:g} to {limits[1][d]:g})"
         )
     state = plain(cells["state"])
-    if state is None or state == "" or state != state:
+    if is_missing(state):
         raise DataError(f"{where}: the state to which {node!r} is set is missing")
     return d, node, begin, stop, state
 

@@ -27,6 +27,7 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
+from asterism.data.numbers import as_number
 from asterism.errors import Sentence, Setting, first_few
 
 IntArray = NDArray[np.int64]
@@ -38,7 +39,10 @@ INTERVAL_COLUMNS = ("trajectory", "node", "start", "end", "state")
 
 
 def parse_events(
-    frame: pd.DataFrame | None, numbering: dict[object, int], problems: Problems
+    frame: pd.DataFrame | None,
+    numbering: dict[object, int],
+    problems: Problems,
+    comma: str | None = None,
 ) -> Events:
     """Read the table of events; trajectories not seen before are added to ``numbering``."""
     if frame is None or len(frame) == 0:
@@ -48,7 +52,7 @@ def parse_events(
         return no_events()
     rows = np.arange(len(table), dtype=np.int64) + FIRST_ROW
     trajectory, name = _trajectories(table, numbering, "events", problems, rows)
-    time = _times(table, "time", "events", problems, rows, name)
+    time = _times(table, "time", "events", problems, rows, name, comma)
     node = _names(table, "node", "events", problems, rows, name)
     to = _labels(table, "to", "events", problems, rows, name)
     previous = objects([None] * len(table))
@@ -57,7 +61,7 @@ def parse_events(
         previous = objects(None if gone else plain(v) for v, gone in zip(raw, columns.missing(raw)))
     known = np.array([p is not None for p in previous])
     both = np.concatenate([to, previous])
-    code = label_codes(both)
+    code = label_codes(both, canonical)
     same = known & (code[: len(to)] == code[len(to) :])
     problems.add_rows(
         same,
@@ -71,7 +75,10 @@ def parse_events(
 
 
 def parse_intervals(
-    frame: pd.DataFrame | None, numbering: dict[object, int], problems: Problems
+    frame: pd.DataFrame | None,
+    numbering: dict[object, int],
+    problems: Problems,
+    comma: str | None = None,
 ) -> Intervals:
     """Read the table of intervals; trajectories not seen before are added to ``numbering``."""
     if frame is None or len(frame) == 0:
@@ -81,8 +88,8 @@ def parse_intervals(
         return no_intervals()
     rows = np.arange(len(table), dtype=np.int64) + FIRST_ROW
     trajectory, name = _trajectories(table, numbering, "intervals", problems, rows)
-    start = _times(table, "start", "intervals", problems, rows, name)
-    end = _times(table, "end", "intervals", problems, rows, name)
+    start = _times(table, "start", "intervals", problems, rows, name, comma)
+    end = _times(table, "end", "intervals", problems, rows, name, comma)
     node = _names(table, "node", "intervals", problems, rows, name)
     state = _labels(table, "state", "intervals", problems, rows, name)
     problems.add_rows(
@@ -105,7 +112,7 @@ def check_consistency(
         return
     group = _groups(events, intervals)
     event_group, interval_group = group[: len(events)], group[len(events) :]
-    code = label_codes(np.concatenate([events.to, events.previous, intervals.state]))
+    code = label_codes(np.concatenate([events.to, events.previous, intervals.state]), canonical)
     to, previous, state = np.split(code, [len(events), 2 * len(events)])
     order = np.lexsort((intervals.end, intervals.start, interval_group))
     _check_overlaps(intervals, order, interval_group, state, trajectories, problems)
@@ -291,6 +298,7 @@ def _times(
     problems: Problems,
     rows: IntArray,
     name: NDArray[Any],
+    comma: str | None,
 ) -> NDArray[np.float64]:
     return clock.times(
         columns.cells(table[column]),
@@ -299,6 +307,7 @@ def _times(
         rows=rows,
         trajectory=name,
         table=title,
+        comma=comma,
     ).time
 
 
@@ -390,11 +399,8 @@ def _given(
     for d, value in enumerate(wanted):
         if value is None:
             continue
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = np.nan
-        if not np.isfinite(number):
+        number = as_number(value)
+        if number is None or not np.isfinite(number):
             problems.add(
                 f"{title} is {value!r}, not a finite number",
                 trajectory=trajectories[d],

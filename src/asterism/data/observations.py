@@ -86,6 +86,7 @@ class Observations:
         missing: Collection[object] = (),
         unit: str | None = None,
         end_column: str | None = None,
+        comma: str | None = None,
     ) -> Observations:
         """Read a wide table (trajectory, time, one column per node) or a long one.
 
@@ -98,14 +99,16 @@ class Observations:
 
         Times may be numbers, durations ("2h", "30 min", "Day 3") or dates; ``unit`` is the unit to
         read them into, such as "h". ``missing`` lists further codes for "not measured", and
-        ``end_column`` is a column with the end of each trajectory's follow-up.
+        ``end_column`` is a column with the end of each trajectory's follow-up. ``comma`` says what
+        commas in numbers are where a column leaves it open: "decimal" (1,234 is 1.234) or
+        "thousands" (1,234 is 1234).
         """
         whole = frame
         if frame is not None and (covariates or ignore):
             frame = without_columns(frame, [*covariates, *ignore])
         form = TableFormat(
             *(kind, trajectory, time, node, value, nodes, labels, exact, sort),
-            *(missing, unit, end_column),
+            *(missing, unit, end_column, comma),
         )
         parts, problems, time_unit = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
@@ -114,7 +117,9 @@ class Observations:
         found = cls(*parts, ties, time_unit=time_unit)
         if not covariates or whole is None:
             return found
-        return found.with_covariates(whole, covariates, trajectory=trajectory, time=time)
+        return found.with_covariates(
+            whole, covariates, trajectory=trajectory, time=time, comma=comma
+        )
 
     @classmethod
     def check_frame(
@@ -381,6 +386,7 @@ class Observations:
         trajectory: str = "trajectory",
         time: str = "time",
         categories: Sequence[str] = (),
+        comma: str | None = None,
     ) -> Observations:
         """The same observations, with covariates of their trajectories.
 
@@ -396,6 +402,7 @@ class Observations:
             time=time,
             names=names,
             categories=categories,
+            comma=comma,
         )
         return replace(
             self, covariates=found if self.covariates is None else self.covariates.merged(found)

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import Problems, canonical, encode, plain
+from asterism.data.columns import Problems, canonical, encode, letters, plain
 from asterism.data.files import read_meta
 from asterism.data.measurements import objects
 from asterism.data.table_file import read_text_table
@@ -33,6 +33,7 @@ class PathFormat(NamedTuple):
     missing: Collection[object] = ()
     unit: str | None = None
     end_column: str | None = None
+    comma: str | None = None
 
 
 def parse_paths(
@@ -73,9 +74,11 @@ def parse_paths(
         rows=rows,
         trajectory=name if named else None,
         unit=form.unit,
+        comma=form.comma,
     )
     time = read.time
-    ends = follow_up(frame, form.end_column, (form.time, read), name, rows, problems)
+    times = (form.time, read)
+    ends = follow_up(frame, form.end_column, times, name, rows, problems, form.comma)
     for c in column[2:]:
         gone = columns.missing(columns.cells(frame[c]))
         problems.add_rows(gone, "the cell is empty", rows=rows, trajectory=name, column=c)
@@ -126,7 +129,7 @@ def parse_paths(
 def _state_labels(cells: NDArray[Any], given: Sequence[Any] | None) -> tuple[Any, ...]:
     if given is not None:
         return tuple(given)
-    unique = {canonical(v): plain(v) for v in pd.unique(cells)}
+    unique = {letters(v): plain(v) for v in pd.unique(cells)}
     values = list(unique.values())
     try:
         return tuple(sorted(values))

@@ -13,7 +13,6 @@ cannot hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,9 +48,10 @@ from asterism.data.measurements import (
     no_measurements,
     wide_frame,
 )
-from asterism.data.table_file import DECIMAL_COMMA, read_text_table
+from asterism.data.numbers import COMMAS, is_missing, read_numbers
+from asterism.data.table_file import read_text_table
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
-from asterism.errors import DataError, Sentence, Setting, first_few
+from asterism.errors import Sentence, Setting, first_few
 
 
 @dataclass(frozen=True)
@@ -122,17 +122,20 @@ def measured_values(
     problems: Problems,
     rows: NDArray[np.int64],
     trajectory: NDArray[Any],
+    comma: str | None = None,
 ) -> NDArray[Any]:
     """The cells of a node as numbers, or as labels where most of them are not numbers."""
     if array.dtype.kind == "f" and not as_labels:
         values = array
     else:
-        parsed, is_text = columns.numbers(array)
+        read = read_numbers(array, comma)
+        parsed, is_text = read.value, read.is_text
         n_text, n_number = int(is_text.sum()), int(np.isfinite(parsed).sum())
         if as_labels or n_text >= max(n_number, 1):
             labels = np.empty(len(array), dtype=object)
-            labels[:] = [np.nan if columns.is_missing(v) else plain(v) for v in array]
+            labels[:] = [np.nan if is_missing(v) else plain(v) for v in array]
             return labels
+        columns.tell_commas(read, array, column, problems, rows)
         problems.add_rows(
             is_text,
             "{value} is text in a column of numbers",
@@ -195,6 +198,7 @@ def _read_wide(
             problems=problems,
             rows=rows.number,
             trajectory=rows.name,
+            comma=form.comma,
         )
         everything = NodeMeasurements(rows.trajectory, rows.time, value, rows.exact, rows.number)
         gone = columns.missing(value)
@@ -234,6 +238,11 @@ def _read_long(
     if values is None and not states:
         problems.add(f"a long table needs a column {form.value!r}, or columns p_<state>")
         return {}
+    # all nodes share the column, so its commas mean the same in all of them
+    comma = form.comma
+    if comma is None and values is not None:
+        meaning = read_numbers(values).comma
+        comma = meaning if meaning in COMMAS else None
     groups = pd.Series(np.arange(len(node_of_row))).groupby(node_of_row, sort=False).indices
     result: dict[str, NodeMeasurements] = {}
     for node in wanted:
@@ -251,7 +260,9 @@ def _read_long(
         given = [c for c in states if not columns.missing(tables[c][index]).all()]
         if given:
             table = {c: tables[c][index] for c in given}
-            result[node] = likelihoods_of_columns(node, mine, table, rows.name[index], problems)
+            result[node] = likelihoods_of_columns(
+                node, mine, table, rows.name[index], problems, form.comma
+            )
             continue
         if values is None:
             result[node] = no_measurements()
@@ -264,6 +275,7 @@ def _read_long(
             problems=problems,
             rows=mine.row,
             trajectory=rows.name[index],
+            comma=comma,
         )
         record = NodeMeasurements(mine.trajectory, mine.time, column, mine.exact, mine.row)
         result[node] = record.take(np.flatnonzero(~columns.missing(column)))
@@ -287,6 +299,10 @@ def read_frames(
     problems = Problems()
     if ties not in ("error", "order"):
         problems.add(Sentence(Setting("ties", ties), " is unknown; use 'error' or 'order'"))
+    if form.comma not in (None, *COMMAS):
+        problems.add(
+            Sentence(Setting("comma", form.comma), " is unknown; use 'decimal' or 'thousands'")
+        )
     if form.kind not in ("auto", "wide", "long"):
         problems.add(
             Sentence(Setting("kind", form.kind), " is unknown; use 'auto', 'wide' or 'long'")
@@ -302,8 +318,8 @@ def read_frames(
     elif frame is None and events is None and intervals is None:
         problems.add("there is nothing to read: no table, no events, no intervals")
     numbering: dict[object, int] = {name: i for i, name in enumerate(table.trajectories)}
-    known_events = parse_events(events, numbering, problems)
-    known_intervals = parse_intervals(intervals, numbering, problems)
+    known_events = parse_events(events, numbering, problems, form.comma)
+    known_intervals = parse_intervals(intervals, numbering, problems, form.comma)
     note_strangers(list(numbering), len(table.trajectories), limits_given, problems)
     if table.ends and limits_given[1] is None:
         limits_given = (limits_given[0], table.ends)
@@ -329,31 +345,6 @@ def read_frames(
 
 
 FORMAT = "asterism-observations"
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")
-
-
-def _with_points(frame: pd.DataFrame, names: set[str]) -> pd.DataFrame:
-    """Decimal commas as points, in columns that hold no text with other commas.
-
-    Columns called ``names`` hold no numbers and stay as they are. 1,200 may be a thousand: it is
-    refused unless a neighbour settles it.
-    """
-    frame = frame.copy()
-    for place, name in enumerate(frame.columns):
-        cells = frame.iloc[:, place]
-        with_comma = [c for c in cells if "," in c]
-        if name in names or not with_comma:
-            continue
-        if not all(DECIMAL_COMMA.fullmatch(c) for c in with_comma):
-            continue
-        if all(_THOUSANDS.fullmatch(c) for c in with_comma):
-            raise DataError(
-                f"column {name!r}: {with_comma[0]!r} may be a thousand or a decimal; write it "
-                "without a comma, or name the column with ",
-                *(Setting("labels", ...), " if it holds names of states"),
-            )
-        frame.isetitem(place, [c.replace(",", ".") for c in cells])
-    return frame
 
 
 class Tabled(Records, Protocol):
@@ -438,8 +429,4 @@ def gather_files(
     if meta is not None and column in frame:
         sides = [settings[t] for t in ("events", "intervals") if settings.get(t) is not None]
         check_names(path, names, frame[column], [s.get(column) for s in sides])
-    labels = settings.get("labels") or ()
-    if meta is None and labels is not True:  # a side file says that we wrote points
-        no_numbers = {settings.get("trajectory", "trajectory"), settings.get("node", "node")}
-        frame = _with_points(frame, no_numbers | set(labels))
     return frame, settings, names

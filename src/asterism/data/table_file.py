@@ -14,6 +14,7 @@ import csv
 import gzip
 import io
 import lzma
+import math
 import re
 import zipfile
 import zlib
@@ -26,6 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.numbers import StoredNumber, as_number
 from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 
 #: a header, and so a line without any end, may be this long
@@ -38,7 +40,6 @@ BYTES_PER_BYTE = 15
 LONGEST_SHEET = 1_048_576
 BYTES_PER_CELL = 150
 
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(?:[eE][-+]?\d+)?\s*")
 _NO_NAME = re.compile(r"(Unnamed: ?\d+)?")
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -49,11 +50,10 @@ _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
     """A table of text cells; BOM, CRLF, UTF-16, compression and workbooks are fine.
 
-    In files separated by semicolons or tabs, numbers may be written with a decimal comma.
     Duplicate column names are kept, so that they can be reported. An unnamed first column that
     only counts the rows is left out.
     """
-    numbered, separator = _rows(Path(path), sheet)
+    numbered = _rows(Path(path), sheet)
     if not numbered:
         raise DataError(f"{str(path)!r} is empty")
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
@@ -70,11 +70,7 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
             raise DataError(
                 f"{str(path)!r}, row {number}: {len(row)} cells, but the header has {len(names)}"
             )
-    body = [[unescape_cell(cell.strip()) for cell in row[: len(names)]] for row in rows[1:]]
-    if separator != "," and any(DECIMAL_COMMA.fullmatch(c) for row in body for c in row):
-        body = [
-            [c.replace(",", ".") if DECIMAL_COMMA.fullmatch(c) else c for c in row] for row in body
-        ]
+    body = [[_cell(cell) for cell in row[: len(names)]] for row in rows[1:]]
     frame = pd.DataFrame(body, columns=range(len(names)), dtype=object)
     frame.columns = pd.Index(names)
     if lines[1:] != list(range(2, len(rows) + 1)):
@@ -187,21 +183,21 @@ def _decoded(content: bytes, path: Path, whole: bool = True) -> str:
         ) from None
 
 
-def _rows(path: Path, sheet: str | None) -> tuple[list[tuple[int, list[str]]], str]:
-    """The rows that hold anything, each with its line, and what separated their cells."""
+def _rows(path: Path, sheet: str | None) -> list[tuple[int, list[str]]]:
+    """The rows that hold anything, each with its line."""
     content = _content(path)
     if content.startswith(_ZIP):
         sheet_rows = list(_sheet_rows(path, sheet))
         width = max((len(row) for _, row in sheet_rows), default=0)
-        return [(line, row + [""] * (width - len(row))) for line, row in sheet_rows], "\t"
+        return [(line, row + [""] * (width - len(row))) for line, row in sheet_rows]
     text = _decoded(content, path)
     header = next((line for line in text.splitlines() if line.strip()), None)
     if header is None:
-        return [], ","
+        return []
     separator = max(",;\t", key=header.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
-        return [(rows.line_num, row) for row in rows if row], separator
+        return [(rows.line_num, row) for row in rows if row]
     except csv.Error as error:
         raise DataError(f"{str(path)!r}, line {rows.line_num}: {error}.") from None
 
@@ -306,8 +302,12 @@ def _as_text(value: object) -> str:
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return str(value)
+        return StoredNumber(int(value))
+    return StoredNumber(value) if isinstance(value, float) else str(value)
+
+
+def _cell(text: str) -> str:
+    return text if isinstance(text, StoredNumber) else unescape_cell(text.strip())
 
 
 # ---- cells that a spreadsheet would run -----------------------------------------------------
@@ -316,14 +316,18 @@ def _as_text(value: object) -> str:
 _RISKY = r"[=+\-@\t\r\u2212]"
 _TO_ESCAPE = re.compile(rf"'*{_RISKY}")
 _ESCAPED = re.compile(rf"'+{_RISKY}")
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def escape_cell(value: Any) -> Any:
     """A text that a spreadsheet might run, as one that it shows; anything else as it is."""
-    if isinstance(value, str) and _TO_ESCAPE.match(value) and not _NUMBER.fullmatch(value):
+    if isinstance(value, str) and _TO_ESCAPE.match(value) and not _is_plain_number(value):
         return "'" + value
     return value
+
+
+def _is_plain_number(text: str) -> bool:
+    number = as_number(text) if text.isascii() and text == text.strip() else None
+    return number is not None and math.isfinite(number)
 
 
 def unescape_cell(text: str) -> str:

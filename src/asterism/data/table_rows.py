@@ -42,6 +42,8 @@ class TableFormat:
     """Unit of time to read into; None: that of the cells or of the column's name."""
     end_column: str | None = None
     """Column with the end of the trajectory's follow-up."""
+    comma: str | None = None
+    """What commas in numbers are where a column leaves it open: "decimal" or "thousands"."""
 
     @property
     def not_nodes(self) -> set[str]:
@@ -92,12 +94,14 @@ def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: 
         rows=number,
         trajectory=name if form.trajectory in frame.columns else None,
         unit=form.unit,
+        comma=form.comma,
     )
     time = read.time
     trajectory = pd.factorize(name)[0].astype(np.int64)
     usable = np.flatnonzero(~unnamed & np.isfinite(time))
     _check_order(_Order(frame, form, long, usable, trajectory, time, name, number), problems)
-    ends = follow_up(frame, form.end_column, (form.time, read), name, number, problems)
+    times = (form.time, read)
+    ends = follow_up(frame, form.end_column, times, name, number, problems, form.comma)
     order = usable[np.lexsort((time[usable], trajectory[usable]))]
     trajectory, time, name = trajectory[order], time[order], name[order]
     exact = _read_exact(frame, form, problems, order, trajectory, time, number)
@@ -142,6 +146,7 @@ def follow_up(
     name: NDArray[Any],
     number: IntArray,
     problems: Problems,
+    comma: str | None = None,
 ) -> dict[object, float]:
     """The end of follow-up of each trajectory, from a column; its rows must agree.
 
@@ -153,7 +158,10 @@ def follow_up(
         problems.add(Sentence(Setting("end_column"), f" {column!r} names no column"))
         return {}
     cells = columns.cells(frame[column])
-    end = clock.read_clock(cells, times[0], times[1].unit or None).time
+    read = clock.read_clock(cells, times[0], times[1].unit or None, comma)
+    if read.number is not None and read.spelled is not None:
+        columns.tell_commas(read.number, read.spelled, column, problems, number)
+    end = read.time
     given = ~columns.missing(cells)
     problems.add_rows(
         given & ~np.isfinite(end),

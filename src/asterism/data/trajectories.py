@@ -69,6 +69,7 @@ class Trajectories:
         missing: Collection[object] = (),
         unit: str | None = None,
         end_column: str | None = None,
+        comma: str | None = None,
     ) -> Trajectories:
         """Read a table trajectory, time, node, state, where state is the one ENTERED.
 
@@ -76,10 +77,10 @@ class Trajectories:
         trajectory column may be absent (one trajectory). ``states`` fixes the labels and their
         order; otherwise they are sorted. ``end`` is when following a trajectory ended, or
         ``end_column`` a column that says it; without both, its last time, with a warning where
-        the last row is a jump. ``missing`` and ``unit`` are as for observations.
+        the last row is a jump. ``missing``, ``unit`` and ``comma`` are as for observations.
         """
         form = path_tables.PathFormat(
-            *(trajectory, time, node, state, sort, missing, unit, end_column)
+            *(trajectory, time, node, state, sort, missing, unit, end_column, comma)
         )
         fields = path_tables.parse_paths(frame, states, end, form)
         if end is None and end_column is None and (which := path_tables.open_ended(fields)):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.data.numbers import as_number
 from asterism.errors import Advice, DataError, ModelError
 from asterism.model.emission_kinds import EMISSION_KINDS
 
@@ -303,10 +304,10 @@ def as_floats(kind: str, values: Any) -> FloatArray:
     if array.dtype.kind not in "iufb":
         numbers = np.empty(array.shape, dtype=np.float64)
         for place, value in zip(np.ndindex(array.shape), array.ravel().tolist()):
-            try:
-                numbers[place] = float(value)
-            except (TypeError, ValueError):
-                raise DataError(f"{kind} measures numbers, got {value!r}.") from None
+            number = as_number(value)
+            if number is None:
+                raise DataError(f"{kind} measures numbers, got {value!r}.")
+            numbers[place] = number
         array = numbers
     array = array.astype(np.float64)
     if not np.isfinite(array).all():

@@ -4,18 +4,18 @@ Graphs may be parent lists, networkx graphs, networks or short names. Inside the
 ``{node: parents in order}``; the order of the dictionary is the order of the nodes. Cycles are
 legal; a node that is its own parent is not. A state written 1 in a network comes back from a CSV
 file as 1, 1.0 or "1", depending on the other values in its column. Labels are therefore compared by
-a common spelling, never by their type.
+their text, and where that differs by the number that they spell, never by their type.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.data.columns import encode, letters
 from asterism.errors import DataError, ModelError, Setting
 
 Parents = dict[str, tuple[str, ...]]
@@ -159,21 +159,6 @@ def plain(label: Label) -> Label:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def spelling(label: Label) -> str:
-    """The text by which labels are compared: equal for 1, "1", 1.0, " 1" and "+1"."""
-    label = plain(label)
-    if isinstance(label, bool):
-        return str(label)
-    text = str(label).strip()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if not math.isfinite(number):
-        return text
-    return str(int(number)) if number.is_integer() else repr(number)
-
-
 def checked_states(node: str, states: Sequence[Label]) -> tuple[Label, ...]:
     """The labels of a node's states, at least two and all different."""
     if isinstance(states, str):
@@ -188,21 +173,20 @@ def checked_states(node: str, states: Sequence[Label]) -> tuple[Label, ...]:
             )
     seen: dict[str, Label] = {}
     for label in labels:
-        if spelling(label) in seen:
+        if letters(label) in seen:
             raise ModelError(
                 f"Two states of node {node!r} have the same label: "
-                f"{seen[spelling(label)]!r} and {label!r}."
+                f"{seen[letters(label)]!r} and {label!r}."
             )
-        seen[spelling(label)] = label
+        seen[letters(label)] = label
     return labels
 
 
 def state_index(node: str, states: Sequence[Label], label: Label) -> int:
     """The number of the state called ``label``, however it is spelled."""
-    wanted = spelling(label)
-    for index, state in enumerate(states):
-        if spelling(state) == wanted:
-            return index
+    index = int(encode([plain(label)], states)[0])
+    if index >= 0:
+        return index
     raise DataError(unknown_state(node, states, label))
 
 
@@ -215,17 +199,11 @@ def numbers_of(
     known: Sequence[Label], labels: Any, complaint: Callable[[Label], str]
 ) -> NDArray[np.int64]:
     """The position of each label among the known ones; ``complaint`` words the error."""
-    positions = {spelling(label): position for position, label in enumerate(known)}
     values = np.asarray(labels)
-    order: dict[Label, int] = {}
-    # a dictionary rather than np.unique, which cannot sort a mixture of text and numbers
-    codes = [order.setdefault(value, len(order)) for value in values.ravel().tolist()]
-    for label in order:
-        if spelling(label) not in positions:
-            raise DataError(complaint(label))
-    found = np.array([positions[spelling(label)] for label in order], dtype=np.int64)
-    result: NDArray[np.int64] = found[np.array(codes, dtype=np.int64).reshape(values.shape)]
-    return result
+    found = encode(values.ravel(), known)
+    if (found < 0).any():
+        raise DataError(complaint(plain(values.ravel()[int(np.argmin(found))])))
+    return found.reshape(values.shape)
 
 
 def label_array(labels: Sequence[Label]) -> NDArray[Any]:

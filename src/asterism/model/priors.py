@@ -21,7 +21,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import canonical
+from asterism.data.columns import encode
+from asterism.data.numbers import as_number
 from asterism.errors import ModelError
 
 BoolArray = NDArray[np.bool_]
@@ -162,11 +163,8 @@ def totals_of_nodes(
 
 
 def _positive(name: str, value: Any, alternative: str = "") -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number > 0.0):
+    number = as_number(value)
+    if number is None or not (math.isfinite(number) and number > 0.0):
         raise ModelError(
             f"The prior's {name} must be a positive number{alternative}, got {value!r}."
         )
@@ -283,10 +281,9 @@ def _checked_pair(pair: Any) -> Pair:
 
 def state_number(node: str, label: Any, states: Sequence[Any]) -> int:
     """The position of a state, named as the user would write it."""
-    wanted = canonical(label)
-    for number, state in enumerate(states):
-        if canonical(state) == wanted:
-            return number
+    number = int(encode([label], states)[0])
+    if number >= 0:
+        return number
     raise ModelError(
         f"Node {node!r} has no state {str(label)!r}; its states are "
         f"{', '.join(repr(str(s)) for s in states)}."

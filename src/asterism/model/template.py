@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import DataWarning, canonical, plain
+from asterism.data.columns import DataWarning, canonical, letters, plain
 from asterism.data.observations import Observations
 from asterism.data.panel_records import final_states
 from asterism.errors import Advice, ModelError, Sentence, Setting
@@ -166,9 +166,8 @@ def _states_from_data(
     record = observations.measurements.get(node)
     seen = _labels_of_known_paths(node, observations)
     if is_exogenous:
-        if record is not None:
-            seen += [plain(v) for v in record.value.tolist()]
-        return _sorted_labels(node, seen, "is exogenous")
+        values = [] if record is None else record.value.tolist()
+        return _sorted_labels(node, _distinct(values, seen), "is exogenous")
     found = emission_for(emission, node) if record is not None else None
     if record is not None and record.likelihood is not None:
         if record.states is not None:
@@ -181,11 +180,12 @@ def _states_from_data(
             return [*(str(i) for i in range(inner)), *found.silent]
         found = found.emission
     if isinstance(found, Exact | Categorical) and record is not None:
+        measured = []
         if isinstance(found, Exact) or found.labels is None:
-            seen += [plain(v) for v in record.value[~record.in_a_set].tolist()]
+            measured = record.value[~record.in_a_set].tolist()
         for among in () if record.among is None else record.among:
             seen += list(among or ())
-        labels = _distinct(seen)
+        labels = _distinct(measured, seen)
         if isinstance(found, Categorical) and len(labels) != found.n_states:
             return [str(i) for i in range(found.n_states)]
         return _sorted_labels(node, labels, "is measured")
@@ -194,7 +194,7 @@ def _states_from_data(
     if found is not None and not isinstance(found, Likelihood) and found.n_states is not None:
         return [str(i) for i in range(found.n_states)]
     if seen:
-        return _sorted_labels(node, seen, "has a known path")
+        return _sorted_labels(node, _distinct([], seen), "has a known path")
     raise ModelError(
         f"The states of node {node!r} cannot be read off the data or its emission; ",
         _GIVE_STATES,
@@ -210,15 +210,20 @@ def _labels_of_known_paths(node: str, observations: Observations) -> list[Any]:
     return [plain(label) for label in labels]
 
 
-def _distinct(labels: Sequence[Any]) -> list[Any]:
-    by_text: dict[str, Any] = {}
-    for label in labels:
-        by_text.setdefault(canonical(label), label)
-    return list(by_text.values())
+def _distinct(measured: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """The labels of a column, letter by letter, and those of other tables that it does not have."""
+    found: dict[str, Any] = {}
+    for label in measured:
+        found.setdefault(letters(label), plain(label))
+    known = set(map(canonical, found.values()))
+    for label in others:
+        if canonical(label) not in known:
+            known.add(canonical(label))
+            found[canonical(label)] = label
+    return list(found.values())
 
 
-def _sorted_labels(node: str, labels: Sequence[Any], why: str) -> list[Any]:
-    found = _distinct(labels)
+def _sorted_labels(node: str, found: list[Any], why: str) -> list[Any]:
     if not 2 <= len(found) <= MAX_LABELS:
         raise ModelError(
             f"Node {node!r} {why} in {len(found)} different states; 2 to {MAX_LABELS} are "

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
+from asterism.data.numbers import as_number
 from asterism.inference.methods import METHODS
 from asterism.model.network import Network
 from asterism.results.edge_effects import LOWERS, RAISES, effect
@@ -224,11 +225,8 @@ def _required(run: Summarised) -> list[list[str]]:
 def _has_unclear_order(run: Summarised, node: str) -> bool:
     """Of words in the order of the alphabet nobody can tell which is more."""
     labels = [str(label) for label in run.network.states[node]]
-    try:
-        [float(label) for label in labels]
-    except ValueError:
-        return labels == sorted(labels)
-    return False
+    are_numbers = all(as_number(label) is not None for label in labels)
+    return not are_numbers and labels == sorted(labels)
 
 
 def probability_text(probability: float) -> str:

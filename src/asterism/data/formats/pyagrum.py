@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from asterism.data.columns import FIRST_ROW, Problems, exact_numbers
+from asterism.data.columns import FIRST_ROW, Problems
 from asterism.data.files import write_table
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
+from asterism.data.numbers import read_numbers
 from asterism.data.table_file import read_text_table
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
@@ -31,7 +32,7 @@ def read_pyagrum(path: str | Path) -> Trajectories:
     table = pd.DataFrame(
         {
             "trajectory": frame["IdSample"].to_numpy(),
-            "time": exact_numbers(frame["time"]).to_numpy(dtype=np.float64),
+            "time": read_numbers(frame["time"].to_numpy(dtype=object)).value,
             "node": frame["var"].to_numpy(),
             "state": frame["state"].to_numpy(),
             "row": np.arange(len(frame)) + FIRST_ROW,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.covariates import Covariates
+from asterism.data.numbers import read_numbers
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError
 from asterism.learning.em.rates_update import RateFormula
@@ -68,14 +69,13 @@ class Column:
     def standardised(self, values: NDArray[Any]) -> FloatArray:
         """What enters the design, in units of the scale from the reference."""
         if self.level is None:
-            try:
-                numbers = values.astype(np.float64)
-            except (TypeError, ValueError):
+            read = read_numbers(values)
+            if read.is_text.any():
                 raise DataError(
                     f"Covariate {self.covariate!r} was learned as a number, got "
-                    f"{next(v for v in values if not isinstance(v, int | float))!r}."
-                ) from None
-            result: FloatArray = (numbers - self.reference) / self.scale
+                    f"{values[int(np.argmax(read.is_text))]!r}."
+                )
+            result: FloatArray = (read.value - self.reference) / self.scale
             return result
         texts = [_level(v) for v in values]
         unknown = sorted(set(texts) - set(self.levels))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from asterism.data.numbers import as_number
 from asterism.errors import ModelError, Setting
 from asterism.inference.methods import METHODS
 from asterism.learning.search.searches import SEARCHES
@@ -372,11 +373,8 @@ def _with_probabilities(
 
 
 def _logit(value: Any, parent: Any, child: Any) -> float:
-    try:
-        probability = float(value)
-    except (TypeError, ValueError):
-        probability = math.nan
-    if not 0.0 < probability < 1.0:
+    probability = as_number(value)
+    if probability is None or not 0.0 < probability < 1.0:
         raise ModelError(
             Setting("edge_prior"),
             f" of {parent!r} → {child!r} must be a probability between 0 and 1, got {value!r}; "
@@ -409,11 +407,8 @@ def _log_odds_table(number: Mapping[str, int], table: Any) -> FloatArray:
 
 
 def _finite(value: Any, parent: Any = None, child: Any = None) -> float:
-    try:
-        result = float(value)
-    except (TypeError, ValueError):
-        result = math.nan
-    if not math.isfinite(result):
+    result = as_number(value)
+    if result is None or not math.isfinite(result):
         where = "" if parent is None else f" of {parent!r} → {child!r}"
         raise ModelError(
             Setting("edge_log_odds"),
