@@ -1,8 +1,9 @@
 """The command ``asterism``, and ``python -m asterism``: the first line of ours that runs.
 
 It takes the working directory off the module path before anything else is imported, so that a file
-such as ``numpy.py`` beside somebody's data is never executed. Two libraries also look for settings
-there, and settings can name code to load: these files are not looked at either.
+such as ``numpy.py`` beside somebody's data is never executed. matplotlib also looks for settings
+there, and settings can name code to load: that file is not looked at either. (numba reads settings
+there too: ``numerics/compiler_cache.py`` says what they must not decide.)
 """
 
 import os
@@ -14,7 +15,7 @@ from asterism.numerics.safe_path import safe_path
 def run() -> None:
     """Start the command line."""
     sys.path[:] = safe_path(sys.path)
-    if os.path.exists(".numba_config.yaml") or os.path.exists("matplotlibrc"):
+    if os.path.exists("matplotlibrc"):
         _import_elsewhere()
     from asterism.cli import main
 
@@ -27,10 +28,6 @@ def _import_elsewhere() -> None:
     os.chdir(os.path.dirname(os.path.abspath(__file__)))
     try:
         import matplotlib  # noqa: F401  (read once, at import)
-        from numba.core import config
-
-        # read again by every compilation
-        config._config_fname = os.path.abspath("no settings of numba")
     finally:
         os.chdir(here)
 

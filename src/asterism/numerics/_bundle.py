@@ -5,9 +5,8 @@ memory once; kernels then pass a pointer and read the fields they use. Functions
 named tuple alike: both have the same attributes. That makes calls cheap and functions quick to
 compile.
 
-The arrays of a bundle stay the same as long as it is in use, so the compiler may read a field once
-and for all. Whoever makes a bundle of arrays that it allocated calls :func:`keep` on them at its
-end: numba releases what is not mentioned any more.
+Whoever makes a bundle of arrays that it allocated calls :func:`keep` on them at its end: numba
+releases what is not mentioned any more.
 """
 
 from __future__ import annotations
@@ -57,9 +56,7 @@ def _load(builder: Any, place: Any, kind: Any) -> Any:
             at = cgutils.gep_inbounds(builder, place, 0, i)
             value = builder.insert_value(value, _load(builder, at, part), i)
         return value
-    value = builder.load(place)
-    value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return value
+    return builder.load(place)
 
 
 @lower_getattr_generic(Bundle)
@@ -78,10 +75,7 @@ def _read_field(context: Any, builder: Any, bundle: Bundle, value: Any, name: st
 def _bundle(typing_context: Any, values: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         slot = cgutils.alloca_once_value(builder, arguments[0])
-        pointer = builder.bitcast(slot, cgutils.voidptr_t)
-        # a step that the optimiser cannot see through: it must not read before we have written
-        opaque = ir.FunctionType(cgutils.voidptr_t, [cgutils.voidptr_t])
-        return builder.asm(opaque, "", "=r,0,~{memory}", [pointer], side_effect=True)
+        return builder.bitcast(slot, cgutils.voidptr_t)
 
     return Bundle(values)(values), generate
 

@@ -12,7 +12,7 @@ import math
 from numba import float64, int64
 from numba.core import types
 
-from asterism.numerics._jit import inlined, separate, unit
+from asterism.numerics._jit import inlined, inner, separate, unit
 from asterism.star._buffers import (
     BLOCK,
     FIRST,
@@ -166,7 +166,7 @@ def _evaluate_marks(problem, rates, trajectory, node, work):
             values[x] = math.exp(values[x] - largest)
 
 
-@inlined(fastmath={"contract", "reassoc", "nsz"})
+@inner(fastmath={"contract", "reassoc", "nsz"})
 def _sum(values, count):
     total = 0.0
     for k in range(count):
