@@ -153,12 +153,16 @@ def test_nor_does_the_folder_say_where_compiled_code_lies(hostile: Path, tmp_pat
     """Workers of a cluster do not come in through our command."""
     environment = {**os.environ, "EXECUTED": str(tmp_path / "executed"), "PYTHONPATH": str(SOURCE)}
     environment.pop("NUMBA_CACHE_DIR", None)
-    code = "import asterism.numerics._jit, numba; print(repr(numba.config.CACHE_DIR))"
+    code = (
+        "from asterism.numerics._jit import cache_folder; "
+        "from asterism.star._solve import iterate; print(cache_folder(iterate))"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
         cwd=hostile, env=environment, timeout=120, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout.strip() == "''", done.stderr
+    assert Path(done.stdout.strip()).is_absolute(), done.stderr
+    assert str(hostile) not in done.stdout
 
 
 def test_children_do_not_look_into_the_working_directory(hostile: Path, tmp_path: Path) -> None:

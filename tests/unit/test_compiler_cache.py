@@ -1,13 +1,17 @@
-"""The compiler's cache notices an edit in any compiled file that a kernel depends on."""
+"""The compiler's cache: it notices every edit, has a place of its own, and is no condition."""
 
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
-from asterism.numerics._jit import files_behind, stamp_of
+import pytest
+
+from asterism.numerics import compiler_cache
+from asterism.numerics.compiler_cache import files_behind, first_writable, stamp_of
 
 
 def small_package(tmp_path: Path) -> Path:
@@ -54,6 +58,71 @@ def test_every_compiled_file_of_the_package_is_found() -> None:
     for path in package.rglob("_[!_]*.py"):
         missing = [p for p in files_behind(path, package) if not p.is_file()]
         assert missing == []
+
+
+def test_the_first_folder_that_can_be_written_to_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert first_writable((tmp_path / "file" / "a", tmp_path / "b")) == tmp_path / "b"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs users")
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_without_a_place_for_the_cache_a_private_one_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """One that others may write to is not trusted."""
+    monkeypatch.setattr(compiler_cache.tempfile, "tempdir", str(tmp_path))
+    usual = first_writable(())
+    assert usual.parent == tmp_path
+    usual.chmod(mode)
+    folder = first_writable(())
+    assert (folder == usual) == (mode == 0o700)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_code_of_states_long_ago_is_deleted(tmp_path: Path) -> None:
+    old, recent, other = tmp_path / "a._b-1", tmp_path / "a._b-2", tmp_path / "a._c-1"
+    for folder in (old, recent, other):
+        folder.mkdir()
+        (folder / "code.nbc").write_text("")
+    for folder in (old, other):
+        os.utime(folder, (1.0, 1.0))
+    compiler_cache.forget_old_code(tmp_path / "a._b-3")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a._b-2", "a._c-1"]
+
+
+CALL = """
+import sys
+if sys.argv[1:]:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+import numpy as np
+from asterism.numerics._random_stream import new_stream
+from asterism.numerics._jit import is_on_disk
+print(is_on_disk(new_stream), int(new_stream(np.array([1, 2], np.uint64), 3)[0]))
+"""
+
+
+def call(cache: Path, *full: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", CALL, *full]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+
+def test_a_full_or_damaged_cache_is_done_without(tmp_path: Path) -> None:
+    first = call(tmp_path)
+    assert first.stderr == ""
+    assert call(tmp_path).stdout == first.stdout.replace("False", "True")
+    for kind in ("nbc", "nbi"):
+        for file in tmp_path.rglob(f"*.{kind}"):
+            file.write_bytes(file.read_bytes()[: 100 if kind == "nbc" else 0])
+        told = call(tmp_path)
+        assert told.stdout.split()[1] == first.stdout.split()[1]
+        assert str(tmp_path) in told.stderr
+        assert "Delete that folder" in told.stderr
+    full = call(tmp_path / "full", "full")
+    assert full.stdout == first.stdout
+    assert str(tmp_path / "full") in full.stderr
 
 
 WITHOUT_THE_COMPILER = """

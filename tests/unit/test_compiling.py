@@ -1,10 +1,8 @@
-"""How kernels are compiled: private code, calls by address, a place for the cache, warm-up."""
+"""How kernels are compiled: calls by address, bundles, warm-up, waiting for another process."""
 
 from __future__ import annotations
 
-import gc
 import os
-import stat
 import subprocess
 import sys
 import time
@@ -15,25 +13,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from numba import float64, int64
-from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from asterism.numerics import _jit
 from asterism.numerics._bundle import bundle, keep
-from asterism.numerics._tile_products import room_for
-
-
-@_jit.inner
-def _doubled_sum(values):
-    total = 0.0
-    for i in range(values.shape[0]):
-        total += values[i]
-    return 2.0 * total
-
-
-@_jit.kernel(cache=False)
-def _sum_by_way_of_private_code(values):
-    return _doubled_sum(values) / 2.0
 
 
 @_jit.kernel(cache=False)
@@ -52,12 +35,6 @@ _SEPARATE = _jit.UNITS.pop(_SLOT)
 def _call_by_address(address, values, n):
     _fill_from_afar(address, (values, n))
     return values[n - 1]
-
-
-def test_private_code_is_a_part_of_its_caller() -> None:
-    assert _sum_by_way_of_private_code(np.arange(5.0)) == 10.0
-    (result,) = _doubled_sum.overloads.values()
-    assert result.library.get_pointer_to_function(result.fndesc.llvm_func_name) == 0
 
 
 def test_a_kernel_is_called_by_its_address() -> None:
@@ -104,21 +81,6 @@ def test_functions_take_bundles_and_named_tuples_alike() -> None:
     assert _sum_of_room.py_func(_Room(np.ones(8), 3)) == 3.0
 
 
-@_jit.kernel(cache=False)
-def _mixed(values, n, x):
-    return n + n, n + x, values[n] + n, values[n] * x, values[1:][0], n / n
-
-
-def test_remembered_types_belong_to_the_arguments() -> None:
-    """Each sum and each item is looked up once per kind of argument, not once for all."""
-    whole, real = np.arange(3), np.arange(3.0)
-    for values, n, x in ((real, 1, 0.5), (whole, 1, 2), (whole, 1, 0.5), (real, 1, 0.5)):
-        found = _mixed(values, n, x)
-        expected = (n + n, n + x, values[n] + n, values[n] * x, values[1:][0], n / n)
-        assert found == expected
-        assert [type(a) is float for a in found] == [isinstance(b, float) for b in expected]
-
-
 def test_two_states_compile_nothing_for_more() -> None:
     """Linked evidence and three states have kernels of their own, compiled when needed."""
     code = (
@@ -144,30 +106,6 @@ def test_two_states_compile_nothing_for_more() -> None:
     assert answer.strip() == "[2, 3, 4, 6, 7]"
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs users")
-def test_without_a_place_for_the_cache_a_private_one_is_made(tmp_path: Path) -> None:
-    """Home and package cannot be written: kernels still compile, and nobody else reads them."""
-    code = (
-        "from numba.core.caching import CompileResultCacheImpl as places\n"
-        "places._locator_classes = places._locator_classes[:1]  # the one that a setting names\n"
-        "import numba\n"
-        "from asterism.numerics._tile_products import room_for\n"
-        "print(numba.config.CACHE_DIR)\n"
-        "print(room_for(3))\n"
-    )
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    environment.pop("NUMBA_CACHE_DIR", None)
-    environment["PYTHONPATH"] = str(Path(_jit.__file__).parents[2])
-    answer = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    ).stdout.split()
-    folder = Path(answer[0])
-    assert folder.parent == tmp_path
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert int(answer[1]) == room_for(3)
-    assert list(folder.rglob("*.nbi"))
-
-
 def test_warm_up_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     from asterism.cli import main
     from asterism.commands import warm_up
@@ -181,33 +119,6 @@ def test_warm_up_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0
     assert '"folder": "somewhere"' in result.stdout
     assert "toy problems" in result.stderr
-
-
-@_jit.inner
-def _power_of(value, exponent):
-    return value**exponent
-
-
-@_jit.kernel(cache=False)
-def _powers(value, exponent):
-    return _power_of(value, 2) + _power_of(value, 3) + _power_of(value, exponent)
-
-
-def test_private_code_is_compiled_once_for_all_numbers() -> None:
-    assert _powers(2.0, 4) == 28.0
-    assert len(_power_of.overloads) == 1
-
-
-@_jit.kernel(cache=False)
-def _cannot_be_compiled(value):
-    return value.no_such_thing
-
-
-def test_garbage_is_collected_again_after_compiling() -> None:
-    assert gc.isenabled()
-    with pytest.raises(TypingError):
-        _cannot_be_compiled(1.0)
-    assert gc.isenabled()
 
 
 def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
@@ -232,7 +143,7 @@ def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
     deadline = time.monotonic() + 30.0
     while answers and time.monotonic() < deadline:
         wait(_fill_with)  # returns at once until the other process has spoken
-        wait(_powers)  # nobody has begun this one
+        wait(_call_by_address)  # nobody has begun this one
     assert other.poll() is None
     other.kill()
     other.wait()
