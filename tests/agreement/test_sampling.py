@@ -454,7 +454,7 @@ def test_thinned_draws_are_those_of_a_run_that_keeps_all(monkeypatch: pytest.Mon
     thinned = sample_models(setup, places, plan(100))
     assert (every.keep_every, thinned.keep_every) == (1, 4)
     assert thinned.n_draws == 25
-    np.testing.assert_array_equal(thinned.series("family"), every.series("family")[:, 3::4])
+    np.testing.assert_array_equal(thinned.series("parents"), every.series("parents")[:, 3::4])
     edges = every.series("edges").reshape(2, 25, 4, -1).mean(axis=2)
     np.testing.assert_allclose(thinned.series("edges"), edges, rtol=1e-5)
     np.testing.assert_allclose(thinned.family_probabilities(), every.family_probabilities())

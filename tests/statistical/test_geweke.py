@@ -25,9 +25,11 @@ from asterism.sampling.model_setup import (
     LearnedEmission,
     ModelSetup,
     PriorChoice,
+    all_parents,
     candidates_of,
     model_setup,
 )
+from asterism.sampling.sampler_arrays import AllParents, Candidates
 from asterism.sampling.sampler_setup import seen_of
 from asterism.timeline.evidence import JointMeasurement, Jumps, Spans, no_spans
 from tests.reference.random_evidence import make_evidence
@@ -239,16 +241,48 @@ def draw_evidence(rng, chain, learned):
     return evidence, np.array([v[3] for v in order])
 
 
-def setup_of(evidence, emissions=()) -> ModelSetup:
+#: the only candidates where families beyond them are drawn too, as rows of FAMILIES
+FEW = [[0, 2], [0, 1], [0]]
+#: how often each parent is compared, so that the correction for it matters
+CHANCE = np.array([[1.0, 0.3, 0.6], [0.4, 1.0, 0.8], [1.0, 1.0, 1.0]])
+
+
+def setup_of(evidence, emissions=(), beyond: bool = False) -> ModelSetup:
     initial = np.concatenate([np.full(s, 1.0 / s) for s in SIZES])
+    rows = FEW if beyond else [list(range(len(own))) for own in FAMILIES]
+    candidates = candidates_of(
+        SIZES,
+        [own[r] for own, r in zip(FAMILIES, rows)],
+        [own[r] for own, r in zip(LOG_PRIOR, rows)],
+    )
     return model_setup(
         evidence,
         SIZES,
-        candidates_of(SIZES, FAMILIES, LOG_PRIOR),
+        candidates,
         PriorChoice(SHAPE, RATE, ALLOWED, True, initial),
         ("a", "b", "c"),
         emissions,
+        _beyond(candidates) if beyond else None,
     )
+
+
+def _beyond(candidates: Candidates) -> AllParents:
+    """The same prior as a sum over parents and a term for their number."""
+    may_be = np.array([[0, 1, 1], [1, 0, 1], [0, 0, 0]], dtype=bool)
+    log_odds, by_number = np.zeros((3, 3)), np.zeros((3, 3))
+    for n, first in ((0, 1), (1, 0)):
+        none, one, other, both = LOG_PRIOR[n]
+        log_odds[n, [first, INPUT]] = one - none, other - none
+        by_number[n] = none, none, both - (one - none) - (other - none)
+    most, required = np.array([2, 2, 0]), np.zeros((3, 3), dtype=bool)
+    found = all_parents(candidates, most, may_be, required, log_odds, by_number)
+    return found._replace(chance=CHANCE)
+
+
+def family_of(chain: ModelChain, n: int) -> int:
+    """The present family as a row of FAMILIES."""
+    own = chain.families.parents[n, : chain.families.n_parents[n]].tolist()
+    return [row[row >= 0].tolist() for row in FAMILIES[n]].index(own)
 
 
 def _told_otherwise(evidence, values, broken: str | None, learned: str | None):
@@ -295,7 +329,7 @@ def _told_otherwise(evidence, values, broken: str | None, learned: str | None):
 
 
 def successive_draws(
-    n_sweeps: int, learned: str | None, seed: int, broken: str | None = None
+    n_sweeps: int, learned: str | None, seed: int, broken: str | None = None, beyond: bool = False
 ) -> np.ndarray:
     """By turns new data and one sweep; series of everything unknown."""
     rng = np.random.default_rng(seed)
@@ -307,7 +341,7 @@ def successive_draws(
         rows = np.flatnonzero((points.node == 0) & ~held)
         emission = LEARNED[learned][0]
         emissions = [LearnedEmission(0, emission, np.zeros(len(rows)), points.offset[rows])]
-    setup = setup_of(evidence, emissions)
+    setup = setup_of(evidence, emissions, beyond)
     if learned:
         # a proper prior that does not look at the data
         setup.emitted.prior[0] = LEARNED[learned][1]
@@ -320,20 +354,20 @@ def successive_draws(
         if learned:
             chain.emitted.value[: len(values)] = values
         drawn = run_model_chain(setup, chain, 1, 1, True)
-        a, b = chain.room.place[0], chain.room.place[1]
+        a, b = family_of(chain, 0), family_of(chain, 1)
         rate = drawn.rates[0]
         # the first configuration exists in every family
         first, second = setup.layout.table_start[:2]
         effect = [
-            float(np.log(rate[first + 8 + 1] / rate[first + 1])) if a % 4 == 1 else 0.0,
-            float(np.log(rate[second + 9 + 1] / rate[second + 1])) if b % 4 == 1 else 0.0,
+            float(np.log(rate[first + 8 + 1] / rate[first + 1])) if a == 1 else 0.0,
+            float(np.log(rate[second + 9 + 1] / rate[second + 1])) if b == 1 else 0.0,
         ]
         kept.append(
             [
                 *(np.log(rate[first + np.array([1, 2])])),
                 *(np.log(rate[second + np.array([1, 2, 5, 6, 7])])),
-                *((a - setup.candidates.start[0]) == np.arange(4)),
-                *((b - setup.candidates.start[1]) == np.arange(4)),
+                *(a == np.arange(4)),
+                *(b == np.arange(4)),
                 *sum(
                     np.array(path_moments([path_of(chain, d, n) for n in (0, 1)], effect))
                     for d in range(N_TRAJECTORIES)
@@ -342,6 +376,7 @@ def successive_draws(
                 *drawn.initial[0][:4] ** 2,
                 *drawn.emission[0],
                 *drawn.emission[0] ** 2,
+                *(drawn.edges[0] if beyond else ()),
             ]
         )
     return np.array(kept, dtype=float)
@@ -363,10 +398,15 @@ def _emission_prior(learned: str, size: int = 1_000_000) -> np.ndarray:
 
 
 def z_values(
-    learned: str | None, n_sweeps: int, n_forward: int, seed: int, broken: str | None = None
+    learned: str | None,
+    n_sweeps: int,
+    n_forward: int,
+    seed: int,
+    broken: str | None = None,
+    beyond: bool = False,
 ) -> np.ndarray:
     """How far the series are from the prior, in Monte Carlo errors of the difference."""
-    found = successive_draws(n_sweeps, learned, seed, broken)[100:]
+    found = successive_draws(n_sweeps, learned, seed, broken, beyond)[100:]
     log_rate = digamma(SHAPE) - np.log(RATE)
     forward = forward_moments(n_forward, seed)
     expected = [log_rate] * 7 + [*np.exp(LOG_PRIOR[0]), *np.exp(LOG_PRIOR[1])]
@@ -377,6 +417,10 @@ def z_values(
         prior = _emission_prior(learned)
         expected += [*prior.mean(axis=0), *(prior**2).mean(axis=0)]
         error = np.append(error, np.zeros(2 * prior.shape[1]))
+    if beyond:  # P(edge | paths) has the prior probability of the edge as its mean
+        either = [np.exp(LOG_PRIOR[n]) for n in (0, 1)]
+        expected += [p[k] + p[3] for p in either for k in (1, 2)]
+        error = np.append(error, np.zeros(4))
     own = monte_carlo_error(found[None])
     total = np.hypot(own, np.array(error)[: len(own)])
     result: np.ndarray = (found.mean(axis=0) - np.array(expected)) / np.maximum(total, 1e-9)
@@ -393,6 +437,19 @@ def z_values(
 )
 def test_sweeps_leave_the_prior_as_it_is(learned: str | None) -> None:
     z = z_values(learned, n_sweeps=2500, n_forward=1500, seed=5)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+def test_sweeps_over_all_parents_leave_the_prior_as_it_is() -> None:
+    z = z_values(None, n_sweeps=4000, n_forward=1500, seed=6, beyond=True)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1 if REDUCED else 4))
+def test_long_runs_over_all_parents_leave_the_prior_as_it_is(seed: int) -> None:
+    size = 8_000 if REDUCED else 40_000
+    z = z_values("gaussian", n_sweeps=size, n_forward=size // 2, seed=200 + seed, beyond=True)
     assert np.abs(z).max() < 4.0, np.round(z, 1)
 
 

@@ -1,7 +1,21 @@
 """Compiled: draws of everything unknown but the paths: families, rates, starts, emissions.
 
 The family of a node is drawn with its rates integrated out, then the rates given the family: one
-block. Counts of jumps are whole numbers, so their Gamma functions come from a table. All that
+block. Where the candidates are all families, it is drawn from all of them. In a large network the
+candidates are the families that a search kept, and two moves take turns:
+
+* a draw from the candidates, if the present family is one of them; otherwise it stays;
+* :func:`_exchange_parent`: take one parent away, or none, and draw one more parent, or none, from
+  all nodes that may be parents. With base B, present family F and options(F) ways to choose a base,
+
+      P(B ∪ {m} | B, paths) ∝ P(B ∪ {m}) · score(B ∪ {m}) / options(B ∪ {m}) / chance(m)
+
+  and the same for B alone with chance 1. Only some parents are compared: each m with probability
+  chance(m), and the one that was taken away. Dividing by the chance corrects for that: a set in
+  which the present parent always stands is drawn more often from families that hold rare parents.
+
+Both are Gibbs steps, so neither can be refused, and no family that the prior allows is out of
+reach. Counts of jumps are whole numbers, so their Gamma functions come from a table. All that
 concerns one node's parameters uses that node's random numbers and paths only, so threads can share
 the nodes (:func:`draw_nodes`).
 """
@@ -15,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._jit import inner, kernel
+from asterism.numerics._random_stream import uniform
 from asterism.sampling._emission_draws import draw_emission
 from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._variates import draw_index, gamma
@@ -34,8 +49,8 @@ class DrawnModels(NamedTuple):
 
     edges: NDArray[np.float32]
     """(draws, edges) P(edge | paths), averaged over the sweeps of the draw."""
-    family: NDArray[np.int32]
-    """(draws, N) the family of every node, as a row of the candidates."""
+    parents: NDArray[np.int32]
+    """(draws, N, K) the parents of every node, padded with −1."""
     rates: FloatArray
     """(draws, table) or (draws, 0)."""
     initial: FloatArray
@@ -49,6 +64,10 @@ class DrawAverages(NamedTuple):
 
     family: FloatArray
     """(families,) P(family | paths)."""
+    elsewhere: FloatArray
+    """(N,) how often the family was none of the candidates."""
+    pairs: FloatArray
+    """[child, parent] P(edge | paths); empty where the candidates are all families."""
     rates: FloatArray
     """Flat like the families' statistics: posterior means of the rates, weighed likewise."""
     statistics: FloatArray
@@ -178,7 +197,7 @@ def list_children(families):
 @inner
 def _add_averages(n, choices, size, room, averages):
     """Add P(family | paths), and what the rates would be on average, of one node's families."""
-    candidates, prior, _ = choices
+    candidates, prior = choices.candidates, choices.prior
     allowed, table = prior.allowed_start[n], room.table
     for f in range(candidates.start[n], candidates.start[n + 1]):
         weight = room.probability[f]
@@ -207,21 +226,21 @@ class Room(NamedTuple):
     log_gamma: FloatArray
     """ln Γ(α + m) − ln Γ(α) for m = 0, 1, …"""
     place: NDArray[np.int64]
-    """(N,) the present family of every node, as a row of the candidates."""
+    """(N,) the present family of every node, as a row of the candidates; −1 if it is none."""
     hold: NDArray[np.bool_]
     """(1,) whether the graph is held fixed."""
     kept: IntArray
-    """(2,) the draw to which the present sweep belongs, or −1; and sweeps per draw."""
+    """(3,) the draw to which the present sweep belongs, or −1; sweeps per draw; the sweep."""
 
 
 @inner
-def _draw_family(n, model, choices, paths, work, stream, room):
+def _draw_candidate(n, model, choices, paths, work, stream, room):
     """Family and rates of one node given all paths; fills ``room.table``, ``room.probability``.
 
     With ``room.hold`` the family stays as it is, and only its rates are drawn.
     """
     layout, _, families, rates = model
-    candidates, prior, _ = choices
+    candidates, prior = choices.candidates, choices.prior
     size = layout.n_states[n]
     first, last = candidates.start[n], candidates.start[n + 1]
     room.table[candidates.table_start[first] : candidates.table_start[last]] = 0.0
@@ -243,33 +262,211 @@ def _draw_family(n, model, choices, paths, work, stream, room):
     )  # fmt: skip
 
 
+@inner
+def _put_parent(family, slot, parent, stride, size):
+    """Let ``parent`` stand in one place of a family that is tried out."""
+    family.parents[0, slot] = parent
+    for x in range(size):
+        family.term[0, slot, x] = stride * x
+
+
+@inner
+def _log_weight(n, others, family, model, choices, paths, work, own, room, trial):
+    """ln of prior and evidence of the family that is tried out, over its ways to choose a base."""
+    layout = model.layout
+    number = family.n_parents[0]
+    log_prior = others.by_number[n, number]
+    if log_prior == -math.inf:
+        return -math.inf
+    n_free = 0
+    for p in range(number):
+        parent = family.parents[0, p]
+        log_prior += others.log_odds[n, parent]
+        n_free += 0 if others.is_required[n, parent] else 1
+    options = n_free + (1 if number < others.most[n] else 0)
+    size = layout.n_states[n]
+    trial.table[: family.n_configs[0] * size * size] = 0.0
+    add_all_statistics(n, own, family, 0, model, paths, work, trial.table, 0)
+    score = log_score(trial.table, 0, family.n_configs[0], size, n, choices.prior, room.log_gamma)
+    return log_prior + score - math.log(options)
+
+
+@inner
+def _exchange_parent(n, may_move, model, choices, paths, work, stream, room, trial):
+    """Take one parent away, or none, and draw one more, or none, if that may be; then the rates.
+
+    ``trial.weight`` holds what each parent's probability was; those of the base are not in it. The
+    base is what stands behind the first place of ``trial.family``. Returns its number of parents.
+    """
+    layout, _, families, rates = model
+    others, family, weight = choices.others, trial.family, trial.weight
+    n_nodes, size = len(layout.n_states), layout.n_states[n]
+    own = own_totals(n, model, paths)
+    number = families.n_parents[n]
+    n_free = 0
+    for p in range(number):
+        n_free += 0 if others.is_required[n, families.parents[n, p]] else 1
+    options = n_free + (1 if number < others.most[n] else 0)
+    weight[:] = 0.0
+    taken, n_base = -1, 0
+    if may_move and options > 0 and not room.hold[0]:
+        pick = min(int(uniform(stream) * options), options - 1)
+        stride = 1
+        for p in range(number):
+            parent = families.parents[n, p]
+            if not others.is_required[n, parent]:
+                pick -= 1
+                if pick == -1:
+                    taken = parent
+                    continue
+            n_base += 1
+            _put_parent(family, n_base, parent, stride, layout.n_states[parent])
+            stride *= layout.n_states[parent]
+        # the base alone: its parents stand from the second place on, so they move down for once
+        for p in range(n_base):
+            parent = family.parents[0, p + 1]
+            _put_parent(family, p, parent, family.term[0, p + 1, 1], layout.n_states[parent])
+        family.n_parents[0], family.n_configs[0] = n_base, stride
+        weight[n_nodes] = _log_weight(
+            n, others, family, model, choices, paths, work, own, room, trial
+        )
+        for p in range(n_base, 0, -1):
+            parent = family.parents[0, p - 1]
+            _put_parent(family, p, parent, family.term[0, p - 1, 1], layout.n_states[parent])
+        family.n_parents[0] = n_base + 1
+        for m in range(n_nodes):
+            weight[m] = -math.inf
+            if not others.may_be[n, m]:
+                continue
+            chance = others.chance[n, m]
+            compared = chance >= 1.0 or uniform(stream) < chance or m == taken
+            for p in range(n_base):
+                compared = compared and family.parents[0, p + 1] != m
+            if not compared:
+                continue
+            _put_parent(family, 0, m, stride, layout.n_states[m])
+            family.n_configs[0] = stride * layout.n_states[m]
+            weight[m] = _log_weight(
+                n, others, family, model, choices, paths, work, own, room, trial
+            ) - math.log(chance)
+        chosen = draw_index(stream, weight, 0, n_nodes + 1)
+        _rebuild(n, chosen, n_base, layout, families, trial)
+        room.place[n] = _row_of(n, families, choices.candidates)
+    else:
+        # nothing can be exchanged, or nothing may: the present family counts as the base
+        n_base = number
+        for p in range(number):
+            family.parents[0, p + 1] = families.parents[n, p]
+    trial.table[: families.n_configs[n] * size * size] = 0.0
+    add_all_statistics(n, own, families, n, model, paths, work, trial.table, 0)
+    _draw_rates(n, layout, rates, choices.prior, trial.table, 0, families.n_configs[n], stream)
+    return n_base
+
+
+@inner
+def _rebuild(n, chosen, n_base, layout, families, trial):
+    """Base and chosen parent become the family of node n: ascending, the first varies slowest."""
+    number = 0
+    for p in range(n_base):
+        families.parents[n, number] = trial.family.parents[0, p + 1]
+        number += 1
+    if chosen < len(layout.n_states):
+        families.parents[n, number] = chosen
+        number += 1
+    own = families.parents[n]
+    for i in range(1, number):
+        parent = own[i]
+        j = i
+        while j > 0 and own[j - 1] > parent:
+            own[j] = own[j - 1]
+            j -= 1
+        own[j] = parent
+    stride = 1
+    for p in range(number - 1, -1, -1):
+        for x in range(layout.n_states[own[p]]):
+            families.term[n, p, x] = stride * x
+        stride *= layout.n_states[own[p]]
+    families.n_parents[n] = number
+    families.n_configs[n] = stride
+
+
+@inner
+def _row_of(n, families, candidates):
+    """The candidate that is node n's present family, or −1."""
+    number = families.n_parents[n]
+    for f in range(candidates.start[n], candidates.start[n + 1]):
+        same = candidates.n_parents[f] == number
+        for p in range(number):
+            same = same and candidates.parents[f, p] == families.parents[n, p]
+        if same:
+            return f
+    return -1
+
+
+@inner
+def _add_edge(n, parent, probability, others, keep_every, averages, own_edges):
+    """Count the probability of one edge in the averages and, where it is kept, in the draw."""
+    averages.pairs[n, parent] += probability
+    number = others.edge[n, parent]
+    if number >= 0:
+        own_edges[number] += probability / keep_every
+
+
 @kernel
-def draw_nodes(first, last, model, choices, paths, work, node_streams, room, averages, edges):
+def draw_nodes(
+    first, last, model, choices, paths, work, trial, node_streams, room, averages, edges
+):
     """Family, rates, start and emission of some nodes, given all paths."""
     layout = model.layout
-    candidates, prior, emitted = choices
+    candidates, others, prior, emitted = choices
+    is_open = len(others.most) > 0
     kept, keep_every = room.kept[0], room.kept[1]
     for n in range(first, last):
         if layout.is_given[n]:
             continue
         stream = node_streams[n]
-        _draw_family(n, model, choices, paths, work, stream, room)
+        n_base = -1
+        exchanges = (room.kept[2] + n) % 2 == 0
+        if is_open and (exchanges or room.place[n] < 0):
+            n_base = _exchange_parent(
+                n, exchanges, model, choices, paths, work, stream, room, trial
+            )
+        else:
+            _draw_candidate(n, model, choices, paths, work, stream, room)
         if prior.learn_initial:
             _draw_start(n, model, paths, stream)
         if emitted.kind[n] > 0:
             draw_emission(n, layout, model.seen, emitted, paths, stream, work.totals, work.proposed)
         if kept < 0:
             continue
+        if n_base >= 0:
+            if not exchanges:
+                averages.elsewhere[n] += 1.0
+            for p in range(n_base):
+                _add_edge(n, trial.family.parents[0, p + 1], 1.0, others, keep_every, averages,
+                          edges[kept])  # fmt: skip
+            for m in range(len(layout.n_states)):
+                if trial.weight[m] > 0.0:
+                    _add_edge(n, m, trial.weight[m], others, keep_every, averages, edges[kept])
+            continue
         _add_averages(n, choices, layout.n_states[n], room, averages)
         for f in range(candidates.start[n], candidates.start[n + 1]):
             for p in range(candidates.n_parents[f]):
-                edges[kept, candidates.edge[f, p]] += room.probability[f] / keep_every
+                if is_open:
+                    _add_edge(n, candidates.parents[f, p], room.probability[f], others, keep_every,
+                              averages, edges[kept])  # fmt: skip
+                else:
+                    edges[kept, candidates.edge[f, p]] += room.probability[f] / keep_every
 
 
 @kernel
-def keep_present(kept, model, emitted, paths, room, drawn):
+def keep_present(kept, model, emitted, paths, drawn):
     """Write the present parameters down as draw ``kept``."""
-    drawn.family[kept] = room.place
+    families = model.families
+    drawn.parents[kept] = -1
+    for n in range(len(families.n_parents)):
+        for p in range(families.n_parents[n]):
+            drawn.parents[kept, n, p] = families.parents[n, p]
     if drawn.rates.shape[1] > 0:
         drawn.rates[kept] = model.rates.rate
     drawn.initial[kept] = model.rates.initial

@@ -28,6 +28,7 @@ from asterism.sampling.path_chains import (
     sweep_on_threads,
 )
 from asterism.sampling.sampler_arrays import (
+    Candidates,
     Choices,
     Emitted,
     Families,
@@ -39,6 +40,7 @@ from asterism.sampling.sampler_arrays import (
     SamplerWork,
     Seen,
     Streams,
+    Trial,
 )
 from asterism.sampling.sampler_setup import rates_of
 
@@ -103,7 +105,7 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
             log_gamma=gammaln(prior.shape + counts) - gammaln(prior.shape),
             place=place.astype(np.int64).copy(),
             hold=np.zeros(1, dtype=np.bool_),
-            kept=np.array([-1, 1], dtype=np.int64),
+            kept=np.array([-1, 1, 0], dtype=np.int64),
         ),
         averages=_no_averages(setup),
     )
@@ -122,25 +124,27 @@ def run_model_chain(
     room = chain.room
     room.kept[1] = max(1, keep_every)
     model = chain.model(setup)
-    choices = Choices(setup.candidates, setup.prior, chain.emitted)
+    choices = Choices(setup.candidates, setup.others, setup.prior, chain.emitted)
     pieces = chunks(len(model.layout.n_states), len(chain.paths.used) if pool is not None else 1)
     works = [
         new_work(2, 2, len(chain.work.place), len(chain.work.totals)) for _ in range(len(pieces))
     ]
+    trials = [_trial(setup) for _ in pieces]
 
-    def draw(piece: tuple[int, int], work: SamplerWork) -> None:
+    def draw(piece: tuple[int, int], work: SamplerWork, trial: Trial) -> None:
         draw_nodes(
-            *piece, model, choices, chain.paths, work, chain.streams.nodes, room,
+            *piece, model, choices, chain.paths, work, trial, chain.streams.nodes, room,
             chain.averages, drawn.edges,
         )  # fmt: skip
 
     for sweep in range(n_sweeps):
         kept = sweep // int(room.kept[1])
         room.kept[0] = kept if kept < len(drawn.n_jumps) else -1
-        list((map if pool is None else pool.map)(draw, pieces, works))
+        room.kept[2] = chain.n_sweeps + sweep
+        list((map if pool is None else pool.map)(draw, pieces, works, trials))
         list_children(model.families)
         if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
-            keep_present(kept, model, choices.emitted, chain.paths, room, drawn)
+            keep_present(kept, model, choices.emitted, chain.paths, drawn)
         if pool is not None:
             sweep_on_threads(model, chain, pool)
             continue
@@ -236,6 +240,8 @@ def _no_averages(setup: ModelSetup) -> DrawAverages:
     n_families = len(setup.candidates.n_parents)
     return DrawAverages(
         family=np.zeros(n_families),
+        elsewhere=np.zeros(len(setup.names)),
+        pairs=np.zeros(setup.others.edge.shape),
         rates=np.zeros(int(setup.candidates.table_start[-1])),
         statistics=np.zeros(int(setup.candidates.table_start[-1])),
         weight=np.zeros(n_families),
@@ -245,7 +251,7 @@ def _no_averages(setup: ModelSetup) -> DrawAverages:
 def _no_draws(setup: ModelSetup, chain: ModelChain, n_kept: int, keep_rates: bool) -> DrawnModels:
     return DrawnModels(
         edges=np.zeros((n_kept, len(setup.edges)), dtype=np.float32),
-        family=np.zeros((n_kept, len(setup.names)), dtype=np.int32),
+        parents=np.zeros((n_kept, *chain.families.parents.shape), dtype=np.int32),
         rates=np.zeros((n_kept, len(chain.rates.rate) if keep_rates else 0)),
         initial=np.zeros((n_kept, len(chain.rates.initial))),
         emission=np.zeros((n_kept, len(chain.emitted.parameter))),
@@ -257,8 +263,11 @@ def _families_at(setup: ModelSetup, place: IntArray) -> Families:
     candidates = setup.candidates
     n_nodes = len(setup.layout.n_states)
     n_parents = candidates.n_parents[place].copy()
-    parents = candidates.parents[place].copy()
-    width = parents.shape[1]
+    width = setup.width
+    parents = np.zeros((n_nodes, width), dtype=np.int64)
+    term = np.zeros((n_nodes, width, candidates.term.shape[2]), dtype=np.int64)
+    parents[:, : candidates.parents.shape[1]] = candidates.parents[place]
+    term[:, : candidates.parents.shape[1]] = candidates.term[place]
     child = np.zeros(n_nodes * width, dtype=np.int64)
     slot = np.zeros(n_nodes * width, dtype=np.int64)
     start = np.zeros(n_nodes + 1, dtype=np.int64)
@@ -269,12 +278,31 @@ def _families_at(setup: ModelSetup, place: IntArray) -> Families:
     return Families(
         n_parents=n_parents,
         parents=parents,
-        term=candidates.term[place].copy(),
+        term=term,
         n_configs=candidates.n_configs[place].copy(),
         child_start=np.cumsum(start),
         child=child,
         child_slot=slot,
     )
+
+
+def _trial(setup: ModelSetup) -> Trial:
+    """Room for one family, and for the weight of every parent."""
+    n_nodes, width = len(setup.names), setup.width
+    one, none = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    family = Candidates(
+        start=none,
+        n_parents=one.copy(),
+        parents=np.zeros((1, width + 1), dtype=np.int64),
+        term=np.zeros((1, width + 1, setup.candidates.term.shape[2]), dtype=np.int64),
+        n_configs=one.copy(),
+        log_prior=np.zeros(0),
+        edge=none.reshape(0, 0),
+        table_start=none,
+    )
+    is_open = len(setup.others.most) > 0
+    room = int(np.diff(setup.layout.table_start).max(initial=0)) if is_open else 0
+    return Trial(family, np.zeros(room), np.zeros(n_nodes + 1 if is_open else 0))
 
 
 def mean_rates(setup: ModelSetup, averages: DrawAverages, f: int, size: int) -> FloatArray:

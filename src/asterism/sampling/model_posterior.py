@@ -116,14 +116,26 @@ class SampledModels:
         self.keep_every *= 2
 
     def family_probabilities(self) -> FloatArray:
-        """(families,) averages of P(family | paths) over all chains; each node's sum to one."""
+        """(families,) averages of P(family | paths) over all chains.
+
+        Each node's sum to one, less what families beyond the candidates have.
+        """
         total = np.sum([a.family for a in self.averages], axis=0)
+        elsewhere = np.sum([a.elsewhere for a in self.averages], axis=0)
         result: FloatArray = total.copy()
         start = self.setup.candidates.start
-        for first, last in pairwise(start.tolist()):
-            own = total[first:last].sum()
+        for n, (first, last) in enumerate(pairwise(start.tolist())):
+            own = total[first:last].sum() + elsewhere[n]
             result[first:last] = total[first:last] / own if own > 0.0 else 1.0 / (last - first)
         return result
+
+    def edge_probabilities(self) -> FloatArray | None:
+        """[parent, child] averages over all sweeps; None where the candidates are all families."""
+        if not len(self.setup.others.most):
+            return None
+        n_sweeps = sum(len(b.n_jumps) for own in self.blocks for b in own) * self.keep_every
+        total: FloatArray = np.sum([a.pairs for a in self.averages], axis=0)
+        return np.ascontiguousarray(total.T) / max(1, n_sweeps)
 
     def mean_averages(self) -> DrawAverages:
         """Sums over all chains."""
@@ -136,7 +148,9 @@ def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> S
     """Run one chain from each graph in ``places`` until the plan is met."""
     chains = [start_model_chain(setup, plan.seed, c, p) for c, p in enumerate(places)]
     each = 4 * len(setup.edges) + 8 * len(setup.initial) + 8 * len(setup.emitted.parameter)
-    each += 4 * len(setup.names) + (8 * int(setup.layout.table_start[-1]) if plan.keep_rates else 0)
+    each += 4 * len(setup.names) * setup.width + (
+        8 * int(setup.layout.table_start[-1]) if plan.keep_rates else 0
+    )
     room = max(_FEWEST_KEPT, _MEMORY // (each * len(chains)) // 2 * 2)
     found = SampledModels(setup, [[] for _ in chains], [c.averages for c in chains])
     clock = _Clock(plan.seconds)
@@ -288,7 +302,7 @@ def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> s
 # ---------------------------------------------------------------------- checkpoints
 def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    bundles = (setup.layout, setup.seen, setup.candidates, setup.prior, setup.emitted)
+    bundles = (setup.layout, setup.seen, setup.candidates, setup.others, setup.prior, setup.emitted)
     for bundle in bundles:
         for value in bundle:
             digest.update(np.ascontiguousarray(value).tobytes())

@@ -15,6 +15,7 @@ from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.sampling import _emission_draws as kinds
 from asterism.sampling.locked import links_by_measurements
 from asterism.sampling.sampler_arrays import (
+    AllParents,
     Candidates,
     Emitted,
     FloatArray,
@@ -55,6 +56,7 @@ class ModelSetup:
     layout: SamplerLayout
     seen: Seen
     candidates: Candidates
+    others: AllParents
     prior: RatePrior
     emitted: Emitted
     initial: FloatArray
@@ -64,6 +66,11 @@ class ModelSetup:
     names: tuple[str, ...]
     labels: tuple[object, ...]
     emissions: tuple[LearnedEmission, ...] = field(default=())
+
+    @property
+    def width(self) -> int:
+        """The largest number of parents of a family."""
+        return max(self.candidates.parents.shape[1], int(self.others.most.max(initial=0)))
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,12 @@ def model_setup(
     choice: PriorChoice,
     names: Sequence[str],
     emissions: Sequence[LearnedEmission] = (),
+    others: AllParents | None = None,
 ) -> ModelSetup:
-    """Lay everything out; refuses nodes that joint measurements lock to each other."""
+    """Lay everything out; refuses nodes that joint measurements lock to each other.
+
+    ``others``: the families beyond the candidates, where these are not all.
+    """
     if links := links_by_measurements(evidence):
         a, b = sorted(links)[0]
         raise AsterismError(
@@ -109,6 +120,10 @@ def model_setup(
         ],
         dtype=np.int64,
     )
+    if others is not None:
+        widest = np.sort(sizes)[::-1]
+        by_number = np.concatenate([[1], np.cumprod(widest)])
+        largest = np.maximum(largest, by_number[others.most])
     layout = SamplerLayout(
         n_states=sizes,
         state_start=running_sum(sizes),
@@ -123,6 +138,7 @@ def model_setup(
         layout=layout,
         seen=seen,
         candidates=candidates,
+        others=no_others() if others is None else others,
         prior=RatePrior(
             shape=float(choice.shape),
             rate=rate,
@@ -133,11 +149,66 @@ def model_setup(
         ),
         emitted=_emitted(seen, layout, emissions),
         initial=np.asarray(choice.initial, dtype=np.float64),
-        edges=_edges(candidates),
+        edges=_edges(candidates) if others is None else _pairs(others),
         names=tuple(names),
         labels=evidence.labels or tuple(range(evidence.n_trajectories)),
         emissions=tuple(emissions),
     )
+
+
+#: with more nodes, draws are kept of the edges that the candidates hold; of all others the average
+ALL_EDGES_KEPT = 200
+#: parents of a child, beside those of its candidates, that a sweep compares on average
+OTHERS_COMPARED = 20
+
+
+def all_parents(
+    candidates: Candidates,
+    most: IntArray,
+    may_be: NDArray[np.bool_],
+    is_required: NDArray[np.bool_],
+    log_odds: FloatArray,
+    by_number: FloatArray,
+) -> AllParents:
+    """Every family that the prior allows; see :class:`AllParents` for the arrays.
+
+    Parents that the candidates hold are compared in every sweep, others by chance.
+    """
+    n_nodes = len(most)
+    child = np.repeat(np.arange(n_nodes), np.diff(candidates.start))
+    promising = np.zeros((n_nodes, n_nodes), dtype=np.bool_)
+    for p in range(candidates.parents.shape[1]):
+        rows = np.flatnonzero(candidates.n_parents > p)
+        promising[child[rows], candidates.parents[rows, p]] = True
+    rest = (may_be & ~promising).sum(axis=1, keepdims=True)
+    share = np.minimum(1.0, OTHERS_COMPARED / np.maximum(rest, 1))
+    kept = may_be if n_nodes <= ALL_EDGES_KEPT else may_be & promising
+    edge = np.full((n_nodes, n_nodes), -1, dtype=np.int64)
+    edge[kept] = np.arange(int(kept.sum()))
+    return AllParents(
+        most=most.astype(np.int64),
+        may_be=may_be & ~is_required,
+        is_required=is_required,
+        log_odds=log_odds,
+        by_number=by_number,
+        chance=np.where(promising, 1.0, share),
+        edge=edge,
+    )
+
+
+def no_others() -> AllParents:
+    """Where the candidates are all families."""
+    none = np.zeros((0, 0))
+    no_numbers, no_flags = none.astype(np.int64), none.astype(np.bool_)
+    return AllParents(no_numbers[:, 0:0].ravel(), no_flags, no_flags, none, none, none, no_numbers)
+
+
+def _pairs(others: AllParents) -> IntArray:
+    """(edges, 2) parent and child of the edges whose draws are kept."""
+    child, parent = np.nonzero(others.edge >= 0)
+    result = np.zeros((len(child), 2), dtype=np.int64)
+    result[others.edge[child, parent]] = np.column_stack([parent, child])
+    return result
 
 
 def candidates_of(

@@ -173,6 +173,38 @@ class Candidates(NamedTuple):
     """(families+1,) offset of each family's statistics in a flat table of all families."""
 
 
+class AllParents(NamedTuple):
+    """Families beyond the candidates: every set of allowed parents, with its prior.
+
+    ln P(family) = ``by_number[child, number of parents]`` + Σ ``log_odds[child, parent]``. All
+    arrays are empty where the candidates are all families.
+    """
+
+    most: IntArray
+    """(N,) the largest number of parents."""
+    may_be: BoolArray
+    """[child, parent]"""
+    is_required: BoolArray
+    log_odds: FloatArray
+    by_number: FloatArray
+    """(N, K+1) −inf for a number that is not allowed."""
+    chance: FloatArray
+    """[child, parent] how probable it is that a parent is among those compared in a sweep."""
+    edge: IntArray
+    """[child, parent] the number of the edge whose draws are kept, or −1."""
+
+
+class Trial(NamedTuple):
+    """Room for the families that one thread compares."""
+
+    family: Candidates
+    """One row."""
+    table: FloatArray
+    """Its statistics."""
+    weight: FloatArray
+    """(N+1,) of every parent that may be added to a base; the last is that of the base alone."""
+
+
 class RatePrior(NamedTuple):
     """Gamma prior of the rates, and which jumps are possible."""
 
@@ -218,5 +250,6 @@ class Choices(NamedTuple):
     """What a chain over models may choose from, and how probable it is beforehand."""
 
     candidates: Candidates
+    others: AllParents
     prior: RatePrior
     emitted: Emitted

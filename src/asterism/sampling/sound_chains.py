@@ -40,21 +40,57 @@ def _are_families(setup: ModelSetup, arrays: Mapping[str, Any]) -> bool:
     """The families are candidates of their nodes, and children point back at them."""
     candidates, n_nodes = setup.candidates, len(setup.layout.n_states)
     place = arrays["place"]
-    if not _within(place, candidates.start[:-1], candidates.start[1:]):
+    is_open = len(setup.others.most) > 0
+    if not _within(
+        place[place >= 0], *(s[place >= 0] for s in (candidates.start[:-1], candidates.start[1:]))
+    ):
         return False
-    n_parents = candidates.n_parents[place]
-    width = arrays["families.parents"].shape[1]
+    if not is_open and (place < 0).any():
+        return False
+    n_parents, parents = arrays["families.n_parents"], arrays["families.parents"]
+    width = parents.shape[1]
+    if not _within(n_parents, 0, width + 1):
+        return False
     used = np.arange(width) < n_parents[:, None]  # what lies behind is of an earlier family
-    for name, chosen in (("n_parents", ...), ("n_configs", ...), ("parents", used), ("term", used)):
-        own, given = arrays[f"families.{name}"], getattr(candidates, name)[place]
-        if not np.array_equal(own[chosen], given[chosen]):
+    if not _within(parents[used], 0, n_nodes):
+        return False
+    inside = np.flatnonzero(place >= 0)
+    like = candidates.parents.shape[1]
+    for name in ("n_parents", "n_configs", "parents", "term"):
+        own, given = arrays[f"families.{name}"][inside], getattr(candidates, name)[place[inside]]
+        if own.ndim > 1:
+            chosen = used[inside][:, :like]
+            own, given = own[:, :like][chosen], given[chosen]
+        if not np.array_equal(own, given):
             return False
+    if is_open and not _are_open_families(setup, arrays, used):
+        return False
     start, child = arrays["families.child_start"], arrays["families.child"]
     return (
         _are_offsets(start, len(child))
         and _within(child, 0, n_nodes)
         and _within(arrays["families.child_slot"], 0, max(1, width))
     )
+
+
+def _are_open_families(setup: ModelSetup, arrays: Mapping[str, Any], used: Any) -> bool:
+    """Parents that may be, in ascending order, with the configurations that they make."""
+    sizes = setup.layout.n_states
+    for n, parents in enumerate(arrays["families.parents"]):
+        own = parents[used[n]]
+        if setup.layout.is_given[n] or not len(own):
+            continue
+        may = setup.others.may_be[n] | setup.others.is_required[n]
+        if not may[own].all() or (np.diff(own) <= 0).any():
+            return False
+        stride = np.append(np.cumprod(sizes[own][::-1])[::-1], 1)
+        if arrays["families.n_configs"][n] != stride[0]:
+            return False
+        for p, parent in enumerate(own):
+            states = np.arange(sizes[parent])
+            if not np.array_equal(arrays["families.term"][n, p, states], stride[p + 1] * states):
+                return False
+    return True
 
 
 def _are_paths(setup: ModelSetup, arrays: Mapping[str, Any]) -> bool:
@@ -92,16 +128,17 @@ def _are_paths(setup: ModelSetup, arrays: Mapping[str, Any]) -> bool:
 def are_sound_draws(setup: ModelSetup, draws: DrawnModels) -> bool:
     """Whether kept draws of one chain are those of such a setup: as many of each, possible ones."""
     n = len(draws.n_jumps)
-    widths = {"edges": len(setup.edges), "family": len(setup.names), "initial": len(setup.initial),
+    widths = {"edges": len(setup.edges), "initial": len(setup.initial),
               "emission": len(setup.emitted.parameter)}  # fmt: skip
-    if draws.n_jumps.ndim != 1 or draws.family.dtype.kind != "i":
+    if draws.n_jumps.ndim != 1 or draws.parents.dtype.kind != "i":
+        return False
+    if draws.parents.shape != (n, len(setup.names), setup.width):
         return False
     if any(getattr(draws, name).shape != (n, width) for name, width in widths.items()):
         return False
     if draws.rates.ndim != 2 or len(draws.rates) != n:
         return False
-    start = setup.candidates.start
-    return _within(draws.family, start[:-1], start[1:]) and all(
+    return _within(draws.parents, -1, len(setup.names)) and all(
         bool(np.isfinite(value).all()) for value in draws
     )
 
