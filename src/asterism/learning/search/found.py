@@ -59,6 +59,10 @@ class FamilyTable:
     """(F,) log scores, structure prior included."""
     tempered: FloatArray | None = None
     """(F,) log weights of the family posterior where they are not the scores themselves."""
+    share: float = 1.0
+    """What all listed families have together; the rest belongs to families that are not listed."""
+    pairs: FloatArray | None = None
+    """(N,) probability that each node is a parent, where families that are not listed count too."""
 
     def __post_init__(self) -> None:
         if len(self.scores) == 0:
@@ -80,7 +84,7 @@ class FamilyTable:
     def tempered_by(self, factor: float, log_prior: FloatArray) -> FamilyTable:
         """What the data say about each family counts only ``factor`` times."""
         if factor == 1.0:
-            return FamilyTable(self.parents, self.scores)
+            return FamilyTable(self.parents, self.scores, None, self.share, self.pairs)
         weights = log_prior + factor * (self.scores - log_prior)
         return FamilyTable(self.parents, self.scores, weights)
 
@@ -102,11 +106,13 @@ class FamilyTable:
         """(F,) the family posterior: softmax of the scores, tempered where that was asked for."""
         logs = self.log_weights
         weights = np.exp(logs - logs.max())
-        result: FloatArray = weights / weights.sum()
+        result: FloatArray = weights * (self.share / weights.sum())
         return result
 
     def edge_probabilities(self, n_nodes: int) -> FloatArray:
         """(n_nodes,) probability that each node is a parent."""
+        if self.pairs is not None:
+            return self.pairs
         total = np.zeros(n_nodes + 1)  # the padding −1 lands in the last entry
         for column in self.parents.T:
             total += np.bincount(column % (n_nodes + 1), self.probabilities, n_nodes + 1)
@@ -325,7 +331,11 @@ def in_the_users_order(
             rows = renumber[table.parents]
             rows = np.sort(np.where(rows < 0, len(order), rows), axis=1)
             rows[rows == len(order)] = -1
-            families.append(FamilyTable(rows, table.scores, table.tempered))
+            pairs = None
+            if table.pairs is not None:
+                pairs = np.empty(len(order))
+                pairs[renumber[:-1]] = table.pairs
+            families.append(FamilyTable(rows, table.scores, table.tempered, table.share, pairs))
         elif n in task.prior.children:
             families.append(None)
         else:

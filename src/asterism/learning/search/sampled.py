@@ -55,10 +55,12 @@ from asterism.sampling.model_setup import (
     LearnedEmission,
     ModelSetup,
     PriorChoice,
+    all_parents,
     can_sample,
     candidates_of,
     model_setup,
 )
+from asterism.sampling.sampler_arrays import AllParents, Candidates
 from asterism.timeline.evidence import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -99,16 +101,15 @@ class SampledGraphs:
 
     def parents(self, n_graphs: int, rng: np.random.Generator) -> list[list[tuple[int, ...]]]:
         """Graphs that were drawn, as parents per node."""
-        drawn = self.models.series("family")
-        drawn = drawn.reshape(-1, drawn.shape[-1])
+        drawn = self.models.series("parents")
+        drawn = drawn.reshape(-1, *drawn.shape[2:])
         chosen = rng.choice(len(drawn), size=n_graphs, replace=n_graphs > len(drawn))
-        candidates = self.models.setup.candidates
         result = []
-        for row in drawn[chosen]:
-            graph: list[tuple[int, ...]] = [()] * len(row)
-            for n, f in enumerate(row):
-                own = candidates.parents[f, : candidates.n_parents[f]]
-                graph[int(self.renumber[n])] = tuple(sorted(self.renumber[own].tolist()))
+        for rows in drawn[chosen]:
+            graph: list[tuple[int, ...]] = [()] * len(rows)
+            for n, row in enumerate(rows):
+                own = self.renumber[row[row >= 0]]
+                graph[int(self.renumber[n])] = tuple(sorted(own.tolist()))
             result.append(graph)
         return result
 
@@ -222,12 +223,13 @@ def sample_from(
     n_nodes = len(task.nodes)
     sizes = [len(task.single_nodes.template.network.states[n]) for n in task.nodes]
     learned = _learned_emissions(task, observations)
+    candidates = candidates_of(
+        sizes, families, [task.prior.log_prior(n, families[n]) for n in range(n_nodes)]
+    )
     setup = model_setup(
         task.single_nodes.evidence,
         sizes,
-        candidates_of(
-            sizes, families, [task.prior.log_prior(n, families[n]) for n in range(n_nodes)]
-        ),
+        candidates,
         PriorChoice(
             settings.prior.shape,
             task.single_nodes.prior_rates,
@@ -237,6 +239,7 @@ def sample_from(
         ),
         task.nodes,
         learned,
+        None if _are_few(task) else _all_families(task, candidates),
     )
     start = setup.candidates.start
     best = np.array(
@@ -295,9 +298,34 @@ def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
     return worst, good, words
 
 
+def _are_few(task: SearchTask) -> bool:
+    """Whether all families are candidates."""
+    return sum(task.prior.n_families(n) for n in task.prior.children) <= UNSCREENED_LIMIT
+
+
+def _all_families(task: SearchTask, candidates: Candidates) -> AllParents:
+    """What the prior says of every family, for the moves beyond the candidates."""
+    prior, n_nodes = task.prior, len(task.nodes)
+    most = np.zeros(n_nodes, dtype=np.int64)
+    may_be, required = (np.zeros((n_nodes, n_nodes), dtype=np.bool_) for _ in range(2))
+    for child in prior.children:
+        may_be[child, prior.candidates(child)] = True
+        most[child] = min(int(prior.max_parents[child]), int(may_be[child].sum()))
+        required[child, list(prior.required.get(child, ()))] = True
+    largest = int(most.max(initial=0))
+    return all_parents(
+        candidates,
+        most,
+        may_be,
+        required,
+        np.array([prior.log_odds(n) for n in range(n_nodes)]),
+        np.array([prior.log_prior_by_number(n, largest) for n in range(n_nodes)]),
+    )
+
+
 def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
     """Per node all families, if they are few; otherwise those that the search kept."""
-    everything = sum(task.prior.n_families(n) for n in task.prior.children) <= UNSCREENED_LIMIT
+    everything = _are_few(task)
     result = []
     for n in range(len(task.nodes)):
         if n not in task.prior.children:
@@ -351,13 +379,14 @@ def _result(
 ) -> SearchResult:
     """The star's result with its probabilities, rates and emissions replaced by sampled ones."""
     start = models.setup.candidates.start
-    probability = models.family_probabilities()
-    everything = {n: task.prior.n_families(n) for n in task.prior.children}
+    probability, pairs = models.family_probabilities(), models.edge_probabilities()
     for n in task.prior.children:
-        if n not in state.tables and len(families[n]) < everything[n]:
-            continue  # not scored
         own = probability[start[n] : start[n + 1]]
-        state.tables[n] = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
+        table = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
+        if pairs is not None:
+            floor = _floor(task, n, models.n_chains * models.n_draws * models.keep_every)
+            table = replace(table, share=float(own.sum()), pairs=np.maximum(pairs[:, n], floor))
+        state.tables[n] = table
     graph = tuple(_shown_family(task, state.tables.get(n)) for n in range(len(task.nodes)))
     require_tables(graph, task.scorer.n_states, task.nodes)
     drawn = DrawnStatistics(task.scorer, families, models.setup.candidates, models.mean_averages())
@@ -382,6 +411,15 @@ def _result(
         tempering=1.0,
         sampled=SampledGraphs(models, renumber),
     )
+
+
+def _floor(task: SearchTask, child: int, n_sweeps: int) -> FloatArray:
+    """The least probability of each edge that so many sweeps can tell from none.
+
+    An edge that was hardly ever compared is not impossible: it has at least its prior probability
+    over the number of sweeps.
+    """
+    return task.prior.edge_probabilities(child) / max(1, n_sweeps)
 
 
 def _shown_family(task: SearchTask, table: FamilyTable | None) -> tuple[int, ...]:

@@ -107,6 +107,19 @@ class StructurePrior:
             result -= self._log_number_of_families(child)[family_sizes(families)]
         return result
 
+    def log_odds(self, child: int) -> FloatArray:
+        """(N,) log-odds of each edge into ``child``."""
+        return self._log_odds_into(child)
+
+    def log_prior_by_number(self, child: int, most: int) -> FloatArray:
+        """(most+1,) what the number of parents adds to ln P(family); −inf if it is not allowed."""
+        number = np.arange(most + 1)
+        allowed = (number >= self.min_parents[child]) & (number <= self.max_parents[child])
+        terms = np.zeros(most + 1)
+        if self.by_size:
+            terms -= self._log_number_of_families(child)[number]
+        return np.where(allowed, terms, -np.inf)
+
     def edge_probabilities(self, child: int) -> FloatArray:
         """(N,) prior probability that each node is a parent of ``child``, limits respected."""
         result = np.zeros(self.n_nodes)
