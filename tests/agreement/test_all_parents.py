@@ -31,11 +31,11 @@ def test_moves_over_all_parents_find_what_listing_all_families_finds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One candidate per node instead of all: the same probabilities within their errors."""
-    obs = observed({"A": [], "B": ["A"], "C": ["B"], "D": ["A", "C"]}, 8, seed=3)
+    obs = observed({"A": [], "B": ["A"], "C": ["B"], "D": ["A", "C"]}, 20, seed=3)
     every = learned(obs, 3000)
     monkeypatch.setattr(sampled, "UNSCREENED_LIMIT", 0)
     monkeypatch.setattr(task, "UNSCREENED_LIMIT", 0)
-    few = learned(obs, 6000, n_candidates=1)
+    few = learned(obs, 6000, n_candidates=1, search="screened")
     assert len(few.family_scores_) < len(every.family_scores_) / 2
     names = list(every.edge_probabilities_.index)
     a, b = (one.edge_probabilities_.loc[names, names].to_numpy() for one in (every, few))
@@ -55,7 +55,14 @@ def test_no_allowed_pair_has_probability_zero(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(task, "UNSCREENED_LIMIT", 0)
     names = [f"N{i}" for i in range(7)]
     obs = observed({n: names[i - 1 : i] if i else [] for i, n in enumerate(names)}, 6, seed=4)
-    found = learned(obs, 300, n_candidates=1, forbidden=[("N0", "N1")], required=[("N2", "N6")])
+    found = learned(
+        obs,
+        300,
+        n_candidates=1,
+        search="screened",
+        forbidden=[("N0", "N1")],
+        required=[("N2", "N6")],
+    )
     table = found.edge_probabilities_
     assert table.loc["N0", "N1"] == 0.0
     assert table.loc["N2", "N6"] == pytest.approx(1.0)

@@ -335,7 +335,7 @@ def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
             rows = task.prior.families(n)
         elif n in state.tables:
             rows = state.tables[n].parents
-        else:  # there was no time to find its candidates: it keeps the parents it has
+        else:  # there was no time to find its candidates: all its families are moves beyond them
             rows = np.array([[*task.prior.required.get(n, ())] or [-1]], dtype=np.int64)
         own = state.solution.parents[n]
         if row_of(rows, own) < 0:
