@@ -70,7 +70,7 @@ class ModelSetup:
     @property
     def width(self) -> int:
         """The largest number of parents of a family."""
-        return max(self.candidates.parents.shape[1], int(self.others.most.max(initial=0)))
+        return max(int(self.candidates.parents.shape[1]), int(self.others.most.max(initial=0)))
 
 
 @dataclass(frozen=True)
