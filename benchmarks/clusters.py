@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.spin_cases import RING, TREE, alternating_to_aligned
 
 import asterism as am
-from asterism.clusters.cluster_method import solve as by_clusters
+from asterism.engine.rules.clusters import solve as by_clusters
+from asterism.engine.rules.star import solve as by_star
 from asterism.exact.exact_posterior import solve as exactly
 from asterism.inference.posterior import Posterior
-from asterism.star.method import solve as by_star
 from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence
 

@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.star_ode import StarODE
 
 import asterism as am
+from asterism.engine.rules.star import solve
 from asterism.star.batch import Batch, make_batch, run
-from asterism.star.method import solve
 from asterism.star.problem import Parameters
 from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence

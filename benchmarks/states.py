@@ -105,7 +105,7 @@ def measure(repeats: int = 30) -> list[Row]:
 
 def clusters(repeats: int = 5) -> list[Row]:
     """The same for clusters, whose joint states are many and jumps few."""
-    from asterism.clusters.cluster_method import solve
+    from asterism.engine.rules.clusters import solve
 
     rows: list[Row] = []
     work = {}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.clusters.cluster_method import solve
+from asterism.engine.rules.clusters import solve
 from asterism.errors import AsterismError, DataError, TooLargeError
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.inference.posterior import Posterior

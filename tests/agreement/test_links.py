@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.engine.rules.star import solve
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.model.generators import random_rates
-from asterism.star.method import solve
 from asterism.timeline.evidence import JointMeasurement
 from tests.reference.joint_chain import ReferenceChain
 from tests.reference.random_evidence import make_evidence

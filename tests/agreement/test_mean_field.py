@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.engine.rules.star import solve
 from asterism.exact.exact_posterior import solve as solve_exactly
-from asterism.star.method import solve
 from tests.agreement.test_star import assert_as_the_plain_sweep
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import RING, TREE, alternating_to_aligned, noisy_spins

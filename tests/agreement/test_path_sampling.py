@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from asterism.data.trajectories import Trajectories
+from asterism.engine.rules.star import solve
 from asterism.errors import TooLargeError
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.inference.posterior import KINDS, Posterior
 from asterism.model.network import Network
-from asterism.star.method import solve
 from asterism.timeline.evidence import Evidence
 from tests.reference.joint_chain import ReferenceChain
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.engine.rules.star import solve
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.star.batch import make_batch, run
 from asterism.star.grid import build_even_grid
-from asterism.star.method import solve
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import Evidence
 from asterism.timeline.timeline import timeline_of
@@ -65,8 +65,8 @@ def test_uneven_steps_as_in_the_plain_sweep(method: str) -> None:
     points = [(0, 0, 0.4, np.array([0.0, -np.inf])), (0, 1, 1.5, np.log([0.2, 0.5, 0.3]))]
     evidence = make_evidence([2, 3], [0.0], [2.0], points)
     found = solve(network, evidence, method=method, tolerance=1e-2, max_sweeps=500)
-    grid = found.courses._batches[0].grid  # type: ignore[attr-defined]
-    assert len(found.courses._batches[0].problem.stretch) >= 2  # type: ignore[attr-defined]
+    grid = found.courses.solution.batches[0].grid  # type: ignore[attr-defined]
+    assert len(found.courses.solution.batches[0].problem.stretch) >= 2  # type: ignore[attr-defined]
     assert np.ptp(np.diff(grid.times(0))) > 0.01
     kinks = np.flatnonzero(grid.is_event_time(0))
     plain = ReferenceSweep(network, evidence, 0, grid.times(0), method, kinks, grid.longest_smooth)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.rules.star import StarRule
 from asterism.model.generators import random_rates
 from asterism.star.problem import Parameters
-from asterism.star.refine import solve_on_grids
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import random_points
 from tests.reference.star_functional import Functional
@@ -33,7 +34,8 @@ def course(
 ) -> tuple[np.ndarray, list[np.ndarray], list[list[np.ndarray]], float]:
     """Grid, marginals at the start, jump rates on every step, and F of the converged solution."""
     parameters = Parameters.of(network.compiled, method)
-    solution = solve_on_grids(evidence, network.compiled, parameters, 1e-8, time_step, 500, 1)
+    rule = StarRule(network.compiled, parameters, Precision(1e-8, time_step, 500))
+    solution = solve_on_grids(rule, evidence)
     batch = solution.batches[0]
     times = batch.grid.times(0)
     n_steps = len(times) - 1

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.star.method import solve
+from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.rules.star import StarRule, solve
 from asterism.star.problem import Parameters
-from asterism.star.refine import solve_on_grids
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import NOISY, random_points
 
@@ -69,7 +69,8 @@ def test_messages_to_the_parents_are_the_same(method: str) -> None:
     moments = []
     for network in (short, long):
         parameters = Parameters.of(network.compiled, method)
-        solved = solve_on_grids(evidence, network.compiled, parameters, 1e-7, 0.1, 200, 1)
+        rule = StarRule(network.compiled, parameters, Precision(1e-7, 0.1))
+        solved = solve_on_grids(rule, evidence)
         moments.append(solved.batches[0].moments)
     np.testing.assert_allclose(moments[0], moments[1], atol=1e-10)
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+from asterism.engine.refine import Precision, Solution, solve_on_grids
+from asterism.engine.rules.star import StarRule
+from asterism.engine.solve import MarginalsOverTime
 from asterism.errors import DataError
 from asterism.model.network import Network
 from asterism.star._buffers import KIND, LIKELIHOOD
@@ -14,7 +19,6 @@ from asterism.star.batch import (
     make_batch,
     run,
 )
-from asterism.star.method import VariationalCourses
 from asterism.star.point_values import flat_marginals, point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import Evidence
@@ -42,10 +46,13 @@ def solved(
 
 def courses(
     network: Network, evidence: Evidence, method: str = "star", step: float = 0.5
-) -> VariationalCourses:
+) -> MarginalsOverTime:
     batch, parameters = solved(network, evidence, method, step)
     place = [(0, d) for d in range(evidence.n_trajectories)]
-    return VariationalCourses(network, parameters, [batch], place, tolerance=1e-5)
+    rule = StarRule(network.compiled, parameters, Precision(tolerance=1e-5))
+    solution = Solution([batch], place, None, (), 0.0, True)
+    solve = partial(solve_on_grids, rule)
+    return MarginalsOverTime(network, evidence, rule, solution, solve)
 
 
 def interesting_times(evidence: Evidence, d: int) -> np.ndarray:

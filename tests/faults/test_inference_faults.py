@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.engine.rules.star import solve
 from asterism.errors import AsterismError, DataError
 from asterism.exact.exact_posterior import solve as solve_exactly
-from asterism.star.method import solve
 from tests.reference.random_evidence import make_evidence
 from tests.reference.spin_cases import RING, alternating_to_aligned, noisy_spins
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import asterism as am
-from asterism.star.method import solve
+from asterism.engine.rules.star import solve
 from asterism.timeline.evidence import Evidence, subset
 from tests.reference.random_evidence import make_evidence, random_evidence, random_network
 from tests.reference.spin_cases import random_points

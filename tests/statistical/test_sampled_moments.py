@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from asterism.engine.rules.star import solve
 from asterism.inference.posterior import Posterior
-from asterism.star.method import solve
 from tests.agreement.test_path_sampling import statistics_by_batch
 from tests.reference.random_evidence import random_evidence, random_network
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import cumulative_simpson
 
 import asterism as am
-from asterism.star import refine
+from asterism.engine import refine
+from asterism.engine.rules.star import StarRule
 from asterism.star._grid_steps import lay_out
 
 
@@ -23,10 +24,10 @@ def test_groups_and_single_precision_change_nothing_that_matters(
     problem: tuple[am.Network, am.Observations, am.Gaussian], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = am.infer(*problem)
-    monkeypatch.setattr(refine, "_GROUP_BYTES", 12_000.0)
+    monkeypatch.setattr(StarRule, "group_bytes", 12_000.0)
     monkeypatch.setattr(refine, "_FEW_BYTES", 0.0)
     grouped = am.infer(*problem)
-    batches = grouped.courses._batches  # type: ignore[attr-defined]
+    batches = grouped.courses.solution.batches  # type: ignore[attr-defined]
     assert len(batches) > 2
     assert all(batch.moments.dtype == np.float32 for batch in batches)
     assert grouped.converged

@@ -58,15 +58,15 @@ def test_limits_nest_and_end() -> None:
 
 def test_histories_of_grids_with_unequal_numbers_of_sweeps_fit_together() -> None:
     """Where time runs short, finer grids are allowed fewer sweeps; this once crashed."""
-    from asterism.star.refine import _equally_wide
+    from asterism.engine.refine import equally_wide
 
     long, short = np.ones((1, 2, 170)), np.full((3, 2, 1), 2.0)
-    joined = np.concatenate(_equally_wide([long, short]))
+    joined = np.concatenate(equally_wide([long, short]))
     assert joined.shape == (4, 2, 170)
     assert (joined[1:, :, 0] == 2.0).all()
     assert np.isnan(joined[1:, :, 1:]).all()
     flat = [np.ones(2), np.ones(3)]
-    assert _equally_wide(flat) is flat
+    assert equally_wide(flat) is flat
 
 
 @pytest.mark.parametrize("method", ["star", "mean_field"])

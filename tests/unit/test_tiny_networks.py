@@ -21,10 +21,10 @@ import pytest
 from scipy.linalg import expm
 
 import asterism as am
+from asterism.engine.rules.star import solve
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.inference.posterior import KINDS
 from asterism.learning._level_pass import level_pass
-from asterism.star.method import solve
 from asterism.timeline.evidence import JointMeasurement
 from tests.agreement.test_links import seen_child
 from tests.reference.random_evidence import make_evidence

@@ -27,7 +27,14 @@ from asterism.errors import AsterismError, Sentence, Setting
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star.grid import Grid
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
+from asterism.timeline.evidence import (
+    Evidence,
+    FloatArray,
+    IntArray,
+    owner_of_values,
+    subset,
+    with_log_likelihood,
+)
 from asterism.timeline.timeline import scaled_likelihoods, scales_of
 
 _CHUNKS = 16
@@ -144,6 +151,19 @@ def make_cluster_batch(model: ClusterModel, evidence: Evidence, grid: Grid) -> C
         known_log_evidence(evidence, evidence.points.log_likelihood),
         _nothing_found(model, evidence),
     )
+
+
+def select_clusters(batch: ClusterBatch, index: IntArray) -> ClusterBatch:
+    """Some trajectories of a solved batch (ascending), with their messages and what was counted."""
+    evidence = subset(batch.evidence, index)
+    chosen = make_cluster_batch(batch.model, evidence, batch.grid.select(index))
+    chosen.messages = [batch.messages[d] for d in index]
+    chosen.halvings[:] = batch.halvings[index]
+    chosen.parameters = batch.parameters
+    own = np.isin(owner_of_values(batch.evidence.points), index)
+    columns = {k: v[own] if k == "points" else v[index] for k, v in batch.found._asdict().items()}
+    chosen.found = Found(**columns)
+    return chosen
 
 
 def _nothing_found(model: ClusterModel, evidence: Evidence) -> Found:
@@ -347,15 +367,9 @@ class ClusterReader:
         ``times`` lie between the trajectory's start and end; at evidence the state just after
         counts.
         """
-        grid = self.batch.grid
-        points = grid.times(d)
-        width = grid.width[grid.step_start[d] : grid.step_start[d + 1]]
-        step = np.searchsorted(points, times, side="right") - 1
-        inside = np.zeros(len(times))
-        within = step < len(width)
-        inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+        step, inside = self.batch.grid.locate(d, times)
         probability = np.zeros((len(times), int(self.batch.model.arrays.n_joint[cluster])))
-        reading = NO_READING._replace(cluster=cluster, step=step.astype(np.int64))
+        reading = NO_READING._replace(cluster=cluster, step=step)
         self._read(d, reading._replace(inside=inside, probability=probability))
         return probability
 

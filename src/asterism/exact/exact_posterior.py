@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from asterism.clusters.cluster_posterior import exact_courses
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
+from asterism.engine.rules.clusters import exact_courses
 from asterism.exact._joint_chain import Chain
 from asterism.exact._joint_paths import draw_paths
 from asterism.exact.forward_backward import current_generators, exact_expectations, prepare

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asterism.clusters.cluster_method import solve as solve_by_clusters
 from asterism.clusters.regions import find_regions
+from asterism.engine.rules.clusters import solve as solve_by_clusters
 from asterism.errors import AsterismError, Sentence, Setting, TooLargeError, counted
 from asterism.exact.exact_posterior import solve as solve_exactly
 from asterism.exact.joint_layout import components

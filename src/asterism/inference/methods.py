@@ -59,7 +59,7 @@ _ENTRIES = (
     Method(
         "star",
         "Each node with its parents' averages: any size, quick; evidence and transitions too high.",
-        "asterism.star.method",
+        "asterism.engine.rules.star",
         fixed=(("method", "star"),),
         scores_graphs=True,
         e_step="asterism.learning.em.e_step:variational_step",
@@ -67,7 +67,7 @@ _ENTRIES = (
     Method(
         "mean_field",
         "Independent nodes: any size, quick; a lower bound of the evidence, often a loose one.",
-        "asterism.star.method",
+        "asterism.engine.rules.star",
         fixed=(("method", "mean_field"),),
         is_bound=True,
         scores_graphs=True,
@@ -76,7 +76,7 @@ _ENTRIES = (
     Method(
         "clusters",
         "Every family as one chain, neighbours agree on what they share: any size, nearly exact.",
-        "asterism.clusters.cluster_method",
+        "asterism.engine.rules.clusters",
         options=("cluster_size", "state_limit"),
         is_comparable=True,
         has_intervals=True,

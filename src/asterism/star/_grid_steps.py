@@ -236,7 +236,7 @@ def _place(target, guess, length, base, decay, left, right):
 
 @kernel
 def lay_out(trajectory, time, sharpness, factors, rate, step, is_even, least):
-    """Cut the gaps between breakpoints; (step_start, width, point_time, point of breakpoint).
+    """Cut the gaps between event times; (step_start, width, point_time, point of event time).
 
     ``is_even``: equal steps of at most ``step``, in the unit of ``time``. Otherwise ``step`` is in
     relaxation times 1/``rate``, and every step is then cut into ``factors[d]`` parts. With ``rate``
@@ -244,7 +244,7 @@ def lay_out(trajectory, time, sharpness, factors, rate, step, is_even, least):
     """
     n = trajectory.shape[0]
     n_trajectories = factors.shape[0]
-    n_steps = np.zeros(n, dtype=np.int64)  # of the gap that ends at each breakpoint
+    n_steps = np.zeros(n, dtype=np.int64)  # of the gap that ends at each event time
     point = np.zeros(n, dtype=np.int64)
     step_start = np.zeros(n_trajectories + 1, dtype=np.int64)
     for i in range(1, n):

@@ -1,7 +1,7 @@
 """What a sweep can leave behind besides moments: messages, or marginals at the measurements.
 
 Messages of one trajectory give marginals at any time (``_between_points.py``) and sampled paths
-(``paths_drawn.py``). The marginals at the measurements alone need no memory.
+(``engine/rules/star.py``). The marginals at the measurements alone need no memory.
 """
 
 from __future__ import annotations

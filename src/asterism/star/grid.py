@@ -10,13 +10,11 @@ same layout, so that solutions on two levels can be compared.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import Sentence, Setting, counted
 from asterism.numerics.resources import require_memory
 from asterism.star._grid_steps import LEAST_STEPS, SHARP_DENSITY, lay_out
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
@@ -65,6 +63,16 @@ class Grid:
         found = np.zeros(int(np.diff(self.step_start)[trajectory]) + 1, dtype=np.bool_)
         found[self.point_of_event[self.event_trajectory == trajectory]] = True
         return found
+
+    def locate(self, trajectory: int, times: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The step of each time (at the end: their number), and the time since its beginning."""
+        points = self.times(trajectory)
+        width = self.width[self.step_start[trajectory] : self.step_start[trajectory + 1]]
+        step = np.searchsorted(points, times, side="right") - 1
+        inside = np.zeros(len(times))
+        within = step < len(width)
+        inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+        return step.astype(np.int64), inside
 
     def times(self, trajectory: int) -> FloatArray:
         """Grid points of one trajectory."""
@@ -148,25 +156,3 @@ def _lay_out(
     )
     longest_smooth = _LONGEST_SMOOTH / rate if is_corrected else 0.0
     return Grid(step_start, width, point_time, point, trajectory, longest_smooth)
-
-
-def verdict_on_steps(
-    n_sweeps: int, error: float, tolerance: float, is_small: bool
-) -> tuple[bool, str]:
-    """Whether the steps of a converged iteration are short enough, and that in a sentence."""
-    if math.isnan(error):
-        return (
-            True,
-            f"Converged within {counted(n_sweeps, 'sweep')}, on the time steps that were asked "
-            "for.",
-        )
-    if not is_small:
-        return False, Sentence(
-            "The messages converged, but the time steps are too long: estimated error "
-            f"{error:.1e} against a tolerance of {tolerance:.0e}. Raise the ",
-            *(Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
-        )
-    return True, (
-        f"Converged within {counted(n_sweeps, 'sweep')}; estimated error of the time steps "
-        f"{error:.1e} (tolerance {tolerance:.0e})."
-    )

@@ -134,12 +134,8 @@ def flat_marginals(
     """(times, Σ S) marginals of one trajectory at times between its start and its end."""
     messages = messages_of(batch, index, parameters)
     grid = batch.grid
-    points = grid.times(index)
     width = grid.width[grid.step_start[index] : grid.step_start[index + 1]]
-    step = np.searchsorted(points, times, side="right") - 1
-    inside = np.zeros(len(times))
-    within = step < len(width)
-    inside[within] = np.clip(times[within] - points[step[within]], 0.0, width[step[within]])
+    step, inside = grid.locate(index, times)
     found = np.zeros((len(times), int(batch.problem.node[-1, INITIAL])))
     kinks = grid.is_event_time(index)
     table = addresses_for(batch.problem)

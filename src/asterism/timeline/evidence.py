@@ -12,7 +12,7 @@ Also here: parts of the evidence, such as some trajectories, or only what each s
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,12 @@ class Spans:
     start: FloatArray
     end: FloatArray
     state: IntArray
+
+
+def no_points() -> Points:
+    """An empty table."""
+    none = np.empty(0, dtype=np.int64)
+    return Points(none, none, np.empty(0), none, np.empty(0))
 
 
 def no_spans() -> Spans:
@@ -142,11 +148,18 @@ def refuse_interventions(evidence: Evidence, who: str) -> None:
         raise ModelError(f"{who} cannot take interventions yet; infer can, by any method.")
 
 
-def some_spans(spans: Spans, rows: Any, trajectory: IntArray | None = None) -> Spans:
-    """Some rows of a table of spans, with other trajectory numbers if given."""
-    columns = (spans.node, spans.start, spans.end, spans.state)
-    own = spans.trajectory[rows] if trajectory is None else trajectory
-    return Spans(own, *(column[rows] for column in columns))
+Table = TypeVar("Table", Jumps, Spans, KnownStates)
+
+
+def rows_of(table: Table, rows: Any) -> Table:
+    """Some rows of a table."""
+    return type(table)(**{name: column[rows] for name, column in vars(table).items()})
+
+
+def joined(*tables: Table) -> Table:
+    """The rows of several tables, one after the other."""
+    columns = {name: [vars(table)[name] for table in tables] for name in vars(tables[0])}
+    return type(tables[0])(**{name: np.concatenate(parts) for name, parts in columns.items()})
 
 
 def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
@@ -154,11 +167,10 @@ def subset(evidence: Evidence, trajectories: IntArray) -> Evidence:
     new_number = np.full(evidence.n_trajectories, -1, dtype=np.int64)
     new_number[trajectories] = np.arange(len(trajectories))
 
-    def own(table: Any) -> Any:
-        """The rows of these trajectories of a table of jumps or spans."""
-        rows = np.flatnonzero(new_number[table.trajectory] >= 0)
-        columns = {name: column[rows] for name, column in vars(table).items()}
-        return type(table)(**{**columns, "trajectory": new_number[columns["trajectory"]]})
+    def own(table: Table) -> Table:
+        """The rows of these trajectories."""
+        found = rows_of(table, np.flatnonzero(new_number[table.trajectory] >= 0))
+        return replace(found, trajectory=new_number[found.trajectory])
 
     points = evidence.points
     rows = np.flatnonzero(new_number[points.trajectory] >= 0)
@@ -194,6 +206,12 @@ def _packed(points: Points, rows: IntArray, lengths: IntArray) -> Points:
     )
 
 
+def owner_of_values(points: Points) -> IntArray:
+    """Trajectory of every value of the points."""
+    lengths = np.diff(points.offset, append=len(points.log_likelihood))
+    return np.asarray(np.repeat(points.trajectory, lengths), dtype=np.int64)
+
+
 def with_log_likelihood(evidence: Evidence, log_likelihood: FloatArray) -> Evidence:
     """The same measurements with other log-likelihoods, in the layout of the points."""
     return replace(evidence, points=replace(evidence.points, log_likelihood=log_likelihood))
@@ -201,38 +219,12 @@ def with_log_likelihood(evidence: Evidence, log_likelihood: FloatArray) -> Evide
 
 def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
     """The evidence of one trajectory, renumbered to 0; likelihood offsets stay as they are."""
-
-    def rows(of_trajectory: IntArray) -> slice:
-        return slice(
-            int(np.searchsorted(of_trajectory, trajectory, side="left")),
-            int(np.searchsorted(of_trajectory, trajectory, side="right")),
-        )
-
-    p, j, s = evidence.points, evidence.jumps, evidence.spans
-    rp, rj, rs = rows(p.trajectory), rows(j.trajectory), rows(s.trajectory)
-    by_hand = evidence.interventions
-    rh = rows(by_hand.trajectory)
-    return replace(
-        evidence,
-        interventions=some_spans(by_hand, rh, np.zeros_like(by_hand.trajectory[rh])),
-        start=evidence.start[trajectory : trajectory + 1],
-        end=evidence.end[trajectory : trajectory + 1],
-        points=Points(
-            np.zeros_like(p.trajectory[rp]), p.node[rp], p.time[rp], p.offset[rp], p.log_likelihood
-        ),
-        jumps=Jumps(
-            np.zeros_like(j.trajectory[rj]),
-            j.node[rj],
-            j.time[rj],
-            j.to_state[rj],
-            j.from_state[rj],
-        ),
-        spans=Spans(
-            np.zeros_like(s.trajectory[rs]), s.node[rs], s.start[rs], s.end[rs], s.state[rs]
-        ),
-        joint=tuple(replace(m, trajectory=0) for m in evidence.joint if m.trajectory == trajectory),
-        labels=evidence.labels[trajectory : trajectory + 1],
-    )
+    points = evidence.points
+    rows = points.trajectory == trajectory
+    own = {name: column[rows] for name, column in vars(points).items() if name != "log_likelihood"}
+    whole = subset(replace(evidence, points=no_points()), np.array([trajectory]))
+    own["trajectory"] = np.zeros_like(own["trajectory"])
+    return replace(whole, points=Points(**own, log_likelihood=points.log_likelihood))
 
 
 def first_times(evidence: Evidence) -> FloatArray:
@@ -329,14 +321,8 @@ def known_state(evidence: Evidence, trajectory: int, node: int, time: float) -> 
 
 
 def _clipped(spans: Spans, keep: NDArray[np.bool_], end: FloatArray) -> Spans:
-    keep = keep & (spans.start <= end[spans.trajectory])
-    return Spans(
-        spans.trajectory[keep],
-        spans.node[keep],
-        spans.start[keep],
-        np.minimum(spans.end[keep], end[spans.trajectory[keep]]),
-        spans.state[keep],
-    )
+    kept = rows_of(spans, keep & (spans.start <= end[spans.trajectory]))
+    return replace(kept, end=np.minimum(kept.end, end[kept.trajectory]))
 
 
 def is_exogenous(evidence: Evidence, node: IntArray) -> NDArray[np.bool_]:

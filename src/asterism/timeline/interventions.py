@@ -14,7 +14,7 @@ from asterism.data.measurements import Events, Intervals
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.network import Network
-from asterism.timeline.evidence import FloatArray, Spans
+from asterism.timeline.evidence import FloatArray, Spans, rows_of
 from asterism.timeline.paths import numbers_of_nodes, numbers_of_states
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ def build_interventions(network: Network, observations: Observations) -> Spans:
             )
     state = numbers_of_states(network, observations, node, given.state, given.trajectory)
     order = np.lexsort((given.start, node, given.trajectory))
-    spans = Spans(
-        given.trajectory[order], node[order], given.start[order], given.end[order], state[order]
-    )
+    held = Spans(given.trajectory, node, given.start, given.end, state)
+    spans = rows_of(held, order)
     _check_against_paths(observations, spans, network)
     return spans
 

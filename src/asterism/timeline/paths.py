@@ -15,6 +15,7 @@ are in order: then all but the last jump are moved back by a few units of roundi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,9 @@ from asterism.timeline.evidence import (
     KnownPaths,
     KnownStates,
     Spans,
+    joined,
+    no_spans,
+    rows_of,
 )
 
 if TYPE_CHECKING:
@@ -43,20 +47,11 @@ def build_paths(network: Network, observations: Observations) -> KnownPaths:
     node = numbers_of_nodes(network, intervals.node)
     state = numbers_of_states(network, observations, node, intervals.state, intervals.trajectory)
     given = np.isin(node, [network.node_index(n) for n in network.exogenous])
-    short = ~given & (intervals.start == intervals.end)
-    known = KnownStates(
-        intervals.trajectory[short], node[short], intervals.start[short], state[short]
-    )
-    long = ~given & ~short
-    spans = _merged(
-        Spans(
-            intervals.trajectory[long],
-            node[long],
-            intervals.start[long],
-            intervals.end[long],
-            state[long],
-        )
-    )
+    watched = Spans(intervals.trajectory, node, intervals.start, intervals.end, state)
+    is_short = watched.start == watched.end
+    short = rows_of(watched, ~given & is_short)
+    known = KnownStates(short.trajectory, short.node, short.start, short.state)
+    spans = _merged(rows_of(watched, ~given & ~is_short))
     event_node = numbers_of_nodes(network, events.node)
     to = numbers_of_states(network, observations, event_node, events.to, events.trajectory)
     has_previous = np.array([p is not None for p in events.previous], dtype=np.bool_)
@@ -69,13 +64,13 @@ def build_paths(network: Network, observations: Observations) -> KnownPaths:
         events.trajectory[has_previous],
     )
     own = ~np.isin(event_node, [network.node_index(n) for n in network.exogenous])
-    recorded = Jumps(
-        events.trajectory[own], event_node[own], events.time[own], to[own], previous[own]
-    )
+    recorded = rows_of(Jumps(events.trajectory, event_node, events.time, to, previous), own)
     jumps, row = _with_implied(recorded, events.row[own], spans, network.n_nodes)
     _check_jumps(network, observations, jumps)
     jumps, spans = separate_ties(network, observations, jumps, row, spans)
-    return KnownPaths(jumps, _joined(spans, exogenous_spans(network, observations)), known)
+    every = joined(spans, exogenous_spans(network, observations))
+    order = np.lexsort((every.start, every.node, every.trajectory))
+    return KnownPaths(jumps, rows_of(every, order), known)
 
 
 def numbers_of_nodes(network: Network, names: NDArray[Any]) -> IntArray:
@@ -115,10 +110,10 @@ def numbers_of_states(
 def _merged(spans: Spans) -> Spans:
     """Sorted, with overlapping or touching spans of one state joined."""
     order = np.lexsort((spans.end, spans.start, spans.node, spans.trajectory))
-    d, n = spans.trajectory[order], spans.node[order]
-    start, end, state = spans.start[order], spans.end[order], spans.state[order]
+    spans = rows_of(spans, order)
     if len(order) < 2:
-        return Spans(d, n, start, end, state)
+        return spans
+    d, n, start, end, state = vars(spans).values()
     other = (np.diff(d) != 0) | (np.diff(n) != 0) | (np.diff(state) != 0)
     run = np.concatenate([[0], np.cumsum(other)])
     # The largest end so far within a run: cumulative maximum of ranks, lifted above earlier runs.
@@ -153,17 +148,13 @@ def _with_implied(
     if len(order):
         missing = (found < 0) | (recorded.time[order][np.maximum(found, 0)] != at)
     new = meets[missing]
-    jumps = Jumps(
-        np.concatenate([recorded.trajectory, spans.trajectory[new]]),
-        np.concatenate([recorded.node, spans.node[new]]),
-        np.concatenate([recorded.time, spans.start[new + 1]]),
-        np.concatenate([recorded.to_state, spans.state[new + 1]]),
-        np.concatenate([recorded.from_state, spans.state[new]]),
-    )
+    before, after = rows_of(spans, new), rows_of(spans, new + 1)
+    implied = Jumps(before.trajectory, before.node, after.start, after.state, before.state)
+    jumps = joined(recorded, implied)
     rows = np.concatenate([row, int(row.max(initial=0)) + 1 + np.arange(len(new))]).astype(np.int64)
     order = np.lexsort((jumps.time, jumps.node, jumps.trajectory))
-    jumps, rows = _take(jumps, order), rows[order]
-    before = last_before(
+    jumps, rows = rows_of(jumps, order), rows[order]
+    last = last_before(
         _group(spans.trajectory, spans.node, n_nodes),
         spans.start,
         _group(jumps.trajectory, jumps.node, n_nodes),
@@ -172,32 +163,9 @@ def _with_implied(
     )
     if len(spans.node) == 0:
         return jumps, rows
-    ends_here = (before >= 0) & (spans.end[np.maximum(before, 0)] == jumps.time)
-    previous = np.where(ends_here, spans.state[np.maximum(before, 0)], jumps.from_state)
-    return (
-        Jumps(jumps.trajectory, jumps.node, jumps.time, jumps.to_state, previous.astype(np.int64)),
-        rows,
-    )
-
-
-def _take(jumps: Jumps, index: NDArray[Any]) -> Jumps:
-    return Jumps(
-        jumps.trajectory[index],
-        jumps.node[index],
-        jumps.time[index],
-        jumps.to_state[index],
-        jumps.from_state[index],
-    )
-
-
-def _joined(a: Spans, b: Spans) -> Spans:
-    if len(b.node) == 0:
-        return a
-    d, n = np.concatenate([a.trajectory, b.trajectory]), np.concatenate([a.node, b.node])
-    start, end = np.concatenate([a.start, b.start]), np.concatenate([a.end, b.end])
-    order = np.lexsort((start, n, d))
-    state = np.concatenate([a.state, b.state])
-    return Spans(d[order], n[order], start[order], end[order], state[order])
+    ends_here = (last >= 0) & (spans.end[np.maximum(last, 0)] == jumps.time)
+    previous = np.where(ends_here, spans.state[np.maximum(last, 0)], jumps.from_state)
+    return replace(jumps, from_state=previous.astype(np.int64)), rows
 
 
 def _check_jumps(network: Network, observations: Observations, jumps: Jumps) -> None:
@@ -310,16 +278,8 @@ def _jump_text(network: Network, observations: Observations, jumps: Jumps, k: in
 
 def exogenous_spans(network: Network, observations: Observations) -> Spans:
     """Spans that cover every trajectory for every exogenous node."""
-    none = np.empty(0, dtype=np.int64)
-    pieces = [Spans(none, none, np.empty(0), np.empty(0), none)]
-    pieces += [_path(network, observations, n) for n in network.nodes if n in network.exogenous]
-    return Spans(
-        np.concatenate([p.trajectory for p in pieces]),
-        np.concatenate([p.node for p in pieces]),
-        np.concatenate([p.start for p in pieces]),
-        np.concatenate([p.end for p in pieces]),
-        np.concatenate([p.state for p in pieces]),
-    )
+    paths = [_path(network, observations, n) for n in network.nodes if n in network.exogenous]
+    return joined(no_spans(), *paths)
 
 
 def _path(network: Network, observations: Observations, node: str) -> Spans:
@@ -356,13 +316,8 @@ def _path(network: Network, observations: Observations, node: str) -> Spans:
     end[:-1] = np.where(first[1:], end[:-1], start[1:])
     # A change at the very end has no duration; a trajectory without duration still has a state.
     keep = first | (end > start)
-    return Spans(
-        d[keep],
-        np.full(int(keep.sum()), network.node_index(node), dtype=np.int64),
-        start[keep],
-        end[keep],
-        state[keep],
-    )
+    number = np.full(len(d), network.node_index(node), dtype=np.int64)
+    return rows_of(Spans(d, number, start, end, state), keep)
 
 
 def _statements(
@@ -421,10 +376,7 @@ def separate_ties(
             time[k] = moved
             start[mine & (spans.start == at)] = moved
             end[mine & (spans.end == at)] = moved
-    return (
-        Jumps(jumps.trajectory, jumps.node, time, jumps.to_state, jumps.from_state),
-        Spans(spans.trajectory, spans.node, start, end, spans.state),
-    )
+    return replace(jumps, time=time), replace(spans, start=start, end=end)
 
 
 def _related(network: Network, nodes: list[int]) -> tuple[str, str] | None:

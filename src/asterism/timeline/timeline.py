@@ -45,7 +45,7 @@ from asterism.timeline.evidence import (
     Points,
     has_length,
     is_exogenous,
-    some_spans,
+    rows_of,
 )
 
 SET, JUMP, HELD, LIKELIHOOD, JOINT = 0, 1, 2, 3, 4
@@ -118,7 +118,7 @@ def timeline_of(evidence: Evidence) -> Timeline:
 def _lay_out(evidence: Evidence) -> Timeline:
     points, jumps, by_hand = evidence.points, evidence.jumps, evidence.interventions
     says_something = has_length(evidence) | is_exogenous(evidence, evidence.spans.node)
-    spans = some_spans(evidence.spans, says_something)
+    spans = rows_of(evidence.spans, says_something)
     everyone = np.arange(evidence.n_trajectories, dtype=np.int64)
     joint = [(i, k, n) for i, m in enumerate(evidence.joint) for k, n in enumerate(m.nodes)]
     number, member, node_read = np.array(joint, dtype=np.int64).reshape(-1, 3).T

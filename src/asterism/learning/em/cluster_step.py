@@ -17,17 +17,12 @@ from asterism.clusters._cluster_messages import SeparatorMessages
 from asterism.clusters._cluster_sweep import SETTLED, Found
 from asterism.clusters.batch_of_clusters import (
     ClusterBatch,
-    ClusterModel,
     run_clusters,
     set_cluster_likelihoods,
 )
-from asterism.clusters.refine_clusters import (
-    ClusterParameters,
-    Precision,
-    require_possible_clusters,
-    solve_on_cluster_grids,
-)
 from asterism.clusters.regions import find_regions
+from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
 from asterism.exact.joint_layout import components
 from asterism.learning.em.e_step import Expected, Step, StepPlan
@@ -67,14 +62,12 @@ class ClusterStep:
         self._last: tuple[FloatArray, FloatArray] | None = None
         self._duration = float((evidence.end - evidence.start).max(initial=0.0))
         self._diagonal = diagonal_index(graph)
-        model = ClusterModel.of(graph, find_regions(graph, evidence))
-        relaxation = CompiledNetwork(graph, rates, initial).relaxation_rate
-        solution = solve_on_cluster_grids(
-            model,
-            with_log_likelihood(evidence, log_likelihood),
-            ClusterParameters(rates, initial, relaxation),
+        rule = ClusterRule(
+            CompiledNetwork(graph, rates, initial),
+            find_regions(graph, evidence),
             Precision(tolerance, time_step, _MAX_SWEEPS, n_jobs),
         )
+        solution = solve_on_grids(rule, with_log_likelihood(evidence, log_likelihood))
         batch_of: IntArray = np.array([b for b, _ in solution.place], dtype=np.int64)
         points = evidence.points
         lengths = np.diff(np.append(points.offset, len(points.log_likelihood)))
@@ -98,7 +91,7 @@ class ClusterStep:
             outcome, found = run_clusters(
                 batch, rates, initial, tolerance, _MAX_SWEEPS, self._n_jobs
             )
-            require_possible_clusters(batch, outcome)
+            require_possible(batch, outcome)
             log_evidence[trajectories] = outcome.evidence
             points[values] = found.points
             table += found.table

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.rules.star import StarRule
 from asterism.exact.forward_backward import exact_expectations, prepare
 from asterism.exact.joint_layout import JOINT_LIMIT
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
@@ -21,7 +23,6 @@ from asterism.star import batch as variational
 from asterism.star._solve import CONVERGED
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
-from asterism.star.refine import solve_on_grids
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, Points
 
 if TYPE_CHECKING:
@@ -145,15 +146,9 @@ class VariationalStep:
         flat = self._spread(log_likelihood)
         watched = replace(watched, points=replace(watched.points, log_likelihood=flat))
         network = CompiledNetwork(graph, rates, initial)
-        solution = solve_on_grids(
-            watched,
-            network,
-            Parameters.of(network, method),
-            tolerance,
-            time_step,
-            MAX_SWEEPS,
-            n_jobs,
-        )
+        precision = Precision(tolerance, time_step, MAX_SWEEPS, n_jobs)
+        rule = StarRule(network, Parameters.of(network, method), precision)
+        solution = solve_on_grids(rule, watched)
         batch_of = np.array([b for b, _ in solution.place], dtype=np.int64)
         self._parts = [
             _part(batch, np.flatnonzero(batch_of == b), _values_of(watched.points, batch_of == b))

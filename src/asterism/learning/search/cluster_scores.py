@@ -25,9 +25,9 @@ from asterism.clusters.batch_of_clusters import (
     run_clusters,
     start_messages,
 )
-from asterism.clusters.refine_clusters import require_possible_clusters
 from asterism.clusters.regions import Regions, find_regions
 from asterism.data.observations import Observations
+from asterism.engine.rules.clusters import require_possible
 from asterism.errors import AsterismError
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Sums, update_all_rates
@@ -111,7 +111,7 @@ class ClusterScorer(Scorer):
             iteration += 1
             outcome, found = run_clusters(batch, rates, initial, _SETTLED, _SWEEPS, n_jobs or 1)
             if (outcome.status == FAILED).any():
-                require_possible_clusters(batch, outcome)
+                require_possible(batch, outcome)
             table = found.table
             sums = Sums(table[diagonal], table, totals, summary)
             update_all_rates(problem, parameters, prior, self.learn_initial, found.initial, sums)

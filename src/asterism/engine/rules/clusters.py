@@ -1,0 +1,385 @@
+"""Clusters: every family as one joint chain, and neighbours that agree on what they share.
+
+The star treats a node and its parents as independent at every time. Here a node stays together
+with its parents in a cluster C, whose joint chain is followed exactly. Two clusters that share
+nodes are joined by a separator s, and both must see the same process there, at the same rates q:
+
+1. a cluster's chain uses the true rates of the nodes it owns; its other nodes jump at the rates
+   that the neighbours tell it through the separators;
+2. forward–backward on the cluster gives times T and jumps M; summed onto a separator they say at
+   which rates q = M/T the shared nodes move, given everything the cluster knows;
+3. the separator has a chain of its own; where its rates differ, the message is corrected;
+4. sweeping over the clusters until nothing changes gives
+
+    F = Σ_C ln Z_C − Σ_s ln Z_s ≈ ln P(Y),
+
+every node counted once. F is no bound. One cluster that holds all nodes is exact inference; else a
+separator's process is only nearly Markov, which is the whole approximation.
+
+**Where to read on**, in ``clusters/``: ``regions.py`` chooses the clusters, ``_region_chain.py`` is
+forward–backward, ``_cluster_messages.py`` the updates, ``_cluster_sweep.py`` the iteration,
+``batch_of_clusters.py`` calls it. ``engine/refine.py`` chooses time steps: messages are constant on
+a step, so errors fall with the square of its length.
+
+**Marginals.** Every node is read from the cluster that owns it. Nodes that share a cluster have
+joint probabilities. Past the end of a trajectory nothing is known any more; the same messages are
+then solved on a longer trajectory, in which the neighbours tell each other their expected rates
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asterism.clusters import _cluster_sweep as _sweep
+from asterism.clusters._cluster_layout import TOO_STIFF
+from asterism.clusters.batch_of_clusters import (
+    ClusterBatch,
+    ClusterModel,
+    ClusterOutcome,
+    ClusterReader,
+    make_cluster_batch,
+    run_clusters,
+    select_clusters,
+    start_messages,
+)
+from asterism.clusters.cluster_paths import draw_from_clusters
+from asterism.clusters.region_arrays import region_shape
+from asterism.clusters.regions import STATE_LIMIT, Regions, find_regions
+from asterism.engine.refine import SETTLED, Precision, Solution, solve_on_grids
+from asterism.engine.solve import DrawnPaths, MarginalsOverTime, solve_by
+from asterism.errors import AsterismError, DataError, Setting, TooLargeError
+from asterism.inference.posterior import Posterior
+from asterism.model.compiled import CompiledNetwork, diagonal_index
+from asterism.model.network import Network
+from asterism.star.grid import Grid, build_even_grid, build_grid
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, owner_of_values, subset
+from asterism.timeline.timeline import known_states, timeline_of
+
+_FIRST_STEP = 0.5  # relaxation times, at tolerance 1e-3: the first comparison mostly suffices there
+_PARTS_PER_STEP = 32.0  # how often a step is cut inside, where nothing else asks for short steps
+_FORBIDDEN = 1e-3  # expected jumps at rates of zero from which the data count as impossible
+
+
+def solve(
+    network: Network,
+    evidence: Evidence,
+    tolerance: float = 1e-3,
+    time_step: float | None = None,
+    max_sweeps: int = 200,
+    n_jobs: int = 1,
+    cluster_size: int | None = None,
+    state_limit: int = STATE_LIMIT,
+) -> Posterior:
+    """Posterior by clusters; refuses families of more than ``state_limit`` joint states.
+
+    ``tolerance``: marginals absolutely, evidence and statistics relatively, against the same
+    approximation in continuous time. ``cluster_size``: see :func:`find_regions`.
+    """
+    precision = Precision(tolerance, time_step, max_sweeps, n_jobs)
+    precision.check()
+    compiled = network.compiled
+
+    def rule(evidence: Evidence) -> ClusterRule:
+        regions = find_regions(compiled.graph, evidence, cluster_size, state_limit, network.nodes)
+        return ClusterRule(compiled, regions, precision)
+
+    def solved(other: Evidence) -> Solution:
+        return solve_on_grids(rule(other), other)
+
+    return solve_by(rule(evidence), network, evidence, solved, ClusterMarginals)
+
+
+class ClusterRule:
+    """How clusters solve trajectories on a grid."""
+
+    name: str = "clusters"
+    finest: int = 64
+    largest_cut: int = 2
+    group_bytes: float = 2e8  # a tenth of the memory of a small machine
+    usual_pace: float = 2e6  # messages per second, as families of three nodes take them
+    residual_is: str = "largest disagreement of two clusters {:.1e} expected jumps"
+    remedies: tuple[Any, ...] = (
+        *(", try another ", Setting("cluster_size"), ", or use "),
+        *(Setting("method", "exact"), " if the network is small."),
+    )
+
+    def __init__(self, network: CompiledNetwork, regions: Regions, precision: Precision) -> None:
+        self.rates, self.initial = network.rates, network.initial
+        self.model = ClusterModel.of(network.graph, regions)
+        self.precision = precision
+        self.is_exact_on_any_grid = not len(regions.separators)
+        self.relaxation_rate = 0.0 if self.is_exact_on_any_grid else network.relaxation_rate
+        self.first_step = _FIRST_STEP * (precision.tolerance / 1e-3) ** 0.5
+        self.numbers_per_step = self.model.numbers_per_step
+
+    # ---- grids ------------------------------------------------------------------------------
+
+    def grid(self, evidence: Evidence, factors: IntArray) -> Grid:
+        """First steps, cut into ``factors`` parts; without separators any steps will do."""
+        timeline, step = timeline_of(evidence), self.precision.time_step
+        if step is None and self.is_exact_on_any_grid:
+            fastest = -float(self.rates.min(initial=0.0))
+            longest = float((evidence.end - evidence.start).max(initial=0.0))
+            step = _PARTS_PER_STEP / fastest if fastest > 0.0 else np.inf
+            step = min(step, max(longest, 1e-300))
+        if step is not None:
+            return build_even_grid(timeline, step)
+        return build_grid(timeline, self.relaxation_rate, self.first_step, factors)
+
+    def make_batch(
+        self, evidence: Evidence, factors: IntArray, same: ClusterBatch | None
+    ) -> ClusterBatch:
+        """Trajectories on a grid, with their first messages."""
+        batch = make_cluster_batch(self.model, evidence, self.grid(evidence, factors))
+        start_messages(batch, self.rates)
+        return batch
+
+    def prolong(
+        self, coarse: ClusterBatch, fine: ClusterBatch, of_fine: IntArray, ratios: IntArray
+    ) -> None:
+        """Start on finer steps from the messages of the coarser ones."""
+        for new, c in zip(fine.messages, of_fine.tolist()):
+            old = coarse.messages[c]
+            # where nothing relaxes, a grid has the same steps however finely it is asked to be cut
+            ratio = new.rate.shape[1] // max(1, old.rate.shape[1])
+            new.rate[:] = np.repeat(old.rate, ratio, axis=1)
+            new.diagonal[:] = np.repeat(old.diagonal, ratio, axis=1)
+            new.start[:] = old.start
+        fine.halvings[:] = coarse.halvings[of_fine]
+
+    def largest_change(
+        self, coarse: ClusterBatch, fine: ClusterBatch, of_fine: IntArray, ratios: IntArray
+    ) -> FloatArray:
+        """Per trajectory, the largest difference between two grids at a measurement."""
+        change = np.zeros(len(of_fine))
+        before = coarse.found.points[
+            np.isin(owner_of_values(coarse.evidence.points), of_fine, kind="table")
+        ]
+        moved = np.abs(fine.found.points - before)
+        np.maximum.at(change, owner_of_values(fine.evidence.points), moved)
+        return change
+
+    def order(self, batch: ClusterBatch) -> IntArray:
+        """Errors fall with the square of the step."""
+        return np.full(batch.n_trajectories, 2)
+
+    # ---- the iteration ----------------------------------------------------------------------
+
+    def run(
+        self, batch: ClusterBatch, max_sweeps: int, restart: bool
+    ) -> tuple[ClusterOutcome, tuple[FloatArray, ...]]:
+        """Iterate from the present messages until they settle, and count."""
+        settled = SETTLED * self.precision.tolerance
+        parameters = (self.rates, self.initial)
+        outcome, found = run_clusters(
+            batch, *parameters, settled, max_sweeps, self.precision.n_jobs
+        )
+        require_possible(batch, outcome)
+        return outcome, (found.table,)
+
+    def select(
+        self, batch: ClusterBatch, index: IntArray
+    ) -> tuple[ClusterBatch, tuple[FloatArray, ...]]:
+        """Some trajectories of a solved batch, and their statistics."""
+        chosen = select_clusters(batch, index)
+        return chosen, (chosen.found.table.sum(axis=0),)
+
+    def stored_bytes(self, batch: ClusterBatch) -> int:
+        """Messages stay in double precision."""
+        return 0
+
+    def in_precision(self, batch: ClusterBatch, kind: Any) -> ClusterBatch:
+        """Messages stay in double precision."""
+        return batch
+
+    # ---- what the outcome says --------------------------------------------------------------
+
+    def is_cut_short(self, outcome: ClusterOutcome) -> NDArray[np.bool_]:
+        """Which trajectories ended for want of sweeps."""
+        return np.asarray(outcome.status != _sweep.SETTLED)
+
+    def require_answer(self, outcome: ClusterOutcome, evidence: Evidence) -> None:
+        """Every outcome is one: :meth:`run` has raised otherwise."""
+
+    def complaint(self, outcome: ClusterOutcome) -> str | None:
+        """None."""
+        return None
+
+    def dwell_and_transitions(self, solution: Solution) -> tuple[FloatArray, FloatArray]:
+        """Flat expected dwell times and transitions."""
+        (table,) = solution.statistics
+        return table[diagonal_index(self.model.graph)], table
+
+    def evidence_parts(self, solution: Solution) -> dict[str, float]:
+        """Not known: F is a sum over clusters."""
+        return {}
+
+    # ---- marginals and paths ----------------------------------------------------------------
+
+    def reader(self, batch: ClusterBatch) -> ClusterReader:
+        """Reads single clusters of a solved batch."""
+        return ClusterReader(batch, self.rates, self.initial)
+
+    def marginals(self, batch: ClusterBatch, index: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (times, S_n), at times between start and end."""
+        regions, graph = batch.model.regions, batch.model.graph
+        found: dict[int, FloatArray] = {}
+        reader = self.reader(batch)
+        for c in sorted({owner for owner in regions.owner if owner >= 0}):
+            members = regions.clusters[c]
+            joint = reader.probabilities(index, c, times)
+            digit = region_shape(graph, members).digit
+            for i, n in enumerate(members):
+                if regions.owner[n] == c:
+                    indicator = digit[:, i : i + 1] == np.arange(int(graph.n_states[n]))
+                    found[n] = joint @ indicator.astype(np.float64)
+        for n in batch.evidence.exogenous:
+            found[n] = _known(batch, index, n, times)
+        # rows that sum to one to the last digit
+        return [found[n] / found[n].sum(axis=1, keepdims=True) for n in range(graph.n_nodes)]
+
+    def longer(
+        self,
+        batch: ClusterBatch,
+        index: int,
+        times: FloatArray,
+        solve: Callable[[Evidence], Solution],
+    ) -> tuple[ClusterBatch, int]:
+        """A solved batch that reaches to the last of the times, and the trajectory's place in it.
+
+        Exogenous nodes stay in their last state.
+        """
+        end = float(times.max(initial=0.0))
+        if not len(times) or end <= batch.evidence.end[index]:
+            return batch, index
+        own = subset(batch.evidence, np.array([index]))
+        last = own.spans.end == own.end[0]
+        held = last & np.isin(own.spans.node, list(own.exogenous))
+        spans = replace(own.spans, end=np.where(held, end, own.spans.end))
+        return solve(replace(own, end=np.array([end]), spans=spans)).batches[0], 0
+
+    def forecast(
+        self,
+        batch: ClusterBatch,
+        index: int,
+        times: FloatArray,
+        solve: Callable[[Evidence], Solution],
+    ) -> list[FloatArray]:
+        """The marginals where some times are past the end."""
+        return self.marginals(*self.longer(batch, index, times, solve), times)
+
+    def draw(
+        self, batch: ClusterBatch, index: int, n: int, kind: str, rng: np.random.Generator
+    ) -> DrawnPaths:
+        """``n`` joint paths of one trajectory; ``kind`` makes no difference."""
+        return DrawnPaths(*draw_from_clusters(batch, index, (self.rates, self.initial), n, rng))
+
+
+class ClusterMarginals(MarginalsOverTime):
+    """Adds joint probabilities of nodes that share a cluster."""
+
+    _method: ClusterRule
+
+    @property
+    def clusters(self) -> tuple[tuple[str, ...], ...]:
+        """The nodes of every cluster."""
+        names = self._network.nodes
+        regions = self._method.model.regions
+        return tuple(tuple(names[n] for n in cluster) for cluster in regions.clusters)
+
+    def joint_marginals(
+        self, trajectory: int, nodes: Sequence[int], times: FloatArray
+    ) -> FloatArray:
+        """(times, S_1, S_2, …) joint probabilities of nodes that share a cluster."""
+        b, index = self.solution.place[trajectory]
+        clock = self._clock(trajectory, times)
+        batch, index = self._method.longer(self.solution.batches[b], index, clock, self._solve)
+        regions, graph = batch.model.regions, batch.model.graph
+        hidden = [n for n in nodes if n not in batch.evidence.exogenous]
+        known = np.ones((len(clock), *[1] * len(nodes)))
+        for axis, n in enumerate(nodes):
+            if n not in hidden:
+                shape = [1] * len(nodes)
+                shape[axis] = int(graph.n_states[n])
+                known = known * _known(batch, index, n, clock).reshape(len(clock), *shape)
+        if not hidden:
+            return known
+        cluster = regions.holding(hidden)
+        if cluster < 0:
+            names = ", ".join(self._network.nodes[n] for n in nodes)
+            raise AsterismError(
+                f"No cluster holds {names} together, so their joint probabilities are not known: ",
+                *("raise ", Setting("cluster_size"), ", or use ", Setting("method", "exact")),
+                ". The clusters are in posterior.courses.clusters.",
+            )
+        members = regions.clusters[cluster]
+        joint = self._method.reader(batch).probabilities(index, cluster, clock)
+        digit = region_shape(graph, members).digit
+        result = np.zeros((len(clock), *(int(graph.n_states[n]) for n in nodes)))
+        n_known = len(nodes) - len(hidden)
+        for x in range(joint.shape[1]):
+            here = tuple(
+                int(digit[x, members.index(n)]) if n in hidden else slice(None) for n in nodes
+            )
+            result[(slice(None), *here)] += joint[:, x].reshape(-1, *[1] * n_known)
+        result *= known
+        total = result.reshape(len(clock), -1).sum(axis=1)
+        return np.asarray(result / total.reshape(-1, *[1] * len(nodes)))
+
+
+def _known(batch: ClusterBatch, index: int, node: int, times: FloatArray) -> FloatArray:
+    """(times, S) an indicator of the state of an exogenous node."""
+    found = np.zeros((len(times), int(batch.model.graph.n_states[node])))
+    found[np.arange(len(times)), known_states(batch.evidence, index, node, times)] = 1.0
+    return found
+
+
+def exact_courses(
+    network: Network, evidence: Evidence, groups: list[list[int]]
+) -> ClusterMarginals:
+    """Marginals from one cluster per group of coupled nodes: exact."""
+    owner = [-1] * network.n_nodes
+    for i, group in enumerate(groups):
+        for n in group:
+            owner[n] = i
+    regions = Regions(tuple(tuple(sorted(g)) for g in groups), (), tuple(owner))
+    rule = ClusterRule(network.compiled, regions, Precision(max_sweeps=1))
+    solve = partial(solve_on_grids, rule)
+    return ClusterMarginals(network, evidence, rule, solve(evidence), solve)
+
+
+def require_possible(batch: ClusterBatch, outcome: ClusterOutcome) -> None:
+    """Raise, naming the place, where the evidence has no probability."""
+    failed = np.flatnonzero(outcome.status == _sweep.FAILED)
+    labels = batch.evidence.labels
+    if len(failed):
+        d = int(failed[0])
+        label = labels[d] if labels else d
+        _, step, kind = (int(i) for i in outcome.failure[d])
+        time = batch.grid.times(d)[min(step, len(batch.grid.times(d)) - 1)]
+        if kind == TOO_STIFF:
+            raise TooLargeError(
+                f"Trajectory {label!r}: near time {time:g} some rates are too large for the time "
+                "between two measurements; use ",
+                *(Setting("method", "star"), "."),
+            )
+        raise DataError(_impossible(label, f"at about time {time:g}"))
+    forbidden = np.flatnonzero(outcome.forbidden > _FORBIDDEN)
+    if len(forbidden):
+        d = int(forbidden[0])
+        raise DataError(_impossible(labels[d] if labels else d, "somewhere between its ends"))
+
+
+def _impossible(label: object, where: str) -> str:
+    return (
+        f"The data of trajectory {label!r} are impossible under this network: nothing can lead to "
+        f"what was seen {where}. Look for contradictory exact measurements, transitions whose rate "
+        "is zero, or start probabilities of zero."
+    )

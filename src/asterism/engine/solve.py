@@ -1,0 +1,261 @@
+"""From evidence to a :class:`Posterior`, for every deterministic method.
+
+The rule solves; here stand the sentence that says why it stopped, its history, marginals at any
+time, forecasts past the end, and the collection of drawn paths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from asterism.data.statistics import Statistics
+from asterism.data.trajectories import Trajectories
+from asterism.engine.refine import Rule, Solution, solve_on_grids
+from asterism.errors import Sentence, Setting, counted
+from asterism.inference.posterior import Convergence, Posterior
+from asterism.model.network import Network
+from asterism.numerics.resources import current_limit
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+
+
+class Method(Rule, Protocol):
+    """A rule that also reads its batches."""
+
+    name: str
+    residual_is: str
+    """What the residual of the iteration is, for a sentence: "largest change … {:.1e}"."""
+    remedies: tuple[Any, ...]
+    """What helps against an iteration that does not converge."""
+
+    def require_answer(self, outcome: Any, evidence: Evidence) -> None:
+        """Raise where the iteration left no answer."""
+
+    def complaint(self, outcome: Any) -> str | None:
+        """Another reason not to trust a converged outcome."""
+
+    def dwell_and_transitions(self, solution: Solution) -> tuple[FloatArray, FloatArray]:
+        """Flat expected dwell times and transitions."""
+
+    def evidence_parts(self, solution: Solution) -> Mapping[str, float]:
+        """The terms of F, where the rule knows them."""
+
+    def marginals(self, batch: Any, index: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (times, S_n), at times between start and end."""
+
+    def forecast(
+        self, batch: Any, index: int, times: FloatArray, solve: Callable[[Evidence], Solution]
+    ) -> list[FloatArray]:
+        """The same where some times are past the end."""
+
+    def draw(
+        self, batch: Any, index: int, n: int, kind: str, rng: np.random.Generator
+    ) -> DrawnPaths:
+        """``n`` paths of one trajectory."""
+
+
+def solve_by(
+    method: Method,
+    network: Network,
+    evidence: Evidence,
+    solve: Callable[[Evidence], Solution] | None = None,
+    courses: Callable[..., MarginalsOverTime] | None = None,
+) -> Posterior:
+    """The posterior of evidence by one method.
+
+    ``solve`` solves other evidence in the same way; by default the rule does, as it stands.
+    """
+    solve = solve or partial(solve_on_grids, method)
+    solution = solve_on_grids(method, evidence)
+    method.require_answer(solution.outcome, evidence)
+    converged, reason = _verdict(solution, method)
+
+    def statistics() -> Statistics:
+        return Statistics.from_flat(
+            *(network.nodes, network.parents, network.compiled.graph),
+            *(*method.dwell_and_transitions(solution), network.states),
+        )
+
+    def log_evidence_of(other: Evidence) -> FloatArray:
+        found: FloatArray = solve(other).outcome.evidence
+        return found
+
+    return Posterior(
+        network=network,
+        evidence=evidence,
+        method=method.name,
+        log_evidence_by_trajectory=solution.outcome.evidence,
+        statistics=statistics,
+        courses=(courses or MarginalsOverTime)(network, evidence, method, solution, solve),
+        log_evidence_of=log_evidence_of,
+        convergence=Convergence(
+            converged,
+            reason,
+            int(solution.outcome.n_sweeps.max(initial=0)),
+            partial(history, solution.outcome),
+        ),
+        log_evidence_parts=partial(method.evidence_parts, solution),
+    )
+
+
+def _verdict(solution: Solution, method: Method) -> tuple[bool, str]:
+    """Whether everything settled, and a sentence that says why it stopped and what would help."""
+    outcome, precision = solution.outcome, method.precision
+    is_unsettled = method.is_cut_short(outcome)
+    n, n_unsettled = len(is_unsettled), int(is_unsettled.sum())
+    limit = current_limit()
+    if limit.was_felt:
+        return False, (
+            f"{limit.sentence}: {n_unsettled} of {n} trajectories had not converged, "
+            "and the time steps were not all refined as far as the tolerance asks. The result is "
+            "the best so far: allow more time, or raise the tolerance."
+        )
+    if n_unsettled:
+        largest = float(outcome.residual[is_unsettled].max())
+        return False, Sentence(
+            f"{n_unsettled} of {n} trajectories had not converged after "
+            f"{counted(precision.max_sweeps, 'sweep')} ({method.residual_is.format(largest)}): "
+            "raise ",
+            *(Setting("max_sweeps"), *method.remedies),
+        )
+    if complaint := method.complaint(outcome):
+        return False, complaint
+    n_sweeps = int(outcome.n_sweeps.max(initial=0))
+    error, tolerance = solution.grid_error, precision.tolerance
+    if n_sweeps == 0:
+        return True, "Exact: one cluster holds every group of coupled nodes."
+    within = f"Converged within {counted(n_sweeps, 'sweep')}"
+    if math.isnan(error):
+        return True, f"{within}, on the time steps that were asked for."
+    if not solution.grid_error_is_small:
+        return False, Sentence(
+            "The messages converged, but the time steps are too long: estimated error "
+            f"{error:.1e} against a tolerance of {tolerance:.0e}. Raise the ",
+            *(Setting("tolerance"), ", or give a smaller ", Setting("time_step"), "."),
+        )
+    return True, (
+        f"{within}; estimated error of the time steps {error:.1e} (tolerance {tolerance:.0e})."
+    )
+
+
+def history(outcome: Any) -> list[dict[str, float]]:
+    """After every sweep on the final grids: total F, where it is known, and the largest residual.
+
+    F of a trajectory that has converged counts as it is; its residual does not count any more.
+    """
+    n = len(outcome.n_sweeps)
+    values = outcome.history.reshape(n, -1, outcome.history.shape[-1])
+    rows = []
+    for k in range(int(outcome.n_sweeps.max(initial=0))):
+        row = {"sweep": float(k + 1)}
+        if values.shape[1] == 2:
+            at = np.minimum(k, outcome.n_sweeps - 1)
+            row["log_evidence"] = float(values[np.arange(n), 0, at].sum())
+        row["residual"] = float(values[outcome.n_sweeps > k, -1, k].max())
+        rows.append(row)
+    return rows
+
+
+class MarginalsOverTime:
+    """Marginals at any time and drawn paths, from solved batches."""
+
+    def __init__(
+        self,
+        network: Network,
+        evidence: Evidence,
+        method: Method,
+        solution: Solution,
+        solve: Callable[[Evidence], Solution],
+    ) -> None:
+        """``solve`` solves other evidence in the same way; for forecasts."""
+        self._network = network
+        self._evidence = evidence
+        self._method = method
+        self.solution = solution
+        self._solve = solve
+
+    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
+        """Per node (times, S_n); before the start those at the start, past the end a forecast."""
+        b, index = self.solution.place[trajectory]
+        batch = self.solution.batches[b]
+        clock = self._clock(trajectory, times)
+        if (clock > self._evidence.end[trajectory]).any():
+            return self._method.forecast(batch, index, clock, self._solve)
+        return self._method.marginals(batch, index, clock)
+
+    def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
+        """``n`` paths of every trajectory, labelled (trajectory, draw)."""
+        evidence = self._evidence
+        collector = PathCollector(self._network)
+        for d, (b, index) in enumerate(self.solution.place):
+            paths = self._method.draw(self.solution.batches[b], index, n, kind, rng)
+            label = evidence.labels[d] if evidence.labels else d
+            collector.add(label, float(evidence.start[d]), float(evidence.end[d]), paths)
+        return collector.trajectories()
+
+    def _clock(self, trajectory: int, times: FloatArray) -> FloatArray:
+        """The times, none before the start."""
+        clock = np.asarray(times, dtype=np.float64)
+        return np.asarray(np.maximum(clock, self._evidence.start[trajectory]))
+
+
+DRAW, NODE, ENTERED = 0, 1, 2
+"""Columns of :attr:`DrawnPaths.record`."""
+
+
+@dataclass(frozen=True)
+class DrawnPaths:
+    """Paths of one trajectory."""
+
+    start: IntArray
+    """(draws, N) states at the start."""
+    time: FloatArray
+    record: IntArray
+    """Of every jump the draw, the node and the state entered."""
+
+
+@dataclass
+class PathCollector:
+    """Gathers the paths of one trajectory after the other."""
+
+    network: Network
+    labels: list[object] = field(default_factory=list)
+    start: list[float] = field(default_factory=list)
+    end: list[float] = field(default_factory=list)
+    parts: list[DrawnPaths] = field(default_factory=list)
+
+    def add(self, label: object, start: float, end: float, paths: DrawnPaths) -> None:
+        """Append all draws of one trajectory."""
+        self.labels.append(label)
+        self.start.append(start)
+        self.end.append(end)
+        self.parts.append(paths)
+
+    def trajectories(self) -> Trajectories:
+        """All paths, labelled (trajectory, draw)."""
+        counts = np.array([len(p.start) for p in self.parts])
+        before = np.cumsum(counts) - counts
+        path = np.concatenate([b + p.record[:, DRAW] for b, p in zip(before, self.parts)])
+        time = np.concatenate([p.time for p in self.parts])
+        record = np.concatenate([p.record for p in self.parts])
+        # stable: jumps of one node stay in their order even where rounding makes times equal
+        order = np.lexsort((time, path))
+        return Trajectories(
+            nodes=self.network.nodes,
+            states={node: tuple(self.network.states[node]) for node in self.network.nodes},
+            labels=tuple(
+                (label, draw) for label, count in zip(self.labels, counts) for draw in range(count)
+            ),
+            start=np.repeat(np.array(self.start), counts),
+            end=np.repeat(np.array(self.end), counts),
+            initial=np.concatenate([p.start for p in self.parts]),
+            jump_offset=np.searchsorted(path[order], np.arange(counts.sum() + 1)),
+            jump_time=time[order],
+            jump_node=np.ascontiguousarray(record[order, NODE]),
+            jump_state=np.ascontiguousarray(record[order, ENTERED]),
+        )
