@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.columns import DataWarning
+from asterism.data.problems import DataWarning
 from tests.command_line import assert_refused, invoke
 
 EXITS = {"well": {"ill": 0.4, "dead": 0.1}, "ill": {"well": 0.3, "dead": 0.4}}

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.columns import DataWarning
+from asterism.data.problems import DataWarning
 from asterism.data.table_file import read_text_table
 from asterism.errors import DataError
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.data.columns import DataWarning
+from asterism.data.problems import DataWarning
 from asterism.errors import DataError
 
 

@@ -14,8 +14,8 @@ from asterism.commands.input_table import Table, read_table
 from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
 from asterism.commands.options import CheckOptions, PanelOptions
 from asterism.commands.panel import hints
-from asterism.data.columns import TableProblem, listed
 from asterism.data.observations import Observations
+from asterism.data.problems import TableProblem, listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
 

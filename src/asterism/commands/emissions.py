@@ -15,7 +15,7 @@ import pandas as pd
 
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import listed
-from asterism.data.columns import encode, letters
+from asterism.data.labels import encode, letters
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import as_number
 from asterism.data.observations import Observations

@@ -29,8 +29,8 @@ from asterism.commands.outputs import (
     writing_to,
 )
 from asterism.commands.panel import read_values
-from asterism.data.columns import canonical
 from asterism.data.files import read_json
+from asterism.data.labels import canonical
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError

@@ -21,24 +21,21 @@ import pandas as pd
 from asterism.commands.exits import in_flags
 from asterism.commands.options import TableOptions
 from asterism.data.clock import UNITS
-from asterism.data.columns import (
+from asterism.data.columns import cells, missing, numbers, without_codes
+from asterism.data.files import read_meta
+from asterism.data.labels import canonical
+from asterism.data.observations import Observations
+from asterism.data.panel_records import changes
+from asterism.data.path_tables import FORMAT, open_ended
+from asterism.data.problems import (
     DataWarning,
     Problems,
     TableError,
     TableProblem,
     as_error,
-    canonical,
-    cells,
     line_numbers,
-    missing,
-    numbers,
-    without_codes,
 )
-from asterism.data.columns import listed as told_once
-from asterism.data.files import read_meta
-from asterism.data.observations import Observations
-from asterism.data.panel_records import changes
-from asterism.data.path_tables import FORMAT, open_ended
+from asterism.data.problems import listed as told_once
 from asterism.data.table_file import (
     BYTES_PER_BYTE,
     read_header,

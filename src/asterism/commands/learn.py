@@ -47,8 +47,8 @@ from asterism.commands.outputs import (
 )
 from asterism.commands.panel import allowed_transitions, hints, with_final_states
 from asterism.commands.panel_emissions import without_coded
-from asterism.data.columns import listed
 from asterism.data.observations import Observations
+from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead

@@ -21,7 +21,7 @@ from asterism.commands.options import PanelOptions
 from asterism.commands.panel import read_values
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.data.clock import amount_of
-from asterism.data.columns import label_codes
+from asterism.data.labels import label_codes
 from asterism.data.measurements import NodeMeasurements, wide_keys
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.options import PanelOptions
-from asterism.data.columns import canonical
+from asterism.data.labels import canonical
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations

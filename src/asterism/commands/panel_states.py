@@ -20,7 +20,7 @@ from asterism.commands.panel import (
     node_of,
     states_in_order,
 )
-from asterism.data.columns import canonical, letters, plain
+from asterism.data.labels import canonical, letters, plain
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.emissions import Exact

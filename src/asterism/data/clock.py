@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import Problems, missing, tell_commas
+from asterism.data.columns import missing, tell_commas
 from asterism.data.numbers import ReadNumbers, is_missing, read_numbers
+from asterism.data.problems import Problems
 from asterism.errors import DataError, Sentence, Setting
 
 FloatArray = NDArray[np.float64]

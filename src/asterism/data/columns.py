@@ -1,16 +1,11 @@
-"""Reads single columns (numbers, labels, flags, trajectory names), and collects what is wrong.
+"""Reads single columns: which cells are empty, numbers, flags; each reader says what is wrong.
 
-Columns arrive as pandas read them or as plain text; each reader says which cells are wrong. A state
-called 1 in a network may come back from a spreadsheet as 1.0, "1" or "1.0": labels are compared as
-they are first, and by their canonical text second; nothing else is guessed.
+Columns arrive as pandas read them or as plain text.
 """
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +21,8 @@ from asterism.data.numbers import (
     possible_numbers,
     read_numbers,
 )
-from asterism.errors import DataError, Sentence, Setting, composed, joined
+from asterism.data.problems import Problems
+from asterism.errors import DataError, Sentence, Setting
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -157,35 +153,6 @@ def flags(
     return result
 
 
-def names(array: NDArray[Any]) -> NDArray[Any]:
-    """Trajectory or node names: whole numbers as int, also when they were read as text.
-
-    Text is only turned into numbers when the whole column allows it without loss ("007" stays).
-    """
-    found, uniques = pd.factorize(array)
-    labels = [plain(u) for u in uniques]
-    if labels and all(isinstance(x, str) for x in labels):
-        whole = [_as_whole(x) for x in labels]
-        if None not in whole:
-            labels = whole
-    table = np.empty(len(labels) + 1, dtype=object)
-    table[:-1] = labels
-    table[-1] = None
-    result: NDArray[Any] = table[found]
-    return result
-
-
-def _as_whole(text: str) -> int | None:
-    try:
-        number = int(text)
-    except ValueError:
-        return None
-    return number if str(number) == text else None
-
-
-IntArray = NDArray[np.int64]
-
-
 def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFrame:
     """The table with cells that hold one of the user's codes for "not measured" emptied."""
     texts = {str(code).strip().lower() for code in codes}
@@ -206,70 +173,6 @@ def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFram
     return result
 
 
-def letters(label: object) -> str:
-    """The text by which labels of one column are told apart: letter by letter.
-
-    The numbers 1 and 1.0 and the text "1" are one label; "01" and "1.0" are others.
-    """
-    return label.strip() if isinstance(label, str) else canonical(label)
-
-
-def canonical(label: object) -> str:
-    """The text by which labels of different tables are compared: 1, 1.0, "1" and "1.0" agree.
-
-    A leading zero makes another label: "01" is not 1.
-    """
-    text = str(label).strip()
-    if isinstance(label, bool | np.bool_) or _ZERO_FIRST.match(text):
-        return text
-    number = as_number(text)
-    if number is None or not np.isfinite(number):
-        return text
-    return str(int(number)) if number == int(number) else repr(number)
-
-
-_ZERO_FIRST = re.compile(r"[-+]?0[0-9]")
-
-
-def plain(label: Any) -> Any:
-    """A label as an ordinary Python value: whole floats and numpy integers become ints."""
-    if isinstance(label, np.generic):
-        label = label.item()
-    if isinstance(label, float) and np.isfinite(label) and label == int(label):
-        return int(label)
-    return label.strip() if isinstance(label, str) else label
-
-
-def encode(values: NDArray[Any] | Sequence[Any], states: Sequence[object]) -> IntArray:
-    """The number of each value's state; −1 where the value is none of the states."""
-    array = np.asarray(values)
-    if array.dtype.kind in "fiu" and all(isinstance(s, int | float | np.number) for s in states):
-        return _encode_numbers(array.astype(np.float64), np.array([float(s) for s in states]))  # type: ignore[arg-type]
-    same = {letters(state): i for i, state in reversed(list(enumerate(states)))}
-    alike = {canonical(state): i for i, state in reversed(list(enumerate(states)))}
-    codes, uniques = pd.factorize(np.asarray(array, dtype=object))
-    numbers = [same.get(letters(u), alike.get(canonical(u), -1)) for u in uniques]
-    return np.array([*numbers, -1], dtype=np.int64)[codes]
-
-
-def _encode_numbers(values: NDArray[np.float64], states: NDArray[np.float64]) -> IntArray:
-    order = np.argsort(states, kind="stable")
-    place = np.minimum(np.searchsorted(states[order], values), len(states) - 1)
-    found = states[order][place] == values
-    return np.where(found, order[place], -1).astype(np.int64)
-
-
-def label_codes(labels: NDArray[Any], key: Callable[[object], str] = letters) -> IntArray:
-    """Numbers that are equal exactly where the labels are the same; missing labels get −1.
-
-    Labels of several tables are compared by the key :func:`canonical`.
-    """
-    codes, uniques = pd.factorize(np.asarray(labels, dtype=object))
-    by_text: dict[str, int] = {}
-    numbers = [by_text.setdefault(key(u), len(by_text)) for u in uniques]
-    return np.array([*numbers, -1], dtype=np.int64)[codes]
-
-
 def without_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """A table without some of its columns, all of which it must have."""
     frame = frame.rename(columns=str)
@@ -279,182 +182,3 @@ def without_columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
                 f"there is no column {name!r}; the columns are {list(map(str, frame.columns))}"
             )
     return frame.drop(columns=[str(name) for name in names])
-
-
-# ---- problems of a table: collected, then told ------------------------------------------------
-
-
-#: The first data row of a file with a header line is its line 2.
-FIRST_ROW = 2
-
-
-def line_numbers(frame: pd.DataFrame) -> IntArray:
-    """The line of each row in its file, or counted as if the frame were one."""
-    lines = frame.attrs.get("lines")  # kept where a file has blank lines
-    if lines is not None and len(lines) == len(frame):
-        return np.asarray(lines, dtype=np.int64)
-    return np.arange(len(frame), dtype=np.int64) + FIRST_ROW
-
-
-#: problems of one kind that are told one by one
-SHOWN = 5
-
-
-class DataWarning(UserWarning):
-    """Something in the measurements is legal but probably not meant."""
-
-
-@dataclass(frozen=True)
-class TableProblem:
-    """One thing that is wrong with a table, where, and what to do."""
-
-    message: str
-    trajectory: object = None
-    row: int | None = None
-    """Line of the file (the header is line 1), or of the frame counted the same way."""
-    column: str | None = None
-    value: object = None
-    table: str = "measurements"
-    severity: str = "error"
-    """"error", "warning" for what is legal but probably not meant, "note" for how it was read."""
-    remedy: str = ""
-    kind: str = ""
-    """Problems of one kind differ only in where they are and in the offending value."""
-    cause: str = ""
-    """What all problems of this kind probably have in common."""
-
-    @property
-    def where(self) -> str:
-        """The table (if not that of the measurements), row, trajectory and column."""
-        place = []
-        if self.table != "measurements":
-            place.append(f"table of {self.table}")
-        if self.row is not None:
-            place.append(f"row {self.row}")
-        if self.trajectory is not None:
-            place.append(f"trajectory {self.trajectory!r}")
-        if self.column is not None:
-            place.append(f"column {self.column!r}")
-        return ", ".join(place)
-
-    @property
-    def sentence(self) -> Sentence:
-        """Where, what, and what to do, for any front."""
-        return composed(self.message, self.where, remedy=self.remedy)
-
-    def __str__(self) -> str:
-        return str(self.sentence)
-
-
-@dataclass
-class Problems:
-    """A growing list of problems."""
-
-    found: list[TableProblem] = field(default_factory=list)
-
-    def add(self, message: str, **where: Any) -> None:
-        """Note one problem; ``where`` are the fields of :class:`TableProblem`."""
-        self.found.append(TableProblem(message, **{"kind": message, **where}))
-
-    def add_rows(
-        self,
-        bad: NDArray[np.bool_],
-        message: str,
-        *,
-        rows: NDArray[np.int64],
-        trajectory: NDArray[Any] | None = None,
-        value: NDArray[Any] | None = None,
-        **where: Any,
-    ) -> None:
-        """One problem per marked row; ``{value}`` in the message is the offending cell."""
-        for i in np.flatnonzero(bad):
-            cell = None if value is None else value[i]
-            self.add(
-                message.format(value=_show(cell)),
-                trajectory=None if trajectory is None else trajectory[i],
-                row=int(rows[i]),
-                value=cell,
-                **{"kind": message, **where},
-            )
-
-    @property
-    def errors(self) -> list[TableProblem]:
-        """What keeps the table from being used."""
-        return [p for p in self.found if p.severity == "error"]
-
-    @property
-    def warnings(self) -> list[TableProblem]:
-        """What is probably not meant."""
-        return [p for p in self.found if p.severity == "warning"]
-
-    def raise_errors(self) -> None:
-        """Raise if anything is wrong."""
-        if self.errors:
-            raise as_error(self.errors)
-
-    def warn(self) -> None:
-        """Give Python's warning for everything that is probably not meant."""
-        for sentence in listed(self.warnings):
-            warnings.warn(sentence, DataWarning, stacklevel=4)
-
-
-def listed(problems: Iterable[TableProblem], shown: int = SHOWN) -> list[Sentence]:
-    """Each problem in a sentence; of each kind the first few, a count, and the common cause.
-
-    What to do is said once, with the first of its kind.
-    """
-    kinds: dict[str, list[TableProblem]] = {}
-    for problem in problems:
-        kinds.setdefault(f"{problem.table} {problem.kind or problem.message}", []).append(problem)
-    lines: list[Sentence] = []
-    for alike in kinds.values():
-        said = alike[0].remedy
-        for number, problem in enumerate(alike[:shown]):
-            known = number > 0 and problem.remedy == said
-            lines.append(composed(problem.message, problem.where) if known else problem.sentence)
-        more = len(alike) - shown
-        cause = (alike[0].cause or _in_common(alike, more)) if len(alike) > 1 else ""
-        if more > 0:
-            last = f" (the last in row {alike[-1].row})" if alike[-1].row is not None else ""
-            lines.append(Sentence(f"… and {more:,} more like this{last}"))
-        if cause:
-            if more > 0:
-                lines[-1] = Sentence(lines[-1], ": ", cause)
-            else:
-                lines.append(Sentence(cause))
-    return lines
-
-
-def _in_common(alike: Sequence[TableProblem], more: int) -> str:
-    """What those that are not listed share with the others, where that is worth saying."""
-    if more <= 0:
-        return ""
-    parts = []
-    columns = list(dict.fromkeys(problem.column for problem in alike))
-    if None not in columns and len(columns) > 1:
-        parts.append(f"in {len(columns):,} columns")
-    values = {str(problem.value) for problem in alike if problem.value is not None}
-    if len(values) == 1:
-        parts.append(f"each cell holds {_show(alike[0].value)}")
-    return "; ".join(parts)
-
-
-class TableError(DataError):
-    """A table has problems, which ``problems`` lists."""
-
-    problems: tuple[TableProblem, ...] = ()
-
-
-def as_error(problems: list[TableProblem]) -> TableError:
-    """One error that tells all problems."""
-    lines = listed(problems)
-    count = f"the table has {len(problems):,} problem{'' if len(problems) == 1 else 's'}:\n  "
-    error = TableError(lines[0]) if len(lines) == 1 else TableError(count, joined("\n  ", lines))
-    error.problems = tuple(problems)
-    return error
-
-
-def _show(cell: object) -> str:
-    if isinstance(cell, np.generic):
-        cell = cell.item()
-    return repr(cell)

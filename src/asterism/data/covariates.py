@@ -15,9 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.columns import FIRST_ROW, Problems, canonical, plain
+from asterism.data.labels import canonical, plain
 from asterism.data.measurements import FloatArray, IntArray, last_before, objects
 from asterism.data.numbers import read_numbers
+from asterism.data.problems import FIRST_ROW, Problems, line_numbers
 from asterism.errors import DataError
 
 
@@ -97,7 +98,7 @@ def read_covariates(
         )
     if time in frame.columns:
         problems = Problems()
-        rows = columns.line_numbers(frame)
+        rows = line_numbers(frame)
         clock = columns.numbers(
             columns.cells(frame[time]), time, problems, rows, comma, "covariates"
         ).value

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asterism.data.columns import canonical
+from asterism.data.labels import canonical
 from asterism.errors import AsterismError, DataError, first_few
 
 #: how the name of a temporary file begins; its ending is that of the file it becomes

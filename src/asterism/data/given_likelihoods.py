@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import columns
-from asterism.data.columns import Problems
 from asterism.data.known_paths import TimeBound, check_inside, time_limits
 from asterism.data.measurements import (
     LIKELIHOOD_PREFIX,
@@ -22,6 +21,7 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
+from asterism.data.problems import Problems
 from asterism.errors import DataError
 
 IntArray = NDArray[np.int64]

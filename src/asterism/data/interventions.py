@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import canonical, plain
+from asterism.data.labels import canonical, plain
 from asterism.data.measurements import Intervals, objects
 from asterism.data.numbers import as_number, is_missing
 from asterism.errors import DataError

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import FIRST_ROW, Problems, canonical, label_codes, plain
+from asterism.data.labels import as_names, canonical, label_codes, plain
 from asterism.data.measurements import (
     Events,
     Intervals,
@@ -28,6 +28,7 @@ from asterism.data.measurements import (
     objects,
 )
 from asterism.data.numbers import as_number
+from asterism.data.problems import FIRST_ROW, Problems
 from asterism.errors import Sentence, Setting, first_few
 
 IntArray = NDArray[np.int64]
@@ -242,7 +243,7 @@ def _trajectories(
             column="trajectory",
             table=title,
         )
-        name = columns.names(raw)
+        name = as_names(raw)
     else:
         name = objects([next(iter(numbering), 0)] * len(table))
     codes, uniques = pd.factorize(name)

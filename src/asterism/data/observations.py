@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import interventions as set_by_hand
 from asterism.data import measurements as tables
-from asterism.data.columns import TableProblem, canonical, without_columns
+from asterism.data.columns import without_columns
 from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeBound
+from asterism.data.labels import canonical
 from asterism.data.measurements import (
     Events,
     Intervals,
@@ -30,6 +31,7 @@ from asterism.data.measurements import (
     no_intervals,
 )
 from asterism.data.panel_records import exact_entries, state_codes, state_sets
+from asterism.data.problems import TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import canonical, plain
+from asterism.data.labels import canonical, plain
 from asterism.data.measurements import Events, NodeMeasurements, objects
 from asterism.errors import DataError, first_few
 

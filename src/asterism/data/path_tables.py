@@ -11,9 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import Problems, canonical, encode, letters, plain
 from asterism.data.files import read_meta
+from asterism.data.labels import as_names, canonical, encode, letters, plain
 from asterism.data.measurements import objects
+from asterism.data.problems import Problems, line_numbers
 from asterism.data.table_file import read_text_table
 from asterism.data.table_rows import follow_up
 from asterism.errors import Advice, DataError, Sentence, Setting
@@ -58,7 +59,7 @@ def parse_paths(
         )
     if len(frame) == 0:
         raise DataError("the table of paths is empty: it has no rows")
-    rows = columns.line_numbers(frame)
+    rows = line_numbers(frame)
     name = objects([0] * len(frame))
     named = column[0] in frame.columns
     if named:
@@ -66,7 +67,7 @@ def parse_paths(
         problems.add_rows(
             columns.missing(raw), "the trajectory is missing", rows=rows, column=column[0]
         )
-        name = columns.names(raw)
+        name = as_names(raw)
     read = clock.times(
         columns.cells(frame[column[1]]),
         column[1],

@@ -23,7 +23,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.columns import Problems, plain
 from asterism.data.files import check_names, read_meta, side_file, write_table, write_text
 from asterism.data.given_likelihoods import likelihoods_of_columns
 from asterism.data.known_paths import (
@@ -36,6 +35,7 @@ from asterism.data.known_paths import (
     resolve_trajectory,
     time_limits,
 )
+from asterism.data.labels import as_names, plain
 from asterism.data.measurements import (
     LIKELIHOOD_PREFIX,
     NodeMeasurements,
@@ -49,6 +49,7 @@ from asterism.data.measurements import (
     wide_frame,
 )
 from asterism.data.numbers import COMMAS, is_missing, read_numbers
+from asterism.data.problems import Problems, line_numbers
 from asterism.data.table_file import read_text_table
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
 from asterism.errors import Sentence, Setting, first_few
@@ -163,7 +164,7 @@ def measured_values(
 
 def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
     """Point out rows that say exactly what an earlier row says."""
-    repeated = columns.line_numbers(frame)[frame.astype(str).duplicated().to_numpy()]
+    repeated = line_numbers(frame)[frame.astype(str).duplicated().to_numpy()]
     if not len(repeated):
         return
     shown = first_few(repeated, 5)
@@ -221,7 +222,7 @@ def _read_long(
         trajectory=rows.name,
         column=form.node,
     )
-    node_of_row = np.array([str(x) for x in columns.names(raw_node)], dtype=object)
+    node_of_row = np.array([str(x) for x in as_names(raw_node)], dtype=object)
     original = np.argsort(rows.number, kind="stable")
     present = [str(x) for x in pd.unique(node_of_row[original]) if str(x) != "None"]
     wanted = present if form.nodes is None else [str(x) for x in form.nodes]

@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import clock, columns
-from asterism.data.columns import Problems
+from asterism.data.labels import as_names
 from asterism.data.measurements import LIKELIHOOD_PREFIX
+from asterism.data.problems import Problems, line_numbers
 from asterism.errors import Advice, Sentence, Setting
 
 IntArray = NDArray[np.int64]
@@ -85,7 +86,7 @@ class TableRows:
 
 def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> TableRows:
     """Trajectory, time and exactness of every usable row, in order."""
-    number = columns.line_numbers(frame)
+    number = line_numbers(frame)
     name, unnamed = _names(frame, form, problems, number)
     read = clock.times(
         columns.cells(frame[form.time]),
@@ -129,7 +130,7 @@ def _names(
         raw = columns.cells(frame[form.trajectory])
         unnamed = columns.missing(raw)
         problems.add_rows(unnamed, "the trajectory is missing", rows=number, column=form.trajectory)
-        return columns.names(raw), unnamed
+        return as_names(raw), unnamed
     if form.trajectory != TableFormat.trajectory:  # somebody named it
         listed = ", ".join(repr(str(c)) for c in frame.columns[:8])
         problems.add(

@@ -18,10 +18,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import path_tables
-from asterism.data.columns import DataWarning, encode, plain
 from asterism.data.files import side_file, write_table, write_text
+from asterism.data.labels import encode, plain
 from asterism.data.measurements import objects
 from asterism.data.path_graph import path_graph
+from asterism.data.problems import DataWarning
 from asterism.data.statistics import Statistics, dwell_start
 from asterism.errors import DataError, Sentence, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card

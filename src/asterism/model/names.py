@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import encode, letters
+from asterism.data.labels import encode, letters
 from asterism.errors import DataError, ModelError, Setting
 
 Parents = dict[str, tuple[str, ...]]

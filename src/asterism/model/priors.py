@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import encode
+from asterism.data.labels import encode
 from asterism.data.numbers import as_number
 from asterism.errors import ModelError
 

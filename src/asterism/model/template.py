@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import DataWarning, canonical, letters, plain
+from asterism.data.labels import canonical, letters, plain
 from asterism.data.observations import Observations
 from asterism.data.panel_records import final_states
+from asterism.data.problems import DataWarning
 from asterism.errors import Advice, ModelError, Sentence, Setting
 from asterism.model.emissions import (
     Categorical,

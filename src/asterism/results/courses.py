@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import encode, exact_numbers
+from asterism.data.columns import exact_numbers
+from asterism.data.labels import encode
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.network import Network

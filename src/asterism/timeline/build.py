@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import encode
+from asterism.data.labels import encode
 from asterism.data.measurements import NodeMeasurements, objects
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError, ModelError, first_few

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.columns import encode
+from asterism.data.labels import encode
 from asterism.data.measurements import last_before, objects
 from asterism.data.observations import Observations
 from asterism.errors import DataError, Setting

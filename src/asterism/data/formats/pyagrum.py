@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from asterism.data.columns import FIRST_ROW, Problems
 from asterism.data.files import write_table
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.data.numbers import read_numbers
+from asterism.data.problems import FIRST_ROW, Problems
 from asterism.data.table_file import read_text_table
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError

@@ -214,7 +214,7 @@ def prevalence(fit: Fit, observations: Observations, times: Any) -> pd.DataFrame
 
 def _seen_states(observations: Observations, node: str, labels: tuple[Any, ...]) -> list[Any]:
     """Per trajectory the times and numbers of the states that were reported."""
-    from asterism.data.columns import encode
+    from asterism.data.labels import encode
 
     record, events = observations.measurements.get(node), observations.events
     mine = events.node == node
