@@ -18,11 +18,11 @@ ahead) and its smoother where it was not; it is held from one time of the grid t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from asterism.continuous import _family as compiled
 from asterism.continuous.series import BoolArray, FloatArray, IntArray, Series
@@ -176,7 +176,7 @@ class FamilyScorer:
         self, members: list[int], parents: tuple[FloatArray, IntArray, IntArray]
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Scores of children that share their gaps, as the compiled function gives them."""
-        with threadpool_limits(1):  # the products are small: more threads only wait
+        with _threads().limit(limits=1):  # the products are small: more threads only wait
             result: tuple[FloatArray, FloatArray, FloatArray] = compiled.single_scores(
                 *self._grid_arguments(),
                 *(self.gaps[members[0]].arrays, self.spans, self.series.grid_time),
@@ -220,7 +220,7 @@ class FamilyScorer:
         place = np.full(len(self.series.nodes) + 1, -1, dtype=np.int64)
         place[used] = np.arange(len(used))
         held, first, linear = self.columns_of(used)
-        with threadpool_limits(1):
+        with _threads().limit(limits=1):
             scores: FloatArray = compiled.family_scores(
                 *self._grid_arguments(),
                 *(self.gaps[child].arrays, self.spans, self.series.grid_time),
@@ -272,6 +272,12 @@ def held_labels(series: Series, n: int) -> IntArray:
             seen = np.searchsorted(node.time[own], series.grid_time[inside], side="right") - 1
             state[inside] = node.value[own][np.maximum(seen, 0)].astype(np.int64)
     return state
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """Looks for the libraries of matrix products once: that takes milliseconds."""
+    return ThreadpoolController()
 
 
 def _is_first(trajectory: IntArray) -> BoolArray:

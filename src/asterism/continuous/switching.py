@@ -54,7 +54,7 @@ def find_switching_time(series: Series, grids: Grids | None = None) -> Switching
     if len(times) == 0:
         return None
     alone = [
-        float(_finite_sum(_combined(FamilyScorer(ends_at(series, t), grids).without_parents())))
+        _finite_sum(_combined(FamilyScorer(ends_at(series, t), grids).without_parents()))
         for t in times
     ]
     order = np.argsort(alone)[::-1][:_FINALISTS]
