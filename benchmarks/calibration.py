@@ -94,9 +94,9 @@ def star_edges(network: am.Network, obs: am.Observations) -> tuple[np.ndarray, n
         emission=EMISSION,
         max_parents=2,
         prior=am.GammaPrior(SHAPE, RATE),
-        edge_log_odds=None,
         states={n: ["0", "1"] for n in network.nodes},
-        tempering=1.0,
+        structure_prior="uniform",
+        accuracy=am.Accuracy(tempering=1.0),
     ).fit(obs)
     found = learner._found
     number = [list(network.nodes).index(n) for n in found.nodes]

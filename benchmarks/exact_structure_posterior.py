@@ -107,10 +107,12 @@ def one_graph(
     paths = am.simulate(network, n_trajectories, duration=DURATION, seed=seed)
     seen = am.observe(paths, noise, n_observations=N_OBSERVATIONS, seed=seed + 1000)
     learner = am.StructureLearner(
-        *(noise, SEARCHED_PARENTS, am.GammaPrior(SHAPE, RATE)),
-        search="exhaustive",
+        noise,
+        SEARCHED_PARENTS,
+        prior=am.GammaPrior(SHAPE, RATE),
         n_jobs=1,
-        **STRUCTURE_PRIORS[structure_prior],
+        search="exhaustive",
+        structure_prior=STRUCTURE_PRIORS[structure_prior],
     ).fit(seen)
     as_drawn = size_log_prior(N_NODES, SEARCHED_PARENTS)
     log_prior = as_drawn if structure_prior == "as drawn" else None

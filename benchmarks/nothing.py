@@ -20,6 +20,7 @@ from common import option_parser
 from edge_sets import COUNTED, Rows, summary
 
 import asterism as am
+from asterism.learning.learner_settings import regrouped
 from asterism.results.run import Run
 from asterism.results.summary import sentences
 
@@ -61,8 +62,8 @@ def claims(learner: Any) -> dict[str, float]:
 def learned(data: str, settings: dict[str, Any], seed: int) -> dict[str, float]:
     paths, observations, _ = unconnected(seed)
     if data == "complete paths":
-        return claims(am.StructureLearner(n_jobs=1, **settings).fit(paths))
-    return claims(am.StructureLearner(COUNTED, n_jobs=1, **settings).fit(observations))
+        return claims(am.StructureLearner(n_jobs=1, **regrouped(**settings)).fit(paths))
+    return claims(am.StructureLearner(COUNTED, n_jobs=1, **regrouped(**settings)).fit(observations))
 
 
 def main() -> None:

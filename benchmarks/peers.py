@@ -227,7 +227,7 @@ def noisy_by_asterism() -> Callable[[], Measured]:
     seen = am.observe(replicates, emission, n_observations=20, seed=2)
 
     def work() -> Measured:
-        learner = am.StructureLearner(emission, max_parents=2, max_seconds=120).fit(seen)
+        learner = am.StructureLearner(emission, max_parents=2, minutes=120 / 60).fit(seen)
         return f1({(str(p), str(c)) for p, c in learner.graph_.edges})
 
     return work

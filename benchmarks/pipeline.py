@@ -141,7 +141,9 @@ def compile_first() -> None:
         noise = am.Gaussian(tuple(2.0 * i for i in range(n_states)), 0.3)
         paths = am.simulate(network, 2, duration=3.0, seed=1)
         seen = am.observe(paths, noise, 8, seed=1)
-        am.StructureLearner(COUNTED, n_jobs=1, method="sample", max_draws=10).fit(seen)
+        am.StructureLearner(
+            COUNTED, n_jobs=1, method="sample", sampling=am.Sampling(max_draws=10)
+        ).fit(seen)
 
 
 def of_pairs(matrix: pd.DataFrame, case: Any) -> list[float]:

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import asterism as am
+from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.settings import structure_prior
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
@@ -98,9 +99,11 @@ def measure(seeds: range, n_nodes: int, hidden: bool) -> Iterator[dict[str, Any]
             settings = {"prior": am.GammaPrior(shape, "auto"), "tempering": 1.0, "n_jobs": 1}
             begin = time.process_time()
             if hidden:
-                learner = am.StructureLearner(case.emission, **settings).fit(case.observations)
+                learner = am.StructureLearner(case.emission, **regrouped(**settings)).fit(
+                    case.observations
+                )
             else:
-                learner = am.StructureLearner(**settings).fit(case.paths)
+                learner = am.StructureLearner(**regrouped(**settings)).fit(case.paths)
             seconds = time.process_time() - begin
             for factor in FACTORS if hidden else (1.0,):
                 loss, false = losses(tempered(learner, factor, every), truth)

@@ -21,6 +21,7 @@ from common import option_parser
 from edge_sets import Rows, probabilities, scored, summary
 
 import asterism as am
+from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.names import random_parents
 from asterism.paper import table1
@@ -51,7 +52,9 @@ def random_graph(key: tuple[int, int, float], learner: str, seed: int) -> dict[s
     settings = LEARNERS[learner]
     if learner == "paper":
         settings = {"prior": am.GammaPrior(table1.SHAPE, table1.RATE), **PAPER}
-    found = am.StructureLearner(noise, search="exhaustive", n_jobs=1, **settings).fit(seen)
+    found = am.StructureLearner(noise, n_jobs=1, **regrouped(search="exhaustive", **settings)).fit(
+        seen
+    )
     return described(network, found)
 
 
@@ -63,9 +66,9 @@ def tree(n_trajectories: int, sigma: float, learner: str, seed: int) -> dict[str
     if sigma:
         noise = am.Gaussian((-1, 1), sigma)
         seen = am.observe(paths, noise, n_observations=10, seed=seed + 1000)
-        found = am.StructureLearner(noise, max_parents=1, n_jobs=1, **prior).fit(seen)
+        found = am.StructureLearner(noise, max_parents=1, n_jobs=1, **regrouped(**prior)).fit(seen)
     else:
-        found = am.StructureLearner(n_jobs=1, **prior).fit(paths)
+        found = am.StructureLearner(n_jobs=1, **regrouped(**prior)).fit(paths)
     return described(network, found)
 
 

@@ -108,7 +108,7 @@ def against_all_families(
     """Part 1, for one number of trajectories and of candidates."""
     network, seen, noise = observed(n_nodes, 2, n_trajectories, 0.2, 10.0, seed=0)
     learner = am.StructureLearner(
-        noise, max_parents=2, search="screened", n_candidates=n_candidates, n_jobs=2
+        noise, max_parents=2, n_jobs=2, search=am.Search("screened", candidates=n_candidates)
     )
     begin = time.process_time()
     task, state = learn_and_keep(learner, seen)

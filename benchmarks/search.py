@@ -22,6 +22,7 @@ import numpy as np
 from common import Row, option_parser, show_and_write, side_by_side, told_by
 
 import asterism as am
+from asterism.learning.learner_settings import regrouped
 
 _PRIOR = am.GammaPrior(5.0)
 
@@ -55,7 +56,9 @@ def search(n_states: int, n_nodes: int, n_trajectories: int, n_points: int, **op
 
     def work() -> float:
         begin = time.process_time()
-        learner = am.StructureLearner(emission=emission, max_parents=2, n_jobs=1, **options)
+        learner = am.StructureLearner(
+            emission=emission, max_parents=2, n_jobs=1, **regrouped(**options)
+        )
         work.found = learner.fit(values)  # type: ignore[attr-defined]
         return time.process_time() - begin
 

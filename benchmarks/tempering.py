@@ -41,9 +41,9 @@ def learned(seed: int, shape: float) -> dict[str, Any]:
     """One data set learned by the defaults, untempered."""
     case = tuning_set(seed)
     begin = time.process_time()
-    learner = am.StructureLearner(COUNTED, prior=am.GammaPrior(shape), n_jobs=1, tempering=1.0).fit(
-        case.observations
-    )
+    learner = am.StructureLearner(
+        COUNTED, prior=am.GammaPrior(shape), n_jobs=1, accuracy=am.Accuracy(tempering=1.0)
+    ).fit(case.observations)
     return {
         "kind": case.kind,
         "known_share": learner.known_share_,

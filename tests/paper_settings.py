@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import asterism as am
+from asterism.learning.learner_settings import regrouped
 
 #: every family equally probable beforehand, shape 5, best families, probabilities as they are
 PAPER_SETTINGS: dict[str, Any] = {
@@ -17,10 +18,8 @@ PAPER_SETTINGS: dict[str, Any] = {
 
 def paper_learner(*args: Any, **settings: Any) -> am.StructureLearner:
     """A learner with the paper's settings, except those given."""
-    names = list(am.StructureLearner().get_params())
     given = {**dict(zip(_ARGUMENTS, args)), **settings}
-    assert set(given) <= set(names)
-    return am.StructureLearner(**{**PAPER_SETTINGS, **given})
+    return am.StructureLearner(**regrouped(**{**PAPER_SETTINGS, **given}))
 
 
 #: the order of arguments without names

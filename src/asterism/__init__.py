@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from asterism.learning.em.fit_measures import likelihood_ratio_test as likelihood_ratio_test
     from asterism.learning.em.parameter_learner import ParameterLearner as ParameterLearner
     from asterism.learning.em.rate_model import Effect as Effect
+    from asterism.learning.learner_settings import Accuracy as Accuracy
+    from asterism.learning.learner_settings import Sampling as Sampling
+    from asterism.learning.learner_settings import Search as Search
+    from asterism.learning.learner_settings import StructurePrior as StructurePrior
     from asterism.learning.search.structure_learner import StructureLearner as StructureLearner
     from asterism.learning.search.task import structure_score as structure_score
     from asterism.model.emission_discrete import Categorical as Categorical
@@ -69,6 +73,10 @@ _HOMES = {
     "Effect": "asterism.learning.em.rate_model",
     "likelihood_ratio_test": "asterism.learning.em.fit_measures",
     "StructureLearner": "asterism.learning.search.structure_learner",
+    "StructurePrior": "asterism.learning.learner_settings",
+    "Search": "asterism.learning.learner_settings",
+    "Sampling": "asterism.learning.learner_settings",
+    "Accuracy": "asterism.learning.learner_settings",
     "structure_score": "asterism.learning.search.task",
     "load": "asterism.results.folder",
     "Run": "asterism.results.run",

@@ -53,7 +53,13 @@ def test_scores_by_clusters_are_close_to_those_of_exact_inference() -> None:
     exact = {name: exact_score(g, obs) for name, g in (("single", single), ("pair", pair))}
     score = {
         (method, name): am.structure_score(
-            g, obs, NOISE, PRIOR, method=method, initial="uniform", tolerance=1e-4
+            g,
+            obs,
+            NOISE,
+            PRIOR,
+            method=method,
+            initial="uniform",
+            accuracy=am.Accuracy(tolerance=1e-4),
         )
         for method in ("star", "clusters")
         for name, g in (("single", single), ("pair", pair))

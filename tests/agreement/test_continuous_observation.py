@@ -50,7 +50,7 @@ def test_evidence_and_statistics(network, observations):
 def test_learned_rates_are_the_fixed_point_of_brute_force_em(network, observations):
     prior = am.GammaPrior(shape=2.0, rate=3.0)
     learner = am.ParameterLearner(
-        network, EMISSION, prior=prior, method="exact", initial="uniform", tolerance=1e-12
+        network, EMISSION, prior=prior, method="exact", initial="uniform", stop_gain=1e-12
     ).fit(observations)
     expected = brute_force(learner.network_, observations)
     assert learner.log_evidence_ == pytest.approx(

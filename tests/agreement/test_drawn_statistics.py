@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.drawn_statistics import DrawnStatistics
 from asterism.learning.search.score import RanAway, Scorer
 
@@ -18,7 +19,7 @@ STEADY = am.GammaPrior(1e6, 1e6)
 
 def learner(**settings: Any) -> am.StructureLearner:
     given = {"prior": STEADY, "method": "sample", "max_draws": 1500, "initial": "uniform"}
-    return am.StructureLearner(NOISE, n_jobs=1, **{**given, **settings})
+    return am.StructureLearner(NOISE, n_jobs=1, **regrouped(**{**given, **settings}))
 
 
 def observations() -> am.Observations:

@@ -136,9 +136,15 @@ def test_same_maximum_as_a_plain_maximiser(
     }
     obs = seen(network, emission)
     learner = am.ParameterLearner(
-        network, emission, prior, "exact", initial="uniform", allowed_transitions=masks,
-        map=prior is not None, tolerance=1e-9,
-    ).fit(obs)  # fmt: skip
+        network,
+        emission,
+        prior,
+        "exact",
+        initial="uniform",
+        allowed_transitions=masks,
+        map=prior is not None,
+        stop_gain=1e-9,
+    ).fit(obs)
     assert learner.converged_
     plain = PlainLikelihood.of(network, obs, emission)
 
@@ -161,7 +167,7 @@ def test_same_maximum_with_emissions_and_start_learned() -> None:
     times = np.linspace(0.0, 6.0, 10)
     obs = am.observe(paths, NOISE, times=times, seed=4)
     learner = am.ParameterLearner(
-        network, am.Gaussian(learn=True), method="exact", tolerance=1e-9
+        network, am.Gaussian(learn=True), method="exact", stop_gain=1e-9
     ).fit(obs)
     values = obs.to_frame().pivot(index="trajectory", columns="time", values="A").to_numpy()
     gap = times[1] - times[0]
@@ -191,7 +197,7 @@ def test_rates_are_expected_transitions_per_expected_time() -> None:
     network = both_ways()
     obs = seen(network, NOISE)
     learner = am.ParameterLearner(
-        network, NOISE, method="exact", initial="uniform", tolerance=1e-9
+        network, NOISE, method="exact", initial="uniform", stop_gain=1e-9
     ).fit(obs)
     chain = ReferenceChain(learner.network_, build_evidence(learner.network_, obs, NOISE))
     solved = [chain.solve(d) for d in range(obs.n_trajectories)]
@@ -225,7 +231,7 @@ def test_rates_outside_the_mask_stay_zero(method: str, prior: am.GammaPrior | No
 def test_the_objective_never_falls(method: str, prior: am.GammaPrior | None) -> None:
     network = both_ways()
     learner = am.ParameterLearner(
-        network, NOISE, prior, method, map=prior is not None, tolerance=1e-4
+        network, NOISE, prior, method, map=prior is not None, stop_gain=1e-4
     ).fit(seen(network, NOISE))
     assert learner.converged_
     history = learner.history_

@@ -8,6 +8,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
+from asterism.learning.learner_settings import regrouped
 from tests.reference.held_chain import held_chain
 
 RATES = {
@@ -75,9 +76,13 @@ def test_a_sampled_family_does_not_learn_from_what_was_set_by_hand():
     np.testing.assert_allclose(table.loc["B", "rate"], 1.0, rtol=0.15)
     np.testing.assert_allclose(table.loc["B", "upper"], 2.786, rtol=0.15)
     learner = am.StructureLearner(
-        NOISE, method="sample", prior=am.GammaPrior(2.0, 2.0), states=network().states,
-        max_draws=200, edge_log_odds=None,
-    ).fit(always)  # fmt: skip
+        NOISE,
+        method="sample",
+        prior=am.GammaPrior(2.0, 2.0),
+        states=network().states,
+        sampling=am.Sampling(max_draws=200),
+        structure_prior="uniform",
+    ).fit(always)
     assert learner.edge_probabilities_.loc["A", "B"] == pytest.approx(0.5, abs=1e-6)
     assert abs(learner.edge_probabilities_.loc["B", "A"] - 0.5) > 1e-4
 
@@ -235,12 +240,12 @@ def test_what_only_interventions_can_tell_is_told():
     )
     # rates of .05 and 6 side by side: shape 2 expects that, the default of 5 does not
     settings = {"states": net.states, "max_parents": 1, "n_jobs": 1, "prior": am.GammaPrior(2.0)}
-    learner = am.StructureLearner(noise, **settings).fit(told)
+    learner = am.StructureLearner(noise, **regrouped(**settings)).fit(told)
     assert sorted(learner.graph_.edges) == [("A", "B")]
     assert learner.edge_probabilities_.loc["A", "B"] > 0.95
     assert learner.edge_probabilities_.loc["B", "A"] < 0.2
     # without interventions the wrong direction is claimed too
-    learner = am.StructureLearner(noise, **settings).fit(free)
+    learner = am.StructureLearner(noise, **regrouped(**settings)).fit(free)
     assert sorted(learner.graph_.edges) == [("A", "B"), ("B", "A")]
 
 

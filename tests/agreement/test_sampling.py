@@ -308,11 +308,15 @@ def test_families_of_known_paths_have_their_exact_probabilities() -> None:
     network, _, _ = small_case()
     paths = am.simulate(network, 6, duration=5.0, seed=6)
     prior = am.GammaPrior(2.0, 3.0)
-    exact = am.StructureLearner(prior=prior, edge_log_odds=None).fit(paths)
+    exact = am.StructureLearner(prior=prior, structure_prior="uniform").fit(paths)
     seen = am.Observations.from_trajectories(paths)
     states = {n: network.states[n] for n in network.nodes}
     found = am.StructureLearner(
-        prior=prior, edge_log_odds=None, method="sample", states=states, max_draws=500
+        prior=prior,
+        method="sample",
+        states=states,
+        structure_prior="uniform",
+        sampling=am.Sampling(max_draws=500),
     ).fit(seen)
     order = list(network.nodes)
     np.testing.assert_allclose(

@@ -11,6 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
+from asterism.learning.learner_settings import regrouped
 from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
 from tests.reference.gamma_terms import log_gamma_terms
@@ -95,8 +96,10 @@ def test_every_learner_finds_the_same_automatic_prior() -> None:
         "states": complete.states,
         "n_jobs": 1,
     }
-    exact = am.StructureLearner(**options).fit(complete).prior_.rate_value
-    searched = am.StructureLearner(max_parents=0, **options).fit(seen).prior_.rate_value
+    exact = am.StructureLearner(**regrouped(**options)).fit(complete).prior_.rate_value
+    searched = (
+        am.StructureLearner(max_parents=0, **regrouped(**options)).fit(seen).prior_.rate_value
+    )
     graph = {node: [] for node in complete.nodes}
     fitted = am.ParameterLearner(graph, method="exact", **options).fit(seen).prior_
     assert fitted is not None
@@ -114,7 +117,9 @@ def test_score_of_a_graph_on_complete_paths_is_the_sum_over_families() -> None:
     assert found == pytest.approx(expected, abs=1e-9)
     assert am.structure_score(networkx.DiGraph([("1", "0"), ("0", "1"), ("2", "1")]), complete,
                               prior=PRIOR) == pytest.approx(found, abs=1e-9)  # fmt: skip
-    with_odds = am.structure_score(graph, complete, prior=PRIOR, edge_log_odds=-0.5)
+    with_odds = am.structure_score(
+        graph, complete, prior=PRIOR, structure_prior=am.StructurePrior(edge=-0.5)
+    )
     assert with_odds == pytest.approx(found - 1.5, abs=1e-9)
     counted = complete.statistics(graph)
     terms = sum(
@@ -138,7 +143,9 @@ def test_graphs_that_do_not_belong_to_the_paths() -> None:
     with pytest.raises(DataError, match="'9', which has no path"):
         am.structure_score({"9": []}, complete)
     with pytest.raises(ModelError, match="'0' is exogenous"):
-        am.structure_score({"0": ["1"], "1": []}, complete, exogenous=["0"])
+        am.structure_score(
+            {"0": ["1"], "1": []}, complete, structure_prior=am.StructurePrior(exogenous=["0"])
+        )
 
 
 def test_learner_and_function_give_a_graph_the_same_score() -> None:
@@ -147,7 +154,12 @@ def test_learner_and_function_give_a_graph_the_same_score() -> None:
     obs = am.observe(am.simulate(net, 8, duration=5.0, seed=1), emission, seed=2)
     learner = paper_learner(emission, max_parents=1, edge_log_odds=-0.3, n_jobs=1).fit(obs)
     total = am.structure_score(
-        learner.graph_, obs, emission, am.GammaPrior(5.0), max_parents=1, edge_log_odds=-0.3
+        learner.graph_,
+        obs,
+        emission,
+        am.GammaPrior(5.0),
+        max_parents=1,
+        structure_prior=am.StructurePrior(edge=-0.3),
     )
     assert total == pytest.approx(learner.history_[-1]["score"], abs=1e-5)
     best = learner.family_scores_.groupby("node")["score"].max()
@@ -157,7 +169,7 @@ def test_learner_and_function_give_a_graph_the_same_score() -> None:
 def test_learner_and_function_assume_the_same_prior_of_rates() -> None:
     complete = paths(6)
     learner = am.StructureLearner(graph="map", n_jobs=1).fit(complete)
-    with_prior = am.structure_score(learner.graph_, complete, edge_log_odds="sparse")
+    with_prior = am.structure_score(learner.graph_, complete, structure_prior="sparse")
     assert with_prior == pytest.approx(learner.history_[-1]["score"], abs=1e-9)
     n_edges = learner.graph_.number_of_edges()
     without = am.structure_score(learner.graph_, complete)

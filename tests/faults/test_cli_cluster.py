@@ -96,7 +96,7 @@ def test_a_lost_cluster_leaves_the_journal(
     import asterism as am
 
     def lose_workers(learner: am.StructureLearner, *_: object, **__: object) -> None:
-        Path(learner.journal).write_bytes(b"scores")
+        Path(learner.search.journal).write_bytes(b"scores")
         raise ConnectionError("All Dask workers were lost.")
 
     monkeypatch.setattr(am.StructureLearner, "fit", lose_workers)

@@ -88,7 +88,11 @@ def test_chains_of_sampled_graphs_run_on_the_workers(cluster):
 
     def sampled() -> am.StructureLearner:
         learner = am.StructureLearner(
-            emission=EMISSION, method="sample", max_parents=1, max_draws=40, n_jobs=1
+            emission=EMISSION,
+            method="sample",
+            max_parents=1,
+            n_jobs=1,
+            sampling=am.Sampling(max_draws=40),
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

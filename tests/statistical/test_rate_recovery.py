@@ -62,7 +62,7 @@ def test_gaussian_emissions_from_data_alone(method):
     # the star's evidence is no bound and needs a prior to hold it
     prior = None if method == "exact" else am.GammaPrior(5.0)
     learner = am.ParameterLearner(
-        network, am.Gaussian(learn=True), prior, method, n_jobs=-1, tolerance=1e-4
+        network, am.Gaussian(learn=True), prior, method, n_jobs=-1, stop_gain=1e-4
     ).fit(obs)
     for node in network.nodes:
         found = learner.emission_[node]

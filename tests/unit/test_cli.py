@@ -265,9 +265,9 @@ def test_flags_reach_the_learner(tmp_path: Path) -> None:
         TableOptions(Path("x.csv")), output=tmp_path / "RUN", resume=True, candidates=4, jobs=2
     )
     learner = make_learner(options, None, None)
-    assert learner.journal == tmp_path / "RUN" / "journal.sqlite"
-    assert learner.resume is True
-    assert (learner.n_candidates, learner.n_jobs) == (4, 2)
+    assert learner.search.journal == tmp_path / "RUN" / "journal.sqlite"
+    assert learner.search.resume is True
+    assert (learner.search.candidates, learner.n_jobs) == (4, 2)
 
 
 def stop(folder: Path, reason: BaseException) -> None:

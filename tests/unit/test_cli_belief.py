@@ -12,6 +12,7 @@ import pytest
 import asterism as am
 from asterism.commands.chance import permuted_between_nodes
 from asterism.errors import AsterismError
+from asterism.learning.learner_settings import regrouped
 from tests.command_line import invoke
 
 
@@ -175,17 +176,17 @@ def test_sampling_goes_by_the_size_of_the_data_not_by_the_clock(
     frame = pd.read_csv(measured)
     obs = am.Observations.from_frame(frame)
     settings = {"emission": am.Gaussian((-1.0, 1.0), 0.4), "n_jobs": 1}
-    first = am.StructureLearner(method="auto", **settings).fit(obs)
-    second = am.StructureLearner(method="auto", **{**settings, "n_jobs": 2}).fit(obs)
+    first = am.StructureLearner(method="auto", **regrouped(**settings)).fit(obs)
+    second = am.StructureLearner(method="auto", **regrouped(**{**settings, "n_jobs": 2})).fit(obs)
     pd.testing.assert_frame_equal(first.edges_, second.edges_)
     assert first.method_ == "sample"
-    star = am.StructureLearner(method="star", **settings).fit(obs)
+    star = am.StructureLearner(method="star", **regrouped(**settings)).fit(obs)
     monkeypatch.setattr(staged, "SECONDS", 1e-3)
-    large = am.StructureLearner(method="auto", **settings).fit(obs)
+    large = am.StructureLearner(method="auto", **regrouped(**settings)).fit(obs)
     assert large.method_ == "star"
     assert "takes longer than about a minute" in large.stage_
     pd.testing.assert_frame_equal(large.edges_, star.edges_)
-    late = am.StructureLearner(method="auto", max_seconds=3.0, **settings).fit(obs)
+    late = am.StructureLearner(method="auto", **regrouped(max_seconds=3.0, **settings)).fit(obs)
     assert "no time left for sampling" in late.stage_
     monkeypatch.undo()
 
@@ -193,6 +194,6 @@ def test_sampling_goes_by_the_size_of_the_data_not_by_the_clock(
         raise AsterismError("Such data cannot be drawn.")
 
     monkeypatch.setattr(staged, "sample_from", refuses)
-    kept = am.StructureLearner(method="auto", **settings).fit(obs)
+    kept = am.StructureLearner(method="auto", **regrouped(**settings)).fit(obs)
     assert kept.stage_ == "The probabilities are the star's: Such data cannot be drawn."
     pd.testing.assert_frame_equal(kept.edges_, star.edges_)

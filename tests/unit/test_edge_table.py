@@ -11,6 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
+from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.settings import StructureSettings, structure_prior
 
 NODES = ("A", "B", "C", "D", "E")
@@ -94,7 +95,11 @@ def test_bayes_factors_are_odds_over_odds(learned):
 
 
 def test_required_edges_gain_nothing_from_the_data(paths):
-    found = am.StructureLearner(required=[("d", "a")], n_jobs=1).fit(paths).edges_
+    found = (
+        am.StructureLearner(n_jobs=1, structure_prior=am.StructurePrior(required=[("d", "a")]))
+        .fit(paths)
+        .edges_
+    )
     row = found[(found["parent"] == "d") & (found["child"] == "a")].iloc[0]
     assert (row["probability"], row["prior"], row["bayes_factor"]) == (1.0, 1.0, 1.0)
 
@@ -116,7 +121,7 @@ def test_the_graph_is_the_probable_edges(paths, learned):
         ({"tempering": 2.0}, "tempering must be"),
     ):
         with pytest.raises(ModelError, match=words):
-            am.StructureLearner(**options).fit(paths)
+            am.StructureLearner(**regrouped(**options)).fit(paths)
 
 
 def test_effects_point_the_right_way(learned):
@@ -134,7 +139,7 @@ def test_effects_point_the_right_way(learned):
 
 
 def test_tempering_pulls_towards_the_prior(paths, learned):
-    half = am.StructureLearner(tempering=0.5, n_jobs=1).fit(paths)
+    half = am.StructureLearner(n_jobs=1, accuracy=am.Accuracy(tempering=0.5)).fit(paths)
     both = learned.edges_.merge(half.edges_, on=["parent", "child"], suffixes=("", "_half"))
     gain, gain_half = np.log(both["bayes_factor"]), np.log(both["bayes_factor_half"])
     assert (np.abs(gain_half) <= np.abs(gain) + 1e-9).all()

@@ -353,9 +353,13 @@ def test_states_come_in_the_order_of_their_means(data):
 
 def test_restarts_keep_the_best(data):
     learner = am.ParameterLearner(
-        {"A": [], "B": ["A"]}, am.Gaussian(learn=True), method="exact", n_init=3,
-        states={"A": [0, 1], "B": [0, 1]}, tolerance=1e-3,
-    ).fit(data)  # fmt: skip
+        {"A": [], "B": ["A"]},
+        am.Gaussian(learn=True),
+        method="exact",
+        n_init=3,
+        states={"A": [0, 1], "B": [0, 1]},
+        stop_gain=1e-3,
+    ).fit(data)
     assert len(learner.log_evidence_by_start_) == 3
     assert learner.log_evidence_ == pytest.approx(max(learner.log_evidence_by_start_))
 

@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 import asterism as am
 from asterism.errors import DataError, ModelError, TooLargeError
+from asterism.learning.learner_settings import MOVED, MOVED_IN_FITS, regrouped
 from asterism.learning.search import complete
 from asterism.learning.search import found as result
 from asterism.learning.search.found import FamilyTable, SearchResult
@@ -61,33 +62,73 @@ def scaled(paths: am.Trajectories, factor: float) -> am.Trajectories:
 
 def test_settings_are_stored_untouched_and_clone() -> None:
     prior, forbidden = am.GammaPrior(2.0, 3.0), [("a", "b")]
-    learner = am.StructureLearner(max_parents=3, prior=prior, forbidden=forbidden, n_jobs=2)
+    learner = am.StructureLearner(
+        max_parents=3, prior=prior, n_jobs=2, structure_prior=am.StructurePrior(forbidden=forbidden)
+    )
     assert learner.prior is prior
-    assert learner.forbidden is forbidden
+    assert learner.structure_prior.forbidden is forbidden
     settings = learner.get_params()
     assert settings["max_parents"] == 3
-    assert set(settings) == set(StructureSettings.__dataclass_fields__)
+    assert settings["structure_prior__forbidden"] is forbidden
     again = clone(learner)
     assert again is not learner
     assert again.get_params() == settings
-    assert am.StructureLearner(**settings).get_params() == settings
+    assert am.StructureLearner(**learner.get_params(deep=False)).get_params() == settings
     assert repr(learner) == (
         "StructureLearner(max_parents=3, prior=GammaPrior(shape=2.0, rate=3.0), "
-        "forbidden=[('a', 'b')], n_jobs=2)"
+        "n_jobs=2, structure_prior=StructurePrior(forbidden=[('a', 'b')]))"
     )
 
 
 def test_defaults_of_learner_and_settings_agree() -> None:
-    defaults = StructureSettings()
-    for name, value in am.StructureLearner().get_params().items():
-        assert getattr(defaults, name) == value, name
+    assert am.StructureLearner().search_settings() == StructureSettings()
 
 
 def test_set_params() -> None:
     learner = am.StructureLearner().set_params(max_parents=1, search="screened")
     assert (learner.max_parents, learner.search) == (1, "screened")
+    learner.set_params(sampling__minutes=5, search__candidates=3)
+    assert learner.search == am.Search("screened", candidates=3)
+    assert clone(learner).sampling.minutes == 5
+    assert am.StructureLearner().sampling.minutes is None
+    with pytest.raises(ModelError, match="search has no setting 'parents'"):
+        learner.set_params(search__parents=1)
+    with pytest.raises(ModelError, match=r"search=am\.Search\(candidates"):
+        learner.set_params(n_candidates=1)
     with pytest.raises(ModelError, match="has no setting 'parents'; it has emission, max_parents"):
         learner.set_params(parents=1)
+
+
+@pytest.mark.parametrize("name", sorted(MOVED))
+def test_a_name_that_went_is_refused_with_the_new_one(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{MOVED[name][0]}="):
+        am.StructureLearner(**{name: 1})
+
+
+@pytest.mark.parametrize("name", sorted(MOVED_IN_FITS))
+def test_a_name_that_fits_lost_is_refused_with_the_new_one(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{MOVED_IN_FITS[name][0]}="):
+        am.ParameterLearner({"A": []}, **{name: 1})
+
+
+def test_a_function_of_child_and_parents_is_a_structure_prior() -> None:
+    network = am.glauber({"A": [], "B": ["A"], "C": ["B"]}, b=0.4)
+    paths = am.simulate(network, 10, 5.0, seed=0)
+
+    def learned(prior: Any) -> pd.DataFrame:
+        found = am.StructureLearner(max_parents=2, structure_prior=prior).fit(paths).edges_
+        return found.sort_values(["parent", "child"])[["probability", "prior"]]
+
+    def few(child: str, parents: tuple[str, ...]) -> float:
+        return -1.5 * len(parents) + (2.0 if child == "B" and "C" in parents else 0.0)
+
+    odds = {(p, c): -1.5 for p in "ABC" for c in "ABC" if p != c} | {("C", "B"): 0.5}
+    np.testing.assert_allclose(learned(few), learned(am.StructurePrior(odds)), atol=1e-12)
+    np.testing.assert_allclose(learned(lambda *_: 3.0), learned("uniform"), atol=1e-12)
+    with pytest.raises(ModelError, match="must be a finite number"):
+        learned(lambda *_: -np.inf)
+    with pytest.raises(ModelError, match="'spars'"):
+        learned("spars")
 
 
 @pytest.mark.parametrize("name", ["graph_", "edge_probabilities_", "family_scores_"])
@@ -285,11 +326,14 @@ def test_priors_of_numbers_of_parents_move_probabilities(paths: am.Trajectories)
         for parents, probability in zip(ours["parents"], ours["probability"]):
             assert probability == pytest.approx(expected[parents], abs=1e-12)
     score = am.structure_score(
-        told.graph_, few, prior=am.GammaPrior(5), min_parents=1, family_prior="by_size"
+        told.graph_,
+        few,
+        prior=am.GammaPrior(5),
+        structure_prior=am.StructurePrior(min_parents=1, edge="by_size"),
     )
     best = found.groupby("node")["score"].max().sum()
     assert score == pytest.approx(best, rel=1e-12)
-    with pytest.raises(ModelError, match="family_prior is 'flat'; valid are 'uniform', 'by_size'"):
+    with pytest.raises(ModelError, match="'flat'; valid are .*'uniform', 'by_size'"):
         paper_learner(family_prior="flat").fit(few)
 
 
@@ -564,7 +608,7 @@ def test_a_graph_whose_iteration_runs_away_is_left_out(monkeypatch: pytest.Monke
     noise = am.Gaussian((-1.0, 1.0), 0.4)
     seen = am.observe(am.simulate(network, 4, duration=4.0, seed=1), noise, 5, seed=2)
     settings = {"search": "exhaustive", "n_jobs": 1, "tempering": 1.0}
-    plain = am.StructureLearner(noise, **settings).fit(seen)
+    plain = am.StructureLearner(noise, **regrouped(**settings)).fit(seen)
     original = score.Scorer.solve
 
     def solve(
@@ -577,7 +621,7 @@ def test_a_graph_whose_iteration_runs_away_is_left_out(monkeypatch: pytest.Monke
         return found
 
     monkeypatch.setattr(score.Scorer, "solve", solve)
-    learner = am.StructureLearner(noise, **settings).fit(seen)
+    learner = am.StructureLearner(noise, **regrouped(**settings)).fit(seen)
     assert learner.edge_probabilities_.loc["B", "A"] == 0.0
     assert learner.edge_probabilities_.loc["A", "B"] == pytest.approx(
         plain.edge_probabilities_.loc["A", "B"], abs=0.05

@@ -13,6 +13,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import AsterismError, TooLargeError
+from asterism.learning.learner_settings import regrouped
 from asterism.learning.search import coupled
 from asterism.numerics.resources import TimeLimit, current_limit, time_limit
 from asterism.report.page_data import page_data
@@ -101,7 +102,7 @@ def test_a_fit_of_rates_ends_with_the_best_so_far(method: str) -> None:
     network, obs = data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = am.ParameterLearner(network.graph, EMISSION, method=method, max_seconds=1.0).fit(obs)
+        fit = am.ParameterLearner(network.graph, EMISSION, method=method, minutes=1.0 / 60).fit(obs)
     assert not fit.converged_
     assert "time limit of 1 s" in fit.stop_reason_
     assert np.isfinite(fit.log_evidence_)
@@ -111,7 +112,7 @@ def test_a_fit_of_rates_ends_with_the_best_so_far(method: str) -> None:
 @pytest.mark.usefixtures("no_time")
 def test_a_search_ends_with_the_best_so_far(search: str) -> None:
     _, obs = data()
-    learner = am.StructureLearner(EMISSION, max_parents=1, search=search, max_seconds=1.0)
+    learner = am.StructureLearner(EMISSION, max_parents=1, search=search, minutes=1.0 / 60)
     learner.fit(obs)
     assert not learner.converged_
     assert learner.stop_reason_.startswith("Stopped after the time limit of 1 s")
@@ -125,7 +126,7 @@ def test_a_search_ends_with_the_best_so_far(search: str) -> None:
 def test_a_coupled_solve_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     _, obs = data()
     settings = {"max_parents": 1, "search": "screened", "edge_log_odds": 5.0}
-    am.StructureLearner(EMISSION, **settings).fit(obs)  # compiles, outside the limit
+    am.StructureLearner(EMISSION, **regrouped(**settings)).fit(obs)  # compiles, outside the limit
     slow_sweeps = []
 
     def slow(problem: Any, *others: Any) -> None:
@@ -135,7 +136,7 @@ def test_a_coupled_solve_that_takes_too_long_is_given_up(monkeypatch: pytest.Mon
 
     update = coupled.update_all_rates
     monkeypatch.setattr(coupled, "update_all_rates", slow)
-    learner = am.StructureLearner(EMISSION, max_seconds=3.0, **settings).fit(obs)
+    learner = am.StructureLearner(EMISSION, **regrouped(max_seconds=3.0, **settings)).fit(obs)
     assert len(slow_sweeps) == 1
     assert not learner.converged_
     assert "time limit of 3 s" in learner.stop_reason_
@@ -194,7 +195,7 @@ def cut_short(monkeypatch: pytest.MonkeyPatch) -> am.StructureLearner:
     for n_times in range(10, 400, 7):
         monkeypatch.setattr(SomeFamilies, "n_times", n_times)
         learner = am.StructureLearner(
-            EMISSION, max_parents=1, search="exhaustive", max_seconds=50.0, n_jobs=1
+            EMISSION, max_parents=1, search="exhaustive", minutes=50.0 / 60, n_jobs=1
         ).fit(obs)
         if 0 < len(learner.not_scored_) < 4:
             return learner
@@ -271,9 +272,9 @@ def test_compiled_loops_end_with_the_time(search: str) -> None:
     obs = am.Observations.from_frame(table)
     few = am.Observations.from_frame(table[:20])
     settings: dict[str, Any] = {"search": search, "n_jobs": 1, "tempering": 1.0}
-    am.StructureLearner(EMISSION, **settings).fit(few)  # compiles, outside the limit
+    am.StructureLearner(EMISSION, **regrouped(**settings)).fit(few)  # compiles, outside the limit
     begin = time.process_time()
-    learner = am.StructureLearner(EMISSION, max_seconds=2.0, **settings).fit(obs)
+    learner = am.StructureLearner(EMISSION, **regrouped(max_seconds=2.0, **settings)).fit(obs)
     assert time.process_time() - begin < 4.5
     assert learner.not_scored_
 

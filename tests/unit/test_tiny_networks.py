@@ -139,11 +139,16 @@ def test_nodes_without_parents(size: int) -> None:
     evidence, _ = alone(own, np.full(size, 1.0 / size), [(0.2, logs[0]), (0.5, logs[1])], 0.7)
     fits = {
         method: am.ParameterLearner(
-            {"X": []}, am.Likelihood(), am.GammaPrior(2.0, 1.0), method=method, max_iterations=3,
-            states={"X": list(range(size))}, grid_tolerance=0.05,
+            {"X": []},
+            am.Likelihood(),
+            am.GammaPrior(2.0, 1.0),
+            method=method,
+            max_iterations=3,
+            states={"X": list(range(size))},
+            accuracy=am.Accuracy(tolerance=0.05),
         )
         for method in ("exact", "star")
-    }  # fmt: skip
+    }
     with quiet():
         rates = [np.asarray(f.fit(seen).network_.rates["X"]) for f in fits.values()]
     np.testing.assert_allclose(rates[1], rates[0], rtol=1e-3)
@@ -251,9 +256,14 @@ def data() -> am.Observations:
 @pytest.mark.parametrize("search", ["exhaustive", "screened"])
 def test_a_search_scores_every_family(search: str) -> None:
     learner = am.StructureLearner(
-        NOISE, max_parents=1, search=search, prior=am.GammaPrior(5.0, 5.0), time_step=0.5,
-        tolerance=1e-2, n_jobs=1, edge_log_odds=None, tempering=1.0,
-    ).fit(data())  # fmt: skip
+        NOISE,
+        max_parents=1,
+        search=search,
+        prior=am.GammaPrior(5.0, 5.0),
+        n_jobs=1,
+        accuracy=am.Accuracy(time_step=0.5, tolerance=1e-2, tempering=1.0),
+        structure_prior="uniform",
+    ).fit(data())
     probability = learner.edge_probabilities_.to_numpy()
     off = ~np.eye(2, dtype=bool)
     assert ((probability[off] >= 0.0) & (probability[off] <= 1.0)).all()
@@ -264,9 +274,15 @@ def test_a_search_scores_every_family(search: str) -> None:
 def test_graphs_are_drawn() -> None:
     with quiet():
         learner = am.StructureLearner(
-            NOISE, max_parents=1, method="sample", prior=am.GammaPrior(5.0, 5.0), time_step=0.5,
-            tolerance=1e-2, n_jobs=1, n_chains=2, max_draws=30, random_state=0,
-        ).fit(data())  # fmt: skip
+            NOISE,
+            max_parents=1,
+            method="sample",
+            prior=am.GammaPrior(5.0, 5.0),
+            n_jobs=1,
+            random_state=0,
+            accuracy=am.Accuracy(time_step=0.5, tolerance=1e-2),
+            sampling=am.Sampling(chains=2, max_draws=30),
+        ).fit(data())
     assert learner.method_ == "sample"
     probability = learner.edge_probabilities_.to_numpy()
     assert np.isfinite(probability[~np.eye(2, dtype=bool)]).all()
@@ -276,9 +292,13 @@ def test_graphs_are_drawn() -> None:
 def test_graphs_are_scored_by_clusters() -> None:
     with quiet():
         learner = am.StructureLearner(
-            NOISE, max_parents=1, method="clusters", prior=am.GammaPrior(5.0, 5.0),
-            time_step=0.5, tolerance=1e-2, n_jobs=1,
-        ).fit(data())  # fmt: skip
+            NOISE,
+            max_parents=1,
+            method="clusters",
+            prior=am.GammaPrior(5.0, 5.0),
+            n_jobs=1,
+            accuracy=am.Accuracy(time_step=0.5, tolerance=1e-2),
+        ).fit(data())
     assert learner.method_ == "clusters"
     by_node = learner.family_scores_.groupby("node")["probability"].sum()
     np.testing.assert_allclose(by_node, 1.0, atol=1e-9)
@@ -287,9 +307,13 @@ def test_graphs_are_scored_by_clusters() -> None:
 def test_emissions_are_fitted_again_on_the_graph() -> None:
     with quiet():
         learner = am.StructureLearner(
-            am.Gaussian((0.2, 1.3), 0.8, learn=True), max_parents=1, refine_emissions=True,
-            prior=am.GammaPrior(5.0, 5.0), time_step=0.5, tolerance=1e-2, n_jobs=1,
-        ).fit(data())  # fmt: skip
+            am.Gaussian((0.2, 1.3), 0.8, learn=True),
+            max_parents=1,
+            prior=am.GammaPrior(5.0, 5.0),
+            n_jobs=1,
+            search=am.Search(refine_emissions=True),
+            accuracy=am.Accuracy(time_step=0.5, tolerance=1e-2),
+        ).fit(data())
     for emission in learner.emission_.values():
         assert emission.means[0] < emission.means[1]
         assert 0.2 < emission.scale < 1.2
@@ -307,10 +331,16 @@ def test_emissions_of_every_kind_are_learned(method: str) -> None:
         "C": am.Categorical(((0.8, 0.2), (0.3, 0.7)), learn=True),
     }
     learner = am.ParameterLearner(
-        {"A": [], "B": ["A"], "C": ["A"]}, start, am.GammaPrior(2.0, 1.0), method=method,
-        max_iterations=2, random_state=0, grid_tolerance=0.1, max_seconds=0.1,
+        {"A": [], "B": ["A"], "C": ["A"]},
+        start,
+        am.GammaPrior(2.0, 1.0),
+        method=method,
+        max_iterations=2,
+        random_state=0,
+        minutes=0.1 / 60,
         states=dict.fromkeys("ABC", (0, 1)),
-    )  # fmt: skip
+        accuracy=am.Accuracy(tolerance=0.1),
+    )
     with quiet():
         learner.fit(seen)
     for table in learner.network_.rates.values():

@@ -18,6 +18,7 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.learning.learner_settings import as_object
 
 if TYPE_CHECKING:
     from asterism.learning.search.structure_learner import StructureLearner
@@ -34,7 +35,9 @@ def chance_of(
     if isinstance(data, Trajectories) or len(data.events) or len(data.intervals):
         raise DataError("--null permutes measurements; complete or partly known paths have none.")
     largest, claimed = [], []
-    settings = {**learner.get_params(), "journal": None, "resume": False}
+    settings = learner.get_params(deep=False)
+    search = as_object("search", learner.search)
+    settings["search"] = replace(search, journal=None, resume=False)
     settings["emission"] = learner.emission_ or settings["emission"]
     for number in range(n_permutations):
         permuted = permuted_between_nodes(data, np.random.default_rng([seed, number]))

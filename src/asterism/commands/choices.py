@@ -5,7 +5,7 @@ Every choice is said in a sentence that names its flag.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from asterism.commands.options import LearnOptions
@@ -15,7 +15,7 @@ from asterism.model.priors import BY_NODE, LEARNERS_PRIOR, GammaPrior
 
 if TYPE_CHECKING:
     from asterism.learning.search.structure_learner import StructureLearner
-    from asterism.learning.search.structure_prior import StructurePrior
+    from asterism.learning.search.structure_prior import NumberedPrior
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,15 @@ class SearchChoice:
     keeps_all: bool
 
 
-def choose_search(options: LearnOptions, data: Observations | Trajectories) -> SearchChoice:
+def choose_search(
+    options: LearnOptions, learner: StructureLearner, data: Observations | Trajectories
+) -> SearchChoice:
     """As the learner will choose; also checks what was asked about edges."""
     from asterism.learning.search import complete
     from asterism.learning.search import task as search
 
-    n_families = _count_families(options, data)
+    prior = _prior_of(learner, data)
+    n_families = sum(map(prior.n_families, prior.children))
     if isinstance(data, Trajectories):
         many = options.search == "auto" and n_families > complete.EXHAUSTIVE_LIMIT
         screened = options.search == "screened" or many
@@ -42,7 +45,10 @@ def choose_search(options: LearnOptions, data: Observations | Trajectories) -> S
 
 
 def model_decisions(
-    options: LearnOptions, data: Observations | Trajectories, chosen: SearchChoice
+    options: LearnOptions,
+    learner: StructureLearner,
+    data: Observations | Trajectories,
+    chosen: SearchChoice,
 ) -> list[str]:
     """How many parents, which search, which prior."""
     most = min(options.max_parents, len(data.nodes) - 1)
@@ -64,7 +70,7 @@ def model_decisions(
         limits, flags = f"{options.min_parents} to {most} {parent}", "--min-parents, --max-parents"
     lines = []
     if most > 0:
-        lines = [f"{limits} of a node ({flags}); {search}.", _about_edges(options, data)]
+        lines = [f"{limits} of a node ({flags}); {search}.", _about_edges(options, learner, data)]
     elif len(data.nodes) > 1:
         lines = ["No node may have a parent (--max-parents)."]
     if options.exogenous:
@@ -87,7 +93,9 @@ def model_decisions(
     return lines
 
 
-def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> str:
+def _about_edges(
+    options: LearnOptions, learner: StructureLearner, data: Observations | Trajectories
+) -> str:
     """How probable an edge is beforehand."""
     if options.family_prior == "by_size":
         text = "Every number of parents is equally likely"
@@ -95,7 +103,7 @@ def _about_edges(options: LearnOptions, data: Observations | Trajectories) -> st
         text = "Every set of parents is equally likely"
     else:
         text = "Few edges are expected"
-    edges = _prior_of(options, data)
+    edges = _prior_of(learner, data)
     children = edges.children
     if children:
         chance = edges.edge_probabilities(children[0])
@@ -134,25 +142,8 @@ def time_scale(
     )
 
 
-def _count_families(options: LearnOptions, data: Observations | Trajectories) -> int:
-    """How many sets of parents there are."""
-    prior = _prior_of(options, data)
-    return sum(prior.n_families(child) for child in prior.children)
-
-
-def _prior_of(options: LearnOptions, data: Observations | Trajectories) -> StructurePrior:
-    """What the flags say about the graph."""
-    from asterism.learning.search.settings import FEWER_FROM_PATHS, structure_prior
-
-    return structure_prior(
-        tuple(data.nodes),
-        options.max_parents,
-        options.exogenous,
-        options.required,
-        options.forbidden,
-        "sparse" if options.family_prior == "sparse" else None,
-        options.min_parents,
-        "by_size" if options.family_prior == "by_size" else "uniform",
-        None,
-        FEWER_FROM_PATHS if isinstance(data, Trajectories) else 1.0,
-    )
+def _prior_of(learner: StructureLearner, data: Observations | Trajectories) -> NumberedPrior:
+    """What the flags say about the graph, but for single edges."""
+    from_paths = isinstance(data, Trajectories)
+    settings = replace(learner.search_settings(), edge_prior=None)
+    return settings.structure_prior(tuple(data.nodes), from_paths)

@@ -133,7 +133,6 @@ def _forget_stdout() -> None:
 #: settings whose flag has another name
 OTHER_NAMES = {
     "random_state": "seed",
-    "max_seconds": "minutes",
     "allowed_transitions": "allowed",
 }
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.flags import seconds
 from asterism.commands.input_table import file_hash, guess_columns, listed, read_table
 from asterism.commands.options import FitOptions, PanelOptions
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
@@ -245,7 +244,7 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
         initial=options.initial,
         allowed_transitions=allowed_transitions(given.panel, changing),
         n_init=options.n_init,
-        max_seconds=seconds(options.minutes),
+        minutes=options.minutes,
         states=given.states or None,
         level=options.level,
         n_jobs=options.jobs,

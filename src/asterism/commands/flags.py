@@ -349,8 +349,3 @@ def _help_all() -> GroupedOption:
         callback=show,
         help="Show all options, also those that few need.",
     )
-
-
-def seconds(minutes: float | None) -> float | None:
-    """What ``--minutes`` means to the library."""
-    return None if minutes is None else 60.0 * minutes

@@ -23,7 +23,6 @@ from asterism.commands.choices import (
 )
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.flags import seconds
 from asterism.commands.input_table import (
     file_hash,
     read_numbers,
@@ -52,7 +51,7 @@ from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
 from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
-from asterism.numerics.resources import current_limit, time_limit, time_to_finish
+from asterism.numerics.resources import current_limit, minutes_limit, time_limit, time_to_finish
 
 if TYPE_CHECKING:
     from asterism.inference.posterior import Posterior
@@ -104,7 +103,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     require_readable(options.table)
     with (
         writing_to(options.output, options.force, options.resume),
-        time_limit(seconds(options.minutes)),
+        minutes_limit(options.minutes),
     ):
         return _learn(options, command, console)
 
@@ -134,8 +133,8 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         with console.progress() as progress:
             changing = [node for node in nodes if node not in options.exogenous]
             learner = make_learner(options, emission, states, changing)
-            search = choose_search(options, data)
-            decisions += [*in_words(summary), *model_decisions(options, data, search)]
+            search = choose_search(options, learner, data)
+            decisions += [*in_words(summary), *model_decisions(options, learner, data, search)]
             if options.refine_emissions:
                 decisions.append(_about_refining(emission))
             for line in decisions:
@@ -245,44 +244,45 @@ def make_learner(
     nodes: Sequence[str] = (),
 ) -> StructureLearner:
     """The one place that turns flags into a learner."""
+    from asterism.learning.learner_settings import Accuracy, Sampling, Search, StructurePrior
     from asterism.learning.search.structure_learner import StructureLearner
 
     edge_prior = None
     if options.edge_prior is not None:
         edge_prior = read_numbers(options.edge_prior, ("probability",))
-    settings: dict[str, Any] = {
-        "emission": emission,
-        "max_parents": options.max_parents,
-        "min_parents": options.min_parents,
-        "family_prior": "by_size" if options.family_prior == "by_size" else "uniform",
-        "edge_log_odds": "sparse" if options.family_prior == "sparse" else None,
-        "edge_prior": edge_prior,
-        "graph": options.graph,
-        "threshold": options.threshold,
-        "refine_emissions": options.refine_emissions,
-        "prior": prior_of_rates(options),
-        "method": options.method,
-        "search": options.search,
-        "n_candidates": options.candidates,
-        "initial": options.initial,
-        "exogenous": tuple(options.exogenous),
-        "allowed_transitions": allowed_transitions(options.panel, nodes),
-        "required": tuple(options.required),
-        "forbidden": tuple(options.forbidden),
-        "n_init": options.n_init,
-        "n_jobs": options.jobs,
-        "random_state": options.seed,
-        "states": states,
-        "ties": options.table.ties,
-        "tolerance": options.tolerance,
-        "time_step": options.time_step,
-        "max_sweeps": options.max_sweeps,
-        "n_chains": options.chains,
-        "max_seconds": seconds(options.minutes),
-        "journal": options.output / JOURNAL,
-        "resume": options.resume,
-    }
-    return StructureLearner(**settings)
+    return StructureLearner(
+        emission,
+        options.max_parents,
+        method=options.method,
+        prior=prior_of_rates(options),
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        structure_prior=StructurePrior(
+            options.family_prior,
+            edge_prior,
+            tuple(options.required),
+            tuple(options.forbidden),
+            tuple(options.exogenous),
+            options.min_parents,
+        ),
+        states=states,
+        initial=options.initial,
+        allowed_transitions=allowed_transitions(options.panel, nodes),
+        graph=options.graph,
+        threshold=options.threshold,
+        minutes=options.minutes,
+        search=Search(
+            options.search,
+            options.candidates,
+            options.n_init,
+            options.refine_emissions,
+            options.output / JOURNAL,
+            options.resume,
+        ),
+        sampling=Sampling(chains=options.chains),
+        accuracy=Accuracy(options.tolerance, options.time_step, options.max_sweeps),
+        ties=options.table.ties,
+    )
 
 
 # ---- what comes out -------------------------------------------------------------------------

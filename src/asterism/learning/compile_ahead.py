@@ -120,14 +120,22 @@ def warm_up(tell: Callable[[str], None]) -> Path:
         for search in SEARCHES:
             tell(f"networks of {n_states} states: {search} search")
             learner = am.StructureLearner(
-                emission=emission, max_parents=1, search=search, n_jobs=1, max_sweeps=2
+                emission=emission,
+                max_parents=1,
+                search=search,
+                n_jobs=1,
+                accuracy=am.Accuracy(max_sweeps=2),
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 learner.fit(measured)
         tell(f"networks of {n_states} states: sampling")
         am.StructureLearner(
-            emission=emission, max_parents=1, method="sample", n_jobs=1, max_draws=10
+            emission=emission,
+            max_parents=1,
+            method="sample",
+            n_jobs=1,
+            sampling=am.Sampling(max_draws=10),
         ).fit(measured)
         tell(f"networks of {n_states} states: rates of a given graph")
         with warnings.catch_warnings():

@@ -15,16 +15,24 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import ModelError
+from asterism.learning.learner_settings import (
+    Accuracy,
+    Sampling,
+    Search,
+    StructurePrior,
+    as_object,
+    new_name,
+)
 from asterism.notebook_card import MOST_ROWS, card
 from asterism.numerics.progress import ProgressListener as ProgressListener
 from asterism.numerics.progress import Silent as Silent
@@ -182,9 +190,15 @@ def _require_cluster(client: Any, losses: int, error: BaseException) -> None:
 
 Learner = TypeVar("Learner", bound="Estimator")
 
+#: settings that are objects with settings of their own
+SETTINGS = (StructurePrior, Search, Sampling, Accuracy)
+
 
 class Estimator:
     """Settings as named arguments, kept as attributes."""
+
+    #: names that arguments had before -> argument and field that took their place
+    _moved: Mapping[str, tuple[str, str]] = {}
 
     @classmethod
     def _setting_names(cls) -> list[str]:
@@ -192,18 +206,39 @@ class Estimator:
         return [name for name in names if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name; ``deep`` changes nothing, settings hold no learners."""
-        return {name: getattr(self, name) for name in self._setting_names()}
+        """The settings by name; with ``deep`` also those of their objects: sampling__minutes."""
+        own = {name: getattr(self, name) for name in self._setting_names()}
+        if not deep:
+            return own
+        inner = {
+            f"{name}__{one.name}": getattr(value, one.name)
+            for name, value in own.items()
+            if isinstance(value, SETTINGS)
+            for one in fields(value)
+        }
+        return {**own, **inner}
 
     def set_params(self: Learner, **settings: Any) -> Learner:
         """Change some settings; what was learned stays until the next ``fit``."""
         known = self._setting_names()
-        for name in settings:
-            if name not in known:
-                raise ModelError(
-                    f"{type(self).__name__} has no setting {name!r}; it has {', '.join(known)}."
-                )
-        for name, value in settings.items():
+        changed = dict(self.get_params(deep=False))
+        # whole objects first, so that a field given beside its object wins
+        for name, value in sorted(settings.items(), key=lambda item: "__" in item[0]):
+            base, _, inner = name.partition("__")
+            if base not in known:
+                moved = self._moved.get(name)
+                hint = f"; say {new_name(*moved)}" if moved else f"; it has {', '.join(known)}"
+                raise ModelError(f"{type(self).__name__} has no setting {name!r}{hint}.")
+            if inner:
+                whole = as_object(base, changed[base])
+                names = [one.name for one in fields(whole)] if isinstance(whole, SETTINGS) else []
+                if inner not in names:
+                    raise ModelError(
+                        f"{base} has no setting {inner!r}; it has {', '.join(names) or 'none'}."
+                    )
+                value = replace(whole, **{inner: value})
+            changed[base] = value
+        for name, value in changed.items():
             setattr(self, name, value)
         return self
 

@@ -22,6 +22,7 @@ import pandas as pd
 import asterism
 from asterism.data.files import parse_json, write_atomically, write_text
 from asterism.errors import DataError
+from asterism.learning.learner_settings import Accuracy
 from asterism.learning.tasks import ProgressListener, Silent
 
 if TYPE_CHECKING:
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
 ROWS = "rows.jsonl"
 #: the paper's learner: every family equally probable beforehand, the best family of each node
 #: shown, probabilities as the star gives them
-PAPER: dict[str, Any] = {"edge_log_odds": None, "graph": "map", "tempering": 1.0}
+PAPER: dict[str, Any] = {
+    "structure_prior": "uniform",
+    "graph": "map",
+    "accuracy": Accuracy(tempering=1.0),
+}
 Case = dict[str, Any]
 
 

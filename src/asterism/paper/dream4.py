@@ -115,8 +115,8 @@ def _learned(
         max_parents=max_parents,
         prior=am.GammaPrior(SHAPE, "auto"),
         states=dict.fromkeys(genes, tuple(f"level {i}" for i in range(n_states))),
-        search="exhaustive" if len(genes) <= 10 else "screened",
         n_jobs=jobs,
+        search="exhaustive" if len(genes) <= 10 else "screened",
         **PAPER,
     ).fit(seen)
     extra: dict[str, Any] = {

@@ -125,7 +125,7 @@ def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
 def _learner(noise: am.Gaussian, search: str, jobs: int) -> am.StructureLearner:
     prior = am.GammaPrior(SHAPE, PRIOR_RATE)
     return am.StructureLearner(
-        noise, max_parents=1, prior=prior, search=search, n_jobs=jobs, **PAPER
+        noise, max_parents=1, prior=prior, n_jobs=jobs, search=search, **PAPER
     )
 
 

@@ -106,8 +106,8 @@ def learn(case: Case, data: Path | None, jobs: int = 1) -> dict[str, Any]:
             max_parents=case["k"],
             states=dict.fromkeys(irma_data.GENES, ("low", "high")),
             prior=am.GammaPrior(SHAPE, "auto" if case["prior"] == "auto" else RATE),
-            search="exhaustive",
             n_jobs=jobs,
+            search="exhaustive",
             **PAPER,
         )
     learner.fit(seen)

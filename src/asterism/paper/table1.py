@@ -35,9 +35,9 @@ SEARCHED_PARENTS, SHAPE, RATE = 2, 5.0, 10.0
 FULL_GRAPHS, QUICK_GRAPHS = 50, 6
 
 #: what the learner is told about the graphs
-STRUCTURE_PRIORS: dict[str, dict[str, Any]] = {
-    "as drawn": {"min_parents": 1, "family_prior": "by_size"},
-    "uniform": {},
+STRUCTURE_PRIORS = {
+    "as drawn": am.StructurePrior("by_size", min_parents=1),
+    "uniform": am.StructurePrior("uniform"),
 }
 
 #: (k_max, trajectories, noise) -> AUROC, its spread, AUPR, its spread, as printed
@@ -114,10 +114,9 @@ def learn_one(case: Case, jobs: int = 1) -> dict[str, Any]:
         noise,
         max_parents=SEARCHED_PARENTS,
         prior=am.GammaPrior(SHAPE, RATE),
-        search="exhaustive",
         n_jobs=jobs,
-        **PAPER,
-        **STRUCTURE_PRIORS[case["structure_prior"]],
+        search="exhaustive",
+        **{**PAPER, "structure_prior": STRUCTURE_PRIORS[case["structure_prior"]]},
     ).fit(seen)
     scores = am.metrics.edge_scores(learner.edge_probabilities_, network.graph, learner.graph_)
     return {

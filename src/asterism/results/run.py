@@ -96,7 +96,7 @@ class Run:
         tables: Mapping[str, pd.DataFrame] | None = None,
     ) -> Run:
         """What a fitted learner knows, with what it was given; ``run`` adds to the record."""
-        settings = learner.get_params() if hasattr(learner, "get_params") else {}
+        settings = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
         if settings.get("method") == "auto" and hasattr(learner, "stage_"):
             settings = {**settings, "method": learner.method_}  # what it came to
         record: dict[str, Any] = {

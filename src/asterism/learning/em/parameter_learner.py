@@ -55,6 +55,12 @@ from asterism.learning.em.uncertainty import (
     rate_table,
 )
 from asterism.learning.em.viterbi import most_probable_paths
+from asterism.learning.learner_settings import (
+    MOVED_IN_FITS,
+    Accuracy,
+    as_object,
+    without_old_names,
+)
 from asterism.learning.levels import level_frame, with_levels
 from asterism.learning.tasks import Estimator
 from asterism.model.emissions import Exact, with_joint_by_column
@@ -62,7 +68,7 @@ from asterism.model.network import Network
 from asterism.model.priors import GammaPrior
 from asterism.model.template import Template, build_template
 from asterism.numerics.progress import ProgressListener, listening, stage
-from asterism.numerics.resources import time_limit
+from asterism.numerics.resources import minutes_limit
 
 if TYPE_CHECKING:
     import xarray
@@ -86,8 +92,9 @@ class ParameterLearner(Estimator):
     ``method``: "auto" (default) is exact inference where that is quick, clusters elsewhere, and
     sampling where a family is too large for them; "exact", "clusters", "sample" (posterior draws,
     no evidence), and with a warning and without intervals "star" and "mean_field".
-    ``tolerance``: the remaining gain in −2 ln P at which to stop; ``grid_tolerance`` and
-    ``time_step`` concern methods with a time grid; ``level`` is that of all intervals.
+    ``stop_gain``: the remaining gain in −2 ln P at which to stop. ``accuracy``: how exact inference
+    is, an :class:`Accuracy`; ``level`` is that of all intervals. After ``minutes`` the fit ends
+    with the best so far.
 
     ``covariates``: names, or :class:`Effect` for some transitions only or one common effect; their
     values come with the observations. ``equal_rates``: {node: "1>2=2>3"}, ``fixed_rates`` and
@@ -104,6 +111,9 @@ class ParameterLearner(Estimator):
     computed at first use); note.
     """
 
+    _moved = MOVED_IN_FITS
+
+    @without_old_names(MOVED_IN_FITS)
     def __init__(
         self,
         graph: Any,
@@ -116,19 +126,17 @@ class ParameterLearner(Estimator):
         states: Mapping[Any, Sequence[Any]] | None = None,
         exogenous: Sequence[Any] = (),
         map: bool = False,
-        tolerance: float = 1e-6,
+        stop_gain: float = 1e-6,
         max_iterations: int = 1000,
-        grid_tolerance: float = 1e-3,
-        time_step: float | None = None,
-        joint_limit: int = JOINT_LIMIT,
+        accuracy: Accuracy = Accuracy(),
         level: float = 0.95,
-        n_jobs: int = 1,
+        n_jobs: int = -1,
         random_state: Any = 0,
         covariates: Any = None,
         equal_rates: Any = None,
         fixed_rates: Any = None,
         start_rates: Any = None,
-        max_seconds: float | None = None,
+        minutes: float | None = None,
     ) -> None:
         self.graph = graph
         self.emission = emission
@@ -140,11 +148,9 @@ class ParameterLearner(Estimator):
         self.states = states
         self.exogenous = exogenous
         self.map = map
-        self.tolerance = tolerance
+        self.stop_gain = stop_gain
         self.max_iterations = max_iterations
-        self.grid_tolerance = grid_tolerance
-        self.time_step = time_step
-        self.joint_limit = joint_limit
+        self.accuracy = accuracy
         self.level = level
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -152,7 +158,7 @@ class ParameterLearner(Estimator):
         self.equal_rates = equal_rates
         self.fixed_rates = fixed_rates
         self.start_rates = start_rates
-        self.max_seconds = max_seconds
+        self.minutes = minutes
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -203,7 +209,7 @@ class ParameterLearner(Estimator):
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
         try:
-            with time_limit(self.max_seconds), stage():
+            with minutes_limit(self.minutes), stage():
                 fit = fit_parameters(template, observations, emission, settings, model)
         except NoClusters:
             return self._fit_by_sampling(template, observations, emission, settings)
@@ -283,17 +289,18 @@ class ParameterLearner(Estimator):
     def _settings(self) -> Settings:
         if not 0.0 < self.level < 1.0:
             raise ModelError(f"level is {self.level}; it must lie between 0 and 1, e.g. 0.95.")
+        accuracy = as_object("accuracy", self.accuracy)
         settings = Settings(
             method=self.method,
             prior=self.prior,
             use_mode=self.map,
             learn_initial=isinstance(self.initial, str) and self.initial == "learn",
             n_init=self.n_init,
-            tolerance=self.tolerance,
+            tolerance=self.stop_gain,
             max_iterations=self.max_iterations,
-            grid_tolerance=self.grid_tolerance,
-            time_step=self.time_step,
-            joint_limit=self.joint_limit,
+            grid_tolerance=accuracy.tolerance,
+            time_step=accuracy.time_step,
+            joint_limit=accuracy.joint_limit or JOINT_LIMIT,
             n_jobs=self.n_jobs,
             seed=self.random_state,
         )
@@ -447,11 +454,12 @@ class ParameterLearner(Estimator):
         return save_fit(self, Path(folder), force)
 
     def _infer(self, obs: Observations | Trajectories) -> Posterior:
+        accuracy = as_object("accuracy", self.accuracy)
         known: dict[str, Any] = {
             "n_jobs": self.n_jobs,
-            "tolerance": self.grid_tolerance,
-            "time_step": self.time_step,
-            "joint_limit": self.joint_limit,
+            "tolerance": accuracy.tolerance,
+            "time_step": accuracy.time_step,
+            "joint_limit": accuracy.joint_limit or JOINT_LIMIT,
         }
         entry = METHODS[self.method_]
         options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}

@@ -30,7 +30,7 @@ from asterism.learning.search.found import (
 )
 from asterism.learning.search.score import allowed_off_diagonal, posterior_mean_rates
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.structure_prior import StructurePrior, enumerate_families
+from asterism.learning.search.structure_prior import NumberedPrior, enumerate_families
 from asterism.learning.tasks import ProgressListener, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, as_mask, automatic_rate
@@ -202,7 +202,7 @@ def score_complete_graph(
 
 def resolved_prior(
     paths: Trajectories,
-    constraints: StructurePrior,
+    constraints: NumberedPrior,
     allowed: Mapping[str, NDArray[np.bool_]],
     prior: GammaPrior,
 ) -> GammaPrior:
@@ -242,7 +242,7 @@ def _time_in_states_that_can_be_left(
 
 def _score_all(
     scorer: CompleteScorer,
-    constraints: StructurePrior,
+    constraints: NumberedPrior,
     settings: StructureSettings,
     screened: bool,
     progress: ProgressListener,
@@ -270,7 +270,7 @@ def _score_all(
 
 
 def _screen(
-    scorer: CompleteScorer, constraints: StructurePrior, child: int, n_candidates: int
+    scorer: CompleteScorer, constraints: NumberedPrior, child: int, n_candidates: int
 ) -> IntArray:
     """The candidates that score best as one more parent beside the required ones."""
     required = constraints.required.get(child, ())
@@ -286,7 +286,7 @@ def _screen(
 
 def _network(
     paths: Trajectories,
-    constraints: StructurePrior,
+    constraints: NumberedPrior,
     graph: list[tuple[int, ...]],
     scorer: CompleteScorer,
     initial: dict[str, Any] | None,
@@ -343,7 +343,7 @@ def _with_states(paths: Trajectories, states: Mapping[str, Any]) -> Trajectories
 
 def check_paths(
     paths: Trajectories,
-    constraints: StructurePrior,
+    constraints: NumberedPrior,
     allowed_transitions: Mapping[str, Any] | None,
     ties: str,
 ) -> dict[str, NDArray[np.bool_]]:
@@ -366,7 +366,7 @@ def check_paths(
 
 
 def _allowed(
-    paths: Trajectories, constraints: StructurePrior, given: Mapping[str, Any] | None
+    paths: Trajectories, constraints: NumberedPrior, given: Mapping[str, Any] | None
 ) -> dict[str, NDArray[np.bool_]]:
     result = {}
     for name, mask in (given or {}).items():
@@ -412,7 +412,7 @@ def _check_jumps(paths: Trajectories, allowed: Mapping[str, NDArray[np.bool_]]) 
             )
 
 
-def _check_ties(paths: Trajectories, constraints: StructurePrior) -> None:
+def _check_ties(paths: Trajectories, constraints: NumberedPrior) -> None:
     d = np.repeat(np.arange(paths.n_trajectories), np.diff(paths.jump_offset))
     tied = np.flatnonzero((np.diff(d) == 0) & (np.diff(paths.jump_time) == 0))
     for k in tied:

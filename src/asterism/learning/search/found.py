@@ -24,7 +24,7 @@ from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counte
 from asterism.learning.search.score import GraphSolution, RanAway, posterior_mean_rates
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
-    StructurePrior,
+    NumberedPrior,
     family_rows,
     family_sizes,
     family_tuple,
@@ -181,7 +181,7 @@ class SearchResult:
     n_sweeps: int = 0
     prior_rates: dict[str, float] = field(default_factory=dict)
     """β of each node's usual transition; empty if all have the same."""
-    structure: StructurePrior | None = None
+    structure: NumberedPrior | None = None
     """What was known beforehand, by the same numbers of nodes; None: nothing."""
     counts: dict[str, FamilyCounts] = field(default_factory=dict)
     """Per node what its rates in ``network`` were estimated from."""

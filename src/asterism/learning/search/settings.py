@@ -18,8 +18,9 @@ import numpy as np
 from asterism.data.numbers import as_number
 from asterism.errors import ModelError, Setting
 from asterism.inference.methods import METHODS
+from asterism.learning.learner_settings import FamilyPrior
 from asterism.learning.search.searches import SEARCHES
-from asterism.learning.search.structure_prior import FloatArray, IntArray, StructurePrior
+from asterism.learning.search.structure_prior import FloatArray, IntArray, NumberedPrior
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 
 #: the limit of nodes that a dictionary of limits does not name
@@ -79,6 +80,7 @@ class StructureSettings:
     graph: str = "probable"
     threshold: float = 0.5
     edge_prior: Any = None
+    family_function: FamilyPrior | None = None
     tempering: float | str = "auto"
     n_chains: int = 4
     minutes: float | None = None
@@ -141,7 +143,7 @@ class StructureSettings:
             return float(self.tempering)
         return float(min(1.0, max(LEAST_TEMPERING, (known_share / FULL_SHARE) ** SHARE_POWER)))
 
-    def structure_prior(self, nodes: tuple[str, ...], from_paths: bool = False) -> StructurePrior:
+    def structure_prior(self, nodes: tuple[str, ...], from_paths: bool = False) -> NumberedPrior:
         """What is known about the graph, by the numbers of these nodes.
 
         ``from_paths``: the data are complete paths, from which "sparse" expects fewer edges.
@@ -157,6 +159,7 @@ class StructureSettings:
             self.family_prior,
             self.edge_prior,
             FEWER_FROM_PATHS if from_paths else 1.0,
+            self.family_function,
         )
 
 
@@ -177,7 +180,8 @@ def structure_prior(
     family_prior: str = "uniform",
     edge_prior: Any = None,
     sparseness: float = 1.0,
-) -> StructurePrior:
+    family_function: FamilyPrior | None = None,
+) -> NumberedPrior:
     """Check and number what the user says about the graph.
 
     ``required`` and ``forbidden`` are pairs (parent, child), a networkx.DiGraph, or a table with
@@ -188,7 +192,8 @@ def structure_prior(
     of nodes.
     ``edge_prior`` gives probabilities of single edges, {(parent, child): probability} or a table
     with these columns, and wins over ``edge_log_odds``. ``family_prior`` is one of
-    ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing.
+    ``FAMILY_PRIORS``; with "by_size", "sparse" adds nothing. ``family_function``: (child, parents)
+    -> ln of a prior of one's own, up to a constant.
     """
     number = {name: i for i, name in enumerate(nodes)}
     if isinstance(exogenous, str):
@@ -208,7 +213,7 @@ def structure_prior(
         )
     scalar, pairs = _log_odds(number, edge_log_odds)
     pairs = _with_probabilities(number, scalar, pairs, edge_prior)
-    prior = StructurePrior(
+    prior = NumberedPrior(
         nodes=tuple(nodes),
         max_parents=limits,
         min_parents=least,
@@ -218,6 +223,7 @@ def structure_prior(
         edge_log_odds=scalar,
         pair_log_odds=pairs,
         by_size=family_prior == "by_size",
+        function=family_function,
     )
     for child in map(int, np.flatnonzero(least)):
         _check_least(nodes[child], int(least[child]), int(limits[child]), prior.candidates(child))

@@ -17,13 +17,23 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError
+from asterism.learning.learner_settings import (
+    MOVED,
+    Accuracy,
+    FamilyPrior,
+    Sampling,
+    Search,
+    StructurePrior,
+    as_object,
+    without_old_names,
+)
 from asterism.learning.search.found import SearchResult
-from asterism.learning.search.settings import AUTO, SPARSE, StructureSettings
+from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.tasks import Estimator
 from asterism.model.network import Network
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 from asterism.numerics.progress import ProgressListener, listener_for
-from asterism.numerics.resources import time_limit
+from asterism.numerics.resources import minutes_limit
 
 if TYPE_CHECKING:
     import networkx
@@ -35,79 +45,50 @@ if TYPE_CHECKING:
 class StructureLearner(Estimator):
     """Learns the graph of a network, with a probability for every edge.
 
-    Parameters
-    ----------
+    Main arguments
+    --------------
     emission
         How measurements arise from states: one emission, or {node: emission}; those with
         ``learn`` are fitted to every node alone. Not used for complete paths.
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
+    method
+        "star" or "mean_field"; "clusters" searches with the star and then decides close cases, and
+        reciprocal edges, by clusters; "sample" draws graphs; "auto" draws them where that takes
+        less than about a minute, and leaves the star's answer elsewhere.
     prior
         Gamma prior of the rates, by default of shape 5, or 1 for complete paths. The rate "auto"
         takes the time scale from the data, so that minutes and hours give the same graph, and "by
         node" (the default) that of each node; ``GammaPrior(5, 10)`` is the paper's.
-    method
-        "star" or "mean_field"; "clusters" searches with the star and then decides close cases, and
-        pairs of nodes that lead each other, by clusters; "sample" draws graphs; "auto" draws them
-        where that takes less than about a minute, and leaves the star's answer elsewhere.
-    search
-        "exhaustive" scores every family; "screened" only families of the ``n_candidates`` parents
-        that score best alone. "auto" is exhaustive up to 150 families in all; up to 3,000 it scores
-        every family too, but with the rest of the network frozen; beyond, it screens. Two parents
-        that act only together can escape screening.
+    random_state
+        Seed of everything random.
+    n_jobs
+        Threads; −1 is one per core. Results do not depend on it.
+
+    Other arguments
+    ---------------
+    structure_prior
+        What is known about the graph: a :class:`StructurePrior`, one of its words ("sparse",
+        "uniform", "by_size"), or a function (child, parents) -> log prior.
+    states
+        {node: labels} where the data do not show them all; also names hidden nodes.
     initial
         Start probabilities: "learn", "uniform", or {node: probabilities}.
     allowed_transitions
         {node: (S, S) true where a jump may happen}; other rates stay zero.
-    exogenous
-        Nodes given from outside: they may be parents, and never have any.
-    required, forbidden
-        Edges (parent, child) that must or must not be in the graph.
-    edge_log_odds
-        Prior log-odds of an edge: "sparse" (odds of 1/N, or 1/(2N) for complete paths), one number,
-        {(parent, child): number}, or a table with parents as rows. None is the uniform prior.
-    edge_prior
-        Prior probabilities of single edges, which win over ``edge_log_odds``:
-        {(parent, child): probability}, or a table with the columns parent, child, probability.
     graph, threshold
         Which graph is shown: "probable" has the edges whose probability reaches ``threshold``;
         "map" the most probable family of each node, as in the paper.
-    tempering
-        How often the data count in the probabilities of families. The star's log-odds are too
-        large where measurements tell little of the paths, so "auto" finds how much they tell and
-        takes a factor by that; it is 1 where paths are known. 1.0 prints the probabilities as the
-        method gives them.
-    min_parents
-        The fewest parents a node may have, as ``max_parents``.
-    family_prior
-        What is equally probable beforehand: every set of parents ("uniform"), or every number of
-        parents, and then every set of so many ("by_size").
-    refine_emissions
-        Whether learned emissions are fitted once more on the graph found, from which the search
-        then goes on, until the graph stays.
-    n_init
-        Number of starting graphs: the empty one, then random ones.
-    n_jobs
-        Threads; −1 is one per core. Results do not depend on it.
-    random_state
-        Seed of everything random.
-    states
-        {node: labels} where the data do not show them all; also names hidden nodes.
+    minutes
+        After these the search ends with the best graph so far, and says so.
+    search
+        How graphs are looked for: a :class:`Search` or "auto", "exhaustive", "screened".
+    sampling
+        How long graphs are drawn: a :class:`Sampling`.
+    accuracy
+        How exact inference is: an :class:`Accuracy`.
     ties
         "error", or "order" when rows of jumps at one time are in the order in which they happened.
-    tolerance, time_step, max_sweeps, digamma
-        Accuracy of inference, its step, the most sweeps over the nodes, and whether to use the
-        exact stationary rates instead of the posterior means. Not used for complete paths.
-    journal, resume
-        A file that remembers every score, and whether to continue from what it holds: an
-        interrupted search then ends with the same result as an uninterrupted one.
-    n_chains, minutes, max_draws
-        For method "sample": how many chains are compared, a limit of time (a third of it at most
-        for the search before), and one of sweeps per chain. Sampling stops before if every edge has
-        a Monte Carlo error of at most .03 and R̂ ≤ 1.05. "auto" makes at most 1,500 sweeps unless a
-        time is given, and calls draws converged with an error of at most .1 and R̂ ≤ 1.2.
-    max_seconds
-        After these the search ends with the best graph so far, and says so.
 
     Attributes
     ----------
@@ -142,77 +123,56 @@ class StructureLearner(Estimator):
         The emissions at the end, and how the search went.
     """
 
+    _moved = MOVED
+
+    @without_old_names(MOVED)
     def __init__(
         self,
         emission: Any = None,
         max_parents: int | Mapping[str, int] = 2,
-        prior: GammaPrior = LEARNERS_PRIOR,
+        *,
         method: str = "star",
-        search: str = "auto",
-        n_candidates: int = 10,
+        prior: GammaPrior = LEARNERS_PRIOR,
+        random_state: Any = 0,
+        n_jobs: int = -1,
+        structure_prior: StructurePrior | FamilyPrior | str = StructurePrior(),
+        states: Mapping[str, Sequence[Any]] | None = None,
         initial: Any = "learn",
         allowed_transitions: Mapping[str, Any] | None = None,
-        exogenous: Sequence[str] = (),
-        required: Any = (),
-        forbidden: Any = (),
-        edge_log_odds: Any = SPARSE,
-        min_parents: int | Mapping[str, int] = 0,
-        family_prior: str = "uniform",
-        refine_emissions: bool = False,
-        n_init: int = 1,
-        n_jobs: int = -1,
-        random_state: Any = 0,
-        states: Mapping[str, Sequence[Any]] | None = None,
-        ties: str = "error",
-        tolerance: float = 1e-3,
-        time_step: float | None = None,
-        max_sweeps: int = 20,
-        digamma: bool = False,
-        journal: str | Path | None = None,
-        resume: bool = False,
         graph: str = "probable",
         threshold: float = 0.5,
-        edge_prior: Any = None,
-        tempering: float | str = "auto",
-        n_chains: int = 4,
         minutes: float | None = None,
-        max_draws: int = 20_000,
-        max_seconds: float | None = None,
+        search: Search | str = "auto",
+        sampling: Sampling = Sampling(),
+        accuracy: Accuracy = Accuracy(),
+        ties: str = "error",
     ) -> None:
         self.emission = emission
         self.max_parents = max_parents
-        self.prior = prior
         self.method = method
-        self.search = search
-        self.n_candidates = n_candidates
+        self.prior = prior
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.structure_prior = structure_prior
+        self.states = states
         self.initial = initial
         self.allowed_transitions = allowed_transitions
-        self.exogenous = exogenous
-        self.required = required
-        self.forbidden = forbidden
-        self.edge_log_odds = edge_log_odds
-        self.min_parents = min_parents
-        self.family_prior = family_prior
-        self.refine_emissions = refine_emissions
-        self.n_init = n_init
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.states = states
-        self.ties = ties
-        self.tolerance = tolerance
-        self.time_step = time_step
-        self.max_sweeps = max_sweeps
-        self.digamma = digamma
-        self.journal = journal
-        self.resume = resume
         self.graph = graph
         self.threshold = threshold
-        self.edge_prior = edge_prior
-        self.tempering = tempering
-        self.n_chains = n_chains
         self.minutes = minutes
-        self.max_draws = max_draws
-        self.max_seconds = max_seconds
+        self.search = search
+        self.sampling = sampling
+        self.accuracy = accuracy
+        self.ties = ties
+
+    def search_settings(self) -> StructureSettings:
+        """All settings as a search reads them; refuses what cannot be."""
+        own = self.get_params(deep=False)
+        del own["minutes"]
+        for name in ("structure_prior", "search", "sampling", "accuracy"):
+            own |= as_object(name, own.pop(name)).settings()
+        seconds = None if self.minutes is None else 60.0 * self.minutes
+        return StructureSettings(**own, max_seconds=seconds)
 
     # ------------------------------------------------------------------ learning
     def fit(
@@ -226,7 +186,7 @@ class StructureLearner(Estimator):
 
         ``progress``: a bar is shown in notebooks; True shows one everywhere, False none.
         """
-        settings = StructureSettings(**self.get_params())
+        settings = self.search_settings()
         listener = listener_for(progress)
         if isinstance(data, Trajectories):
             from asterism.learning.search.complete import learn_from_trajectories
@@ -234,7 +194,7 @@ class StructureLearner(Estimator):
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
             learn = importlib.import_module(settings.home)
-            with time_limit(self.max_seconds):
+            with minutes_limit(self.minutes):
                 found = learn.learn_from_observations(settings, data, listener)
         else:
             raise DataError(

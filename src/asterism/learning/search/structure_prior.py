@@ -9,13 +9,13 @@ prior). If every *number* of parents is to be equally probable, the logarithm of
 have that number is taken off. How probable one edge is beforehand follows by summing over all sets
 that hold it, which elementary symmetric sums do without listing the sets.
 
-``settings.py`` turns what the user says into a :class:`StructurePrior`.
+``settings.py`` turns what the user says into a :class:`NumberedPrior`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations
@@ -23,17 +23,19 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import ModelError, Setting
+from asterism.errors import ModelError, Setting, TooLargeError
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+#: sets of parents of a node that a user's function is asked about at most: seconds in Python
+_MOST_LISTED = 200_000
 #: stands behind the last parent of a family
 NO_PARENT = -1
 
 
 @dataclass(frozen=True)
-class StructurePrior:
+class NumberedPrior:
     """Constraints and log-odds by node number; made by ``settings.structure_prior``."""
 
     nodes: tuple[str, ...]
@@ -51,6 +53,8 @@ class StructurePrior:
     """child -> parent -> log-odds, or a matrix [child, parent]."""
     by_size: bool = False
     """Whether every number of parents is equally probable, rather than every family."""
+    function: Callable[[str, tuple[str, ...]], float] | None = None
+    """(child, parents) -> ln of a prior of the user's own."""
 
     @property
     def n_nodes(self) -> int:
@@ -105,6 +109,8 @@ class StructurePrior:
         result: FloatArray = np.where(families == NO_PARENT, 0.0, odds[families]).sum(axis=1)
         if self.by_size:
             result -= self._log_number_of_families(child)[family_sizes(families)]
+        if self.function is not None:
+            result += self._by_function(child, families)
         return result
 
     def log_odds(self, child: int) -> FloatArray:
@@ -120,6 +126,21 @@ class StructurePrior:
             terms -= self._log_number_of_families(child)[number]
         return np.where(allowed, terms, -np.inf)
 
+    def _by_function(self, child: int, families: IntArray) -> FloatArray:
+        """(n_families,) what the user's function says."""
+        assert self.function is not None
+        name, values = self.nodes[child], np.empty(len(families))
+        for i, family in enumerate(families):
+            parents = tuple(self.nodes[p] for p in family_tuple(family))
+            values[i] = self.function(name, parents)
+            if not np.isfinite(values[i]):
+                raise ModelError(
+                    f"The structure prior of {name!r} with the parents {parents} is {values[i]}; "
+                    "it must be a finite number. Use ",
+                    *(Setting("forbidden"), " or ", Setting("required"), " for certain edges."),
+                )
+        return values
+
     def edge_probabilities(self, child: int) -> FloatArray:
         """(N,) prior probability that each node is a parent of ``child``, limits respected."""
         result = np.zeros(self.n_nodes)
@@ -128,6 +149,8 @@ class StructurePrior:
         most = int(min(self.max_parents[child] - len(required), len(free)))
         if child in self.exogenous or most < 0:
             return result
+        if self.function is not None:
+            return self._listed_probabilities(child)
         result[required] = 1.0
         least = int(max(0, min(self.min_parents[child] - len(required), most)))
         if most == 0:
@@ -140,6 +163,24 @@ class StructurePrior:
             weight[least:] -= sizes[len(required) + least : len(required) + most + 1]
         result[free] = inclusion_probabilities(odds, weight)
         return result
+
+    def _listed_probabilities(self, child: int) -> FloatArray:
+        """As :meth:`edge_probabilities`, by a list of all families."""
+        n_families = self.n_families(child)
+        if n_families > _MOST_LISTED:
+            raise TooLargeError(
+                f"A structure prior that is a function is asked about every set of parents, and "
+                f"{self.nodes[child]!r} has {n_families:,} (at most {_MOST_LISTED:,} here); give "
+                "prior odds of edges instead, or lower ",
+                *(Setting("max_parents"), "."),
+            )
+        families = self.families(child)
+        log_prior = self.log_prior(child, families)
+        weight = np.exp(log_prior - log_prior.max())
+        result = np.zeros(self.n_nodes + 1)  # the last place is for "no parent"
+        np.add.at(result, families, np.broadcast_to(weight[:, None], families.shape))
+        probabilities: FloatArray = np.minimum(result[:-1] / weight.sum(), 1.0)
+        return probabilities
 
     def _log_number_of_families(self, child: int) -> FloatArray:
         """[number of parents] ln of how many sets of so many parents there are."""

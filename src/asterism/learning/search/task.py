@@ -18,6 +18,14 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting
 from asterism.inference.methods import METHODS
+from asterism.learning.learner_settings import (
+    MOVED,
+    Accuracy,
+    FamilyPrior,
+    as_object,
+    new_name,
+)
+from asterism.learning.learner_settings import StructurePrior as UserPrior
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
 from asterism.learning.search.score import (
@@ -32,11 +40,12 @@ from asterism.learning.search.score import (
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.single_nodes import SingleNodes, fit_single_nodes
-from asterism.learning.search.structure_prior import StructurePrior, family_tuple
+from asterism.learning.search.structure_prior import NumberedPrior, family_tuple
 from asterism.learning.tasks import ProgressListener, Silent, in_order
 from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
 from asterism.model.names import as_parents
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
+from asterism.numerics.progress import listening
 from asterism.numerics.resources import current_limit
 from asterism.star.batch import ImpossibleEvidence
 from asterism.timeline.evidence import IntArray
@@ -68,7 +77,7 @@ class SearchTask:
     settings: StructureSettings
     nodes: tuple[str, ...]
     single_nodes: SingleNodes
-    prior: StructurePrior
+    prior: NumberedPrior
     scorer: Scorer
     progress: ProgressListener
     screened: bool
@@ -411,18 +420,30 @@ def structure_score(
     emission: Any = None,
     prior: GammaPrior | None = None,
     method: str = "star",
+    *,
+    structure_prior: UserPrior | FamilyPrior | str = "uniform",
+    accuracy: Accuracy = Accuracy(),
+    progress: ProgressListener | bool | None = None,
     **options: Any,
 ) -> float:
     """ln P(graph | data) up to a constant: comparable between graphs over the same data.
 
-    ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. ``prior`` and the
-    ``options`` are those of :class:`StructureLearner`, with its defaults but for one: graphs are
-    equally probable beforehand, so that the score says what the data say and differences are
-    log Bayes factors. ``edge_log_odds="sparse"`` adds the learner's own prior over graphs.
-    Complete paths get the exact Bayesian score.
+    ``graph``: {node: parents}, a networkx.DiGraph, a Network or a short name. The other arguments
+    are those of :class:`StructureLearner`, with its defaults but for one: graphs are equally
+    probable beforehand, so that the score says what the data say and differences are log Bayes
+    factors. ``structure_prior="sparse"`` adds the learner's own prior over graphs. Complete paths
+    get the exact Bayesian score.
     """
-    options.setdefault("edge_log_odds", None)
+    for name in options:
+        if name in MOVED:
+            raise TypeError(f"The argument {name} is gone; say {new_name(*MOVED[name])}.")
     settings = StructureSettings(
-        emission=emission, prior=prior or LEARNERS_PRIOR, method=method, **options
+        emission=emission,
+        prior=prior or LEARNERS_PRIOR,
+        method=method,
+        **as_object("structure_prior", structure_prior).settings(),
+        **as_object("accuracy", accuracy).settings(),
+        **options,
     )
-    return score_graph(settings, graph, obs)
+    with listening(progress, "Scoring the graph"):
+        return score_graph(settings, graph, obs)

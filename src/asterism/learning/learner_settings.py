@@ -1,0 +1,312 @@
+"""What users say to the learners beside the everyday arguments: small objects with defaults.
+
+:class:`StructurePrior` is what is known about the graph, :class:`Search` how graphs are looked for,
+:class:`Sampling` how long draws take, :class:`Accuracy` how exact inference is. A short word does
+where the defaults of the rest are meant: ``search="screened"``, ``structure_prior="uniform"``.
+
+Version 0.2 had all of these as arguments of the learners; :data:`MOVED` says where each went, and a
+call with an old name is refused with the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+
+from asterism.errors import ModelError, Setting
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas as pd
+
+    Edges: TypeAlias = "Sequence[tuple[str, str]] | networkx.DiGraph | pd.DataFrame"
+    ByEdge: TypeAlias = "Mapping[tuple[str, str], float] | pd.DataFrame"
+
+#: ln of the prior probability of a set of parents, up to a constant of the child
+FamilyPrior = Callable[[str, tuple[str, ...]], float]
+
+#: words for priors of edges
+SPARSE, UNIFORM, BY_SIZE = "sparse", "uniform", "by_size"
+
+
+class _Described:
+    """Shows what differs from the defaults, and can be written to a record of a run."""
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={value!r}" for name, value in _changed(self).items()]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting by its name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, repr=False)
+class StructurePrior(_Described):
+    """What is known about the graph before the data.
+
+    Parameters
+    ----------
+    edge
+        "sparse": few edges, odds of 1/N each (1/(2N) for complete paths); "uniform": every set of
+        parents alike; "by_size": every number of parents alike. Or prior log-odds: one number,
+        {(parent, child): number}, or a table with parents as rows. Or a function
+        (child, parents) -> ln of the prior probability of these parents, up to a constant.
+    probabilities
+        Prior probabilities of single edges, which win over ``edge``:
+        {(parent, child): probability}, or a table with the columns parent, child, probability.
+    required, forbidden
+        Edges (parent, child) that must or must not be in the graph.
+    exogenous
+        Nodes given from outside: they may be parents, and never have any.
+    min_parents
+        The fewest parents a node may have: a number, or {node: number}.
+    """
+
+    edge: str | float | ByEdge | FamilyPrior | None = SPARSE
+    probabilities: ByEdge | None = None
+    required: Edges = ()
+    forbidden: Edges = ()
+    exogenous: Sequence[str] = ()
+    min_parents: int | Mapping[str, int] = 0
+
+    def settings(self) -> dict[str, Any]:
+        """By the names that a search uses."""
+        word = self.edge if isinstance(self.edge, str) else None
+        if word not in (None, SPARSE, UNIFORM, BY_SIZE):
+            raise ModelError(
+                f"The prior of edges is {word!r}; valid are 'sparse', 'uniform', 'by_size', "
+                "log-odds, and a function of child and parents."
+            )
+        own = self.edge if callable(self.edge) else None
+        odds = None if word in (UNIFORM, BY_SIZE) or own is not None else self.edge
+        return {
+            "edge_log_odds": odds,
+            "family_prior": BY_SIZE if word == BY_SIZE else UNIFORM,
+            "family_function": own,
+            "edge_prior": self.probabilities,
+            "required": self.required,
+            "forbidden": self.forbidden,
+            "exogenous": self.exogenous,
+            "min_parents": self.min_parents,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Search(_Described):
+    """How graphs are looked for.
+
+    Parameters
+    ----------
+    kind
+        "exhaustive" scores every family; "screened" only families of the ``candidates`` parents
+        that score best alone. "auto" is exhaustive up to 150 families in all; up to 3,000 it scores
+        every family too, but with the rest of the network frozen; beyond, it screens. Two parents
+        that act only together can escape screening.
+    candidates
+        Candidate parents of each node that a screened search keeps.
+    n_init
+        Number of starting graphs: the empty one, then random ones.
+    refine_emissions
+        Whether learned emissions are fitted once more on the graph found, from which the search
+        then goes on, until the graph stays.
+    journal, resume
+        A file that remembers every score, and whether to continue from what it holds: an
+        interrupted search then ends with the same result as an uninterrupted one.
+    """
+
+    kind: str = "auto"
+    candidates: int = 10
+    n_init: int = 1
+    refine_emissions: bool = False
+    journal: str | Path | None = None
+    resume: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        """By the names that a search uses."""
+        own = self.to_dict()
+        return {"search": own.pop("kind"), "n_candidates": own.pop("candidates"), **own}
+
+
+@dataclass(frozen=True, repr=False)
+class Sampling(_Described):
+    """How long graphs, rates and paths are drawn.
+
+    Drawing stops before if every edge has a Monte Carlo error of at most .03 and R̂ ≤ 1.05. Method
+    "auto" makes at most 1,500 sweeps unless a time is given, and calls draws converged with an
+    error of at most .1 and R̂ ≤ 1.2.
+
+    Parameters
+    ----------
+    minutes
+        A limit of time; a third of it at most is for the search before the draws.
+    chains
+        How many chains are compared.
+    max_draws
+        The most sweeps per chain.
+    """
+
+    minutes: float | None = None
+    chains: int = 4
+    max_draws: int = 20_000
+
+    def settings(self) -> dict[str, Any]:
+        """By the names that a search uses."""
+        return {"minutes": self.minutes, "n_chains": self.chains, "max_draws": self.max_draws}
+
+
+@dataclass(frozen=True, repr=False)
+class Accuracy(_Described):
+    """How exact inference is, for methods with a time grid or an iteration.
+
+    Parameters
+    ----------
+    tolerance
+        Error of computed probabilities that is accepted.
+    time_step
+        The step of the time grid; chosen by ``tolerance`` if not given.
+    max_sweeps
+        The most sweeps over the nodes in a search.
+    digamma
+        Whether a search uses the exact stationary rates instead of the posterior means.
+    tempering
+        How often the data count in the probabilities of families. The star's log-odds are too
+        large where measurements tell little of the paths, so "auto" finds how much they tell and
+        takes a factor by that; it is 1 where paths are known. 1.0 prints the probabilities as the
+        method gives them.
+    joint_limit
+        For a fit of rates by exact inference: the most joint states.
+    """
+
+    tolerance: float = 1e-3
+    time_step: float | None = None
+    max_sweeps: int = 20
+    digamma: bool = False
+    tempering: float | str = "auto"
+    joint_limit: int | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """By the names that a search uses."""
+        own = self.to_dict()
+        del own["joint_limit"]
+        return own
+
+
+#: argument -> what a word, a number or a function stands for
+_SHORT: dict[str, Callable[[Any], Any]] = {
+    "structure_prior": StructurePrior,
+    "search": Search,
+    "sampling": lambda minutes: Sampling(minutes=minutes),
+    "accuracy": lambda tolerance: Accuracy(tolerance=tolerance),
+}
+_KINDS = {
+    "structure_prior": StructurePrior,
+    "search": Search,
+    "sampling": Sampling,
+    "accuracy": Accuracy,
+}
+
+
+def as_object(name: str, value: Any) -> Any:
+    """The object that an argument stands for, where a short form was given."""
+    kind = _KINDS.get(name)
+    if kind is None or isinstance(value, kind):
+        return value
+    if value is None or (name in ("sampling", "accuracy") and isinstance(value, str)):
+        raise ModelError(Setting(name), f" is {value!r}; it must be an am.{kind.__name__}.")
+    return _SHORT[name](value)
+
+
+# ---- names that went --------------------------------------------------------------------------
+
+#: old argument of StructureLearner -> argument and field that took its place
+MOVED = {
+    "edge_log_odds": ("structure_prior", "edge"),
+    "family_prior": ("structure_prior", "edge"),
+    "edge_prior": ("structure_prior", "probabilities"),
+    "required": ("structure_prior", "required"),
+    "forbidden": ("structure_prior", "forbidden"),
+    "exogenous": ("structure_prior", "exogenous"),
+    "min_parents": ("structure_prior", "min_parents"),
+    "n_candidates": ("search", "candidates"),
+    "n_init": ("search", "n_init"),
+    "refine_emissions": ("search", "refine_emissions"),
+    "journal": ("search", "journal"),
+    "resume": ("search", "resume"),
+    "n_chains": ("sampling", "chains"),
+    "max_draws": ("sampling", "max_draws"),
+    "tolerance": ("accuracy", "tolerance"),
+    "time_step": ("accuracy", "time_step"),
+    "max_sweeps": ("accuracy", "max_sweeps"),
+    "digamma": ("accuracy", "digamma"),
+    "tempering": ("accuracy", "tempering"),
+    "max_seconds": ("minutes", ""),
+}
+#: the same of ParameterLearner
+MOVED_IN_FITS = {
+    "tolerance": ("stop_gain", ""),
+    "grid_tolerance": ("accuracy", "tolerance"),
+    "time_step": ("accuracy", "time_step"),
+    "joint_limit": ("accuracy", "joint_limit"),
+    "max_seconds": ("minutes", ""),
+}
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def without_old_names(
+    moved: Mapping[str, tuple[str, str]],
+) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
+    """Refuse arguments that went, with the name of what took their place."""
+
+    def decorate(function: Callable[Given, Made]) -> Callable[Given, Made]:
+        @wraps(function)
+        def checked(*arguments: Given.args, **settings: Given.kwargs) -> Made:
+            for name in settings:
+                if name in moved:
+                    raise TypeError(f"The argument {name} is gone; say {new_name(*moved[name])}.")
+            return function(*arguments, **settings)
+
+        return checked
+
+    return decorate
+
+
+def new_name(argument: str, field: str) -> str:
+    """``search=am.Search(candidates=…)``, or ``minutes=…``."""
+    if not field:
+        return f"{argument}=…"
+    return f"{argument}=am.{_KINDS[argument].__name__}({field}=…)"
+
+
+def regrouped(**flat: Any) -> dict[str, Any]:
+    """The arguments of StructureLearner for settings by their names of version 0.2."""
+    made: dict[str, Any] = {}
+    if flat.get("family_prior") == UNIFORM:
+        del flat["family_prior"]
+    for name, value in flat.items():
+        argument, field = MOVED.get(name, (name, ""))
+        if not field:
+            if name == "max_seconds" and value is not None:
+                value = value / 60.0
+            kept = made.get(argument)
+            made[argument] = (
+                replace(as_object(argument, value), **_changed(kept)) if kept else value
+            )
+            continue
+        before = as_object(argument, made.get(argument, _KINDS[argument]()))
+        made[argument] = replace(before, **{field: value})
+    return made
+
+
+def _changed(value: Any) -> dict[str, Any]:
+    """The fields of an object that differ from their defaults."""
+    return {
+        one.name: getattr(value, one.name)
+        for one in fields(value)
+        if getattr(value, one.name) is not one.default
+    }
