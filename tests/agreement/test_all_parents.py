@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.learning.learner_settings import regrouped
 from asterism.learning.search import sampled, task
 
 NOISE = am.Gaussian((-1.0, 1.0), 0.5)
@@ -23,7 +24,7 @@ def learned(obs: am.Observations, n_sweeps: int, **options: object) -> am.Struct
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return am.StructureLearner(
-            NOISE, method="sample", max_draws=n_sweeps, n_jobs=1, **options
+            NOISE, method="sample", n_jobs=1, **regrouped(max_draws=n_sweeps, **options)
         ).fit(obs)
 
 

@@ -333,7 +333,7 @@ def test_priors_of_numbers_of_parents_move_probabilities(paths: am.Trajectories)
     )
     best = found.groupby("node")["score"].max().sum()
     assert score == pytest.approx(best, rel=1e-12)
-    with pytest.raises(ModelError, match="'flat'; valid are .*'uniform', 'by_size'"):
+    with pytest.raises(ModelError, match=r"'flat'; valid are .*'uniform', 'by_size'"):
         paper_learner(family_prior="flat").fit(few)
 
 

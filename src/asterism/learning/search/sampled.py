@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.observations import Observations
+from asterism.errors import ModelError, Setting
 from asterism.learning.em import emission_fit
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.drawn_statistics import DrawnStatistics, row_of
@@ -306,6 +307,12 @@ def _are_few(task: SearchTask) -> bool:
 def _all_families(task: SearchTask, candidates: Candidates) -> AllParents:
     """What the prior says of every family, for the moves beyond the candidates."""
     prior, n_nodes = task.prior, len(task.nodes)
+    if prior.function is not None:
+        raise ModelError(
+            f"A structure prior that is a function can be sampled with up to {UNSCREENED_LIMIT:,} "
+            "sets of parents in all; give prior odds of edges instead, or lower ",
+            *(Setting("max_parents"), "."),
+        )
     most = np.zeros(n_nodes, dtype=np.int64)
     may_be, required = (np.zeros((n_nodes, n_nodes), dtype=np.bool_) for _ in range(2))
     for child in prior.children:
