@@ -150,6 +150,9 @@ class RegionWork(NamedTuple):
     """(terms, states)"""
     v: np.ndarray
     z: np.ndarray
+    """(states, terms)"""
+    by_state: np.ndarray
+    """(states, terms) ``v`` again."""
     vector: np.ndarray
     """(6, states)"""
     local: np.ndarray

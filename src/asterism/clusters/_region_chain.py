@@ -266,11 +266,11 @@ def _series_step(regions, r, problem, d, table, precision, is_held, is_wanted, w
     ending = work.vector[4]
     find_ending(regions, r, problem, d, table, is_held, work, k, ending)
     if n_parts > 1:
-        _block_endings(regions, r, n_parts, kept, step, mass, precision, work, ending)
+        block_endings(regions, r, n_parts, kept, step, mass, precision, work, ending)
     for part in range(n_parts):
         if n_parts > 1:
             if part % kept == 0:
-                _part_endings(regions, r, n_parts, kept, part, step, mass, precision, work)
+                part_endings(regions, r, n_parts, kept, part, step, mass, precision, work)
             ending = work.endings[part % kept]
         least, most = term_limits(regions, r, work, mass, precision, ending)
         least_v, most_v = term_limits(regions, r, work, mass, precision, vector)
@@ -293,7 +293,7 @@ def _series_step(regions, r, problem, d, table, precision, is_held, is_wanted, w
 
 
 @inner
-def _block_endings(regions, r, n_parts, kept, step, mass, precision, work, vector):
+def block_endings(regions, r, n_parts, kept, step, mass, precision, work, vector):
     """Backward vectors at the ends of blocks of ``kept`` parts, behind those of single parts."""
     for i in range(n_parts - 1, -1, -1):
         if i == n_parts - 1 or (i + 1) % kept == 0:
@@ -305,7 +305,7 @@ def _block_endings(regions, r, n_parts, kept, step, mass, precision, work, vecto
 
 
 @inner
-def _part_endings(regions, r, n_parts, kept, part, step, mass, precision, work):
+def part_endings(regions, r, n_parts, kept, part, step, mass, precision, work):
     """Backward vectors at the ends of the parts of the block that begins with ``part``."""
     n_joint = regions.n_joint[r]
     vector = work.vector[4]

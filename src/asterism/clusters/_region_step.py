@@ -209,35 +209,41 @@ def _terms_of_a_pair(b, a, step, n_terms, terms, total):
     total[0], total[1], total[2], total[3] = s0, s1, s2, s3
 
 
-@inner
+@inner(fastmath={"contract", "reassoc"})
 def integrate(regions, r, n_joint, per_row, n_terms, factor, c, work):
     """Add ∫ f(x) ρ(y) dt of one part to the times and jumps of column c."""
-    u, v, z = work.u, work.v, work.z
-    begin = regions.entry_start[r]
     if n_joint == 2:
         _integrate_two_states(n_terms, factor, c, work)
         return
     if n_joint == 4 and per_row == 2:
         _integrate_a_pair(n_terms, factor, c, work)
         return
-    for i in range(n_terms):
-        for x in range(n_joint):
-            z[i, x] = work.coefficient[i, 0] * u[0, x]
-        for j in range(1, n_terms - i):
-            weight = work.coefficient[i, j]
-            for x in range(n_joint):
-                z[i, x] += weight * u[j, x]
+    begin = regions.entry_start[r]
     for x in range(n_joint):
+        own = work.by_state[x]
+        z = work.z[x]
+        for i in range(n_terms):
+            own[i] = work.v[i, x]
+            z[i] = work.coefficient[0, i] * work.u[0, x]
+        for j in range(1, n_terms):
+            weight = work.u[j, x]
+            if weight > 0.0:
+                row = work.coefficient[j]
+                for i in range(n_terms - j):
+                    z[i] += row[i] * weight
+    for x in range(n_joint):
+        own = work.by_state[x]
+        z = work.z[x]
         value = 0.0
         for i in range(n_terms):
-            value += v[i, x] * z[i, x]
+            value += own[i] * z[i]
         work.time[x, c] += value * factor
         for e in range(x * per_row, (x + 1) * per_row):
             if work.local[e] > 0.0:
-                y = regions.column[begin + e]
+                z = work.z[regions.column[begin + e]]
                 value = 0.0
                 for i in range(n_terms):
-                    value += v[i, x] * z[i, y]
+                    value += own[i] * z[i]
                 work.jumps[e, c] += value * factor * work.local[e]
 
 

@@ -85,7 +85,7 @@ def draw_from_clusters(
             when = times[k] + (part + rng.uniform(size=len(who))) * width / parts
             pieces.append((who, when, moved, state[who, moved]))
     _jump_as_recorded(batch, d, len(times) - 1, state, float(times[-1]), pieces)
-    pieces += _known_jumps(batch.evidence, d, n)
+    pieces += known_jumps(batch.evidence, d, n)
     nothing: IntArray = np.zeros(0, dtype=np.int64)
     columns = [
         np.concatenate([nothing, *(np.asarray(p[i], dtype=np.int64) for p in pieces)])
@@ -197,7 +197,7 @@ def _jump_as_recorded(
         )
 
 
-def _known_jumps(
+def known_jumps(
     evidence: Evidence, d: int, n: int
 ) -> list[tuple[IntArray, FloatArray, IntArray, IntArray]]:
     """Paths of the exogenous nodes, the same in every draw."""

@@ -9,6 +9,7 @@ rates; a cluster without separators needs no such floor.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,11 +201,6 @@ def make_room(
     n_network = len(arrays.block)
     n_events = int(np.diff(problem.event_start[::n_network]).max(initial=0))
     n_events += int(np.diff(problem.joint_start).max(initial=0))
-    coefficient = np.empty((n_terms, n_terms))
-    for i in range(n_terms):
-        coefficient[i, 0] = 1.0 / (i + 1.0)
-        for j in range(1, n_terms):
-            coefficient[i, j] = coefficient[i, j - 1] * j / (i + j + 1.0)
     return RegionWork(
         column=np.arange(n_steps, dtype=np.int64),
         step=np.zeros(n_columns, dtype=np.int64),
@@ -224,19 +220,28 @@ def make_room(
         first_time=np.zeros(joint),
         u=np.zeros((n_terms, joint)),
         v=np.zeros((n_terms, joint)),
-        z=np.zeros((n_terms, joint)),
+        z=np.zeros((joint, n_terms)),
+        by_state=np.zeros((joint, n_terms)),
         vector=np.zeros((6, joint)),
         local=np.zeros(entries),
         back=np.zeros(entries),
         loaded=np.full(3, -1.0),
         failure=np.zeros(2, dtype=np.int64),
-        coefficient=coefficient,
+        coefficient=_coefficients(n_terms),
         power=np.zeros((0, joint, joint)),
         power_log=np.zeros(0),
         power_kind=np.zeros(0, dtype=np.int64),
         left=np.zeros((0, joint)),
         right=np.zeros((0, joint)),
     )
+
+
+@cache
+def _coefficients(n_terms: int) -> FloatArray:
+    """i! j! / (i+j+1)!, by ratios of neighbours: exact enough, and never too large."""
+    i, j = np.arange(float(n_terms))[:, None], np.arange(1.0, n_terms)
+    ratio = np.hstack([1.0 / (i + 1.0), j / (i + j + 1.0)])
+    return np.asarray(np.cumprod(ratio, axis=1))
 
 
 def _own_rows(

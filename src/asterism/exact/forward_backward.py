@@ -1,50 +1,159 @@
-"""Exact inference on the joint chain: forward–backward over all joint states.
+"""Exact inference: one cluster of all coupled nodes, whose joint chain is followed exactly.
 
-With α the forward and β the backward vector of a component's joint chain, Q its generator, and
-evidence at instants t_k:
+With α the forward and β the backward vector of a group's joint chain, Q its generator, and evidence
+at event times t_k:
 
-    between instants   α(t+h) = α(t) exp(Qh)          β(t) = exp(Qh) β(t+h)
-    a measurement     α⁺ = α⁻ · L                    β⁻ = L · β⁺
-    a recorded jump   α⁺ = α⁻ J                      β⁻ = J β⁺,     J(x,x') = R_n^{u(x)}(x_n, y*)
-    a held node       its off-diagonal entries are deleted, the diagonal stays
+    between event times   α(t+h) = α(t) exp(Qh)      β(t) = exp(Qh) β(t+h)
+    a measurement         α⁺ = α⁻ · L                β⁻ = L · β⁺
+    a recorded jump       α⁺ = α⁻ J                  β⁻ = J β⁺,     J(x,x') = R_n^{u(x)}(x_n, y*)
+    a held node           its off-diagonal entries are deleted, the diagonal stays
 
 ln P(Y) is the log of α(T)·1 plus all scales taken out; P(x at t | Y) ∝ α(x) β(x); the expected
 number of jumps x → y is ∫ α(x) Q(x,y) β(y) dt / P(Y) and the expected time in x the same with the
 factor 1 in place of Q. Summed over joint states with the same own state and parent configuration
-they are the statistics of the network's families. Nothing here is approximate: the integrals have
-closed forms (``exact/_dense_chain.py`` for few joint states, ``exact/_sparse_chain.py`` for
-many). Components of the network, coupled by neither an edge nor a joint measurement, are
-independent and treated one by one.
+they are the statistics of the network's families. Nothing here is approximate, and no step is
+shorter than the data ask: the integrals have closed forms, by matrices for few joint states
+(``clusters/_dense_step.py``) and by series for many (``clusters/_region_step.py``).
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.clusters import _dense_step as dense
+from asterism.clusters import _whole_chain as whole_chain
+from asterism.clusters._cluster_layout import (
+    FIRST_STEP,
+    FIRST_VALUE,
+    HELD_STATE,
+    IS_SET,
+    KIND,
+    LIKELIHOOD,
+    MOST_TERMS,
+    STEP_AFTER,
+    TOO_STIFF,
+    RegionWork,
+    TrajectoryArrays,
+)
+from asterism.clusters.cluster_evidence import (
+    known_log_evidence,
+    scaled_values,
+    trajectory_arrays,
+)
+from asterism.clusters.region_arrays import make_room
 from asterism.errors import DataError, Setting, TooLargeError
-from asterism.exact import _dense_chain as dense_chain
-from asterism.exact import _joint_chain as joint_chain
-from asterism.exact import _sparse_chain as sparse_chain
-from asterism.exact.joint_layout import (
+from asterism.exact.groups import (
     JOINT_LIMIT,
-    Component,
-    build_component,
+    Group,
     check_size,
     components,
+    evidence_about,
+    make_group,
 )
 from asterism.model.compiled import CompiledGraph
-from asterism.numerics.resources import chunks, current_limit, map_chunks
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, known_state
+from asterism.numerics.resources import chunks, current_limit, map_chunks, require_memory
+from asterism.star.grid import Breakpoints, Grid, build_even_grid, find_breakpoints
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
 
 _DENSE_MEMORY = 2**28
-_SPARSE_STEPS = 2_000_000
+_PART_MASS = 3.0  # of one part of a step; see clusters/_region_step.py
+_MOST_PARTS = 4_000_000
 _WORK_PER_SECOND = 5e8
+_SHARED = 12  # digits by which widths of steps are told apart
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GroupChain:
+    """The joint chain of a group along all trajectories; rates and likelihoods may change."""
+
+    group: Group
+    evidence: Evidence
+    """About this group only."""
+    value_index: IntArray
+    """Where its likelihoods stand among all."""
+    places: Breakpoints
+    grid: Grid
+    """One step between neighbouring event times."""
+    problem: TrajectoryArrays
+    column: IntArray
+    """Kind of generator of every step: which nodes are held, where exogenous parents stand."""
+    column_step: IntArray
+    """A step of each of these kinds."""
+    held: IntArray
+    """(columns, members) see ``RegionWork``."""
+    kinds: dense.StepKinds
+    """Steps of equal width and column."""
+    kind: IntArray
+    """Which of these a step is."""
+    is_held: bool
+    """Whether any node is ever held."""
+
+
+def make_chain(group: Group, evidence: Evidence) -> GroupChain:
+    """Lay out the evidence (that of the whole network) about a group."""
+    own, values = evidence_about(group, evidence)
+    places = find_breakpoints(own)
+    longest = float((own.end - own.start).max(initial=0.0))
+    grid = build_even_grid(places, own.n_trajectories, max(longest, 1e-300))
+    problem = trajectory_arrays(group.graph, group.regions, own, places, grid)
+    held = _held_on_steps(problem, group)
+    column, step, held = _distinct(held, problem.input_shift)
+    kinds, kind = _step_kinds(problem.width, column)
+    return GroupChain(
+        *(group, own, values, places, grid, problem, column, step, held, kinds, kind),
+        is_held=bool((held != -1).any()),
+    )
+
+
+def _held_on_steps(problem: TrajectoryArrays, group: Group) -> IntArray:
+    """(steps, members) the state in which each node is held; see ``RegionWork``."""
+    n_nodes, n_steps = len(group.nodes), int(problem.step_start[-1])
+    change = np.zeros((n_steps + 1, n_nodes), dtype=np.int64)
+    trajectory, node = np.divmod(
+        np.repeat(np.arange(len(problem.span_start) - 1), np.diff(problem.span_start)), n_nodes
+    )
+    span = problem.span
+    value = np.where(span[:, IS_SET] == 1, -1, 1) * (span[:, HELD_STATE] + 1)
+    begin = problem.step_start[trajectory]
+    np.add.at(change, (begin + span[:, FIRST_STEP], node), value)
+    np.subtract.at(change, (begin + span[:, STEP_AFTER], node), value)
+    held: IntArray = np.cumsum(change, axis=0)[:-1, group.members] - 1
+    return held
+
+
+def _distinct(held: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Kind of every step, a step of every kind, and what is held then."""
+    if not len(held):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), held
+    if not (held != -1).any() and not shift.any():
+        return np.zeros(len(held), dtype=np.int64), np.zeros(1, dtype=np.int64), held[:1]
+    _, step, column = np.unique(
+        np.hstack([held, shift]), axis=0, return_index=True, return_inverse=True
+    )
+    return column.reshape(-1).astype(np.int64), step.astype(np.int64), held[step]
+
+
+def _step_kinds(width: FloatArray, column: IntArray) -> tuple[dense.StepKinds, IntArray]:
+    """Number steps by (width to 13 digits, column), so that equal ones share work."""
+    digits = 10.0 ** (_SHARED - np.floor(np.log10(np.maximum(width, 1e-290))))
+    rounded = np.where(np.isfinite(digits), np.round(width * digits) / digits, width)
+    order = np.lexsort((rounded, column))
+    is_new = np.ones(len(order), dtype=np.bool_)
+    is_new[1:] = (np.diff(rounded[order]) != 0.0) | (np.diff(column[order]) != 0)
+    kind = np.empty(len(order), dtype=np.int64)
+    kind[order] = np.cumsum(is_new) - 1
+    first = np.flatnonzero(is_new)
+    kinds = dense.StepKinds(
+        rounded[order][first], column[order][first], np.append(first, len(order)), order
+    )
+    return kinds, kind
 
 
 @dataclass(frozen=True)
@@ -53,13 +162,7 @@ class Prepared:
 
     graph: CompiledGraph
     evidence: Evidence
-    components: tuple[Component, ...]
-    known_trajectory: IntArray
-    known_index: IntArray
-    """Measurements of known inputs: a constant, read at this index of the likelihoods."""
-    known_joint: FloatArray
-    """(D,) log-likelihood of joint measurements that read known inputs only."""
-    n_queries: int
+    chains: tuple[GroupChain, ...]
 
 
 @dataclass(frozen=True)
@@ -74,44 +177,14 @@ class Expectations:
     """Flat, per node and state: how many trajectories are expected to start in it."""
     point_probabilities: FloatArray
     """P(state | Y) at every measurement, in the layout of ``points.log_likelihood``."""
-    query_marginals: FloatArray
-    """(n_queries, Σ states) P(state | Y) at the query times; empty without queries."""
 
 
-def prepare(
-    graph: CompiledGraph,
-    evidence: Evidence,
-    joint_limit: int = JOINT_LIMIT,
-    queries: tuple[IntArray, FloatArray] | None = None,
-) -> Prepared:
-    """Everything that does not depend on rates, start probabilities or likelihoods.
-
-    ``queries``: trajectory numbers and times at which marginals are wanted.
-    """
+def prepare(graph: CompiledGraph, evidence: Evidence, joint_limit: int = JOINT_LIMIT) -> Prepared:
+    """Everything that does not depend on rates, start probabilities or likelihoods."""
     groups = components(graph, evidence)
     check_size(graph, groups, joint_limit)
-    if queries is None:
-        queries = (np.zeros(0, dtype=np.int64), np.zeros(0))
-    points = evidence.points
-    known = np.flatnonzero(np.isin(points.node, list(evidence.exogenous)))
-    index = [
-        points.offset[i] + known_state(evidence, points.trajectory[i], points.node[i], t)
-        for i, t in zip(known, points.time[known])
-    ]
-    known_joint = np.zeros(evidence.n_trajectories)
-    for m in evidence.joint:
-        if all(n in evidence.exogenous for n in m.nodes):
-            states = tuple(known_state(evidence, m.trajectory, n, m.time) for n in m.nodes)
-            known_joint[m.trajectory] += m.log_likelihood[states]
-    return Prepared(
-        graph=graph,
-        evidence=evidence,
-        components=tuple(build_component(graph, evidence, g, *queries) for g in groups),
-        known_trajectory=points.trajectory[known],
-        known_index=np.array(index, dtype=np.int64),
-        known_joint=known_joint,
-        n_queries=len(queries[0]),
-    )
+    chains = (make_chain(make_group(graph, evidence, g), evidence) for g in groups)
+    return Prepared(graph, evidence, tuple(chains))
 
 
 def exact_expectations(
@@ -128,104 +201,194 @@ def exact_expectations(
     values of ``evidence.points`` (same layout). Without ``statistics`` the table stays empty and
     the pass is cheaper. Impossible data raise :class:`DataError`.
     """
-    graph, evidence = prepared.graph, prepared.evidence
+    evidence = prepared.evidence
     if log_likelihood is None:
         log_likelihood = evidence.points.log_likelihood
-    log_evidence = prepared.known_joint.copy()
-    np.add.at(log_evidence, prepared.known_trajectory, log_likelihood[prepared.known_index])
+    log_evidence = known_log_evidence(evidence, log_likelihood)
     table = np.zeros(len(rates))
     start = np.zeros(len(initial))
-    point_probabilities = np.zeros(len(log_likelihood))
-    query_marginals = np.zeros((prepared.n_queries, len(initial)))
-    for component in prepared.components:
-        part = _solve_component(
-            component, evidence, rates, initial, log_likelihood, n_jobs, statistics
-        )
+    points = np.zeros(len(log_likelihood))
+    for chain in prepared.chains:
+        set_likelihoods(chain, log_likelihood[chain.value_index])
+        solved = SolvedChain(chain, rates, initial)
+        part = solved.expectations(n_jobs, statistics)
         log_evidence += part.log_evidence
-        table[component.table_index] += part.table
-        first = component.schedule.first[:-1]
-        start[component.initial_index] = part.marginals[first].sum(axis=0)
-        query_marginals[:, component.initial_index] = part.marginals[component.query_instant]
-        _read_points(component, evidence, part.marginals, graph, point_probabilities)
-    _add_known_paths(graph, evidence, table, start)
-    return Expectations(log_evidence, table, start, point_probabilities, query_marginals)
+        table[chain.group.table_index] += part.table
+        start[chain.group.state_index] += part.initial
+        points[chain.value_index] = part.point_probabilities
+    _add_known_paths(prepared.graph, evidence, table, start)
+    return Expectations(log_evidence, table, start, points)
 
 
-@dataclass(frozen=True)
-class _Solved:
-    log_evidence: FloatArray
-    table: FloatArray
-    marginals: FloatArray
-    """(instants, Σ states of the component)."""
+def set_likelihoods(chain: GroupChain, log_likelihood: FloatArray) -> None:
+    """Replace the likelihoods of a group's measurements, in place."""
+    points = with_log_likelihood(chain.evidence, log_likelihood).points
+    values, log_scale = scaled_values(chain.group.graph, points)
+    chain.problem.value[:] = values
+    event = chain.problem.event
+    own = np.flatnonzero(event[:, KIND] == LIKELIHOOD)
+    row = np.searchsorted(points.offset, event[own, FIRST_VALUE])
+    chain.problem.event_log[own] = log_scale[row]
 
 
-def current_generators(component: Component, rates: FloatArray) -> joint_chain.Generators:
-    """The component's generators at these (its own) rates."""
-    n_kinds = len(component.held)
-    generators = joint_chain.Generators(
-        held=component.held,
-        shift=component.shift,
-        value=np.empty((n_kinds, len(component.pattern.column))),
-        diagonal=np.empty((n_kinds, component.n_joint)),
-        bound=np.empty(n_kinds),
-    )
-    joint_chain.fill_generators(component.pattern, generators, rates)
-    return generators
+class SolvedChain:
+    """A group's chain at some rates and start probabilities (those of the whole network)."""
+
+    def __init__(self, chain: GroupChain, rates: FloatArray, initial: FloatArray) -> None:
+        group = chain.group
+        self.chain = chain
+        self.parameters = (
+            np.ascontiguousarray(rates[group.table_index], dtype=np.float64),
+            np.ascontiguousarray(initial[group.state_index], dtype=np.float64),
+        )
+        n_columns = len(chain.column_step)
+        self._base = make_room(
+            group.arrays, range(1), n_columns, chain.problem, n_terms=1, n_parts=1
+        )
+        self._base.step[:] = chain.column_step
+        self._base.held[:] = chain.held
+        whole_chain.fill_columns(
+            group.arrays, chain.problem, chain.is_held, self.parameters[0], self._base
+        )
+        possible = np.where(self._base.alive > 0.0, -self._base.diagonal.T, 0.0)
+        bound = possible.max(axis=1, initial=0.0)
+        self.is_dense = _prefers_dense(chain, bound)
+        mass = (bound[chain.column] * chain.problem.width).max(initial=0.0)
+        self.n_parts = int(np.ceil(mass / _PART_MASS)) + 1
+
+    def room(self, n_parts: int = 1, **shared: FloatArray) -> RegionWork:
+        """Room for one thread, at the rates of this chain, and for so many parts of a step."""
+        base, chain = self._base, self.chain
+        work = make_room(
+            chain.group.arrays,
+            range(1),
+            len(base.step),
+            chain.problem,
+            n_terms=MOST_TERMS + int(chain.group.arrays.per_row[0]) + 2,
+            n_parts=n_parts if self.is_dense else self.n_parts,
+        )
+        return work._replace(
+            step=base.step,
+            held=base.held,
+            alive=base.alive,
+            rate=base.rate,
+            diagonal=base.diagonal,
+            power_kind=chain.kind,
+            **shared,
+        )
+
+    def powers(self, n_jobs: int) -> dict[str, FloatArray]:
+        """The matrices of all kinds of steps; none where steps are taken by series."""
+        chain, n = self.chain, self.chain.group.n_joint
+        if not self.is_dense:
+            return {}
+        shared = {
+            "power": np.empty((len(chain.kinds.width), n, n)),
+            "power_log": np.empty(len(chain.kinds.width)),
+        }
+
+        def fill(first: int, last: int) -> None:
+            dense.fill_powers(
+                chain.group.arrays, chain.kinds, first, last, chain.is_held, self.room(**shared)
+            )
+
+        map_chunks(fill, chunks(len(chain.kinds.width), at_least_each=16), n_jobs)
+        return shared
+
+    def expectations(self, n_jobs: int = 1, statistics: bool = True) -> Expectations:
+        """Evidence and expected statistics of this group."""
+        chain, arrays = self.chain, self.chain.group.arrays
+        evidence, problem = chain.evidence, chain.problem
+        n, n_steps = chain.group.n_joint, int(problem.step_start[-1])
+        log_evidence = np.zeros(evidence.n_trajectories)
+        points = np.zeros(len(evidence.points.log_likelihood))
+        shared = self.powers(n_jobs)
+        if self.is_dense and statistics:
+            require_memory(
+                16.0 * n * n_steps, f"{n:,} joint states at {n_steps:,} times", "fewer trajectories"
+            )
+            shared |= {"left": np.zeros((n_steps, n)), "right": np.zeros((n_steps, n))}
+        is_zero = np.zeros(len(self.parameters[0]), dtype=np.bool_)
+
+        def one_pass(first: int, last: int) -> tuple[FloatArray, FloatArray]:
+            work = self.room(**shared)
+            table, start = np.zeros(len(is_zero)), np.zeros(len(self.parameters[1]))
+            failed = whole_chain.pass_trajectories(
+                *(arrays, problem, chain.column, first, last, self.parameters, chain.is_held),
+                *(statistics, work, log_evidence, (table, start, points)),
+            )
+            if failed >= 0:
+                _raise_impossible(chain, failed, work)
+            if statistics and not self.is_dense:
+                whole_chain.count_all(arrays, problem, chain.is_held, is_zero, work, table)
+            return table, start
+
+        def integrals(first: int, last: int) -> tuple[FloatArray, FloatArray]:
+            work = self.room(**shared)
+            table = np.zeros(len(is_zero))
+            dense.integrate_kinds(arrays, chain.kinds, first, last, chain.is_held, work)
+            whole_chain.count_all(arrays, problem, chain.is_held, is_zero, work, table)
+            return table, np.zeros(len(self.parameters[1]))
+
+        each = 16 if self.is_dense else 1
+        pieces = chunks(evidence.n_trajectories, at_least_each=each)
+        parts = map_chunks(one_pass, pieces, n_jobs)
+        if self.is_dense and statistics:
+            parts += map_chunks(integrals, chunks(len(chain.kinds.width), at_least_each=16), n_jobs)
+        return Expectations(
+            log_evidence,
+            np.sum([table for table, _ in parts], axis=0),
+            np.sum([start for _, start in parts], axis=0),
+            points,
+        )
+
+    def room_for_paths(self) -> RegionWork:
+        """Room in which paths can be drawn, which goes by series whatever the number of states."""
+        if self.n_parts > _MOST_PARTS:
+            _refuse_parts(self.chain.group.n_joint, self.n_parts)
+        return self.room(self.n_parts, **self.powers(1))
+
+    def joint_probabilities(self, times: FloatArray) -> FloatArray:
+        """(times, joint states) of the only trajectory, at event times, just after the evidence."""
+        chain = self.chain
+        work = self.room(**self.powers(1))
+        failed = whole_chain.pass_trajectories(
+            *(chain.group.arrays, chain.problem, chain.column, 0, 1, self.parameters),
+            *(chain.is_held, False, work, np.zeros(1)),
+            (np.zeros(0), np.zeros(len(self.parameters[1])), np.zeros(len(chain.value_index))),
+        )
+        if failed >= 0:
+            _raise_impossible(chain, failed, work)
+        at = chain.grid.point_of_breakpoint[np.searchsorted(chain.places.time, times)]
+        probability = work.forward[at] * work.backward[at]
+        return np.asarray(probability / probability.sum(axis=1, keepdims=True))
 
 
-def _solve_component(
-    component: Component,
-    evidence: Evidence,
-    rates: FloatArray,
-    initial: FloatArray,
-    log_likelihood: FloatArray,
-    n_jobs: int,
-    statistics: bool,
-) -> _Solved:
-    own_rates = np.ascontiguousarray(rates[component.table_index], dtype=np.float64)
-    own_initial = np.ascontiguousarray(initial[component.initial_index], dtype=np.float64)
-    generators = current_generators(component, own_rates)
-    log_evidence = np.zeros(evidence.n_trajectories)
-    marginals = np.zeros((len(component.time), len(own_initial)))
-    chain = joint_chain.Chain(
-        component.pattern,
-        component.schedule,
-        generators,
-        own_rates,
-        own_initial,
-        log_likelihood,
-        component.diameter,
-    )
-    if _prefers_dense(component, generators):
-        solve = _dense
-    else:
-        solve = _sparse
-    table = solve(component, chain, log_evidence, marginals, evidence, n_jobs,
-                  statistics)  # fmt: skip
-    return _Solved(log_evidence, table, marginals)
-
-
-def _prefers_dense(component: Component, generators: joint_chain.Generators) -> bool:
-    """Choose by estimated work: J³ per distinct segment, against q·h·J per segment."""
-    n = component.n_joint
-    mass = generators.bound[component.kind_generator] * component.kind_length
-    count = np.diff(component.member_start)
-    squarings = np.log2(np.maximum(mass, 1.0)) + 16.0 + component.diameter
+def _prefers_dense(chain: GroupChain, bound: FloatArray) -> bool:
+    """Choose by estimated work: J³ per distinct step, against q·h·J per step."""
+    n = chain.group.n_joint
+    mass = bound[chain.kinds.column] * chain.kinds.width
+    count = np.diff(chain.kinds.member_start)
+    per_row = int(chain.group.arrays.per_row[0])
+    squarings = np.log2(np.maximum(mass, 1.0)) + 16.0 + per_row
     dense_work = 4.0 * n**3 * float(np.sum(squarings))
-    per_row = len(component.pattern.column) / n
-    steps = np.ceil(mass / sparse_chain.STEP_MASS)
-    sparse_work = (30.0**2 + 30.0 * 4.0 * per_row) * n * float(np.sum(count * np.maximum(steps, 1)))
-    if n <= 8 or (dense_work <= sparse_work and len(mass) * n * n * 8 <= _DENSE_MEMORY):
+    parts = np.maximum(np.ceil(mass / _PART_MASS), 1.0)
+    series_work = (20.0**2 + 20.0 * 4.0 * per_row) * n * float(np.sum(count * parts))
+    if n <= 8 or (dense_work <= series_work and len(mass) * n * n * 8 <= _DENSE_MEMORY):
         _require_time(n, float(dense_work))
         return True
-    if len(mass) and steps.max() > _SPARSE_STEPS:
-        raise TooLargeError(
-            f"Exact inference on {n:,} joint states would need {steps.max():.3g} steps for the "
-            "longest gap, as some rates are very large for it: use ",
-            *(Setting("method", "star"), "."),
-        )
-    _require_time(n, sparse_work)
+    if parts.max(initial=0.0) > _MOST_PARTS:
+        _refuse_parts(n, float(parts.max()))
+    _require_time(n, series_work)
     return False
+
+
+def _refuse_parts(n_joint: int, n_parts: float) -> NoReturn:
+    raise TooLargeError(
+        f"Exact inference on {n_joint:,} joint states would need {n_parts:.3g} steps for the "
+        "longest gap, as some rates are very large for it: use ",
+        *(Setting("method", "star"), "."),
+    )
 
 
 def _require_time(n_joint: int, work: float) -> None:
@@ -246,107 +409,22 @@ def _require_time(n_joint: int, work: float) -> None:
         )
 
 
-def _dense(
-    component: Component,
-    chain: joint_chain.Chain,
-    log_evidence: FloatArray,
-    marginals: FloatArray,
-    evidence: Evidence,
-    n_jobs: int,
-    wanted: bool,
-) -> FloatArray:
-    n, n_kinds, n_instants = component.n_joint, len(component.kind_length), len(component.time)
-    power = np.empty((n_kinds, n, n))
-    scale = np.empty(n_kinds)
-    segments = dense_chain.Segments(
-        component.kind_length, component.kind_generator, component.member_start, component.member
+def _raise_impossible(chain: GroupChain, d: int, work: RegionWork) -> NoReturn:
+    step, kind = (int(i) for i in work.failure)
+    labels = chain.evidence.labels
+    label, time = labels[d] if labels else d, chain.grid.times(d)[step]
+    if kind == TOO_STIFF:
+        raise TooLargeError(
+            f"Trajectory {label!r}: near time {time:g} some rates are too large for the time "
+            "between two measurements; use ",
+            *(Setting("method", "star"), "."),
+        )
+    raise DataError(
+        f"The data of trajectory {label!r} are impossible under this network: nothing can "
+        f"lead to what was seen at about time {time:g}. Look for "
+        "contradictory exact measurements, transitions whose rate is zero, or initial "
+        "probabilities of zero."
     )
-    found = dense_chain.Propagators(component.kind, power, scale)
-
-    def propagators(first: int, last: int) -> None:
-        dense_chain.fill_propagators(
-            *(chain.pattern, chain.generators, chain.diameter),
-            *(segments.length, segments.generator, first, last, power, scale),
-        )
-
-    left = np.zeros((n_instants, n))
-    right = np.zeros((n_instants, n))
-
-    def one_pass(first: int, last: int) -> FloatArray:
-        own = np.zeros(len(component.table_index))
-        failed, instant = dense_chain.dense_pass(
-            chain, found, first, last, log_evidence, marginals, left, right, own
-        )
-        _raise_if_impossible(component, evidence, failed, instant)
-        return own
-
-    def statistics(first: int, last: int) -> FloatArray:
-        own = np.zeros(len(component.table_index))
-        dense_chain.dense_statistics(chain, segments, first, last, left, right, own)
-        return own
-
-    by_kind = chunks(n_kinds, at_least_each=16)
-    map_chunks(propagators, by_kind, n_jobs)
-    parts = map_chunks(one_pass, chunks(evidence.n_trajectories, at_least_each=16), n_jobs)
-    if wanted:
-        parts += map_chunks(statistics, by_kind, n_jobs)
-    return _total(parts)
-
-
-def _sparse(
-    component: Component,
-    chain: joint_chain.Chain,
-    log_evidence: FloatArray,
-    marginals: FloatArray,
-    evidence: Evidence,
-    n_jobs: int,
-    wanted: bool,
-) -> FloatArray:
-    def one_pass(first: int, last: int) -> FloatArray:
-        own = np.zeros(len(component.table_index))
-        failed, instant = sparse_chain.sparse_pass(
-            chain, first, last, log_evidence, marginals, wanted, own
-        )
-        _raise_if_impossible(component, evidence, failed, instant)
-        return own
-
-    return _total(map_chunks(one_pass, chunks(evidence.n_trajectories), n_jobs))
-
-
-def _total(parts: list[FloatArray]) -> FloatArray:
-    total: FloatArray = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
-
-
-def _raise_if_impossible(component: Component, evidence: Evidence, d: int, instant: int) -> None:
-    if d >= 0:
-        label = evidence.labels[d] if evidence.labels else d
-        raise DataError(
-            f"The data of trajectory {label!r} are impossible under this network: nothing can "
-            f"lead to what was seen at about time {component.time[instant]:g}. Look for "
-            "contradictory exact measurements, transitions whose rate is zero, or initial "
-            "probabilities of zero."
-        )
-
-
-def _read_points(
-    component: Component,
-    evidence: Evidence,
-    marginals: FloatArray,
-    graph: CompiledGraph,
-    out: FloatArray,
-) -> None:
-    """Copy the marginals at every measurement to the measurement's place."""
-    rows = component.point_row
-    node = evidence.points.node[rows]
-    for i, n in enumerate(component.nodes):
-        mine = node == n
-        size = int(graph.n_states[n])
-        at = evidence.points.offset[rows[mine]][:, None] + np.arange(size)
-        first = int(component.pattern.marginal_start[i])
-        out[at] = marginals[component.point_instant[mine], first : first + size]
 
 
 def _add_known_paths(

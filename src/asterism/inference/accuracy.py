@@ -17,7 +17,7 @@ from asterism.clusters.regions import find_regions
 from asterism.engine.rules.clusters import solve as solve_by_clusters
 from asterism.errors import AsterismError, Sentence, Setting, TooLargeError, counted
 from asterism.exact.exact_posterior import solve as solve_exactly
-from asterism.exact.joint_layout import components
+from asterism.exact.groups import components
 from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior
 from asterism.timeline.evidence import subset
@@ -140,13 +140,13 @@ def quick_sentence(posterior: Posterior) -> tuple[str, bool] | None:
 def must_compile(posterior: Posterior) -> bool:
     """Whether :func:`quick_sentence` would compile its better method first: some 20 s, once."""
     from asterism.clusters._cluster_sweep import solve_trajectory
-    from asterism.exact._dense_chain import dense_pass
+    from asterism.clusters._whole_chain import pass_trajectories
     from asterism.numerics._jit import is_on_disk
 
     graph = posterior.network.compiled.graph
     groups = components(graph, posterior.evidence)
     largest = max((math.prod(int(graph.n_states[n]) for n in g) for g in groups), default=1)
-    return not is_on_disk(dense_pass if largest <= _QUICK_STATES else solve_trajectory)
+    return not is_on_disk(pass_trajectories if largest <= _QUICK_STATES else solve_trajectory)
 
 
 def _percent(share: float) -> str:

@@ -24,7 +24,7 @@ from asterism.clusters.regions import find_regions
 from asterism.engine.refine import Precision, solve_on_grids
 from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
-from asterism.exact.joint_layout import components
+from asterism.exact.groups import components
 from asterism.learning.em.e_step import Expected, Step, StepPlan
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import available_bytes

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asterism.engine.refine import Precision, solve_on_grids
 from asterism.engine.rules.star import StarRule
 from asterism.exact.forward_backward import exact_expectations, prepare
-from asterism.exact.joint_layout import JOINT_LIMIT
+from asterism.exact.groups import JOINT_LIMIT
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import chunks
 from asterism.star import batch as variational

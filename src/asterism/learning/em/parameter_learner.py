@@ -18,7 +18,7 @@ import pandas as pd
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import ModelError, Setting
-from asterism.exact.joint_layout import JOINT_LIMIT
+from asterism.exact.groups import JOINT_LIMIT
 from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior, quiet_infer
 from asterism.learning.em import quantities
