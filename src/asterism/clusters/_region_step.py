@@ -22,7 +22,7 @@ from asterism.clusters._cluster_layout import MOST_TERMS
 from asterism.numerics._jit import inner
 
 _LARGEST_MASS = 1.5  # of one part of a step
-_EXACT_MASS = 3.0  # the same where a series goes on until every entry has converged
+_EXACT_MASS = 6.0  # the same where a series goes on until every entry has converged
 _ROUNDING = 1e-17  # a term that adds less than this to an entry changes nothing
 
 

@@ -34,7 +34,6 @@ from asterism.clusters._cluster_layout import (
     IS_SET,
     KIND,
     LIKELIHOOD,
-    MOST_TERMS,
     STEP_AFTER,
     TOO_STIFF,
     RegionWork,
@@ -61,8 +60,9 @@ from asterism.star.grid import Breakpoints, Grid, build_even_grid, find_breakpoi
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
 
 _DENSE_MEMORY = 2**28
-_PART_MASS = 3.0  # of one part of a step; see clusters/_region_step.py
-_MOST_PARTS = 4_000_000
+_PART_MASS = 6.0  # of one part of a step; see clusters/_region_step.py
+_MOST_PARTS = 2_000_000
+_MOST_TERMS = 50  # of the series of one part, and one more for every jump between two states
 _WORK_PER_SECOND = 5e8
 _SHARED = 12  # digits by which widths of steps are told apart
 
@@ -264,7 +264,7 @@ class SolvedChain:
             range(1),
             len(base.step),
             chain.problem,
-            n_terms=MOST_TERMS + int(chain.group.arrays.per_row[0]) + 2,
+            n_terms=_MOST_TERMS + int(chain.group.arrays.per_row[0]),
             n_parts=n_parts if self.is_dense else self.n_parts,
         )
         return work._replace(
@@ -373,7 +373,7 @@ def _prefers_dense(chain: GroupChain, bound: FloatArray) -> bool:
     squarings = np.log2(np.maximum(mass, 1.0)) + 16.0 + per_row
     dense_work = 4.0 * n**3 * float(np.sum(squarings))
     parts = np.maximum(np.ceil(mass / _PART_MASS), 1.0)
-    series_work = (20.0**2 + 20.0 * 4.0 * per_row) * n * float(np.sum(count * parts))
+    series_work = (30.0**2 + 30.0 * 4.0 * per_row) * n * float(np.sum(count * parts))
     if n <= 8 or (dense_work <= series_work and len(mass) * n * n * 8 <= _DENSE_MEMORY):
         _require_time(n, float(dense_work))
         return True
