@@ -19,7 +19,7 @@ shorter than the data ask: the integrals have closed forms, by matrices for few 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -29,21 +29,14 @@ from asterism.clusters import _dense_step as dense
 from asterism.clusters import _whole_chain as whole_chain
 from asterism.clusters._cluster_layout import (
     FIRST_STEP,
-    FIRST_VALUE,
     HELD_STATE,
     IS_SET,
-    KIND,
-    LIKELIHOOD,
     STEP_AFTER,
     TOO_STIFF,
     RegionWork,
     TrajectoryArrays,
 )
-from asterism.clusters.cluster_evidence import (
-    known_log_evidence,
-    scaled_values,
-    trajectory_arrays,
-)
+from asterism.clusters.cluster_evidence import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import make_room
 from asterism.errors import DataError, Setting, TooLargeError
 from asterism.exact.groups import (
@@ -56,8 +49,9 @@ from asterism.exact.groups import (
 )
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, current_limit, map_chunks, require_memory
-from asterism.star.grid import Breakpoints, Grid, build_even_grid, find_breakpoints
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
+from asterism.star.grid import Grid, build_even_grid
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.timeline import scaled_likelihoods, scales_of, timeline_of
 
 _DENSE_MEMORY = 2**28
 _PART_MASS = 6.0  # of one part of a step; see clusters/_region_step.py
@@ -78,7 +72,6 @@ class GroupChain:
     """About this group only."""
     value_index: IntArray
     """Where its likelihoods stand among all."""
-    places: Breakpoints
     grid: Grid
     """One step between neighbouring event times."""
     problem: TrajectoryArrays
@@ -99,15 +92,14 @@ class GroupChain:
 def make_chain(group: Group, evidence: Evidence) -> GroupChain:
     """Lay out the evidence (that of the whole network) about a group."""
     own, values = evidence_about(group, evidence)
-    places = find_breakpoints(own)
     longest = float((own.end - own.start).max(initial=0.0))
-    grid = build_even_grid(places, own.n_trajectories, max(longest, 1e-300))
-    problem = trajectory_arrays(group.graph, group.regions, own, places, grid)
+    grid = build_even_grid(timeline_of(own), max(longest, 1e-300))
+    problem = trajectory_arrays(group.graph, group.regions, own, grid)
     held = _held_on_steps(problem, group)
     column, step, held = _distinct(held, problem.input_shift)
     kinds, kind = _step_kinds(problem.width, column)
     return GroupChain(
-        *(group, own, values, places, grid, problem, column, step, held, kinds, kind),
+        *(group, own, values, grid, problem, column, step, held, kinds, kind),
         is_held=bool((held != -1).any()),
     )
 
@@ -222,13 +214,10 @@ def exact_expectations(
 
 def set_likelihoods(chain: GroupChain, log_likelihood: FloatArray) -> None:
     """Replace the likelihoods of a group's measurements, in place."""
-    points = with_log_likelihood(chain.evidence, log_likelihood).points
-    values, log_scale = scaled_values(chain.group.graph, points)
-    chain.problem.value[:] = values
-    event = chain.problem.event
-    own = np.flatnonzero(event[:, KIND] == LIKELIHOOD)
-    row = np.searchsorted(points.offset, event[own, FIRST_VALUE])
-    chain.problem.event_log[own] = log_scale[row]
+    points = replace(chain.evidence.points, log_likelihood=log_likelihood)
+    values, taken_out = scaled_likelihoods(points)
+    chain.problem.value[:] = values[:, 0]
+    chain.problem.event_log[:] = scales_of(chain.problem.event, points, taken_out)
 
 
 class SolvedChain:
@@ -256,7 +245,7 @@ class SolvedChain:
         mass = (bound[chain.column] * chain.problem.width).max(initial=0.0)
         self.n_parts = int(np.ceil(mass / _PART_MASS)) + 1
 
-    def room(self, n_parts: int = 1, **shared: FloatArray) -> RegionWork:
+    def room(self, shared: dict[str, FloatArray], n_parts: int = 1) -> RegionWork:
         """Room for one thread, at the rates of this chain, and for so many parts of a step."""
         base, chain = self._base, self.chain
         work = make_room(
@@ -289,7 +278,7 @@ class SolvedChain:
 
         def fill(first: int, last: int) -> None:
             dense.fill_powers(
-                chain.group.arrays, chain.kinds, first, last, chain.is_held, self.room(**shared)
+                chain.group.arrays, chain.kinds, first, last, chain.is_held, self.room(shared)
             )
 
         map_chunks(fill, chunks(len(chain.kinds.width), at_least_each=16), n_jobs)
@@ -311,7 +300,7 @@ class SolvedChain:
         is_zero = np.zeros(len(self.parameters[0]), dtype=np.bool_)
 
         def one_pass(first: int, last: int) -> tuple[FloatArray, FloatArray]:
-            work = self.room(**shared)
+            work = self.room(shared)
             table, start = np.zeros(len(is_zero)), np.zeros(len(self.parameters[1]))
             failed = whole_chain.pass_trajectories(
                 *(arrays, problem, chain.column, first, last, self.parameters, chain.is_held),
@@ -324,7 +313,7 @@ class SolvedChain:
             return table, start
 
         def integrals(first: int, last: int) -> tuple[FloatArray, FloatArray]:
-            work = self.room(**shared)
+            work = self.room(shared)
             table = np.zeros(len(is_zero))
             dense.integrate_kinds(arrays, chain.kinds, first, last, chain.is_held, work)
             whole_chain.count_all(arrays, problem, chain.is_held, is_zero, work, table)
@@ -346,12 +335,12 @@ class SolvedChain:
         """Room in which paths can be drawn, which goes by series whatever the number of states."""
         if self.n_parts > _MOST_PARTS:
             _refuse_parts(self.chain.group.n_joint, self.n_parts)
-        return self.room(self.n_parts, **self.powers(1))
+        return self.room(self.powers(1), self.n_parts)
 
     def joint_probabilities(self, times: FloatArray) -> FloatArray:
         """(times, joint states) of the only trajectory, at event times, just after the evidence."""
         chain = self.chain
-        work = self.room(**self.powers(1))
+        work = self.room(self.powers(1))
         failed = whole_chain.pass_trajectories(
             *(chain.group.arrays, chain.problem, chain.column, 0, 1, self.parameters),
             *(chain.is_held, False, work, np.zeros(1)),
@@ -359,7 +348,7 @@ class SolvedChain:
         )
         if failed >= 0:
             _raise_impossible(chain, failed, work)
-        at = chain.grid.point_of_breakpoint[np.searchsorted(chain.places.time, times)]
+        at = chain.grid.point_of_event[np.searchsorted(timeline_of(chain.evidence).time, times)]
         probability = work.forward[at] * work.backward[at]
         return np.asarray(probability / probability.sum(axis=1, keepdims=True))
 

@@ -17,7 +17,7 @@ from asterism.clusters.region_arrays import region_arrays
 from asterism.clusters.regions import Regions
 from asterism.errors import Advice, Setting, TooLargeError
 from asterism.model.compiled import CompiledGraph, compile_graph
-from asterism.timeline.evidence import Evidence, IntArray, Jumps, Points, Spans
+from asterism.timeline.evidence import Evidence, IntArray, Points, Table, rows_of
 
 JOINT_LIMIT = 4096
 
@@ -122,20 +122,17 @@ def evidence_about(group: Group, evidence: Evidence) -> tuple[Evidence, IntArray
     local[group.nodes] = np.arange(len(group.nodes))
     is_member = np.zeros(evidence.n_nodes, dtype=np.bool_)
     is_member[group.nodes[group.members]] = True
-    points, jumps = evidence.points, evidence.jumps
+    points = evidence.points
     rows = np.flatnonzero(is_member[points.node])
     sizes = group.graph.n_states[local[points.node[rows]]]
     offset = np.cumsum(sizes) - sizes
     values = np.repeat(points.offset[rows] - offset, sizes) + np.arange(int(sizes.sum()))
-    of_jumps = np.flatnonzero(is_member[jumps.node])
     members = set(group.nodes[group.members].tolist())
 
-    def some(spans: Spans) -> Spans:
-        chosen = np.flatnonzero(local[spans.node] >= 0)
-        columns = (spans.start, spans.end, spans.state)
-        return Spans(
-            spans.trajectory[chosen], local[spans.node[chosen]], *(c[chosen] for c in columns)
-        )
+    def some(table: Table) -> Table:
+        """The rows about nodes of the group."""
+        found = rows_of(table, np.flatnonzero(local[table.node] >= 0))
+        return replace(found, node=local[found.node])
 
     own = replace(
         evidence,
@@ -147,13 +144,7 @@ def evidence_about(group: Group, evidence: Evidence) -> tuple[Evidence, IntArray
             offset,
             points.log_likelihood[values],
         ),
-        jumps=Jumps(
-            jumps.trajectory[of_jumps],
-            local[jumps.node[of_jumps]],
-            jumps.time[of_jumps],
-            jumps.to_state[of_jumps],
-            jumps.from_state[of_jumps],
-        ),
+        jumps=some(evidence.jumps),
         spans=some(evidence.spans),
         interventions=some(evidence.interventions),
         joint=tuple(

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -339,20 +338,6 @@ def _known(batch: ClusterBatch, index: int, node: int, times: FloatArray) -> Flo
     found = np.zeros((len(times), int(batch.model.graph.n_states[node])))
     found[np.arange(len(times)), known_states(batch.evidence, index, node, times)] = 1.0
     return found
-
-
-def exact_courses(
-    network: Network, evidence: Evidence, groups: list[list[int]]
-) -> ClusterMarginals:
-    """Marginals from one cluster per group of coupled nodes: exact."""
-    owner = [-1] * network.n_nodes
-    for i, group in enumerate(groups):
-        for n in group:
-            owner[n] = i
-    regions = Regions(tuple(tuple(sorted(g)) for g in groups), (), tuple(owner))
-    rule = ClusterRule(network.compiled, regions, Precision(max_sweeps=1))
-    solve = partial(solve_on_grids, rule)
-    return ClusterMarginals(network, evidence, rule, solve(evidence), solve)
 
 
 def require_possible(batch: ClusterBatch, outcome: ClusterOutcome) -> None:
