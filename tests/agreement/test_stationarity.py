@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.refine import solve_on_grids
+from asterism.engine.rule import Precision
 from asterism.engine.rules.star import StarRule
 from asterism.model.generators import random_rates
 from asterism.star.problem import Parameters

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.refine import solve_on_grids
+from asterism.engine.rule import Precision
 from asterism.engine.rules.star import StarRule, solve
 from asterism.star.problem import Parameters
 from tests.reference.random_evidence import make_evidence

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from asterism.engine.refine import Precision, Solution, solve_on_grids
+from asterism.engine.refine import Solution, solve_on_grids
+from asterism.engine.rule import Precision
 from asterism.engine.rules.star import StarRule
 from asterism.engine.solve import MarginalsOverTime
 from asterism.errors import DataError

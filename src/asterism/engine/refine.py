@@ -13,116 +13,25 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import AsterismError, Setting, TooLargeError
+from asterism.engine.rule import Rule
+from asterism.errors import TooLargeError
 from asterism.numerics.resources import current_limit
 from asterism.star.grid import Grid, most_steps
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, subset
 
 SETTLED = 1e-3
 """The iteration stops this much below the tolerance of the grid, so that it adds nothing to it."""
-_USUAL_SWEEPS = 50  # on all grids together, as networks of ten to a hundred nodes take them
+_USUAL_SWEEPS = 50  # on all grids together
 _WORTH_SAYING = 60.0  # seconds from which a solve is announced
 _MOST_RELAXATIONS = 1e12  # in one trajectory; beyond, rounding decides
 _FEW_BYTES = 256e6  # of messages in the end up to which they are kept in double precision
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Precision:
-    """How exactly, and how long."""
-
-    tolerance: float = 1e-3
-    """Marginals absolutely, evidence and statistics relatively."""
-    time_step: float | None = None
-    """Equal steps instead, in the unit of the data."""
-    max_sweeps: int = 200
-    n_jobs: int = 1
-
-    def check(self) -> None:
-        """Refuse what makes no sense."""
-        if not self.tolerance > 0.0:
-            raise AsterismError(
-                Setting("tolerance"), f" is {self.tolerance}; it must be positive, e.g. 1e-3."
-            )
-        if self.time_step is not None and not self.time_step > 0.0:
-            raise AsterismError(Setting("time_step"), f" is {self.time_step}; it must be positive.")
-        if self.max_sweeps < 1:
-            raise AsterismError(
-                Setting("max_sweeps"), f" is {self.max_sweeps}; it must be at least 1."
-            )
-
-
-class Outcome(Protocol):
-    """Per trajectory: how the iteration ended. A rule's own class may say more."""
-
-    evidence: FloatArray
-    residual: FloatArray
-    n_sweeps: IntArray
-    status: IntArray
-    history: FloatArray
-    """(D, …, sweeps) F, if the rule knows it, and the residual after every sweep."""
-
-
-class Rule(Protocol):
-    """A deterministic method: how trajectories are solved on a given grid.
-
-    A batch is whatever the rule makes of trajectories and a grid; it has ``evidence``, ``grid`` and
-    ``n_trajectories``. Statistics are a tuple of arrays that add up over trajectories.
-    """
-
-    precision: Precision
-    relaxation_rate: float
-    first_step: float
-    """Length of the first steps in relaxation times, for the tolerance."""
-    finest: int
-    """Parts into which a first step may be cut."""
-    largest_cut: int
-    """Parts into which a step may be cut at once."""
-    group_bytes: float
-    """Messages on the first grid up to which trajectories are refined together."""
-    numbers_per_step: int
-    """Numbers that messages hold per step of a trajectory."""
-    usual_pace: float
-    """Numbers updated in a second, before anything was measured."""
-    is_exact_on_any_grid: bool
-
-    def grid(self, evidence: Evidence, factors: IntArray) -> Grid:
-        """First steps, cut into ``factors`` parts."""
-
-    def make_batch(self, evidence: Evidence, factors: IntArray, same: Any) -> Any:
-        """``same``: a batch of the same trajectories on other steps, or None."""
-
-    def prolong(self, coarse: Any, fine: Any, of_fine: IntArray, ratios: IntArray) -> None:
-        """Start on finer steps from the messages of the coarser ones."""
-
-    def run(self, batch: Any, max_sweeps: int, restart: bool) -> tuple[Any, tuple[FloatArray, ...]]:
-        """Iterate to the fixed point, and count. Raises where the evidence is impossible."""
-
-    def select(self, batch: Any, index: IntArray) -> tuple[Any, tuple[FloatArray, ...]]:
-        """Some trajectories of a solved batch, and their statistics."""
-
-    def order(self, batch: Any) -> IntArray:
-        """Per trajectory, with which power of the step its error surely falls."""
-
-    def largest_change(
-        self, coarse: Any, fine: Any, of_fine: IntArray, ratios: IntArray
-    ) -> FloatArray:
-        """Per trajectory, the largest difference of a marginal between two grids."""
-
-    def is_cut_short(self, outcome: Any) -> NDArray[np.bool_]:
-        """Which trajectories ended for want of sweeps."""
-
-    def in_precision(self, batch: Any, kind: Any) -> Any:
-        """The same with messages in single or double precision."""
-
-    def stored_bytes(self, batch: Any) -> int:
-        """Bytes of messages that single precision would halve."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +67,7 @@ def solve_on_grids(rule: Rule, evidence: Evidence) -> Solution:
 
 
 class _Refinement:
-    """The course of one solve over its grids."""
+    """One solve: from the first grids to those that are fine enough."""
 
     def __init__(self, rule: Rule, evidence: Evidence) -> None:
         self.rule = rule
@@ -336,7 +245,7 @@ class _Pace:
             return at_most
         return max(1, min(at_most, int(self.limit.left * self._per_second / max(1, n_numbers))))
 
-    def note(self, n_numbers: int, outcome: Outcome, seconds: float) -> None:
+    def note(self, n_numbers: int, outcome: Any, seconds: float) -> None:
         """Learn from a solve; one that compiled does not count as slow."""
         done = n_numbers * float(outcome.n_sweeps.mean()) if len(outcome.n_sweeps) else 0.0
         if seconds > 0.01:

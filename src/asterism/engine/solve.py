@@ -1,4 +1,4 @@
-"""From evidence to a :class:`Posterior`, for every deterministic method.
+"""From evidence to a :class:`Posterior`, for every deterministic rule.
 
 The rule solves; here stand the sentence that says why it stopped, its history, marginals at any
 time, forecasts past the end, and the collection of drawn paths.
@@ -7,16 +7,17 @@ time, forecasts past the end, and the collection of drawn paths.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
-from asterism.engine.refine import Rule, Solution, solve_on_grids
+from asterism.engine.refine import Solution, solve_on_grids
+from asterism.engine.rule import Rule
 from asterism.errors import Sentence, Setting, counted
 from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.network import Network
@@ -24,61 +25,26 @@ from asterism.numerics.resources import current_limit
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 
-class Method(Rule, Protocol):
-    """A rule that also reads its batches."""
-
-    name: str
-    residual_is: str
-    """What the residual of the iteration is, for a sentence: "largest change … {:.1e}"."""
-    remedies: tuple[Any, ...]
-    """What helps against an iteration that does not converge."""
-
-    def require_answer(self, outcome: Any, evidence: Evidence) -> None:
-        """Raise where the iteration left no answer."""
-
-    def complaint(self, outcome: Any) -> str | None:
-        """Another reason not to trust a converged outcome."""
-
-    def dwell_and_transitions(self, solution: Solution) -> tuple[FloatArray, FloatArray]:
-        """Flat expected dwell times and transitions."""
-
-    def evidence_parts(self, solution: Solution) -> Mapping[str, float]:
-        """The terms of F, where the rule knows them."""
-
-    def marginals(self, batch: Any, index: int, times: FloatArray) -> list[FloatArray]:
-        """Per node (times, S_n), at times between start and end."""
-
-    def forecast(
-        self, batch: Any, index: int, times: FloatArray, solve: Callable[[Evidence], Solution]
-    ) -> list[FloatArray]:
-        """The same where some times are past the end."""
-
-    def draw(
-        self, batch: Any, index: int, n: int, kind: str, rng: np.random.Generator
-    ) -> DrawnPaths:
-        """``n`` paths of one trajectory."""
-
-
 def solve_by(
-    method: Method,
+    rule: Rule,
     network: Network,
     evidence: Evidence,
     solve: Callable[[Evidence], Solution] | None = None,
     courses: Callable[..., MarginalsOverTime] | None = None,
 ) -> Posterior:
-    """The posterior of evidence by one method.
+    """The posterior of evidence by one rule.
 
     ``solve`` solves other evidence in the same way; by default the rule does, as it stands.
     """
-    solve = solve or partial(solve_on_grids, method)
-    solution = solve_on_grids(method, evidence)
-    method.require_answer(solution.outcome, evidence)
-    converged, reason = _verdict(solution, method)
+    solve = solve or partial(solve_on_grids, rule)
+    solution = solve_on_grids(rule, evidence)
+    rule.require_answer(solution.outcome, evidence)
+    converged, reason = _verdict(solution, rule)
 
     def statistics() -> Statistics:
         return Statistics.from_flat(
             *(network.nodes, network.parents, network.compiled.graph),
-            *(*method.dwell_and_transitions(solution), network.states),
+            *(*rule.dwell_and_transitions(solution), network.states),
         )
 
     def log_evidence_of(other: Evidence) -> FloatArray:
@@ -88,10 +54,10 @@ def solve_by(
     return Posterior(
         network=network,
         evidence=evidence,
-        method=method.name,
+        method=rule.name,
         log_evidence_by_trajectory=solution.outcome.evidence,
         statistics=statistics,
-        courses=(courses or MarginalsOverTime)(network, evidence, method, solution, solve),
+        courses=(courses or MarginalsOverTime)(network, evidence, rule, solution, solve),
         log_evidence_of=log_evidence_of,
         convergence=Convergence(
             converged,
@@ -99,14 +65,14 @@ def solve_by(
             int(solution.outcome.n_sweeps.max(initial=0)),
             partial(history, solution.outcome),
         ),
-        log_evidence_parts=partial(method.evidence_parts, solution),
+        log_evidence_parts=partial(rule.evidence_parts, solution),
     )
 
 
-def _verdict(solution: Solution, method: Method) -> tuple[bool, str]:
+def _verdict(solution: Solution, rule: Rule) -> tuple[bool, str]:
     """Whether everything settled, and a sentence that says why it stopped and what would help."""
-    outcome, precision = solution.outcome, method.precision
-    is_unsettled = method.is_cut_short(outcome)
+    outcome, precision = solution.outcome, rule.precision
+    is_unsettled = rule.is_cut_short(outcome)
     n, n_unsettled = len(is_unsettled), int(is_unsettled.sum())
     limit = current_limit()
     if limit.was_felt:
@@ -119,11 +85,11 @@ def _verdict(solution: Solution, method: Method) -> tuple[bool, str]:
         largest = float(outcome.residual[is_unsettled].max())
         return False, Sentence(
             f"{n_unsettled} of {n} trajectories had not converged after "
-            f"{counted(precision.max_sweeps, 'sweep')} ({method.residual_is.format(largest)}): "
+            f"{counted(precision.max_sweeps, 'sweep')} ({rule.residual_is.format(largest)}): "
             "raise ",
-            *(Setting("max_sweeps"), *method.remedies),
+            *(Setting("max_sweeps"), *rule.remedies),
         )
-    if complaint := method.complaint(outcome):
+    if complaint := rule.complaint(outcome):
         return False, complaint
     n_sweeps = int(outcome.n_sweeps.max(initial=0))
     error, tolerance = solution.grid_error, precision.tolerance
@@ -168,14 +134,14 @@ class MarginalsOverTime:
         self,
         network: Network,
         evidence: Evidence,
-        method: Method,
+        rule: Rule,
         solution: Solution,
         solve: Callable[[Evidence], Solution],
     ) -> None:
         """``solve`` solves other evidence in the same way; for forecasts."""
         self._network = network
         self._evidence = evidence
-        self._method = method
+        self._rule = rule
         self.solution = solution
         self._solve = solve
 
@@ -185,15 +151,15 @@ class MarginalsOverTime:
         batch = self.solution.batches[b]
         clock = self._clock(trajectory, times)
         if (clock > self._evidence.end[trajectory]).any():
-            return self._method.forecast(batch, index, clock, self._solve)
-        return self._method.marginals(batch, index, clock)
+            return self._rule.forecast(batch, index, clock, self._solve)
+        return self._rule.marginals(batch, index, clock)
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """``n`` paths of every trajectory, labelled (trajectory, draw)."""
         evidence = self._evidence
         collector = PathCollector(self._network)
         for d, (b, index) in enumerate(self.solution.place):
-            paths = self._method.draw(self.solution.batches[b], index, n, kind, rng)
+            paths = self._rule.draw(self.solution.batches[b], index, n, kind, rng)
             label = evidence.labels[d] if evidence.labels else d
             collector.add(label, float(evidence.start[d]), float(evidence.end[d]), paths)
         return collector.trajectories()

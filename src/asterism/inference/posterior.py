@@ -1,4 +1,4 @@
-"""``am.infer``, and what it returns: what is known about the hidden courses.
+"""``am.infer``, and what it returns: what is known about the hidden paths.
 
 Data and an emission become evidence, and a method of the registry (``methods.py``) solves it. A
 :class:`Posterior` is the same for every method. What differs between methods (how marginals at any
@@ -42,7 +42,7 @@ KINDS = ("marginal", "network")
 
 
 class Courses(Protocol):
-    """The hidden courses as a method sees them."""
+    """Marginals over time and drawn paths, as a method finds them."""
 
     def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
         """Per node (len(times), S_n) probabilities; before the start, those at the start."""
@@ -213,15 +213,12 @@ class Posterior:
         for n, node in enumerate(network.nodes):
             labels[n, : len(network.states[node])] = [str(s) for s in network.states[node]]
         shared = len({tuple(s) for s in network.states.values()}) == 1
-        names = list(self.labels)
-        if not (all(isinstance(x, str) for x in names) or all(isinstance(x, int) for x in names)):
-            names = [str(x) for x in names]
         states: Sequence[Any] = network.states[network.nodes[0]] if shared else range(width)
         return xarray.DataArray(
             values,
             dims=("trajectory", "time", "node", "state"),
             coords={
-                "trajectory": names,
+                "trajectory": self._coordinate(),
                 "time": clock,
                 "node": list(network.nodes),
                 "state": list(states),
@@ -254,14 +251,11 @@ class Posterior:
         values = np.stack([read(d, numbers, clock) for d in range(len(self.labels))])
         if values.size > _MARGINAL_LIMIT:
             raise TooLargeError(f"{values.size:,} probabilities are too many: ask for fewer times.")
-        labels = list(self.labels)
-        if not (all(isinstance(x, str) for x in labels) or all(isinstance(x, int) for x in labels)):
-            labels = [str(x) for x in labels]
         states = {name: list(self.network.states[name]) for name in names}
         return xarray.DataArray(
             values,
             dims=("trajectory", "time", *names),
-            coords={"trajectory": labels, "time": clock, **states},
+            coords={"trajectory": self._coordinate(), "time": clock, **states},
             name="probability",
         )
 
@@ -299,6 +293,12 @@ class Posterior:
                 columns[node] = _object_array(self.network.states[node])[p.argmax(axis=1)]
             parts.append(pd.DataFrame(columns))
         return pd.concat(parts, ignore_index=True)
+
+    def _coordinate(self) -> list[Any]:
+        """Names of the trajectories, all of one type."""
+        names = list(self.labels)
+        alike = any(all(isinstance(x, kind) for x in names) for kind in (str, int))
+        return names if alike else [str(x) for x in names]
 
     def _times(self, times: ArrayLike | None) -> FloatArray:
         if times is None:

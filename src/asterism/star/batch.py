@@ -4,8 +4,8 @@ A :class:`Batch` owns the grid, the evidence laid out on it and the moments of i
 :func:`run` iterates them to a fixed point, in threads over trajectories; each trajectory's result
 does not depend on which others are in the batch. :func:`expected_statistics` adds up over a
 fixed partition of the trajectories, so that sums are the same for any number of threads.
-:func:`sweep` is the one door to the compiled loop: iterating, counting and reading are the same
-call, so that numba compiles it once.
+:func:`sweep` alone calls the compiled loop: iterating, counting and reading are the same call, so
+that numba compiles it once.
 """
 
 from __future__ import annotations

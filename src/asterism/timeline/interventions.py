@@ -28,7 +28,7 @@ def build_interventions(network: Network, observations: Observations) -> Spans:
     for i, name in enumerate(given.node):
         if name in network.exogenous:
             raise DataError(
-                f"interventions, row {given.row[i]}: {name!r} is exogenous, so its course is given "
+                f"interventions, row {given.row[i]}: {name!r} is exogenous, so its path is given "
                 "anyway; drop one of the two"
             )
     state = numbers_of_states(network, observations, node, given.state, given.trajectory)

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +50,8 @@ from asterism.clusters.batch_of_clusters import (
 from asterism.clusters.cluster_paths import draw_from_clusters
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import STATE_LIMIT, Regions, find_regions
-from asterism.engine.refine import SETTLED, Precision, Solution, solve_on_grids
+from asterism.engine.refine import SETTLED, Solution, solve_on_grids
+from asterism.engine.rule import Precision, Rule
 from asterism.engine.solve import DrawnPaths, MarginalsOverTime, solve_by
 from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 from asterism.inference.posterior import Posterior
@@ -61,7 +61,7 @@ from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, owner_of_values, subset
 from asterism.timeline.timeline import known_states, timeline_of
 
-_FIRST_STEP = 0.5  # relaxation times, at tolerance 1e-3: the first comparison mostly suffices there
+_FIRST_STEP = 0.5  # relaxation times, at tolerance 1e-3
 _PARTS_PER_STEP = 32.0  # how often a step is cut inside, where nothing else asks for short steps
 _FORBIDDEN = 1e-3  # expected jumps at rates of zero from which the data count as impossible
 
@@ -95,16 +95,16 @@ def solve(
     return solve_by(rule(evidence), network, evidence, solved, ClusterMarginals)
 
 
-class ClusterRule:
+class ClusterRule(Rule):
     """How clusters solve trajectories on a grid."""
 
-    name: str = "clusters"
-    finest: int = 64
-    largest_cut: int = 2
-    group_bytes: float = 2e8  # a tenth of the memory of a small machine
-    usual_pace: float = 2e6  # messages per second, as families of three nodes take them
-    residual_is: str = "largest disagreement of two clusters {:.1e} expected jumps"
-    remedies: tuple[Any, ...] = (
+    name = "clusters"
+    finest = 64
+    largest_cut = 2
+    group_bytes = 2e8  # of messages; more trajectories are refined group by group
+    usual_pace = 2e6  # messages updated in a second: a guess until the first solve is measured
+    residual_is = "largest disagreement of two clusters {:.1e} expected jumps"
+    remedies = (
         *(", try another ", Setting("cluster_size"), ", or use "),
         *(Setting("method", "exact"), " if the network is small."),
     )
@@ -165,10 +165,6 @@ class ClusterRule:
         np.maximum.at(change, owner_of_values(fine.evidence.points), moved)
         return change
 
-    def order(self, batch: ClusterBatch) -> IntArray:
-        """Errors fall with the square of the step."""
-        return np.full(batch.n_trajectories, 2)
-
     # ---- the iteration ----------------------------------------------------------------------
 
     def run(
@@ -190,35 +186,16 @@ class ClusterRule:
         chosen = select_clusters(batch, index)
         return chosen, (chosen.found.table.sum(axis=0),)
 
-    def stored_bytes(self, batch: ClusterBatch) -> int:
-        """Messages stay in double precision."""
-        return 0
-
-    def in_precision(self, batch: ClusterBatch, kind: Any) -> ClusterBatch:
-        """Messages stay in double precision."""
-        return batch
-
     # ---- what the outcome says --------------------------------------------------------------
 
     def is_cut_short(self, outcome: ClusterOutcome) -> NDArray[np.bool_]:
         """Which trajectories ended for want of sweeps."""
         return np.asarray(outcome.status != _sweep.SETTLED)
 
-    def require_answer(self, outcome: ClusterOutcome, evidence: Evidence) -> None:
-        """Every outcome is one: :meth:`run` has raised otherwise."""
-
-    def complaint(self, outcome: ClusterOutcome) -> str | None:
-        """None."""
-        return None
-
     def dwell_and_transitions(self, solution: Solution) -> tuple[FloatArray, FloatArray]:
         """Flat expected dwell times and transitions."""
         (table,) = solution.statistics
         return table[diagonal_index(self.model.graph)], table
-
-    def evidence_parts(self, solution: Solution) -> dict[str, float]:
-        """Not known: F is a sum over clusters."""
-        return {}
 
     # ---- marginals and paths ----------------------------------------------------------------
 
@@ -284,13 +261,13 @@ class ClusterRule:
 class ClusterMarginals(MarginalsOverTime):
     """Adds joint probabilities of nodes that share a cluster."""
 
-    _method: ClusterRule
+    _rule: ClusterRule
 
     @property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
         """The nodes of every cluster."""
         names = self._network.nodes
-        regions = self._method.model.regions
+        regions = self._rule.model.regions
         return tuple(tuple(names[n] for n in cluster) for cluster in regions.clusters)
 
     def joint_marginals(
@@ -299,7 +276,7 @@ class ClusterMarginals(MarginalsOverTime):
         """(times, S_1, S_2, …) joint probabilities of nodes that share a cluster."""
         b, index = self.solution.place[trajectory]
         clock = self._clock(trajectory, times)
-        batch, index = self._method.longer(self.solution.batches[b], index, clock, self._solve)
+        batch, index = self._rule.longer(self.solution.batches[b], index, clock, self._solve)
         regions, graph = batch.model.regions, batch.model.graph
         hidden = [n for n in nodes if n not in batch.evidence.exogenous]
         known = np.ones((len(clock), *[1] * len(nodes)))
@@ -319,7 +296,7 @@ class ClusterMarginals(MarginalsOverTime):
                 ". The clusters are in posterior.courses.clusters.",
             )
         members = regions.clusters[cluster]
-        joint = self._method.reader(batch).probabilities(index, cluster, clock)
+        joint = self._rule.reader(batch).probabilities(index, cluster, clock)
         digit = region_shape(graph, members).digit
         result = np.zeros((len(clock), *(int(graph.n_states[n]) for n in nodes)))
         n_known = len(nodes) - len(hidden)

@@ -54,7 +54,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.engine.refine import SETTLED, Precision, Solution, solve_on_grids
+from asterism.engine.refine import SETTLED, Solution, solve_on_grids
+from asterism.engine.rule import Precision, Rule
 from asterism.engine.solve import DrawnPaths, solve_by
 from asterism.errors import AsterismError, Sentence, Setting, TooLargeError
 from asterism.inference.posterior import Posterior
@@ -88,10 +89,10 @@ from asterism.timeline.evidence import (
 )
 from asterism.timeline.timeline import timeline_of
 
-_FIRST_STEP = 0.6  # relaxation times, at tolerance 1e-3: the first comparison mostly suffices there
+_FIRST_STEP = 0.6  # relaxation times, at tolerance 1e-3
 _STEP_POWER = 0.3  # of the tolerance; between fourth and second order
 _MOSTLY = 0.9  # share of smooth steps, by time, from which a trajectory counts as smooth
-_MOST_EVENTS = 2e9  # elementary steps of drawing paths: minutes
+_MOST_EVENTS = 2e9  # elementary steps of drawing paths; more is refused
 
 
 def solve(
@@ -118,15 +119,15 @@ def solve(
         raise problem.named(network.nodes, method) from None
 
 
-class StarRule:
+class StarRule(Rule):
     """How the star and mean field solve trajectories on a grid."""
 
-    finest: int = 256
-    largest_cut: int = 8
-    group_bytes: float = 16e6  # moments that stay in a processor's cache while they are swept
-    usual_pace: float = 2e7  # moments per second, as two states of ten nodes take them
-    residual_is: str = "largest change in the last one {:.1e}"
-    remedies: tuple[Any, ...] = (
+    finest = 256
+    largest_cut = 8
+    group_bytes = 16e6  # of moments; more trajectories are refined group by group
+    usual_pace = 2e7  # moments updated in a second; measured anew in every solve
+    residual_is = "largest change in the last one {:.1e}"
+    remedies = (
         *("; if that does not help, use ", Setting("method", "exact")),
         " if the network is small: the coupling is too strong for this method.",
     )

@@ -21,7 +21,8 @@ from asterism.clusters.batch_of_clusters import (
     set_cluster_likelihoods,
 )
 from asterism.clusters.regions import find_regions
-from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.refine import solve_on_grids
+from asterism.engine.rule import Precision
 from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
 from asterism.exact.groups import components

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.engine.refine import Precision, solve_on_grids
+from asterism.engine.refine import solve_on_grids
+from asterism.engine.rule import Precision
 from asterism.engine.rules.star import StarRule
 from asterism.exact.forward_backward import exact_expectations, prepare
 from asterism.exact.groups import JOINT_LIMIT
