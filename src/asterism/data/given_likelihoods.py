@@ -66,7 +66,7 @@ def read_likelihoods(
     limits = time_limits(names, (first, last), no_events(), no_intervals(), limits_given, problems)
     check_inside(names, limits, measurements, no_events(), no_intervals(), problems)
     problems.raise_errors()
-    return tuple(names), *limits, measurements, no_events(), no_intervals()
+    return Parts(tuple(names), *limits, measurements, no_events(), no_intervals())
 
 
 def _node_record(

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.labels import canonical, plain
+from asterism.data import columns
+from asterism.data.labels import canonical
 from asterism.data.measurements import Intervals, objects
-from asterism.data.numbers import as_number, is_missing
+from asterism.data.problems import Problems
+from asterism.data.table_reader import TableReader
 from asterism.errors import DataError
 
 COLUMNS = ("trajectory", "node", "start", "end", "state")
@@ -36,34 +37,44 @@ def read_interventions(
         raise DataError(
             f"the table of interventions has no column {absent[0]!r}; it needs {', '.join(COLUMNS)}"
         )
-    number = {canonical(plain(label)): d for d, label in enumerate(trajectories)}
-    rows = [
-        _row(i, cells, number, trajectories, (start, end), nodes)
-        for i, cells in enumerate(frame.to_dict("records"))
-    ]
-    found = Intervals(
-        np.array([r[0] for r in rows], dtype=np.int64),
-        objects(r[1] for r in rows),
-        np.array([r[2] for r in rows], dtype=np.float64),
-        np.array([r[3] for r in rows], dtype=np.float64),
-        objects(r[4] for r in rows),
-        np.arange(1, len(rows) + 1, dtype=np.int64),
-    )
-    _check_overlaps(found, trajectories)
+    problems = Problems()
+    table = TableReader(frame, problems, "interventions")
+    name, _ = table.read_trajectories("trajectory")
+    number = {canonical(label): d for d, label in enumerate(trajectories)}
+    d = np.array([number.get(canonical(label), -1) for label in name], dtype=np.int64)
+    known = f"the first ones are {list(trajectories[:5])}"
+    table.note(d < 0, f"there is no trajectory {{value}}; {known}", value=name)
+    node = objects(map(str, table.labels("node")))
+    known = f"the nodes are {', '.join(map(str, nodes[:8]))}"
+    table.note(~np.isin(node, list(nodes)), f"{{value}} is not a node; {known}", value=node)
+    state = table.labels("state")
+    begin, stop = (_ends(table, column) for column in ("start", "end"))
+    problems.raise_errors()
+    begin = np.fmax(begin, start[d])
+    stop = np.fmin(stop, end[d])
+    for i in np.flatnonzero(~(begin < stop)):
+        problems.add(
+            f"of the intervention nothing lies in the trajectory ({start[d[i]]:g} to "
+            f"{end[d[i]]:g})",
+            trajectory=name[i],
+            row=int(table.rows[i]),
+            table="interventions",
+        )
+    found = Intervals(d, node, begin, stop, state, table.rows)
+    _check_overlaps(found, trajectories, problems)
+    problems.raise_errors()
     return found
 
 
-def taken(interventions: Intervals, new_number: NDArray[np.int64]) -> Intervals:
-    """Those of some trajectories, renumbered; −1 marks trajectories that are left out."""
-    keep = new_number[interventions.trajectory] >= 0
-    return Intervals(
-        new_number[interventions.trajectory[keep]],
-        interventions.node[keep],
-        interventions.start[keep],
-        interventions.end[keep],
-        interventions.state[keep],
-        interventions.row[keep],
-    )
+def _ends(table: TableReader, column: str) -> NDArray[np.float64]:
+    """Starts or ends; NaN where the cell is empty, which means that of the trajectory."""
+    if column not in table.frame.columns:
+        return np.full(len(table.frame), np.nan)
+    cells = table.cells(column)
+    read = columns.numbers(cells, column, table.problems, table.rows, table.comma, table.table)
+    bad = read.is_text | np.isinf(read.value)
+    table.note(bad, "the " + column + " {value} is not a number", value=cells, column=column)
+    return read.value
 
 
 def inside(
@@ -80,54 +91,14 @@ def inside(
     return found
 
 
-def _row(
-    i: int,
-    cells: dict[Any, Any],
-    number: dict[str, int],
-    trajectories: Sequence[object],
-    limits: tuple[NDArray[np.float64], NDArray[np.float64]],
-    nodes: Sequence[str],
-) -> tuple[int, str, float, float, Any]:
-    where = f"interventions, row {i + 1}"
-    d = number.get(canonical(plain(cells["trajectory"])))
-    if d is None:
-        raise DataError(
-            f"{where}: there is no trajectory {cells['trajectory']!r}; the first ones are "
-            f"{list(trajectories[:5])}"
-        )
-    node = str(cells["node"])
-    if node not in nodes:
-        raise DataError(
-            f"{where}: {node!r} is not a node; the nodes are {', '.join(map(str, nodes[:8]))}"
-        )
-    ends = []
-    for name, limit in zip(("start", "end"), (limits[0][d], limits[1][d])):
-        value: Any = cells.get(name)
-        given = float(limit) if is_missing(value) else as_number(value)
-        if given is None:
-            raise DataError(f"{where}: the {name} {value!r} is not a number")
-        ends.append(given)
-    begin, stop = max(ends[0], float(limits[0][d])), min(ends[1], float(limits[1][d]))
-    if not (np.isfinite(begin) and np.isfinite(stop) and begin < stop):
-        raise DataError(
-            f"{where}: it lasts from {ends[0]:g} to {ends[1]:g}, of which nothing lies in the "
-            f"trajectory {trajectories[d]!r} ({limits[0][d]:g} to {limits[1][d]:g})"
-        )
-    state = plain(cells["state"])
-    if is_missing(state):
-        raise DataError(f"{where}: the state to which {node!r} is set is missing")
-    return d, node, begin, stop, state
-
-
-def _check_overlaps(found: Intervals, trajectories: Sequence[object]) -> None:
-    order = sorted(
-        range(len(found)), key=lambda i: (found.trajectory[i], found.node[i], found.start[i])
-    )
+def _check_overlaps(found: Intervals, trajectories: Sequence[object], problems: Problems) -> None:
+    order = np.lexsort((found.start, found.node.astype(str), found.trajectory))
     for a, b in pairwise(order):
         same = found.trajectory[a] == found.trajectory[b] and found.node[a] == found.node[b]
         if same and found.start[b] < found.end[a]:
-            raise DataError(
-                f"interventions, rows {found.row[a]} and {found.row[b]}: both hold "
-                f"{found.node[a]!r} in trajectory {trajectories[int(found.trajectory[a])]!r} at "
-                f"time {found.start[b]:g}"
+            problems.add(
+                f"rows {found.row[a]} and {found.row[b]}: both hold {found.node[a]!r} at time "
+                f"{found.start[b]:g}",
+                trajectory=trajectories[int(found.trajectory[a])],
+                table="interventions",
             )

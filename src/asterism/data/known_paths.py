@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data import clock, columns
-from asterism.data.labels import as_names, canonical, label_codes, plain
+from asterism.data import columns
+from asterism.data.labels import canonical, label_codes, plain
 from asterism.data.measurements import (
     Events,
     Intervals,
@@ -28,7 +28,8 @@ from asterism.data.measurements import (
     objects,
 )
 from asterism.data.numbers import as_number
-from asterism.data.problems import FIRST_ROW, Problems
+from asterism.data.problems import Problems
+from asterism.data.table_reader import TableReader
 from asterism.errors import Sentence, Setting, first_few
 
 IntArray = NDArray[np.int64]
@@ -48,31 +49,23 @@ def parse_events(
     """Read the table of events; trajectories not seen before are added to ``numbering``."""
     if frame is None or len(frame) == 0:
         return no_events()
-    table = _required(frame, EVENT_COLUMNS, {"trajectory", "from"}, "events", problems)
-    if table is None:
+    table = TableReader(frame, problems, "events", comma)
+    if not table.require(EVENT_COLUMNS, {"trajectory", "from"}):
         return no_events()
-    rows = np.arange(len(table), dtype=np.int64) + FIRST_ROW
-    trajectory, name = _trajectories(table, numbering, "events", problems, rows)
-    time = _times(table, "time", "events", problems, rows, name, comma)
-    node = _names(table, "node", "events", problems, rows, name)
-    to = _labels(table, "to", "events", problems, rows, name)
-    previous = objects([None] * len(table))
-    if "from" in table.columns:
-        raw = columns.cells(table["from"])
+    trajectory = _trajectories(table, numbering)
+    time = table.times("time").time
+    node = objects(map(str, table.labels("node")))
+    to = table.labels("to")
+    previous = objects([None] * len(to))
+    if "from" in table.frame.columns:
+        raw = table.cells("from")
         previous = objects(None if gone else plain(v) for v, gone in zip(raw, columns.missing(raw)))
     known = np.array([p is not None for p in previous])
     both = np.concatenate([to, previous])
     code = label_codes(both, canonical)
     same = known & (code[: len(to)] == code[len(to) :])
-    problems.add_rows(
-        same,
-        "a jump from {value} into itself",
-        rows=rows,
-        trajectory=name,
-        value=to,
-        table="events",
-    )
-    return Events(trajectory, time, node, to, previous, rows)
+    table.note(same, "a jump from {value} into itself", value=to)
+    return Events(trajectory, time, node, to, previous, table.rows)
 
 
 def parse_intervals(
@@ -84,25 +77,20 @@ def parse_intervals(
     """Read the table of intervals; trajectories not seen before are added to ``numbering``."""
     if frame is None or len(frame) == 0:
         return no_intervals()
-    table = _required(frame, INTERVAL_COLUMNS, {"trajectory"}, "intervals", problems)
-    if table is None:
+    table = TableReader(frame, problems, "intervals", comma)
+    if not table.require(INTERVAL_COLUMNS, {"trajectory"}):
         return no_intervals()
-    rows = np.arange(len(table), dtype=np.int64) + FIRST_ROW
-    trajectory, name = _trajectories(table, numbering, "intervals", problems, rows)
-    start = _times(table, "start", "intervals", problems, rows, name, comma)
-    end = _times(table, "end", "intervals", problems, rows, name, comma)
-    node = _names(table, "node", "intervals", problems, rows, name)
-    state = _labels(table, "state", "intervals", problems, rows, name)
-    problems.add_rows(
+    trajectory = _trajectories(table, numbering)
+    start, end = table.times("start").time, table.times("end").time
+    node = objects(map(str, table.labels("node")))
+    state = table.labels("state")
+    table.note(
         end < start,
         "the interval ends at {value}, before it starts: a negative duration",
-        rows=rows,
-        trajectory=name,
         value=end,
         column="end",
-        table="intervals",
     )
-    return Intervals(trajectory, node, start, end, state, rows)
+    return Intervals(trajectory, node, start, end, state, table.rows)
 
 
 def check_consistency(
@@ -205,51 +193,12 @@ def _groups(events: Events, intervals: Intervals) -> IntArray:
     return np.asarray(trajectory * (len(names) + 1) + node, dtype=np.int64)
 
 
-def _required(
-    frame: pd.DataFrame,
-    known: tuple[str, ...],
-    optional: set[str],
-    table: str,
-    problems: Problems,
-) -> pd.DataFrame | None:
-    frame = frame.rename(columns=str)
-    found = set(frame.columns)
-    for name in frame.columns[frame.columns.duplicated()].unique():
-        problems.add("the column name occurs more than once", column=str(name), table=table)
-    for name in frame.columns:
-        if name not in known:
-            problems.add(
-                f"unknown column; the table has {', '.join(known)}", column=name, table=table
-            )
-    absent = [c for c in known if c not in found and c not in optional]
-    if absent:
-        problems.add(f"needs the column(s) {', '.join(absent)}", table=table)
-    return None if absent or frame.columns.has_duplicates else frame
-
-
-def _trajectories(
-    table: pd.DataFrame,
-    numbering: dict[object, int],
-    title: str,
-    problems: Problems,
-    rows: IntArray,
-) -> tuple[IntArray, NDArray[Any]]:
-    if "trajectory" in table.columns:
-        raw = columns.cells(table["trajectory"])
-        problems.add_rows(
-            columns.missing(raw),
-            "the trajectory is missing",
-            rows=rows,
-            column="trajectory",
-            table=title,
-        )
-        name = as_names(raw)
-    else:
-        name = objects([next(iter(numbering), 0)] * len(table))
+def _trajectories(table: TableReader, numbering: dict[object, int]) -> IntArray:
+    name, _ = table.read_trajectories("trajectory", next(iter(numbering), 0))
+    table.trajectory = name
     codes, uniques = pd.factorize(name)
     numbers = [resolve_trajectory(u, numbering) for u in uniques]
-    trajectory = np.array([*numbers, 0], dtype=np.int64)[codes]
-    return trajectory, name
+    return np.array([*numbers, 0], dtype=np.int64)[codes]
 
 
 def resolve_trajectory(name: object, numbering: dict[object, int]) -> int:
@@ -290,57 +239,6 @@ def note_strangers(
 
 def _types(numbering: Mapping[object, int]) -> set[type]:
     return {type(next(iter(numbering), None))}
-
-
-def _times(
-    table: pd.DataFrame,
-    column: str,
-    title: str,
-    problems: Problems,
-    rows: IntArray,
-    name: NDArray[Any],
-    comma: str | None,
-) -> NDArray[np.float64]:
-    return clock.times(
-        columns.cells(table[column]),
-        column,
-        problems=problems,
-        rows=rows,
-        trajectory=name,
-        table=title,
-        comma=comma,
-    ).time
-
-
-def _names(
-    table: pd.DataFrame,
-    column: str,
-    title: str,
-    problems: Problems,
-    rows: IntArray,
-    name: NDArray[Any],
-) -> NDArray[Any]:
-    return objects(str(v) for v in _labels(table, column, title, problems, rows, name))
-
-
-def _labels(
-    table: pd.DataFrame,
-    column: str,
-    title: str,
-    problems: Problems,
-    rows: IntArray,
-    name: NDArray[Any],
-) -> NDArray[Any]:
-    raw = columns.cells(table[column])
-    problems.add_rows(
-        columns.missing(raw),
-        "the cell is empty",
-        rows=rows,
-        trajectory=name,
-        column=column,
-        table=title,
-    )
-    return objects(plain(v) for v in raw)
 
 
 def time_limits(

@@ -8,14 +8,21 @@ events, intervals and a summary per node.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.errors import Advice, DataError, Setting, first_few
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from asterism.data.observations import Observations
+
+    Table = TypeVar("Table", bound=DataclassInstance)
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -67,20 +74,50 @@ class NodeMeasurements:
 
     def take(self, index: NDArray[Any], trajectory: IntArray | None = None) -> NodeMeasurements:
         """Some of the rows, with new trajectory numbers if given."""
-        return NodeMeasurements(
-            trajectory=self.trajectory[index] if trajectory is None else trajectory,
-            time=self.time[index],
-            value=self.value[index],
-            exact=self.exact[index],
-            row=self.row[index],
-            likelihood=None if self.likelihood is None else self.likelihood[index],
-            states=self.states,
-            among=None if self.among is None else self.among[index],
-        )
+        taken = _rows(self, index)
+        return taken if trajectory is None else replace(taken, trajectory=trajectory)
+
+
+def _rows(table: Table, index: NDArray[Any]) -> Table:
+    """Some rows of a dataclass of arrays, all of which have one entry per row."""
+    arrays = ((f.name, getattr(table, f.name)) for f in fields(table))
+    return replace(
+        table, **{name: array[index] for name, array in arrays if isinstance(array, np.ndarray)}
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class _Known:
+    """What tables of events and of intervals can do; each has its own order of columns."""
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {column.name: getattr(self, column.name) for column in fields(self)}
+
+    def __len__(self) -> int:
+        return len(self._arrays()["row"])
+
+    def take(self, index: NDArray[Any], new: IntArray | None = None) -> Self:
+        """Some of the rows, their trajectories renumbered if ``new`` numbers are given."""
+        taken = _rows(self, index)
+        if new is None:
+            return taken
+        changed: dict[str, Any] = {"trajectory": new[taken._arrays()["trajectory"]]}
+        return replace(taken, **changed)
+
+    def renamed(self, nodes: Mapping[str, str]) -> Self:
+        """Other names for some nodes."""
+        changed: dict[str, Any] = {"node": objects(nodes.get(n, n) for n in self._arrays()["node"])}
+        return replace(self, **changed)
+
+    def scaled(self, factor: float) -> Self:
+        """All times multiplied."""
+        arrays = self._arrays().items()
+        times = {name: a * factor for name, a in arrays if name in ("time", "start", "end")}
+        return replace(self, **times)
+
+
+@dataclass(frozen=True, eq=False)
+class Events(_Known):
     """Exactly timed transitions, in the order of the user's table."""
 
     trajectory: IntArray
@@ -91,32 +128,9 @@ class Events:
     """The state before the jump; None where it is not known."""
     row: IntArray
 
-    def __len__(self) -> int:
-        return len(self.time)
-
-    def take(self, index: NDArray[Any], new: IntArray | None = None) -> Events:
-        """Some of the rows, their trajectories renumbered if ``new`` numbers are given."""
-        number = self.trajectory[index]
-        return Events(
-            number if new is None else new[number],
-            self.time[index],
-            self.node[index],
-            self.to[index],
-            self.previous[index],
-            self.row[index],
-        )
-
-    def renamed(self, nodes: Mapping[str, str]) -> Events:
-        """Other names for some nodes."""
-        return replace(self, node=objects(nodes.get(n, n) for n in self.node))
-
-    def scaled(self, factor: float) -> Events:
-        """All times multiplied."""
-        return replace(self, time=self.time * factor)
-
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(_Known):
     """Times during which a node's state is known, in the order of the user's table."""
 
     trajectory: IntArray
@@ -126,34 +140,17 @@ class Intervals:
     state: ObjectArray
     row: IntArray
 
-    def __len__(self) -> int:
-        return len(self.start)
 
-    def take(self, index: NDArray[Any], new: IntArray | None = None) -> Intervals:
-        """Some of the rows, their trajectories renumbered if ``new`` numbers are given."""
-        number = self.trajectory[index]
-        return Intervals(
-            number if new is None else new[number],
-            self.node[index],
-            self.start[index],
-            self.end[index],
-            self.state[index],
-            self.row[index],
-        )
+class Parts(NamedTuple):
+    """What was read from tables or arrays: fields of ``Observations``."""
 
-    def renamed(self, nodes: Mapping[str, str]) -> Intervals:
-        """Other names for some nodes."""
-        return replace(self, node=objects(nodes.get(n, n) for n in self.node))
-
-    def scaled(self, factor: float) -> Intervals:
-        """All times multiplied."""
-        return replace(self, start=self.start * factor, end=self.end * factor)
-
-
-#: what was read, from tables or arrays: the fields of ``Observations`` in their order
-Parts = tuple[
-    tuple[object, ...], FloatArray, FloatArray, dict[str, NodeMeasurements], Events, Intervals
-]
+    trajectories: tuple[object, ...]
+    start: FloatArray
+    end: FloatArray
+    measurements: dict[str, NodeMeasurements]
+    events: Events
+    intervals: Intervals
+    time_unit: str = ""
 
 
 def objects(values: Iterable[Any]) -> ObjectArray:
@@ -214,31 +211,7 @@ def last_before(
 # ---- tables -----------------------------------------------------------------------------------
 
 
-class Records(Protocol):
-    """Observations, as far as their tables need them."""
-
-    @property
-    def trajectories(self) -> tuple[object, ...]:
-        """Names of the trajectories."""
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes."""
-
-    @property
-    def measurements(self) -> dict[str, NodeMeasurements]:
-        """One record per measured node."""
-
-    @property
-    def events(self) -> Events:
-        """Exactly timed transitions."""
-
-    @property
-    def intervals(self) -> Intervals:
-        """Times during which a state is known."""
-
-
-def exact_column(observations: Records) -> str | None:
+def exact_column(observations: Observations) -> str | None:
     """Name of the column that marks exact rows; None where there are none."""
     if not any(m.exact.any() for m in observations.measurements.values()):
         return None
@@ -248,7 +221,7 @@ def exact_column(observations: Records) -> str | None:
     return name
 
 
-def wide_frame(observations: Records) -> pd.DataFrame:
+def wide_frame(observations: Observations) -> pd.DataFrame:
     """One row per time; replicates at one time, and exact cells, have rows of their own."""
     records = observations.measurements
     for node, record in records.items():
@@ -320,7 +293,7 @@ def _replicate(record: NodeMeasurements) -> IntArray:
     return result
 
 
-def long_frame(observations: Records) -> pd.DataFrame:
+def long_frame(observations: Observations) -> pd.DataFrame:
     """One row per measurement; likelihoods in columns p_<state>."""
     pieces = []
     name = exact_column(observations)
@@ -350,7 +323,7 @@ def long_frame(observations: Records) -> pd.DataFrame:
     return pd.concat(pieces, ignore_index=True)
 
 
-def events_frame(observations: Records) -> pd.DataFrame:
+def events_frame(observations: Observations) -> pd.DataFrame:
     """One row per event: trajectory, time, node, to, from."""
     events = observations.events
     return pd.DataFrame(
@@ -364,7 +337,7 @@ def events_frame(observations: Records) -> pd.DataFrame:
     )
 
 
-def intervals_frame(observations: Records) -> pd.DataFrame:
+def intervals_frame(observations: Observations) -> pd.DataFrame:
     """One row per interval: trajectory, node, start, end, state."""
     intervals = observations.intervals
     return pd.DataFrame(
@@ -378,7 +351,7 @@ def intervals_frame(observations: Records) -> pd.DataFrame:
     )
 
 
-def describe(observations: Records) -> pd.DataFrame:
+def describe(observations: Observations) -> pd.DataFrame:
     """Per node: number of points, share of the times at which it was missing, span, median gap."""
     records = observations.measurements
     n_times = len(wide_keys(observations))
@@ -419,7 +392,7 @@ def _kind(record: NodeMeasurements) -> str:
     return f"numbers {record.value.min() + 0.0:g} to {record.value.max() + 0.0:g}"
 
 
-def wide_keys(observations: Records, node: str | None = None) -> set[tuple[int, float]]:
+def wide_keys(observations: Observations, node: str | None = None) -> set[tuple[int, float]]:
     """The different (trajectory, time) pairs at which anything, or one node, was measured."""
     if node is None:
         records = list(observations.measurements.values())
@@ -434,5 +407,5 @@ def wide_keys(observations: Records, node: str | None = None) -> set[tuple[int, 
     return keys
 
 
-def _named(observations: Records, number: IntArray) -> NDArray[Any]:
+def _named(observations: Observations, number: IntArray) -> NDArray[Any]:
     return objects(observations.trajectories)[number]

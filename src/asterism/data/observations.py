@@ -112,11 +112,11 @@ class Observations:
             *(kind, trajectory, time, node, value, nodes, labels, exact, sort),
             *(missing, unit, end_column, comma),
         )
-        parts, problems, time_unit = read_frames(frame, form, (start, end), events, intervals, ties)
+        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
         assert parts is not None
-        found = cls(*parts, ties, time_unit=time_unit)
+        found = cls(**parts._asdict(), ties=ties)
         if not covariates or whole is None:
             return found
         return found.with_covariates(
@@ -136,8 +136,8 @@ class Observations:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
         form = TableFormat(**options)
-        parts, problems, unit = read_frames(frame, form, (start, end), events, intervals, ties)
-        return None if parts is None else cls(*parts, ties, time_unit=unit), problems.found
+        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        return None if parts is None else cls(**parts._asdict(), ties=ties), problems.found
 
     @classmethod
     def from_likelihoods(
@@ -155,7 +155,9 @@ class Observations:
         ``times[d]`` holds the I times of trajectory d. A row of nan is not measured. Columns
         follow the order of the network's states unless ``states`` names them.
         """
-        return cls(*read_likelihoods(times, likelihoods, (start, end), trajectories, states))
+        return cls(
+            **read_likelihoods(times, likelihoods, (start, end), trajectories, states)._asdict()
+        )
 
     @classmethod
     def from_trajectories(
@@ -323,12 +325,13 @@ class Observations:
         new[index] = np.arange(len(index))
         events, intervals = self.events, self.intervals
         e, i = new[events.trajectory] >= 0, new[intervals.trajectory] >= 0
+        held = new[self.interventions.trajectory] >= 0
         return replace(
             self,
             trajectories=tuple(self.trajectories[i] for i in index),
             start=self.start[index],
             end=self.end[index],
-            interventions=set_by_hand.taken(self.interventions, new),
+            interventions=self.interventions.take(held, new),
             measurements={n: _renumbered(m, new) for n, m in self.measurements.items()},
             events=events.take(e, new),
             intervals=intervals.take(i, new),

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data import clock, columns
+from asterism.data import columns
 from asterism.data.files import read_meta
-from asterism.data.labels import as_names, canonical, encode, letters, plain
+from asterism.data.labels import canonical, encode, letters, plain
 from asterism.data.measurements import objects
-from asterism.data.problems import Problems, line_numbers
+from asterism.data.problems import Problems
 from asterism.data.table_file import read_text_table
-from asterism.data.table_rows import follow_up
+from asterism.data.table_reader import TableReader
 from asterism.errors import Advice, DataError, Sentence, Setting
 
 IntArray = NDArray[np.int64]
@@ -45,13 +45,12 @@ def parse_paths(
 ) -> dict[str, Any]:
     """The fields of Trajectories from a table of entered states; raises with every problem."""
     problems = Problems()
-    column = (form.trajectory, form.time, form.node, form.state)
     frame = frame.rename(columns=str)
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise DataError(f"the column name {str(twice)!r} occurs more than once")
     frame = columns.without_codes(frame, form.missing)
-    absent = [c for c in column[1:] if c not in frame.columns]
+    absent = [c for c in (form.time, form.node, form.state) if c not in frame.columns]
     if absent:
         raise DataError(
             f"a table of paths needs the column(s) {', '.join(absent)}; it has "
@@ -59,33 +58,17 @@ def parse_paths(
         )
     if len(frame) == 0:
         raise DataError("the table of paths is empty: it has no rows")
-    rows = line_numbers(frame)
-    name = objects([0] * len(frame))
-    named = column[0] in frame.columns
-    if named:
-        raw = columns.cells(frame[column[0]])
-        problems.add_rows(
-            columns.missing(raw), "the trajectory is missing", rows=rows, column=column[0]
-        )
-        name = as_names(raw)
-    read = clock.times(
-        columns.cells(frame[column[1]]),
-        column[1],
-        problems=problems,
-        rows=rows,
-        trajectory=name if named else None,
-        unit=form.unit,
-        comma=form.comma,
-    )
+    table = TableReader(frame, problems, comma=form.comma)
+    rows = table.rows
+    name, _ = table.read_trajectories(form.trajectory)
+    named = table.trajectory is not None
+    read = table.times(form.time, form.unit)
     time = read.time
-    times = (form.time, read)
-    ends = follow_up(frame, form.end_column, times, name, rows, problems, form.comma)
-    for c in column[2:]:
-        gone = columns.missing(columns.cells(frame[c]))
-        problems.add_rows(gone, "the cell is empty", rows=rows, trajectory=name, column=c)
+    ends = table.ends(form.end_column, (form.time, read), name)
+    node_name = objects(map(str, table.labels(form.node)))
+    cell = table.cells(form.state)
+    table.note(columns.missing(cell), "the cell is empty", column=form.state)
     problems.raise_errors()
-    node_name = objects(str(plain(v)) for v in columns.cells(frame[column[2]]))
-    cell = columns.cells(frame[column[3]])
     trajectory, labels = pd.factorize(name)
     found = [str(n) for n in pd.unique(node_name)]
     nodes = tuple(found if states is None else (str(n) for n in states))
@@ -107,7 +90,7 @@ def parse_paths(
                 f"node {one!r} has no state {cell[i]!r}; its states are {list(known[one])}",
                 trajectory=name[i],
                 row=int(rows[i]),
-                column=column[3],
+                column=form.state,
                 value=cell[i],
             )
     problems.raise_errors()

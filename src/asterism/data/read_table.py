@@ -16,7 +16,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,6 @@ from asterism.data.measurements import (
     LIKELIHOOD_PREFIX,
     NodeMeasurements,
     Parts,
-    Records,
     events_frame,
     exact_column,
     intervals_frame,
@@ -53,6 +52,9 @@ from asterism.data.problems import Problems, line_numbers
 from asterism.data.table_file import read_text_table
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
 from asterism.errors import Sentence, Setting, first_few
+
+if TYPE_CHECKING:
+    from asterism.data.observations import Observations
 
 
 @dataclass(frozen=True)
@@ -294,9 +296,9 @@ def read_frames(
     events: pd.DataFrame | None,
     intervals: pd.DataFrame | None,
     ties: str,
-) -> tuple[Parts | None, Problems, str]:
-    """Everything that the tables say (None where an error keeps it from being used), every
-    problem, and the unit of time."""
+) -> tuple[Parts | None, Problems]:
+    """Everything that the tables say (None where an error keeps it from being used), and every
+    problem."""
     problems = Problems()
     if ties not in ("error", "order"):
         problems.add(Sentence(Setting("ties", ties), " is unknown; use 'error' or 'order'"))
@@ -334,12 +336,16 @@ def read_frames(
     check_inside(trajectories, limits, table.measurements, known_events, known_intervals, problems)
     check_consistency(known_events, known_intervals, trajectories, problems)
     if problems.errors:
-        return None, problems, table.unit
-    return (
-        (tuple(trajectories), *limits, table.measurements, known_events, known_intervals),
-        problems,
-        table.unit,
+        return None, problems
+    found = Parts(
+        tuple(trajectories),
+        *limits,
+        measurements=table.measurements,
+        events=known_events,
+        intervals=known_intervals,
+        time_unit=table.unit,
     )
+    return found, problems
 
 
 # ---- files, and the side files that complete them -------------------------------------------
@@ -348,27 +354,7 @@ def read_frames(
 FORMAT = "asterism-observations"
 
 
-class Tabled(Records, Protocol):
-    """Observations, as far as their files need them."""
-
-    @property
-    def start(self) -> NDArray[np.float64]:
-        """When each trajectory begins."""
-
-    @property
-    def end(self) -> NDArray[np.float64]:
-        """When each trajectory ends."""
-
-    @property
-    def ties(self) -> str:
-        """What two jumps at one time mean."""
-
-    @property
-    def time_unit(self) -> str:
-        """Unit of all times."""
-
-
-def write_observations(observations: Tabled, path: str | Path, kind: str = "wide") -> None:
+def write_observations(observations: Observations, path: str | Path, kind: str = "wide") -> None:
     """Write a table and its side files."""
     meta = {
         "format": FORMAT,

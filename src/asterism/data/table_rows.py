@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data import clock, columns
-from asterism.data.labels import as_names
+from asterism.data import columns
 from asterism.data.measurements import LIKELIHOOD_PREFIX
-from asterism.data.problems import Problems, line_numbers
+from asterism.data.problems import Problems
+from asterism.data.table_reader import TableReader
 from asterism.errors import Advice, Sentence, Setting
 
 IntArray = NDArray[np.int64]
@@ -86,23 +86,21 @@ class TableRows:
 
 def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> TableRows:
     """Trajectory, time and exactness of every usable row, in order."""
-    number = line_numbers(frame)
-    name, unnamed = _names(frame, form, problems, number)
-    read = clock.times(
-        columns.cells(frame[form.time]),
-        form.time,
-        problems=problems,
-        rows=number,
-        trajectory=name if form.trajectory in frame.columns else None,
-        unit=form.unit,
-        comma=form.comma,
-    )
+    table = TableReader(frame, problems, comma=form.comma)
+    number = table.rows
+    name, unnamed = table.read_trajectories(form.trajectory)
+    if table.trajectory is None and form.trajectory != TableFormat.trajectory:  # somebody named it
+        listed = ", ".join(repr(str(c)) for c in frame.columns[:8])
+        problems.add(
+            f"there is no column {form.trajectory!r} that names trajectories; the columns are "
+            f"{listed}"
+        )
+    read = table.times(form.time, form.unit)
     time = read.time
     trajectory = pd.factorize(name)[0].astype(np.int64)
     usable = np.flatnonzero(~unnamed & np.isfinite(time))
     _check_order(_Order(frame, form, long, usable, trajectory, time, name, number), problems)
-    times = (form.time, read)
-    ends = follow_up(frame, form.end_column, times, name, number, problems, form.comma)
+    ends = table.ends(form.end_column, (form.time, read), name)
     order = usable[np.lexsort((time[usable], trajectory[usable]))]
     trajectory, time, name = trajectory[order], time[order], name[order]
     exact = _read_exact(frame, form, problems, order, trajectory, time, number)
@@ -119,70 +117,6 @@ def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: 
         read.unit,
         ends,
     )
-
-
-def _names(
-    frame: pd.DataFrame, form: TableFormat, problems: Problems, number: IntArray
-) -> tuple[NDArray[Any], BoolArray]:
-    """The trajectory of every row, and which rows name none."""
-    n_rows = len(frame)
-    if form.trajectory in frame.columns:
-        raw = columns.cells(frame[form.trajectory])
-        unnamed = columns.missing(raw)
-        problems.add_rows(unnamed, "the trajectory is missing", rows=number, column=form.trajectory)
-        return as_names(raw), unnamed
-    if form.trajectory != TableFormat.trajectory:  # somebody named it
-        listed = ", ".join(repr(str(c)) for c in frame.columns[:8])
-        problems.add(
-            f"there is no column {form.trajectory!r} that names trajectories; the columns are "
-            f"{listed}"
-        )
-    return np.zeros(n_rows, dtype=np.int64).astype(object), np.zeros(n_rows, dtype=np.bool_)
-
-
-def follow_up(
-    frame: pd.DataFrame,
-    column: str | None,
-    times: tuple[str, clock.ReadTimes],
-    name: NDArray[Any],
-    number: IntArray,
-    problems: Problems,
-    comma: str | None = None,
-) -> dict[object, float]:
-    """The end of follow-up of each trajectory, from a column; its rows must agree.
-
-    ``times`` are the name of the time column and how it was read.
-    """
-    if column is None:
-        return {}
-    if column not in frame.columns:
-        problems.add(Sentence(Setting("end_column"), f" {column!r} names no column"))
-        return {}
-    cells = columns.cells(frame[column])
-    read = clock.read_clock(cells, times[0], times[1].unit or None, comma)
-    if read.number is not None and read.spelled is not None:
-        columns.tell_commas(read.number, read.spelled, column, problems, number)
-    end = read.time
-    given = ~columns.missing(cells)
-    problems.add_rows(
-        given & ~np.isfinite(end),
-        "{value} is not a time",
-        rows=number,
-        trajectory=name,
-        value=cells,
-        column=column,
-    )
-    found: dict[object, float] = {}
-    for i in np.flatnonzero(given & np.isfinite(end)):
-        if found.setdefault(name[i], float(end[i])) != end[i]:
-            problems.add(
-                f"the end is {end[i]:g} here and {found[name[i]]:g} in an earlier row",
-                trajectory=name[i],
-                row=int(number[i]),
-                column=column,
-                kind="two ends",
-            )
-    return found
 
 
 # ---- order ----------------------------------------------------------------------------------
