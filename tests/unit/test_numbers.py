@@ -293,6 +293,10 @@ def test_side_tables_read_numbers_alike() -> None:
     held = pd.DataFrame({"trajectory": ["a"], "node": ["A"], "start": ["1_0"], "state": ["1"]})
     with pytest.raises(DataError, match="'1_0' is not a number"):
         found.with_interventions(held)
+    held["start"] = "1,500"
+    with pytest.raises(DataError, match=r"interventions, row 2.*comma="):
+        found.with_interventions(held)
+    assert found.with_interventions(held, comma="thousands").interventions.start.tolist() == [1500]
 
 
 @pytest.mark.parametrize(

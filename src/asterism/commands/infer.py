@@ -162,7 +162,7 @@ def _read(
         decisions.append(f"Never measured: {listed(unseen)}.")
     data = only_nodes(data, ours)
     if how.interventions is not None:
-        held = read_numbers(how.interventions, ("start", "end"))
+        held = read_numbers(how.interventions, ("start", "end"), how.table.comma)
         data, said = with_interventions(data, held)
         decisions.append(said)
     learned = {}

@@ -147,14 +147,14 @@ def with_interventions(data: Observations, held: pd.DataFrame) -> tuple[Observat
     return data, f"Set by the experimenter (--interventions): {count}, of {nodes}."
 
 
-def read_numbers(path: Path, columns: Sequence[str]) -> Any:
+def read_numbers(path: Path, columns: Sequence[str], comma: str | None = None) -> Any:
     """A small table in which some columns hold numbers; cells of the others stay text."""
     table = read_text_table(path)
     for name in columns:
         if name in table.columns:
             problems = Problems()
             texts = cells(table[name])
-            read = numbers(texts, name, problems, line_numbers(table))
+            read = numbers(texts, name, problems, line_numbers(table), comma)
             problems.add_rows(
                 read.is_text,
                 "{value} is not a number",

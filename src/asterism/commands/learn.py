@@ -199,7 +199,7 @@ def read_data(
         free = table.require()
         if isinstance(free, Trajectories):
             raise Refused("Complete paths cannot have --interventions yet: give measurements.")
-        held = read_numbers(options.interventions, ("start", "end"))
+        held = read_numbers(options.interventions, ("start", "end"), options.table.comma)
         # before levels are counted: what is measured meanwhile is no level of the node's own
         table = replace(table, data=free.with_interventions(held))
     # counting levels may take a third of the time
@@ -249,7 +249,7 @@ def make_learner(
 
     edge_prior = None
     if options.edge_prior is not None:
-        edge_prior = read_numbers(options.edge_prior, ("probability",))
+        edge_prior = read_numbers(options.edge_prior, ("probability",), options.table.comma)
     return StructureLearner(
         emission,
         options.max_parents,

@@ -30,6 +30,7 @@ def read_interventions(
     start: NDArray[np.float64],
     end: NDArray[np.float64],
     nodes: Sequence[str],
+    comma: str | None = None,
 ) -> Intervals:
     """Check a table of interventions; empty starts and ends are those of the trajectory."""
     absent = [c for c in ("trajectory", "node", "state") if c not in frame.columns]
@@ -38,7 +39,7 @@ def read_interventions(
             f"the table of interventions has no column {absent[0]!r}; it needs {', '.join(COLUMNS)}"
         )
     problems = Problems()
-    table = TableReader(frame, problems, "interventions")
+    table = TableReader(frame, problems, "interventions", comma)
     name, _ = table.read_trajectories("trajectory")
     number = {canonical(label): d for d, label in enumerate(trajectories)}
     d = np.array([number.get(canonical(label), -1) for label in name], dtype=np.int64)

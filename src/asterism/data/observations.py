@@ -338,15 +338,16 @@ class Observations:
             covariates=None if self.covariates is None else self.covariates.renumbered(new),
         )
 
-    def with_interventions(self, frame: pd.DataFrame) -> Observations:
+    def with_interventions(self, frame: pd.DataFrame, comma: str | None = None) -> Observations:
         """The same observations, of which some nodes were held by the experimenter.
 
         ``frame`` has the columns trajectory, node, start, end, state; an empty start or end is that
         of the trajectory. Inside, the node's own rates have no part in its state; its children feel
         it; at the end it is free again. Measurements of the node inside say nothing about it.
+        ``comma`` is as for :meth:`from_frame`.
         """
         found = set_by_hand.read_interventions(
-            frame, self.trajectories, self.start, self.end, self.nodes
+            frame, self.trajectories, self.start, self.end, self.nodes, comma
         )
         return replace(self, interventions=found)
 
