@@ -48,7 +48,7 @@ from edge_sets import (
 )
 
 import asterism as am
-from asterism.learning.search.found import in_the_users_order
+from asterism.learning.search.found import result_of
 from asterism.learning.search.sampled import DrawLimits, sample_from
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import search_observations
@@ -80,15 +80,13 @@ def learned(which: str, seed: int, prior: am.GammaPrior = LEARNERS_PRIOR) -> dic
     case = SETS[which](seed)
     settings = StructureSettings(emission=COUNTED, n_jobs=1, prior=prior, tempering=1.0)
     begin = time.process_time()
-    task, state = search_observations(settings, case.observations, Silent())
-    found = in_the_users_order(task, state, list(case.observations.nodes))
+    search = search_observations(settings, case.observations, Silent())
+    found = result_of(search, case.observations)
     star_seconds = time.process_time() - begin
     star = scored(SimpleNamespace(_found=found))  # before draws take the place of its tables
     begin = time.process_time()
     with patch.object(model_posterior, "time", SimpleNamespace(monotonic=time.process_time)):
-        drawn = sample_from(
-            task, state, settings, case.observations, DrawLimits(20_000, LIMITS[-1])
-        )
+        drawn = sample_from(search, settings, case.observations, DrawLimits(20_000, LIMITS[-1]))
     used = time.process_time() - begin
     assert drawn.sampled is not None
     return {

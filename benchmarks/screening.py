@@ -32,11 +32,11 @@ from common import (
 )
 
 import asterism as am
-from asterism.learning.search import screening
+from asterism.learning.search import screened
 from asterism.learning.search import task as search_module
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.screened import local_scores
-from asterism.learning.search.task import SearchState, SearchTask
+from asterism.learning.search.task import Search
 from asterism.learning.tasks import Silent
 from asterism.model.names import random_parents
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -60,36 +60,33 @@ def observed(
     return network, am.observe(paths, noise, n_observations=10, seed=seed + 1000), noise
 
 
-def learn_and_keep(
-    learner: am.StructureLearner, seen: am.Observations
-) -> tuple[SearchTask, SearchState]:
+def learn_and_keep(learner: am.StructureLearner, seen: am.Observations) -> Search:
     """Fit, and return what the search worked with."""
-    kept: list[tuple[SearchTask, SearchState]] = []
-    original = search_module._search
+    kept: list[Search] = []
+    original = search_module._run
 
-    def remember(task: SearchTask) -> SearchState:
-        state = original(task)
-        kept.append((task, state))
-        return state
+    def remember(search: Search) -> Search:
+        kept.append(original(search))
+        return kept[-1]
 
-    search_module._search = remember
+    search_module._run = remember
     try:
         learner.fit(seen)
     finally:
-        search_module._search = original
+        search_module._run = original
     return kept[0]
 
 
-def edge_probabilities(task: SearchTask, tables: dict[int, FamilyTable]) -> dict[Any, float]:
+def edge_probabilities(search: Search, tables: dict[int, FamilyTable]) -> dict[Any, float]:
     """P(parent → child) of the children that have a table."""
     found: dict[Any, float] = {}
     for child, table in tables.items():
         weights = np.exp(table.scores - table.scores.max())
         weights /= weights.sum()
-        for parent in range(len(task.nodes)):
+        for parent in range(len(search.nodes)):
             if parent != child:
                 has = (table.parents == parent).any(axis=1)
-                found[task.nodes[parent], task.nodes[child]] = float(weights[has].sum())
+                found[search.nodes[parent], search.nodes[child]] = float(weights[has].sum())
     return found
 
 
@@ -111,27 +108,29 @@ def against_all_families(
         noise, max_parents=2, n_jobs=2, search=am.Search("screened", candidates=n_candidates)
     )
     begin = time.process_time()
-    task, state = learn_and_keep(learner, seen)
+    search = learn_and_keep(learner, seen)
     screened_seconds = (time.process_time() - begin) / n_nodes
 
     sample = np.random.default_rng(0).choice(n_nodes, n_sampled, replace=False)
-    families = {int(c): task.prior.families(int(c)) for c in sorted(sample)}
+    families = {int(c): search.prior.families(int(c)) for c in sorted(sample)}
     begin = time.process_time()
-    scores = _score_all(task, state, families)
+    scores = _score_all(search, families)
     all_seconds = (time.process_time() - begin) / n_sampled
     everything = {
-        c: FamilyTable(rows, scores[c] + task.prior.log_prior(c, rows))
+        c: FamilyTable(rows, scores[c] + search.prior.log_prior(c, rows))
         for c, rows in families.items()
     }
-    found = accuracy(network, edge_probabilities(task, {c: state.tables[c] for c in everything}))
-    exhaustive = accuracy(network, edge_probabilities(task, everything))
-    same = [state.tables[c].best(task.nodes) == everything[c].best(task.nodes) for c in everything]
+    found = accuracy(network, edge_probabilities(search, {c: search.tables[c] for c in everything}))
+    exhaustive = accuracy(network, edge_probabilities(search, everything))
+    same = [
+        search.tables[c].best(search.nodes) == everything[c].best(search.nodes) for c in everything
+    ]
     return {
         "nodes": n_nodes,
         "trajectories": n_trajectories,
         "candidates": n_candidates,
         "sampled_nodes": n_sampled,
-        "true_edges": sum(len(network.parents[task.nodes[c]]) for c in everything),
+        "true_edges": sum(len(network.parents[search.nodes[c]]) for c in everything),
         "families": sum(len(rows) for rows in families.values()),
         "auroc_screened": found[0],
         "auroc_all": exhaustive[0],
@@ -142,20 +141,18 @@ def against_all_families(
         "seconds_screened": screened_seconds,
         "seconds_all": all_seconds,
         "share_of_time": screened_seconds / all_seconds,
-        "settled": state.settled,
+        "settled": search.settled,
     }
 
 
-def _score_all(
-    task: SearchTask, state: SearchState, families: dict[int, IntArray]
-) -> dict[int, FloatArray]:
+def _score_all(search: Search, families: dict[int, IntArray]) -> dict[int, FloatArray]:
     """Local scores of these families, half of the nodes in each of two threads."""
-    alone = replace(task, progress=Silent(), settings=replace(task.settings, n_jobs=1))
+    alone = replace(search, progress=Silent(), settings=replace(search.settings, n_jobs=1))
     children = list(families)
 
     def score(some: list[int]) -> dict[int, FloatArray]:
         own = {c: families[c] for c in some}
-        return local_scores(alone, state.solution, own, "all families")
+        return local_scores(alone, search.solution, own, "all families")
 
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(score, (children[::2], children[1::2]))
@@ -197,13 +194,13 @@ def same_graphs(n_seeds: int) -> list[Row]:
 def two_workers() -> list[Row]:
     """Part 3."""
     _, seen, noise = observed(40, 2, 40, 0.2, 10.0, seed=2)
-    task, state = learn_and_keep(am.StructureLearner(noise, max_parents=2, search="screened"), seen)
-    task = replace(task, progress=Silent())
-    families = {c: table.parents[:40] for c, table in state.tables.items()}
+    search = learn_and_keep(am.StructureLearner(noise, max_parents=2, search="screened"), seen)
+    search = replace(search, progress=Silent())
+    families = {c: table.parents[:40] for c, table in search.tables.items()}
 
     def local_stage(n_jobs: int) -> None:
-        alone = replace(task, settings=replace(task.settings, n_jobs=n_jobs))
-        local_scores(alone, state.solution, families, "timing")
+        alone = replace(search, settings=replace(search.settings, n_jobs=n_jobs))
+        local_scores(alone, search.solution, families, "timing")
 
     ideal = gain_of_independent_loops(np.random.default_rng(0).normal(size=16_000_000), 10)
     ours = best_of(lambda: local_stage(1), 3) / best_of(lambda: local_stage(2), 3)
@@ -220,27 +217,27 @@ def share_of_peak(n_nodes: int = 1000, n_trajectories: int = 20, repeats: int = 
     noise = am.Gaussian((-1, 1), 0.2)
     paths = am.simulate(network, n_trajectories, duration=10.0, seed=1)
     seen = am.observe(paths, noise, n_observations=10, seed=2)
-    kept: list[tuple[SearchTask, Any]] = []
+    kept: list[tuple[Search, Any]] = []
 
     class _Enough(Exception):
         pass
 
-    def remember(task: SearchTask, solution: Any) -> dict[int, IntArray]:
-        kept.append((replace(task, progress=Silent()), solution))
+    def remember(search: Search, solution: Any) -> dict[int, IntArray]:
+        kept.append((replace(search, progress=Silent()), solution))
         raise _Enough
 
-    original = screening.screen
-    screening.screen = remember
+    original = screened.screen
+    screened.screen = remember
     try:
         am.StructureLearner(noise, max_parents=1, search="screened", n_jobs=1).fit(seen)
     except _Enough:
         pass
     finally:
-        screening.screen = original
-    task, solution = kept[0]
-    original(task, solution)  # compiles
-    seconds = best_of(lambda: original(task, solution), repeats, time.process_time)
-    n_steps = int(task.scorer.base.grid.step_start[-1])
+        screened.screen = original
+    search, solution = kept[0]
+    original(search, solution)  # compiles
+    seconds = best_of(lambda: original(search, solution), repeats, time.process_time)
+    n_steps = int(search.scorer.base.grid.step_start[-1])
     # of two states one needs no product: the states of a parent exclude each other
     operations = 2.0 * (4.0 * n_nodes) * n_nodes * n_steps
     a, b = np.ones((256, n_steps)), np.ones((4096, n_steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screened import Refusals, adopt, propose
 from asterism.learning.search.settings import StructureSettings, structure_prior
-from asterism.learning.search.task import prepare
+from asterism.learning.search.task import Search, prepare
 from asterism.learning.tasks import Silent
 from tests.paper_settings import paper_learner
 
@@ -56,9 +57,11 @@ def task_with(worth: dict[tuple[int, tuple[int, ...]], float]) -> Any:
     prior = structure_prior(NODES, 1, (), (), (), None)
     settings = SimpleNamespace(n_jobs=1)
     scorer = ScoresByGraph(worth)
-    return SimpleNamespace(
+    search: Any = SimpleNamespace(
         nodes=NODES, prior=prior, settings=settings, scorer=scorer, progress=Silent()
     )
+    search.total_score = partial(Search.total_score, search)
+    return search
 
 
 def table(**scores: float) -> FamilyTable:

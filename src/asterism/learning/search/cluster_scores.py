@@ -32,17 +32,11 @@ from asterism.errors import AsterismError
 from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Sums, update_all_rates
 from asterism.learning.search.coupled import Extrapolation
-from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
+from asterism.learning.search.found import FamilyTable, SearchResult, result_of
 from asterism.learning.search.score import GraphSolution, Parents, Scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import family_rows, family_tuple
-from asterism.learning.search.task import (
-    SearchState,
-    SearchTask,
-    improve,
-    search_observations,
-    total_score,
-)
+from asterism.learning.search.task import Search, search_observations, sweep_nodes
 from asterism.learning.tasks import ProgressListener
 from asterism.model.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
@@ -172,15 +166,15 @@ def _separator_keys(regions: Regions) -> list[tuple[tuple[int, ...], ...]]:
     return [(s.nodes, *(regions.clusters[c] for c in s.clusters)) for s in regions.separators]
 
 
-def graph_scorer(task: SearchTask) -> ClusterScorer:
+def graph_scorer(search: Search) -> ClusterScorer:
     """The same data, prior and nodes as a search's scorer."""
-    scorer, settings = task.scorer, task.settings
+    scorer, settings = search.scorer, search.settings
     timeline = timeline_of(scorer.evidence)
     if settings.time_step is not None:
         grid = build_even_grid(timeline, settings.time_step)
     else:
         step = _STEP * float(np.sqrt(settings.tolerance / 1e-3))
-        grid = build_grid(timeline, task.single_nodes.relaxation_rate, step)
+        grid = build_grid(timeline, search.single_nodes.relaxation_rate, step)
     own = {f.name: getattr(scorer, f.name) for f in fields(Scorer)}
     return ClusterScorer(**own, cluster_grid=grid)
 
@@ -189,58 +183,39 @@ def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Search with the star, then settle close calls by clusters."""
-    task, state = search_observations(replace(settings, method="star"), observations, progress)
-    by_clusters = replace(task, scorer=graph_scorer(task), journal=None)
-    settle_by_clusters(by_clusters, state)
-    return in_the_users_order(by_clusters, state, list(observations.nodes))
+    search = search_observations(replace(settings, method="star"), observations, progress)
+    search = replace(search, scorer=graph_scorer(search), journal=None)
+    settle_by_clusters(search)
+    return result_of(search, observations)
 
 
-def settle_by_clusters(task: SearchTask, state: SearchState) -> None:
+def settle_by_clusters(search: Search) -> None:
     """Score close families of every node again, until the graph stops changing."""
     if current_limit().stops():
         return
-    stars = dict(state.tables)
-    state.solution = task.scorer.solve(state.solution.parents)
-    close, n_left = _close_families(task, state)
+    stars = dict(search.tables)
+    search.solution = search.scorer.solve(search.solution.parents)
+    close, n_left = _close_families(search)
     if n_left:
-        state.complaint = state.complaint or (
-            f"{n_left} close decisions were left to the star, which may overrate pairs of nodes "
-            "that lead each other: the network is too large for more by clusters"
+        search.complaint = search.complaint or (
+            f"{n_left} close decisions were left to the star, which may overrate reciprocal edges: "
+            "the network is too large for more by clusters"
         )
-    known: dict[Parents, float] = {state.solution.parents: state.solution.score}
-    n_solves = sum(len(rows) for rows in close.values())
-    state.settled = True
-    for _ in range(task.settings.max_sweeps):
-        before = state.solution.parents
-        state.unconverged = 0
-        task.progress.start(n_solves, "comparing the best sets of parents by clusters")
-        for child, rows in close.items():
-            if not current_limit().stops():
-                again = improve(task, state, child, known, rows, task.scorer.solve)
-                if again is not None:
-                    state.tables[child] = _merged(stars[child], again)
-        task.progress.finish()
-        state.n_sweeps += 1
-        changed = sum(a != b for a, b in zip(before, state.solution.parents))
-        state.history.append(
-            {
-                "sweep": state.n_sweeps,
-                "score": total_score(task, state.solution),
-                "changed_families": changed,
-                "scored_families": n_solves,
-            }
-        )
-        state.settled = changed == 0 and not current_limit().was_felt
-        if state.settled or current_limit().was_felt:
-            break
+    sweep_nodes(
+        search,
+        close,
+        search.scorer.solve,
+        "comparing the best sets of parents by clusters",
+        lambda child, scored: _merged(stars[child], scored),
+    )
 
 
-def _close_families(task: SearchTask, state: SearchState) -> tuple[dict[int, IntArray], int]:
+def _close_families(search: Search) -> tuple[dict[int, IntArray], int]:
     """Per node the families that clusters compare, and for how many nodes there is no room."""
-    graph = state.solution.parents
+    graph = search.solution.parents
     wanted: list[tuple[float, int, IntArray]] = []
-    for child, table in state.tables.items():
-        order = table.ranking(task.nodes)
+    for child, table in search.tables.items():
+        order = table.ranking(search.nodes)
         best = table.scores[order[0]]
         near = [i for i in order if table.scores[i] >= best - _CLOSE][:_MOST_FAMILIES]
         rows = [family_tuple(table.parents[i]) for i in near]
@@ -255,7 +230,7 @@ def _close_families(task: SearchTask, state: SearchState) -> tuple[dict[int, Int
             wanted.append((-np.inf if paired else margin, child, family_rows(rows)))
     wanted.sort(key=lambda item: item[:2])
     found: dict[int, IntArray] = {}
-    room = _NODE_SOLVES / max(1, len(task.nodes))
+    room = _NODE_SOLVES / max(1, len(search.nodes))
     for _, child, padded in wanted:
         room -= len(padded)
         if room < 0 and found:

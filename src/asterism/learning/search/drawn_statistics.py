@@ -55,26 +55,28 @@ class DrawnStatistics:
         self, parents: Parents, earlier: GraphSolution, n_jobs: int | None
     ) -> list[FloatArray]:
         """Statistics of every node by the star; none at all where it runs away."""
-        star = None
+        sizes = self.scorer.n_states
         try:
-            with time_limit(min(_STAR_SECONDS, current_limit().left)):
+            with time_limit(min(_STAR_SECONDS, max(current_limit().left, 0.1))):
                 star = self.scorer.solve(parents, earlier, n_jobs)
         except RanAway:
-            pass
+            return [
+                np.zeros((math.prod(sizes[p] for p in own), sizes[n], sizes[n]))
+                for n, own in enumerate(parents)
+            ]
         result = []
-        table = place = 0
-        for n, own in enumerate(parents):
-            size = self.scorer.n_states[n]
-            n_configurations = math.prod(self.scorer.n_states[p] for p in own)
-            one = np.zeros((n_configurations, size, size))
-            if star is not None:
-                one += star.transitions[table : table + one.size].reshape(one.shape)
-                _times(one)[:] = star.dwell[place : place + n_configurations * size].reshape(
-                    n_configurations, size
-                )
-            table, place = table + one.size, place + n_configurations * size
+        for n, (moves, times) in enumerate(star.statistics(sizes)):
+            one = moves.reshape(-1, sizes[n], sizes[n]).copy()
+            _times(one)[:] = times.reshape(-1, sizes[n])
             result.append(one)
         return result
+
+    def row(self, node: int, parents: tuple[int, ...]) -> int | None:
+        """Where the averages of a family stand; None if it was never drawn."""
+        begin = int(self.candidates.start[node])
+        row = row_of(self.families[node], parents)
+        drawn = row >= 0 and self.averages.weight[begin + row] > 0.0
+        return begin + row if drawn else None
 
     def statistics(self, node: int, parents: tuple[int, ...]) -> FloatArray | None:
         """(configurations, S, S) mean transitions, with dwell times on the diagonal, if drawn."""
@@ -82,13 +84,12 @@ class DrawnStatistics:
         begin, end = self.candidates.start[node : node + 2]
         if not self.averages.family[begin:end].any():  # its path is given
             return np.zeros((math.prod(self.scorer.n_states[p] for p in parents), size, size))
-        row = row_of(self.families[node], parents)
-        if row < 0 or not self.averages.weight[begin + row] > 0.0:
+        row = self.row(node, parents)
+        if row is None:
             return None
-        weight = self.averages.weight[begin + row]
-        first, last = self.candidates.table_start[begin + row : begin + row + 2]
+        first, last = self.candidates.table_start[row : row + 2]
         sums = self.averages.statistics[first:last]
-        result: FloatArray = sums.reshape(-1, size, size) / weight
+        result: FloatArray = sums.reshape(-1, size, size) / self.averages.weight[row]
         return result
 
 

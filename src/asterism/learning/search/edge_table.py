@@ -151,7 +151,7 @@ def rate_frame(found: SearchResult) -> pd.DataFrame | None:
 
     counted = {
         name: found.counts[name]
-        for name in found.nodes
+        for name in found.columns
         if name in found.counts and found.network.rates[name] is not None
     }
     n_rates = sum(counts.transitions.size for counts in counted.values())

@@ -27,7 +27,7 @@ from asterism.star.problem import Parameters
 from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
-    from asterism.learning.search.task import SearchTask
+    from asterism.learning.search.task import Search
 
 #: the largest change, in scales of a measurement, that ends the alternation
 _TOLERANCE = 1e-3
@@ -38,7 +38,7 @@ _MAX_STEPS = 300
 class Refinement:
     """Emissions fitted on a graph."""
 
-    task: SearchTask
+    search: Search
     """With these emissions."""
     solution: GraphSolution
     """Of the graph, with these emissions."""
@@ -46,23 +46,23 @@ class Refinement:
 
 
 def refine_emissions(
-    task: SearchTask, solution: GraphSolution, observations: Observations
+    search: Search, solution: GraphSolution, observations: Observations
 ) -> Refinement | None:
     """Fit emissions on the graph of ``solution``; None if there is nothing to learn.
 
     The scorer's likelihoods change in place.
     """
-    network = task.single_nodes.template.network
-    single, joint = split_emissions(task.single_nodes.emission, observations)
+    network = search.single_nodes.template.network
+    single, joint = split_emissions(search.single_nodes.emission, observations)
     emissions = started_emissions(network, observations, single)
-    nodes = learned_nodes(network, observations, emissions, task.single_nodes.evidence)
+    nodes = learned_nodes(network, observations, emissions, search.single_nodes.evidence)
     if not nodes:
         return None
     settled = False
-    scorer = task.scorer
-    task.progress.start(_MAX_STEPS, "fitting emissions on the graph")
+    scorer = search.scorer
+    search.progress.start(_MAX_STEPS, "fitting emissions on the graph")
     for _ in range(_MAX_STEPS):
-        weights = _weights(scorer, solution, task.settings.n_jobs)
+        weights = _weights(scorer, solution, search.settings.n_jobs)
         fitted = {
             n.node: emissions[n.node].m_step(n.values, weights[n.place], n.states) for n in nodes
         }
@@ -70,15 +70,15 @@ def refine_emissions(
         emissions |= fitted
         scorer = _with_emissions(scorer, nodes, emissions)
         solution = scorer.solve(
-            solution.parents, solution, task.settings.n_jobs if task.screened else None
+            solution.parents, solution, search.settings.n_jobs if search.screened else None
         )
-        task.progress.advance()
+        search.progress.advance()
         settled = moved < _TOLERANCE
         if settled:
             break
-    task.progress.finish()
-    alone = replace(task.single_nodes, emission={**emissions, **joint}, evidence=scorer.evidence)
-    return Refinement(replace(task, single_nodes=alone, scorer=scorer), solution, settled)
+    search.progress.finish()
+    alone = replace(search.single_nodes, emission={**emissions, **joint}, evidence=scorer.evidence)
+    return Refinement(replace(search, single_nodes=alone, scorer=scorer), solution, settled)
 
 
 def _weights(scorer: Scorer, solution: GraphSolution, n_jobs: int) -> FloatArray:

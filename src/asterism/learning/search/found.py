@@ -4,14 +4,15 @@ A search gives every node a :class:`FamilyTable`: sets of parents with their sco
 ln P(family) + ln P(data | family). The family posterior is the softmax of the scores; the
 probability of an edge is the sum over the families that contain it.
 
-A search numbers the nodes by name. :func:`in_the_users_order` turns its end into a result: nodes
-in the order of the data's columns, a network, and why it stopped.
+A search numbers the nodes by name, and so do its tables here. :func:`result_of` makes the result:
+the tables, tempered, the graph to be shown as a network, and why the search stopped. What the user
+sees is in the order of the data's columns.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,8 +21,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.observations import Observations
 from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
-from asterism.learning.search.score import GraphSolution, RanAway, posterior_mean_rates
+from asterism.learning.search.score import (
+    GraphSolution,
+    Parents,
+    RanAway,
+    posterior_mean_rates,
+)
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
     NumberedPrior,
@@ -37,7 +44,7 @@ from asterism.timeline.evidence import FloatArray
 if TYPE_CHECKING:
     from asterism.learning.levels import LevelChoice
     from asterism.learning.search.sampled import SampledGraphs
-    from asterism.learning.search.task import SearchState, SearchTask
+    from asterism.learning.search.task import Search
 
 IntArray = NDArray[np.int64]
 
@@ -163,6 +170,7 @@ class SearchResult:
     """What a search over graphs hands back."""
 
     nodes: tuple[str, ...]
+    """Names by number."""
     states: dict[str, tuple[Any, ...]]
     families: Sequence[FamilyTable | Sequence[tuple[Sequence[int], float]] | None]
     """Per node its scored families: a table, or (parents, score) pairs, which become one. None
@@ -193,6 +201,8 @@ class SearchResult:
     """How many levels were counted, node by node."""
     sampled: SampledGraphs | None = None
     """The draws of graphs, where there are any."""
+    columns: tuple[str, ...] = ()
+    """The nodes in the order in which the user sees them; ``nodes`` if empty."""
     stage: str = ""
     """Which stage gave the probabilities, in words; where the method leaves that open."""
 
@@ -202,6 +212,7 @@ class SearchResult:
             for t in self.families
         ]
         object.__setattr__(self, "families", tables)
+        object.__setattr__(self, "columns", self.columns or self.nodes)
         if not len(self.nodes) == len(tables) == len(self.graph):
             raise ModelError(
                 f"{len(self.nodes)} nodes, {len(tables)} tables of families and {len(self.graph)} "
@@ -216,7 +227,7 @@ class SearchResult:
     @property
     def not_scored(self) -> list[str]:
         """Nodes for which there was no time: nothing is known about the edges into them."""
-        return [name for name, table in zip(self.nodes, self.tables) if table is None]
+        return [name for name in self.columns if self.tables[self.nodes.index(name)] is None]
 
     def edge_probabilities(self, child: int) -> FloatArray:
         """(N,) probability that each node is a parent of ``child``; NaN where it was not scored.
@@ -241,7 +252,7 @@ class SearchResult:
             )
         columns = np.stack([self.edge_probabilities(child) for child in range(n)], axis=1)
         table = pd.DataFrame(columns, index=list(self.nodes), columns=list(self.nodes))
-        return with_missing(table, self.not_scored)
+        return with_missing(table.loc[list(self.columns), list(self.columns)], self.not_scored)
 
     def edge_frame(self) -> pd.DataFrame:
         """One row per probable or chosen edge, surest first (see ``edge_table.py``)."""
@@ -258,7 +269,9 @@ class SearchResult:
         parents: list[tuple[str, ...]] = []
         score: list[FloatArray] = []
         probability: list[FloatArray] = []
-        for name, table in zip(self.nodes, self.tables):
+        number = {name: n for n, name in enumerate(self.nodes)}
+        for name in self.columns:
+            table = self.tables[number[name]]
             if table is None:
                 node.append(name)
                 parents.append(())
@@ -307,95 +320,92 @@ def _names(row: IntArray, names: Sequence[str]) -> list[str]:
     return sorted(names[p] for p in family_tuple(row))
 
 
-def in_the_users_order(
-    task: SearchTask, state: SearchState, column_order: list[str]
+def result_of(
+    search: Search,
+    observations: Observations,
+    sampled: SampledGraphs | None = None,
+    rates: Mapping[int, FloatArray] | None = None,
 ) -> SearchResult:
-    """The state of a search as its result, nodes numbered as in the data again."""
-    order = [n for n in column_order if n in task.nodes]
-    order += [n for n in task.nodes if n not in order]
-    new_number = {task.nodes.index(name): i for i, name in enumerate(order)}
-    renumber = np.array([*(new_number[n] for n in range(len(order))), -1])
-    settings = task.settings
-    tempering = settings.tempering_factor(task.single_nodes.known_share)
+    """The end of a search as its result.
+
+    ``rates`` are those of the graph shown, (…, S, S) by node, where they are not to follow from
+    expected statistics. What was ``sampled`` needs no tempering.
+    """
+    settings, alone = search.settings, search.single_nodes
+    tempering = 1.0
+    if sampled is None:
+        tempering = settings.tempering_factor(alone.known_share)
     tables = {
-        n: table.tempered_by(tempering, task.prior.log_prior(n, table.parents))
-        for n, table in state.tables.items()
+        n: table.tempered_by(tempering, search.prior.log_prior(n, table.parents))
+        for n, table in search.tables.items()
     }
-    solution = _shown(task, state, tables)
-    families: list[FamilyTable | None] = []
-    graph: list[tuple[int, ...]] = []
-    for name in order:
-        n = task.nodes.index(name)
-        if n in tables:
-            table = tables[n]
-            rows = renumber[table.parents]
-            rows = np.sort(np.where(rows < 0, len(order), rows), axis=1)
-            rows[rows == len(order)] = -1
-            pairs = None
-            if table.pairs is not None:
-                pairs = np.empty(len(order))
-                pairs[renumber[:-1]] = table.pairs
-            families.append(FamilyTable(rows, table.scores, table.tempered, table.share, pairs))
-        elif n in task.prior.children:
-            families.append(None)
-        else:
-            families.append(FamilyTable.from_pairs([((), 0.0)]))
-        graph.append(tuple(sorted(int(renumber[m]) for m in solution.parents[n])))
-    settled = state.settled and state.unconverged == 0 and not state.complaint
-    network, counts = _network(task, solution, order)
+    solution = search.solution if sampled is not None else _shown(search, tables)
+    columns = [n for n in observations.nodes if n in search.nodes]
+    columns += [n for n in search.nodes if n not in columns]
+    network, counts = _network(search, solution, columns, rates or {})
+    nothing = FamilyTable.from_pairs([((), 0.0)])
+    children = set(search.prior.children)
     return SearchResult(
-        nodes=tuple(order),
-        states={n: tuple(task.single_nodes.template.network.states[n]) for n in order},
-        families=families,
-        graph=graph,
+        nodes=search.nodes,
+        columns=tuple(columns),
+        states={n: tuple(alone.template.network.states[n]) for n in columns},
+        families=[tables.get(n) if n in children else nothing for n in range(len(search.nodes))],
+        graph=list(solution.parents),
         network=network,
-        emission=task.single_nodes.emission,
-        prior_rate=task.single_nodes.prior_rate,
-        prior_rates={n: float(b) for n, b in zip(task.nodes, task.single_nodes.node_rates)},
-        converged=settled,
-        stop_reason=_stop_reason(task, state),
-        history=state.history,
-        n_sweeps=state.n_sweeps,
-        structure=settings.structure_prior(tuple(order)),
+        emission=alone.emission,
+        prior_rate=alone.prior_rate,
+        prior_rates={n: float(b) for n, b in zip(search.nodes, alone.node_rates)},
+        converged=search.settled and search.unconverged == 0 and not search.complaint,
+        stop_reason=_stop_reason(search),
+        history=search.history,
+        n_sweeps=search.n_sweeps,
+        structure=search.prior,
         counts=counts,
         tempering=tempering,
-        known_share=task.single_nodes.known_share,
-        levels=task.levels,
+        known_share=alone.known_share,
+        levels=search.levels,
+        sampled=sampled,
     )
 
 
-def _shown(task: SearchTask, state: SearchState, tables: dict[int, FamilyTable]) -> GraphSolution:
-    """The solution of the graph to be shown: that of the probable edges, unless asked otherwise.
+def _shown(search: Search, tables: Mapping[int, FamilyTable]) -> GraphSolution:
+    """The solution of the graph to be shown: that of the probable edges, unless asked otherwise."""
+    solution = search.solution
+    parents = shown_graph(search, tables, solution.parents)
+    if parents == solution.parents and not solution.out_of_time:
+        return solution
+    try:
+        with time_to_finish():
+            n_jobs = search.settings.n_jobs if search.screened else None
+            return search.scorer.solve(parents, solution, n_jobs)
+    except RanAway:
+        search.complaint = (
+            "the rates of the graph shown could not be computed: they are the prior's"
+        )
+        sizes = search.scorer.n_states
+        rows = sum(math.prod(sizes[p] for p in (n, *own)) for n, own in enumerate(parents))
+        entries = sum(math.prod(sizes[p] for p in (n, n, *own)) for n, own in enumerate(parents))
+        return replace(
+            solution, parents=parents, dwell=np.zeros(rows), transitions=np.zeros(entries)
+        )
 
-    Nodes that were not scored have only the parents that were required.
+
+def shown_graph(search: Search, tables: Mapping[int, FamilyTable], best: Parents) -> Parents:
+    """The graph to be shown: that of the probable edges, or the best if that was asked for.
+
+    Nodes that were not scored have the parents that were required.
     """
-    solution = state.solution
 
     def shown(n: int) -> tuple[int, ...]:
         if n not in tables:
-            return task.prior.required.get(n, ())
-        if task.settings.graph == "map":
-            return solution.parents[n]
-        return tables[n].probable(len(task.nodes), task.settings.threshold)
+            return search.prior.required.get(n, ())
+        if search.settings.graph == "map":
+            return best[n]
+        return tables[n].probable(len(search.nodes), search.settings.threshold)
 
-    parents = tuple(map(shown, range(len(task.nodes))))
-    if parents == solution.parents and not solution.out_of_time:
-        return solution
-    require_tables(parents, task.scorer.n_states, task.nodes)
-    try:
-        with time_to_finish():
-            n_jobs = task.settings.n_jobs if task.screened else None
-            return task.scorer.solve(parents, solution, n_jobs)
-    except RanAway:
-        state.complaint = "the rates of the graph shown could not be computed: they are the prior's"
-        sizes = task.scorer.n_states
-        dwell = sum(math.prod(sizes[p] for p in own) * sizes[n] for n, own in enumerate(parents))
-        jumps = sum(
-            math.prod(sizes[p] for p in own) * sizes[n] ** 2 for n, own in enumerate(parents)
-        )
-        return replace(
-            solution, parents=parents, dwell=np.zeros(dwell), transitions=np.zeros(jumps)
-        )
+    parents = tuple(map(shown, range(len(search.nodes))))
+    require_tables(parents, search.scorer.n_states, search.nodes)
+    return parents
 
 
 def require_tables(
@@ -412,73 +422,57 @@ def require_tables(
             )
 
 
-def _stop_reason(task: SearchTask, state: SearchState) -> str:
-    if state.complaint.startswith("Stopped after the time limit"):
-        return state.complaint
-    sweeps = counted(state.n_sweeps, "sweep")
-    if not state.settled:
+def _stop_reason(search: Search) -> str:
+    if search.complaint.startswith("Stopped after the time limit"):
+        return search.complaint
+    sweeps = counted(search.n_sweeps, "sweep")
+    if not search.settled:
         return Sentence(
             f"The graph still changed in the last of {sweeps}: raise ",
             *(Setting("max_sweeps"), ", or treat the probabilities with caution."),
         )
     stopped = f"The graph stopped changing after {sweeps}"
-    if state.unconverged:
+    if search.unconverged:
         return (
-            f"{stopped}, but {_counted(state.unconverged, 'computation')} of the last sweep did "
+            f"{stopped}, but {counted(search.unconverged, 'computation')} of the last sweep did "
             "not converge: the coupling is strong; a stronger prior helps."
         )
-    if state.complaint:
-        return f"{stopped}, but {state.complaint}."
+    if search.complaint:
+        return f"{stopped}, but {search.complaint}."
     return f"{stopped}."
 
 
 def _network(
-    task: SearchTask, solution: GraphSolution, order: list[str]
+    search: Search, solution: GraphSolution, columns: list[str], rates: Mapping[int, FloatArray]
 ) -> tuple[Network, dict[str, FamilyCounts]]:
-    """The graph with posterior-mean rates, in the user's order of nodes, and their statistics."""
-    alone = task.single_nodes.template.network
-    sizes = [len(alone.states[n]) for n in task.nodes]
+    """The graph with its rates, nodes and parents in the order of the columns; their statistics."""
+    alone, scorer = search.single_nodes.template.network, search.scorer
+    place = {name: i for i, name in enumerate(columns)}
+    prior_rate = scorer.rate_by_node()
+    start = np.concatenate([[0], np.cumsum(scorer.n_states)])
+    statistics = solution.statistics(scorer.n_states)
     parents: dict[str, list[str]] = {}
-    rates: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
+    counts: dict[str, FamilyCounts] = {}
     initial: dict[str, FloatArray] = {}
-    offset = dwell_offset = 0
-    rate = task.scorer.rate_by_node()
-    table_of: dict[str, FloatArray] = {}
-    counted: dict[str, FamilyCounts] = {}
-    for n, name in enumerate(task.nodes):
-        shape = (*(sizes[m] for m in solution.parents[n]), sizes[n], sizes[n])
-        count = int(np.prod(shape))
-        n_dwell = count // sizes[n]
-        scorer = task.scorer
-        counted[name] = FamilyCounts(
-            solution.transitions[offset : offset + count].reshape(shape),
-            solution.dwell[dwell_offset : dwell_offset + n_dwell].reshape(shape[:-1]),
+    for name in columns:
+        n = search.nodes.index(name)
+        above = [search.nodes[p] for p in solution.parents[n]]
+        axes = sorted(range(len(above)), key=lambda i: place[above[i]])
+        parents[name] = [above[i] for i in axes]
+        last = len(axes)
+        transitions, dwell = statistics[n]
+        counts[name] = FamilyCounts(
+            transitions.transpose(*axes, last, last + 1),
+            dwell.transpose(*axes, last),
             scorer.shape,
-            rate[n],
+            prior_rate[n],
             scorer.allowed[n],
         )
-        table_of[name] = posterior_mean_rates(*counted[name])
-        offset += count
-        dwell_offset += n_dwell
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    for name in order:
-        n = task.nodes.index(name)
-        above = [task.nodes[m] for m in solution.parents[n]]
-        axes = sorted(range(len(above)), key=lambda i: order.index(above[i]))
-        parents[name] = [above[i] for i in axes]
-        table = table_of[name]
-        rates[name] = None
-        if name not in alone.exogenous:
-            rates[name] = np.transpose(table, (*axes, table.ndim - 2, table.ndim - 1))
-        own = counted[name]
-        counted[name] = own._replace(
-            transitions=np.transpose(own.transitions, (*axes, len(axes), len(axes) + 1)),
-            dwell=np.transpose(own.dwell, (*axes, len(axes))),
-        )
+        tables[name] = None
+        if n in rates:
+            tables[name] = rates[n].transpose(*axes, last, last + 1)
+        elif name not in alone.exogenous:
+            tables[name] = posterior_mean_rates(*counts[name])
         initial[name] = solution.initial[start[n] : start[n + 1]]
-    return Network(parents, rates, {n: alone.states[n] for n in order}, initial), counted
-
-
-def _counted(number: int, thing: str) -> str:
-    """A number with its thing: 1 sweep, 2 sweeps."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    return Network(parents, tables, {n: alone.states[n] for n in columns}, initial), counts

@@ -24,23 +24,12 @@ from asterism.errors import ModelError, Setting
 from asterism.learning.em import emission_fit
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.drawn_statistics import DrawnStatistics, row_of
-from asterism.learning.search.found import (
-    FamilyTable,
-    SearchResult,
-    in_the_users_order,
-    require_tables,
-)
+from asterism.learning.search.found import FamilyTable, SearchResult, result_of, shown_graph
 from asterism.learning.search.score import Parents
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.task import (
-    UNSCREENED_LIMIT,
-    SearchState,
-    SearchTask,
-    search_observations,
-)
+from asterism.learning.search.task import UNSCREENED_LIMIT, Search, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
-from asterism.model.network import Network
 from asterism.numerics.progress import in_percent
 from asterism.numerics.resources import current_limit, time_limit
 from asterism.sampling.diagnose import (
@@ -84,11 +73,9 @@ _TRACE_POINTS = 120
 
 @dataclass(frozen=True)
 class SampledGraphs:
-    """The draws behind a result, nodes numbered as in the result."""
+    """The draws behind a result."""
 
     models: SampledModels
-    renumber: IntArray
-    """From the sampler's numbers of nodes to the result's."""
 
     @cached_property
     def edge_errors(self) -> FloatArray:
@@ -107,17 +94,13 @@ class SampledGraphs:
         chosen = rng.choice(len(drawn), size=n_graphs, replace=n_graphs > len(drawn))
         result = []
         for rows in drawn[chosen]:
-            graph: list[tuple[int, ...]] = [()] * len(rows)
-            for n, row in enumerate(rows):
-                own = self.renumber[row[row >= 0]]
-                graph[int(self.renumber[n])] = tuple(sorted(own.tolist()))
-            result.append(graph)
+            result.append([tuple(sorted(row[row >= 0].tolist())) for row in rows])
         return result
 
     def diagnostics(self, nodes: tuple[str, ...]) -> pd.DataFrame:
         """Edge by edge: probability, error, R̂, effective draws; the least sure first."""
         draws = self.models.series("edges").astype(np.float64)
-        edges = self.renumber[self.models.setup.edges]
+        edges = self.models.setup.edges
         table = pd.DataFrame(
             {
                 "parent": np.array(nodes, dtype=object)[edges[:, 0]],
@@ -134,7 +117,7 @@ class SampledGraphs:
         """Plain numbers about the edges with the largest errors: what the report draws."""
         table = self.diagnostics(nodes)
         table = table[table["error"] > 0.0].head(_TRACED)
-        edges = self.renumber[self.models.setup.edges]
+        edges = self.models.setup.edges
         number = {(nodes[p], nodes[c]): i for i, (p, c) in enumerate(edges.tolist())}
         draws = self.models.series("edges")
         length = max(1, draws.shape[1] // _TRACE_POINTS)
@@ -154,14 +137,14 @@ class SampledGraphs:
 
     def to_arviz(self, nodes: tuple[str, ...]) -> xarray.DataTree:
         """Draws of edges (P(edge | paths)), numbers of jumps, starts and emissions."""
-        edges = self.renumber[self.models.setup.edges]
+        edges = self.models.setup.edges
         names = [f"{nodes[p]}->{nodes[c]}" for p, c in edges]
         return draw_tree(self.models, {"edge": ("edges", names)})
 
     def _square(self, values: FloatArray, other: float) -> FloatArray:
-        n = len(self.renumber)
+        n = len(self.models.setup.layout.n_states)
         result = np.full((n, n), other)
-        edges = self.renumber[self.models.setup.edges]
+        edges = self.models.setup.edges
         result[edges[:, 0], edges[:, 1]] = values
         return result
 
@@ -174,20 +157,18 @@ def learn_from_observations(
     Where time is limited, a third of it is for the search before the draws. If that is cut short,
     the draws begin from what the first scores say.
     """
-    seconds = _at_most(None if settings.minutes is None else 60.0 * settings.minutes)
+    seconds = None if settings.minutes is None else 60.0 * settings.minutes
     clock = time.monotonic()
     with time_limit(_at_most(None if seconds is None else seconds / 3.0)) as limit:
-        task, state = search_observations(replace(settings, method="star"), observations, progress)
-    begin = state.solution.parents
+        search = search_observations(replace(settings, method="star"), observations, progress)
+    begin = search.solution.parents
     if limit.was_felt:
-        begin = tuple(
-            state.tables[n].best(task.nodes) if n in state.tables else own
-            for n, own in enumerate(begin)
-        )
+        best = {n: table.best(search.nodes) for n, table in search.tables.items()}
+        begin = tuple(best.get(n, own) for n, own in enumerate(begin))
     if seconds is not None:
         seconds -= time.monotonic() - clock
     limits = DrawLimits(settings.max_draws, _at_most(seconds))
-    return sample_from(task, state, settings, observations, limits, begin)
+    return sample_from(search, settings, observations, limits, begin)
 
 
 def _at_most(seconds: float | None) -> float | None:
@@ -205,8 +186,7 @@ class DrawLimits(NamedTuple):
 
 
 def sample_from(
-    task: SearchTask,
-    state: SearchState,
+    search: Search,
     settings: StructureSettings,
     observations: Observations,
     limits: DrawLimits,
@@ -216,31 +196,29 @@ def sample_from(
 
     All chains but one begin from the graph of the search, or from ``begin``.
     """
-    begin = state.solution.parents if begin is None else begin
-    # what was drawn needs no tempering
-    task = replace(task, settings=replace(task.settings, tempering=1.0))
-    progress = task.progress
-    families = _families(task, state)
-    n_nodes = len(task.nodes)
-    sizes = [len(task.single_nodes.template.network.states[n]) for n in task.nodes]
-    learned = _learned_emissions(task, observations)
+    begin = search.solution.parents if begin is None else begin
+    progress = search.progress
+    families = _families(search)
+    n_nodes = len(search.nodes)
+    sizes = [len(search.single_nodes.template.network.states[n]) for n in search.nodes]
+    learned = _learned_emissions(search, observations)
     candidates = candidates_of(
-        sizes, families, [task.prior.log_prior(n, families[n]) for n in range(n_nodes)]
+        sizes, families, [search.prior.log_prior(n, families[n]) for n in range(n_nodes)]
     )
     setup = model_setup(
-        task.single_nodes.evidence,
+        search.single_nodes.evidence,
         sizes,
         candidates,
         PriorChoice(
             settings.prior.shape,
-            task.single_nodes.prior_rates,
-            task.single_nodes.allowed,
+            search.single_nodes.prior_rates,
+            search.single_nodes.allowed,
             isinstance(settings.initial, str) and settings.initial == "learn",
-            _first_initial(task, settings),
+            _first_initial(search, settings),
         ),
-        task.nodes,
+        search.nodes,
         learned,
-        None if _are_few(task) else _all_families(task, candidates),
+        None if _are_few(search) else _all_families(search, candidates),
     )
     start = setup.candidates.start
     best = np.array(
@@ -265,7 +243,7 @@ def sample_from(
         ),
     )
     progress.finish()
-    return _result(task, state, models, families, settings, observations)
+    return _result(search, models, families, settings, observations)
 
 
 def _on_cluster(setup: ModelSetup, tasks: list[ChainTask]) -> Iterator[AdvancedChain]:
@@ -299,14 +277,14 @@ def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
     return worst, good, words
 
 
-def _are_few(task: SearchTask) -> bool:
+def _are_few(search: Search) -> bool:
     """Whether all families are candidates."""
-    return sum(task.prior.n_families(n) for n in task.prior.children) <= UNSCREENED_LIMIT
+    return sum(search.prior.n_families(n) for n in search.prior.children) <= UNSCREENED_LIMIT
 
 
-def _all_families(task: SearchTask, candidates: Candidates) -> AllParents:
+def _all_families(search: Search, candidates: Candidates) -> AllParents:
     """What the prior says of every family, for the moves beyond the candidates."""
-    prior, n_nodes = task.prior, len(task.nodes)
+    prior, n_nodes = search.prior, len(search.nodes)
     if prior.function is not None:
         raise ModelError(
             f"A structure prior that is a function can be sampled with up to {UNSCREENED_LIMIT:,} "
@@ -330,21 +308,21 @@ def _all_families(task: SearchTask, candidates: Candidates) -> AllParents:
     )
 
 
-def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
+def _families(search: Search) -> list[IntArray]:
     """Per node all families, if they are few; otherwise those that the search kept."""
-    everything = _are_few(task)
+    everything = _are_few(search)
     result = []
-    for n in range(len(task.nodes)):
-        if n not in task.prior.children:
+    for n in range(len(search.nodes)):
+        if n not in search.prior.children:
             result.append(np.full((1, 1), -1, dtype=np.int64))
             continue
         if everything:
-            rows = task.prior.families(n)
-        elif n in state.tables:
-            rows = state.tables[n].parents
+            rows = search.prior.families(n)
+        elif n in search.tables:
+            rows = search.tables[n].parents
         else:  # there was no time to find its candidates: all its families are moves beyond them
-            rows = np.array([[*task.prior.required.get(n, ())] or [-1]], dtype=np.int64)
-        own = state.solution.parents[n]
+            rows = np.array([[*search.prior.required.get(n, ())] or [-1]], dtype=np.int64)
+        own = search.solution.parents[n]
         if row_of(rows, own) < 0:
             extra = np.full((1, rows.shape[1]), -1, dtype=np.int64)
             extra[0, : len(own)] = own
@@ -355,18 +333,20 @@ def _families(task: SearchTask, state: SearchState) -> list[IntArray]:
     return result
 
 
-def _first_initial(task: SearchTask, settings: StructureSettings) -> FloatArray:
+def _first_initial(search: Search, settings: StructureSettings) -> FloatArray:
     if isinstance(settings.initial, str) and settings.initial == "learn":
-        return task.single_nodes.initial
-    return task.single_nodes.template.network.compiled.initial
+        return search.single_nodes.initial
+    return search.single_nodes.template.network.compiled.initial
 
 
-def _learned_emissions(task: SearchTask, observations: Observations) -> list[LearnedEmission]:
+def _learned_emissions(search: Search, observations: Observations) -> list[LearnedEmission]:
     """Learned emissions whose parameters can be drawn; others stay as they were fitted."""
-    network = task.single_nodes.template.network
-    single, _ = split_emissions(task.single_nodes.emission, observations)
+    network = search.single_nodes.template.network
+    single, _ = split_emissions(search.single_nodes.emission, observations)
     emissions = emission_fit.started_emissions(network, observations, single)
-    nodes = emission_fit.learned_nodes(network, observations, emissions, task.single_nodes.evidence)
+    nodes = emission_fit.learned_nodes(
+        network, observations, emissions, search.single_nodes.evidence
+    )
     return [learned_emission(network, node) for node in nodes if can_sample(node.start)]
 
 
@@ -377,8 +357,7 @@ def _checkpoint(settings: StructureSettings) -> Path | None:
 
 
 def _result(
-    task: SearchTask,
-    state: SearchState,
+    search: Search,
     models: SampledModels,
     families: list[IntArray],
     settings: StructureSettings,
@@ -387,86 +366,64 @@ def _result(
     """The star's result with its probabilities, rates and emissions replaced by sampled ones."""
     start = models.setup.candidates.start
     probability, pairs = models.family_probabilities(), models.edge_probabilities()
-    for n in task.prior.children:
+    for n in search.prior.children:
         own = probability[start[n] : start[n + 1]]
         table = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
         if pairs is not None:
-            floor = _floor(task, n, models.n_chains * models.n_draws * models.keep_every)
+            floor = _floor(search, n, models.n_chains * models.n_draws * models.keep_every)
             table = replace(table, share=float(own.sum()), pairs=np.maximum(pairs[:, n], floor))
-        state.tables[n] = table
-    graph = tuple(_shown_family(task, state.tables.get(n)) for n in range(len(task.nodes)))
-    require_tables(graph, task.scorer.n_states, task.nodes)
-    drawn = DrawnStatistics(task.scorer, families, models.setup.candidates, models.mean_averages())
-    state.solution = drawn.solution(graph, state.solution, settings.n_jobs)
-    found = in_the_users_order(task, state, list(observations.nodes))
-    new_number = {name: i for i, name in enumerate(found.nodes)}
-    renumber = np.array([new_number[name] for name in task.nodes], dtype=np.int64)
+        search.tables[n] = table
+    best = {n: table.best(search.nodes) for n, table in search.tables.items()}
+    best_graph = tuple(best.get(n, ()) for n in range(len(search.nodes)))
+    graph = shown_graph(search, search.tables, best_graph)
+    averages = models.mean_averages()
+    drawn = DrawnStatistics(search.scorer, families, models.setup.candidates, averages)
+    search.solution = replace(
+        drawn.solution(graph, search.solution, settings.n_jobs), initial=_mean_initial(models)
+    )
+    rates = {}
+    for n in search.prior.children:
+        family, row = graph[n], drawn.row(n, graph[n])
+        if row is not None:
+            sizes = [search.scorer.n_states[p] for p in (*family, n, n)]
+            rates[n] = _with_exits(mean_rates(models.setup, averages, row, sizes[-1]), sizes)
+    found = result_of(search, observations, SampledGraphs(models), rates)
     emission = found.emission
-    if means := mean_emissions(models, task.nodes):
+    if means := mean_emissions(models, search.nodes):
         single, joint = split_emissions(emission, observations)
-        network = task.single_nodes.template.network
+        network = search.single_nodes.template.network
         every = emission_fit.started_emissions(network, observations, single)
         emission = {**every, **means, **joint}
     return replace(
         found,
-        network=_network(task, found.network, models, families),
         emission=emission,
         converged=models.converged,
         stop_reason=models.stop_reason,
         history=[dict(row) for row in models.history],
         n_sweeps=models.n_draws * models.keep_every,
-        tempering=1.0,
-        sampled=SampledGraphs(models, renumber),
     )
 
 
-def _floor(task: SearchTask, child: int, n_sweeps: int) -> FloatArray:
+def _floor(search: Search, child: int, n_sweeps: int) -> FloatArray:
     """The least probability of each edge that so many sweeps can tell from none.
 
     An edge that was hardly ever compared is not impossible: it has at least its prior probability
     over the number of sweeps.
     """
-    return task.prior.edge_probabilities(child) / max(1, n_sweeps)
+    return search.prior.edge_probabilities(child) / max(1, n_sweeps)
 
 
-def _shown_family(task: SearchTask, table: FamilyTable | None) -> tuple[int, ...]:
-    """The parents of one node in the graph to be shown."""
-    if table is None:
-        return ()
-    if task.settings.graph == "map":
-        return table.best(task.nodes)
-    return table.probable(len(task.nodes), task.settings.threshold)
+def _mean_initial(models: SampledModels) -> FloatArray:
+    """Start probabilities of all nodes, one after the other."""
+    mean = models.series("initial").mean(axis=(0, 1))
+    own = np.split(mean, models.setup.layout.state_start[1:-1])
+    return np.concatenate([one / one.sum() for one in own])
 
 
-def _network(
-    task: SearchTask, shown: Network, models: SampledModels, families: list[IntArray]
-) -> Network:
-    """The graph shown, with sampled means of rates and starts where its families were drawn."""
-    averages = models.mean_averages()
-    start = models.setup.candidates.start
-    initial = models.series("initial").mean(axis=(0, 1))
-    rates: dict[str, Any] = {}
-    first: dict[str, FloatArray] = {}
-    for name in shown.nodes:
-        n = task.nodes.index(name)
-        state_start = models.setup.layout.state_start
-        own = initial[state_start[n] : state_start[n + 1]]
-        first[name] = own / own.sum()
-        rates[name] = shown.rates[name]
-        above = [task.nodes.index(p) for p in shown.parents[name]]
-        row = row_of(families[n], tuple(above))
-        if rates[name] is None or row < 0 or averages.weight[start[n] + row] <= 0.0:
-            continue
-        size = len(shown.states[name])
-        table = mean_rates(models.setup, averages, int(start[n] + row), size)
-        order = sorted(above)
-        shape = [int(models.setup.layout.n_states[p]) for p in order]
-        assert math.prod(shape) == len(table)
-        table = table.reshape(*shape, size, size)
-        axes = [order.index(p) for p in above]
-        table = np.transpose(table, (*axes, len(axes), len(axes) + 1)).copy()
-        every = np.arange(size)
-        table[..., every, every] = 0.0
-        table[..., every, every] = -table.sum(axis=-1)
-        rates[name] = table
-    return Network(shown.parents, rates, shown.states, first)
+def _with_exits(rates: FloatArray, shape: list[int]) -> FloatArray:
+    """Rates (configurations, S, S) in the shape of the parents' states, diagonals set."""
+    table = rates.reshape(shape).copy()
+    every = np.arange(shape[-1])
+    table[..., every, every] = 0.0
+    table[..., every, every] = -table.sum(axis=-1)
+    return table

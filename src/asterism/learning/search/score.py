@@ -13,6 +13,7 @@ counts, or expectations under a posterior, which need not be whole numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -79,6 +80,19 @@ class GraphSolution:
     """Nodes whose rates kept changing where a large solve did not converge."""
     out_of_time: bool = False
     """Whether a time limit cut the iteration short: then the score says nothing."""
+
+    def statistics(self, n_states: Sequence[int]) -> list[tuple[FloatArray, FloatArray]]:
+        """Per node expected transitions (…, S, S) and dwell times (…, S), … its parents' states."""
+        result = []
+        entry = row = 0
+        for n, family in enumerate(self.parents):
+            shape = [n_states[m] for m in (*family, n)]
+            size = math.prod(shape)
+            moves = self.transitions[entry : entry + size * n_states[n]]
+            times = self.dwell[row : row + size]
+            result.append((moves.reshape(*shape, n_states[n]), times.reshape(shape)))
+            entry, row = entry + size * n_states[n], row + size
+        return result
 
 
 class RanAway(AsterismError):

@@ -36,15 +36,9 @@ from asterism.learning.search import _local as local
 from asterism.learning.search._marginal import MarginalPrior
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
+from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
-from asterism.learning.search.task import (
-    SearchState,
-    SearchTask,
-    few_candidates,
-    improve,
-    journal_context,
-    total_score,
-)
+from asterism.learning.search.task import Search, sweep_nodes
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics.resources import chunks, current_limit
 from asterism.star.batch import addresses_for
@@ -61,103 +55,89 @@ _COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which close calls are
 _HOPELESS = 30.0  # families this many nats below a node's best are not scored again
 
 
-def screened_search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
-    """All stages; the state's tables hold the families around the final graph.
+def screened_search(search: Search, begin: GraphSolution | None = None) -> Search:
+    """All stages; the tables hold the families around the final graph.
 
     With ``begin`` the second stage begins from that solution instead of single nodes.
     """
-    if len(task.scorer.base.problem.link) > 1:
+    if len(search.scorer.base.problem.link) > 1:
         raise ModelError(
             *(Setting("search", "screened"), " cannot use exactly timed jumps or joint "),
             *("measurements yet; use ", Setting("search", "exhaustive")),
             ", or give the jumps as measurements.",
         )
-    empty: Parents = tuple(() for _ in task.nodes)
-    task.progress.start(1, "solving every node alone")
-    solution = task.scorer.solve(empty, n_jobs=task.settings.n_jobs)
-    task.progress.finish()
-    candidates = few_candidates(task)
-    if candidates is None:
-        from asterism.learning.search.screening import screen
-
-        candidates = screen(task, solution)
+    prior = search.prior
+    empty: Parents = tuple(() for _ in search.nodes)
+    search.progress.start(1, "solving every node alone")
+    alone = search.scorer.solve(empty, n_jobs=search.settings.n_jobs)
+    search.progress.finish()
+    candidates = {child: prior.candidates(child) for child in prior.children}
+    if max(map(len, candidates.values()), default=0) > search.n_candidates:
+        candidates = screen(search, alone)
     if begin is not None:
-        solution = begin
-        for child in task.prior.children:
+        for child in prior.children:
             own = np.array(begin.parents[child], dtype=np.int64)
             candidates[child] = np.union1d(candidates[child], own)
-    families = {
-        child: task.prior.families(child, among=candidates[child]) for child in task.prior.children
-    }
-    state = SearchState(solution=solution)
+    families = {child: prior.families(child, among=candidates[child]) for child in prior.children}
+    search = search.begun_at(alone if begin is None else begin)
     refusals = Refusals()
     waiting = families
-    for sweep in range(task.settings.max_sweeps):
+    for sweep in range(search.settings.max_sweeps):
         if current_limit().stops():
             break
-        before = state.solution.parents
+        before = search.solution.parents
         around = sweep + (begin is not None)
         context = f"sweep {around}" if around else "single nodes"
-        scores = local_scores(task, state.solution, waiting, context)
-        for child, rows in waiting.items():
-            if child not in scores:  # there was no time
-                continue
-            table = FamilyTable(rows, scores[child] + task.prior.log_prior(child, rows))
-            state.tables[child] = refusals.applied_to(child, table, before[child])
-        proposals = propose(task, state.tables, before)
-        state.n_sweeps = sweep + 1
+        for child, scores in local_scores(search, search.solution, waiting, context).items():
+            rows = waiting[child]
+            table = FamilyTable(rows, scores + prior.log_prior(child, rows))
+            search.tables[child] = refusals.applied_to(child, table, before[child])
+        proposals = propose(search, search.tables, before)
+        search.n_sweeps = sweep + 1
         if current_limit().was_felt:
             break
+        n_scored = sum(map(len, waiting.values()))
         if not proposals:
-            state.settled = True
-            _note(task, state, 0, waiting)
+            search.settled = True
+            search.note_sweep(0, n_scored)
             break
-        state.solution = adopt(task, state.solution, state.tables, proposals, refusals)
-        after = state.solution.parents
+        search.solution = adopt(search, search.solution, search.tables, proposals, refusals)
+        after = search.solution.parents
         for child in proposals:
-            state.tables[child] = refusals.applied_to(child, state.tables[child], after[child])
-        state.unconverged = int(not state.solution.converged)
+            search.tables[child] = refusals.applied_to(child, search.tables[child], after[child])
+        search.unconverged = int(not search.solution.converged)
         changed = [c for c, (a, b) in enumerate(zip(before, after)) if a != b]
-        _note(task, state, len(changed), waiting)
+        search.note_sweep(len(changed), n_scored)
         touched = _touched(changed, before, after)
         waiting = {
-            c: _survivors(state.tables[c], _HOPELESS, after[c])
+            c: _survivors(search.tables[c], _HOPELESS, after[c])
             for c in families
             if c in touched or not touched.isdisjoint(candidates[c].tolist())
         }
-    return _settle_close_calls(task, state)
+    _settle_close_calls(search)
+    return search
 
 
-def _settle_close_calls(task: SearchTask, state: SearchState) -> SearchState:
+def _settle_close_calls(search: Search) -> None:
     """Let coupled solves decide between each node's best families, if they are few enough."""
     if current_limit().stops():
-        return state
-    close = {c: _survivors(table, _CLOSE) for c, table in state.tables.items()}
-    n_solves = sum(len(rows) for rows in close.values() if len(rows) > 1)
-    n_nodes = len(task.nodes)
-    if n_nodes > _SMALL_NETWORK or n_solves * n_nodes > _COUPLED_NODE_SOLVES or n_solves == 0:
-        return state
-    solve = partial(task.scorer.solve, n_jobs=1, precise=True)
-    state.solution = solve(state.solution.parents, state.solution)
-    known: dict[Parents, float] = {state.solution.parents: state.solution.score}
-    local_tables = dict(state.tables)
-    for _ in range(task.settings.max_sweeps):
-        before = state.solution.parents
-        state.unconverged = 0
-        task.progress.start(n_solves, "comparing the best sets of parents again")
-        for child, rows in close.items():
-            if len(rows) > 1 and not current_limit().stops():
-                coupled = improve(task, state, child, known, rows, solve)
-                if coupled is not None:
-                    state.tables[child] = _merged(local_tables[child], coupled)
-        task.progress.finish()
-        state.n_sweeps += 1
-        changed = sum(a != b for a, b in zip(before, state.solution.parents))
-        _note(task, state, changed, close)
-        state.settled = changed == 0 and not current_limit().was_felt
-        if state.settled or current_limit().was_felt:
-            break
-    return state
+        return
+    local_tables = dict(search.tables)
+    close = {c: _survivors(table, _CLOSE) for c, table in local_tables.items()}
+    close = {c: rows for c, rows in close.items() if len(rows) > 1}
+    n_nodes = len(search.nodes)
+    n_solves = sum(map(len, close.values())) * n_nodes
+    if not close or n_nodes > _SMALL_NETWORK or n_solves > _COUPLED_NODE_SOLVES:
+        return
+    solve = partial(search.scorer.solve, n_jobs=1, precise=True)
+    search.solution = solve(search.solution.parents, search.solution)
+    sweep_nodes(
+        search,
+        close,
+        solve,
+        "comparing the best sets of parents again",
+        lambda child, coupled: _merged(local_tables[child], coupled),
+    )
 
 
 def _merged(local_table: FamilyTable, coupled: FamilyTable) -> FamilyTable:
@@ -189,19 +169,6 @@ def _touched(changed: list[int], before: Parents, after: Parents) -> set[int]:
     return touched
 
 
-def _note(
-    task: SearchTask, state: SearchState, changed: int, families: dict[int, IntArray]
-) -> None:
-    state.history.append(
-        {
-            "sweep": state.n_sweeps,
-            "score": total_score(task, state.solution),
-            "changed_families": changed,
-            "scored_families": sum(len(rows) for rows in families.values()),
-        }
-    )
-
-
 def _survivors(
     table: FamilyTable, distance: float, current: tuple[int, ...] | None = None
 ) -> IntArray:
@@ -215,7 +182,7 @@ def _survivors(
 
 
 def local_scores(
-    task: SearchTask, solution: GraphSolution, families: dict[int, IntArray], context: str
+    search: Search, solution: GraphSolution, families: dict[int, IntArray], context: str
 ) -> dict[int, FloatArray]:
     """Scores of the listed families of every node around one solution.
 
@@ -223,37 +190,37 @@ def local_scores(
     """
     if not families:
         return {}
-    shared = task.scorer.shared_input(solution)
+    shared = search.scorer.shared_input(solution)
     children = sorted(families)
     n_pieces = max(1, len(children) // _NODES_PER_TASK)
     pieces = [children[a:b] for a, b in chunks(len(children), n_pieces)]
     total = sum(len(f) for f in families.values())
-    task.progress.start(total, f"scoring families ({context})")
+    search.progress.start(total, f"scoring families ({context})")
     scores: dict[int, FloatArray] = {}
-    around = journal_context(task, context, solution.parents)
-    if task.journal is not None:
-        for item, remembered in task.journal.known(around).items():
+    around = search.journal_context(context, solution.parents)
+    if search.journal is not None:
+        for item, remembered in search.journal.known(around).items():
             if int(item) in families and len(remembered) == len(families[int(item)]):
                 scores[int(item)] = remembered
-                task.progress.advance(len(remembered))
+                search.progress.advance(len(remembered))
         pieces = [left for p in pieces if (left := [c for c in p if c not in scores])]
     tasks = [(np.array(p, dtype=np.int64), [families[c] for c in p]) for p in pieces]
     for piece, found in zip(
-        pieces, map_tasks(score_piece, shared, tasks, task.settings.n_jobs, task.progress)
+        pieces, map_tasks(score_piece, shared, tasks, search.settings.n_jobs, search.progress)
     ):
         whole = {c: own for c, own in zip(piece, found) if not np.isnan(own).any()}
         scores.update(whole)
-        if task.journal is not None:
+        if search.journal is not None:
             for child, own in whole.items():
-                task.journal.add(around, str(child), own)
+                search.journal.add(around, str(child), own)
         if current_limit().stops():
             break
-    task.progress.finish()
+    search.progress.finish()
     return scores
 
 
 def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) -> list[FloatArray]:
-    """Local scores of some nodes' families: one task of a parallel map."""
+    """Local scores of some nodes' families: one piece of a parallel map."""
     widest = max(f.shape[1] for f in families)
     rows = np.full((sum(len(f) for f in families), widest), -1, dtype=np.int64)
     family_start = np.concatenate([[0], np.cumsum([len(f) for f in families])]).astype(np.int64)
@@ -309,11 +276,11 @@ class Refusals:
         return FamilyTable(table.parents[keep], scores[keep])
 
 
-def propose(task: SearchTask, tables: dict[int, FamilyTable], graph: Parents) -> Proposals:
+def propose(search: Search, tables: dict[int, FamilyTable], graph: Parents) -> Proposals:
     """Nodes with a better family than their own, without new pairs of opposite edges."""
     proposals: Proposals = {}
     for child, table in tables.items():
-        best = table.best(task.nodes)
+        best = table.best(search.nodes)
         if best != graph[child] and _gain(table, best, graph[child]) > _LEAST_GAIN:
             proposals[child] = best
     not_yet: dict[int, set[int]] = {}
@@ -325,14 +292,14 @@ def propose(task: SearchTask, tables: dict[int, FamilyTable], graph: Parents) ->
             proposals.pop(later, None)
             rest = _without(tables[later], not_yet[later])
             if rest is not None:
-                best = rest.best(task.nodes)
+                best = rest.best(search.nodes)
                 if best != graph[later] and _gain(tables[later], best, graph[later]) > _LEAST_GAIN:
                     proposals[later] = best
     return proposals
 
 
 def adopt(
-    task: SearchTask,
+    search: Search,
     solution: GraphSolution,
     tables: dict[int, FamilyTable],
     proposals: Proposals,
@@ -346,11 +313,11 @@ def adopt(
     bound = {c for c in taken if _place(tables[c], before[c]) is None}
     while taken and not current_limit().stops():
         graph = tuple(taken.get(c, family) for c, family in enumerate(before))
-        trial = _solve_whole(task, graph, begin, overwrite=begin is not solution)
+        trial = _solve_whole(search, graph, begin, overwrite=begin is not solution)
         if current_limit().was_felt:  # it was cut short: its score says nothing
             break
         free = [c for c in taken if c not in bound]
-        gain = total_score(task, trial) - total_score(task, solution)
+        gain = search.total_score(trial) - search.total_score(solution)
         if trial.parents in refusals.left:
             gain = min(gain, 0.0)
         if not free or (gain > 0.0 and not trial.restless):
@@ -369,7 +336,7 @@ def adopt(
         # far from the nodes that ran away the next trial goes on where this one was
         begin = solution
         if trial.restless:
-            begin = task.scorer.resumed(trial, solution, _astray(trial))
+            begin = search.scorer.resumed(trial, solution, _astray(trial))
         del trial  # it is large
     return solution
 
@@ -382,11 +349,11 @@ def _astray(trial: GraphSolution) -> set[int]:
 
 
 def _solve_whole(
-    task: SearchTask, graph: Parents, begin: GraphSolution, overwrite: bool
+    search: Search, graph: Parents, begin: GraphSolution, overwrite: bool
 ) -> GraphSolution:
-    task.progress.start(1, "solving the whole graph")
-    trial = task.scorer.solve(graph, begin, n_jobs=task.settings.n_jobs, overwrite=overwrite)
-    task.progress.finish()
+    search.progress.start(1, "solving the whole graph")
+    trial = search.scorer.solve(graph, begin, n_jobs=search.settings.n_jobs, overwrite=overwrite)
+    search.progress.finish()
     return trial
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from asterism.learning.search._parent_gains import single_parent_gains
 from asterism.learning.search.score import GraphSolution, Scorer
-from asterism.learning.search.task import SearchTask
+from asterism.learning.search.task import Search
 from asterism.numerics.resources import require_memory
 from asterism.star._buffers import FIRST, IS_SET, LAST, SPAN
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -23,37 +23,35 @@ _BLOCK_OF_CHILDREN = 64
 _PARENTS_AT_ONCE = 4096
 
 
-def screen(task: SearchTask, solution: GraphSolution) -> dict[int, IntArray]:
+def screen(search: Search, solution: GraphSolution) -> dict[int, IntArray]:
     """For each node, the candidates with the largest gain as its only parent."""
-    keep = task.n_candidates
-    scorer, prior = task.scorer, task.prior
-    n_nodes = len(task.nodes)
+    keep = search.n_candidates
+    scorer, prior = search.scorer, search.prior
     sizes = np.array(scorer.n_states)
     averages = _Averages.of(scorer.base.grid.step_start, solution.moments, sizes)
     chosen: dict[int, IntArray] = {}
     children = np.array(prior.children)
-    task.progress.start(len(children), "screening all pairs")
+    search.progress.start(len(children), "screening all pairs")
     for size in np.unique(sizes[children]):
         group = children[sizes[children] == size]
         for first in range(0, len(group), _BLOCK_OF_CHILDREN):
             block = group[first : first + _BLOCK_OF_CHILDREN]
-            gains = _gains(task, solution, averages, block, int(size))
+            gains = _gains(search, solution, averages, block, int(size))
             for row, child in enumerate(block):
                 possible = prior.candidates(int(child))
-                mine = gains[row, possible] + _single_prior(task, int(child), possible)
+                mine = gains[row, possible] + _single_prior(search, int(child), possible)
                 required = np.array(sorted(prior.required.get(int(child), ())), dtype=np.int64)
                 # ties are broken by the number of the node, i.e. by its name
                 enough = max(keep, int(prior.min_parents[child]))
                 best = possible[np.argsort(-mine, kind="stable")[:enough]]
                 chosen[int(child)] = np.union1d(best, required)
-            task.progress.advance(len(block))
-    task.progress.finish()
-    assert n_nodes >= len(chosen)
+            search.progress.advance(len(block))
+    search.progress.finish()
     return chosen
 
 
-def _single_prior(task: SearchTask, child: int, possible: IntArray) -> FloatArray:
-    return np.asarray(task.prior.log_prior(child, possible[:, None]), dtype=np.float64)
+def _single_prior(search: Search, child: int, possible: IntArray) -> FloatArray:
+    return np.asarray(search.prior.log_prior(child, possible[:, None]), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,10 @@ def _without_held(scorer: Scorer, block: IntArray, size: int, own: FloatArray) -
 
 
 def _gains(
-    task: SearchTask, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
+    search: Search, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
 ) -> FloatArray:
     """(children of the block, all nodes) gains of every possible single parent."""
-    scorer = task.scorer
+    scorer = search.scorer
     sizes = np.array(scorer.n_states)
     squares = size * size
     width = scorer.base.grid.width

@@ -15,15 +15,10 @@ from dataclasses import replace
 
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
-from asterism.learning.search.found import SearchResult, in_the_users_order
+from asterism.learning.search.found import SearchResult, result_of
 from asterism.learning.search.sampled import DrawLimits, judge_edges, sample_from
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.task import (
-    UNSCREENED_LIMIT,
-    SearchState,
-    SearchTask,
-    search_observations,
-)
+from asterism.learning.search.task import UNSCREENED_LIMIT, Search, search_observations
 from asterism.learning.tasks import ProgressListener
 from asterism.numerics.resources import current_limit
 
@@ -47,13 +42,13 @@ def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
-    task, state = search_observations(replace(settings, method="star"), observations, progress)
-    star = in_the_users_order(task, state, list(observations.nodes))
-    limits, reason = plan(task, state, settings)
+    search = search_observations(replace(settings, method="star"), observations, progress)
+    star = result_of(search, observations)
+    limits, reason = plan(search, settings)
     if limits is None:
         return replace(star, stage=f"The probabilities are the star's: {reason}.")
     try:
-        found = sample_from(task, state, settings, observations, limits)
+        found = sample_from(search, settings, observations, limits)
     except AsterismError as problem:
         trouble = str(problem).rstrip(".")
         return replace(star, stage=f"The probabilities are the star's: {trouble}.")
@@ -73,11 +68,9 @@ def learn_from_observations(
     )
 
 
-def plan(
-    task: SearchTask, state: SearchState, settings: StructureSettings
-) -> tuple[DrawLimits | None, str]:
+def plan(search: Search, settings: StructureSettings) -> tuple[DrawLimits | None, str]:
     """How long to draw; None with the reason if not at all."""
-    if sum(map(task.prior.n_families, task.prior.children)) <= len(task.nodes):
+    if sum(map(search.prior.n_families, search.prior.children)) <= len(search.nodes):
         return None, "there is nothing to choose between"
     left = min(
         current_limit().left, math.inf if settings.minutes is None else 60 * settings.minutes
@@ -86,17 +79,17 @@ def plan(
         if left < _LEAST_SECONDS:
             return None, "there was no time left for sampling"
         return DrawLimits(settings.max_draws, left), ""
-    affordable = int(SECONDS / (settings.n_chains * seconds_per_sweep(task, state))) - _BURN_IN
+    affordable = int(SECONDS / (settings.n_chains * seconds_per_sweep(search))) - _BURN_IN
     if affordable < FEWEST_SWEEPS:
         return None, "sampling a network of this size takes longer than about a minute"
     return DrawLimits(min(settings.max_draws, MOST_SWEEPS, affordable)), ""
 
 
-def seconds_per_sweep(task: SearchTask, state: SearchState) -> float:
+def seconds_per_sweep(search: Search) -> float:
     """About how long one sweep of one chain takes on one core."""
-    n_families = sum(map(task.prior.n_families, task.prior.children))
+    n_families = sum(map(search.prior.n_families, search.prior.children))
     if n_families > UNSCREENED_LIMIT:  # then only those that the search kept are drawn
-        n_families = sum(len(table.parents) for table in state.tables.values())
-    jumps = float(state.solution.transitions.sum())
-    events = jumps + len(task.single_nodes.evidence.points.time)
-    return _PER_EVENT * events + _PER_FAMILY * n_families * jumps / len(task.nodes)
+        n_families = sum(len(table.parents) for table in search.tables.values())
+    jumps = float(search.solution.transitions.sum())
+    events = jumps + len(search.single_nodes.evidence.points.time)
+    return _PER_EVENT * events + _PER_FAMILY * n_families * jumps / len(search.nodes)

@@ -210,8 +210,8 @@ class StructureLearner(Estimator):
         self.network_: Network = found.network
         self.emission_ = found.emission
         self.prior_ = GammaPrior(shape, found.prior_rate)
-        own = [found.prior_rates.get(n, found.prior_rate) for n in found.nodes]
-        self.prior_rates_ = pd.Series(own, index=list(found.nodes), name="rate")
+        own = [found.prior_rates.get(n, found.prior_rate) for n in found.columns]
+        self.prior_rates_ = pd.Series(own, index=list(found.columns), name="rate")
         self.converged_ = found.converged
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
@@ -333,7 +333,7 @@ class StructureLearner(Estimator):
         graphs = []
         for parents in self._found.sample_parents(n_graphs, rng):
             graph = networkx.DiGraph()
-            graph.add_nodes_from(nodes)
+            graph.add_nodes_from(self._found.columns)
             for child, above in zip(nodes, parents):
                 graph.add_edges_from((nodes[p], child) for p in above)
             graphs.append(graph)

@@ -1,8 +1,8 @@
-"""A structure search from data to result: what it works on, where it stands, which search suits.
+"""Where a structure search stands, from the data to the end; which search suits.
 
 Nodes are numbered in the order of their names, so that the order of columns in the data does not
-matter. Every search (``exhaustive.py``, ``screened.py``) works on a :class:`SearchTask` and returns
-a :class:`SearchState`.
+matter. A search (``exhaustive.py``, ``screened.py``) takes a prepared :class:`Search` and returns
+it further on, with a solved graph and scored families; ``found.py`` makes the result of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from asterism.learning.learner_settings import (
 )
 from asterism.learning.learner_settings import StructurePrior as UserPrior
 from asterism.learning.search.emission_refinement import refine_emissions
-from asterism.learning.search.found import FamilyTable, SearchResult, in_the_users_order
+from asterism.learning.search.found import FamilyTable, SearchResult, result_of
 from asterism.learning.search.score import (
     GraphSolution,
     GridPlan,
@@ -40,7 +40,7 @@ from asterism.learning.search.score import (
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.single_nodes import SingleNodes, fit_single_nodes
-from asterism.learning.search.structure_prior import NumberedPrior, family_tuple
+from asterism.learning.search.structure_prior import NumberedPrior, family_rows, family_tuple
 from asterism.learning.tasks import ProgressListener, Silent, in_order
 from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
 from asterism.model.names import as_parents
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 #: how often emissions may be refined before the search is given up as unsettled
 MAX_ROUNDS = 10
 
-
 # steps in relaxation times, shared by all graphs of a search
 _STEP = 0.25
 _SCREENED_STEP = 0.8
@@ -71,29 +70,25 @@ UNSCREENED_LIMIT = 3_000
 
 
 @dataclass
-class SearchTask:
-    """One search: data, prior and scorer; nodes numbered in the order of their names."""
+class Search:
+    """One search: its data, prior and scorer, and what it has found so far."""
 
     settings: StructureSettings
     nodes: tuple[str, ...]
+    """In the order of their names; everywhere else nodes are numbers."""
     single_nodes: SingleNodes
     prior: NumberedPrior
     scorer: Scorer
     progress: ProgressListener
     screened: bool
+    """Whether families are scored by local solves."""
     n_candidates: int
     journal: Journal | None = None
     levels: Sequence[LevelChoice] = ()
     """How many levels were counted before the search."""
     round: int = 0
     """How often emissions have been refined: the same graph then has other scores."""
-
-
-@dataclass
-class SearchState:
-    """Where a search stands."""
-
-    solution: GraphSolution
+    found_solution: GraphSolution | None = None
     tables: dict[int, FamilyTable] = field(default_factory=dict)
     """Of the nodes that were scored in full."""
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -103,6 +98,63 @@ class SearchState:
     """Solves of the last sweep that hit the iteration limit."""
     complaint: str = ""
     """What besides sweeps and solves has not settled."""
+
+    @property
+    def solution(self) -> GraphSolution:
+        """The present graph, solved."""
+        assert self.found_solution is not None
+        return self.found_solution
+
+    @solution.setter
+    def solution(self, solution: GraphSolution) -> None:
+        self.found_solution = solution
+
+    def begun_at(self, solution: GraphSolution) -> Search:
+        """The same search at the beginning, with this graph."""
+        return replace(
+            self,
+            found_solution=solution,
+            tables={},
+            history=[],
+            n_sweeps=0,
+            settled=False,
+            unconverged=0,
+            complaint="",
+        )
+
+    def total_score(self, solution: GraphSolution) -> float:
+        """Score with the structure prior."""
+        children = set(self.prior.children)
+        prior = sum(
+            float(self.prior.log_prior(n, family_rows([family]))[0])
+            for n, family in enumerate(solution.parents)
+            if n in children
+        )
+        return solution.score + prior
+
+    def note_sweep(self, changed: int, n_scored: int) -> None:
+        """A line of the history."""
+        self.history.append(
+            {
+                "sweep": self.n_sweeps,
+                "score": self.total_score(self.solution),
+                "changed_families": changed,
+                "scored_families": n_scored,
+            }
+        )
+
+    def journal_context(self, what: str, *around: Any) -> str:
+        """For the journal: what scores depend on besides their family; "" without a journal."""
+        if self.journal is None:
+            return ""
+        from asterism.learning.search.journal import context_of
+
+        # scores with other emissions are other scores
+        what = f"{what}, emissions refined {self.round} times" if self.round else what
+        return context_of(what, *around)
+
+
+# ---- the beginning ----------------------------------------------------------------------------
 
 
 def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, bool]:
@@ -116,17 +168,11 @@ def choose_search(asked: str, n_families: int, has_links: bool) -> tuple[bool, b
     return n_families > limit, n_families <= UNSCREENED_LIMIT
 
 
-def settings_with_joint_by_column(
-    settings: StructureSettings, observations: Observations
-) -> StructureSettings:
-    """The settings with joint measurements by the columns they read."""
-    return replace(settings, emission=with_joint_by_column(settings.emission, observations))
-
-
-def settings_with_levels(
+def completed_settings(
     settings: StructureSettings, observations: Observations
 ) -> tuple[StructureSettings, list[LevelChoice]]:
-    """The settings with emissions whose levels have been counted, and what was chosen."""
+    """Settings with joint measurements by column and open levels counted, and what was counted."""
+    settings = replace(settings, emission=with_joint_by_column(settings.emission, observations))
     if not leaves_levels_open(settings.emission):
         return settings, []
     from asterism.learning.levels import with_levels
@@ -160,7 +206,7 @@ def prepare(
     observations: Observations,
     progress: ProgressListener,
     nodes: tuple[str, ...] | None = None,
-) -> SearchTask:
+) -> Search:
     """Fit the single nodes and lay out the data on the grid that all graphs share."""
     names = nodes or canonical_nodes(settings, observations)
     prior = settings.structure_prior(names)
@@ -190,202 +236,205 @@ def prepare(
         negligible=_UNSEEN * (1.0 / settings.tempering_factor(alone.known_share) - 1.0),
     )
     n_candidates = len(names) if keeps_all else settings.n_candidates
-    return SearchTask(settings, names, alone, prior, scorer, progress, screened, n_candidates)
+    return Search(settings, names, alone, prior, scorer, progress, screened, n_candidates)
 
 
-def few_candidates(task: SearchTask) -> dict[int, IntArray] | None:
-    """For each node all that may be its parents; None if so many must be screened first."""
-    prior = task.prior
-    if max((len(prior.candidates(c)) for c in prior.children), default=0) > task.n_candidates:
-        return None
-    return {c: prior.candidates(c) for c in prior.children}
+# ---- coupled sweeps ---------------------------------------------------------------------------
+
+
+Solve = Callable[[Parents, GraphSolution], GraphSolution]
+
+
+def sweep_nodes(
+    search: Search,
+    families: Mapping[int, IntArray],
+    solve: Solve,
+    what: str,
+    merged: Callable[[int, FamilyTable], FamilyTable] = lambda child, scored: scored,
+) -> None:
+    """Let every node take the best of its families, in turn, until the graph stops changing.
+
+    The whole graph is solved for each family. ``merged`` makes a node's table from the scores.
+    """
+    begin = search.solution
+    known: dict[Parents, float] = {} if begin.out_of_time else {begin.parents: begin.score}
+    n_families = sum(map(len, families.values()))
+    limit = current_limit()
+    for _ in range(search.settings.max_sweeps):
+        before = search.solution.parents
+        search.unconverged = 0
+        search.n_sweeps += 1
+        search.progress.start(n_families, what.format(search.n_sweeps))
+        for child, rows in families.items():
+            if limit.stops():
+                break
+            scored = improve(search, child, known, rows, solve)
+            if scored is not None:
+                search.tables[child] = merged(child, scored)
+        search.progress.finish()
+        changed = sum(a != b for a, b in zip(before, search.solution.parents))
+        search.note_sweep(changed, n_families)
+        search.settled = changed == 0 and not limit.was_felt
+        if search.settled or limit.was_felt:
+            break
 
 
 def improve(
-    task: SearchTask,
-    state: SearchState,
-    child: int,
-    known: dict[Parents, float],
-    families: IntArray,
-    solve_graph: Callable[[Parents, GraphSolution], GraphSolution],
+    search: Search, child: int, known: dict[Parents, float], families: IntArray, solve_graph: Solve
 ) -> FamilyTable | None:
     """Score these families of one node around the current graph and adopt the best.
 
     None where there was no time to score them all: some of them say nothing about the others.
     """
-    current = state.solution
-    log_prior = task.prior.log_prior(child, families)
+    current = search.solution
+    log_prior = search.prior.log_prior(child, families)
     graphs = [
         (*current.parents[:child], family_tuple(row), *current.parents[child + 1 :])
         for row in families
     ]
     # a score depends, in its last digits, on the solution it was started from
-    context = journal_context(task, "exhaustive", current.parents, child)
-    if task.journal is not None:
+    context = search.journal_context("exhaustive", current.parents, child)
+    if search.journal is not None:
         names = {repr(g[child]): g for g in graphs if g not in known}
-        for item, remembered in task.journal.known(context).items():
+        for item, remembered in search.journal.known(context).items():
             if item in names:
                 known[names[item]] = float(remembered[0])
-                state.unconverged += int(remembered[1] == 0.0)
+                search.unconverged += int(remembered[1] == 0.0)
     new = [i for i, g in enumerate(graphs) if g not in known]
 
     def solve(i: int) -> GraphSolution | None:
-        task.progress.advance()
+        search.progress.advance()
         try:
             return solve_graph(graphs[new[i]], current)
-        except RanAway:  # strongly coupled nodes that lead each other; such a graph is no answer
+        except RanAway:  # strongly coupled reciprocal edges; such a graph is no answer
             return None
 
     kept: GraphSolution | None = None  # the best so far; the messages of all would not fit
     best_new = -np.inf
-    for i, solution in zip(new, in_order(solve, len(new), task.settings.n_jobs)):
+    for i, solution in zip(new, in_order(solve, len(new), search.settings.n_jobs)):
         if solution is not None and solution.out_of_time:
             current_limit().stops()
             break
         known[graphs[i]] = -np.inf if solution is None else solution.score
         converged = solution is not None and solution.converged
-        state.unconverged += not converged
-        if task.journal is not None:
+        search.unconverged += not converged
+        if search.journal is not None:
             outcome = np.array([known[graphs[i]], float(converged)])
-            task.journal.add(context, repr(graphs[i][child]), outcome)
+            search.journal.add(context, repr(graphs[i][child]), outcome)
         if solution is not None and solution.score + log_prior[i] > best_new:
             best_new = solution.score + log_prior[i]
             kept = solution
         if current_limit().stops():
             break
-    task.progress.advance(len(graphs) - len(new))
+    search.progress.advance(len(graphs) - len(new))
     if any(graph not in known for graph in graphs):
         return None
     scored = [i for i, g in enumerate(graphs) if known[g] > -np.inf]
     if not scored:
-        raise RanAway(f"No set of parents of {task.nodes[child]!r} has a score that settles.")
-    table = FamilyTable(
-        families[scored], np.array([known[graphs[i]] for i in scored]) + log_prior[scored]
-    )
-    best = graphs[scored[int(table.ranking(task.nodes)[0])]]
+        raise RanAway(f"No set of parents of {search.nodes[child]!r} has a score that settles.")
+    scores = np.array([known[graphs[i]] for i in scored])
+    table = FamilyTable(families[scored], scores + log_prior[scored])
+    best = graphs[scored[int(table.ranking(search.nodes)[0])]]
     if best != current.parents:
         if kept is None or kept.parents != best:
             kept = solve_graph(best, current)
-        state.solution = kept
+        search.solution = kept
     return table
 
 
-def journal_context(task: SearchTask, what: str, *around: Any) -> str:
-    """For the journal: what scores depend on besides their family; "" without a journal."""
-    if task.journal is None:
-        return ""
-    from asterism.learning.search.journal import context_of
-
-    # scores with other emissions are other scores
-    what = f"{what}, emissions refined {task.round} times" if task.round else what
-    return context_of(what, *around)
-
-
-def total_score(task: SearchTask, solution: GraphSolution) -> float:
-    """Score with the structure prior."""
-    prior = sum(
-        float(task.prior.log_prior(n, np.array([_padded(p)], dtype=np.int64))[0])
-        for n, p in enumerate(solution.parents)
-        if n in task.prior.children
-    )
-    return solution.score + prior
-
-
-def _padded(parents: Sequence[int]) -> list[int]:
-    return list(parents) or [-1]
+# ---- from beginning to end --------------------------------------------------------------------
 
 
 def learn_from_observations(
     settings: StructureSettings, observations: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
-    task, state = search_observations(settings, observations, progress)
-    return in_the_users_order(task, state, list(observations.nodes))
+    return result_of(search_observations(settings, observations, progress), observations)
 
 
 def search_observations(
     settings: StructureSettings, observations: Observations, progress: ProgressListener
-) -> tuple[SearchTask, SearchState]:
-    """The search itself: what it worked on, and where it ended."""
-    settings = settings_with_joint_by_column(settings, observations)
-    settings, levels = settings_with_levels(settings, observations)
-    task = prepare(settings, observations, progress)
-    task.levels = levels
+) -> Search:
+    """The search itself, at its end."""
+    settings, levels = completed_settings(settings, observations)
+    search = prepare(settings, observations, progress)
+    search.levels = levels
     if settings.journal is not None:
         from asterism.learning.search.journal import Journal, fingerprint
 
-        print_of = fingerprint(settings, task.single_nodes.evidence, task.nodes)
-        task.journal = Journal.open(settings.journal, print_of, settings.resume)
+        print_of = fingerprint(settings, search.single_nodes.evidence, search.nodes)
+        search.journal = Journal.open(settings.journal, print_of, settings.resume)
+    journal = search.journal
     try:
-        state = _search(task)
+        search = _run(search)
         if settings.refine_emissions:
-            task, state = _go_on_refining(task, state, observations)
+            search = _refined(search, observations)
     finally:
-        if task.journal is not None:
-            task.journal.close()
-    _say_what_was_cut_short(task, state)
-    return task, state
-
-
-def _say_what_was_cut_short(task: SearchTask, state: SearchState) -> None:
-    """Nodes that were not scored in full have no table; the reason to stop counts them."""
-    unscored = [n for n in task.prior.children if n not in state.tables]
+        if journal is not None:
+            journal.close()
     if current_limit().was_felt:
-        state.settled = False
-        state.complaint = f"{current_limit().sentence}: "
-        if unscored:
-            names = ", ".join(task.nodes[n] for n in unscored[:5])
-            state.complaint += f"{len(unscored)} of {len(task.nodes)} nodes were not scored "
-            state.complaint += f"({names}{', …' if len(unscored) > 5 else ''}); "
-        state.complaint += "the graph is the best so far: allow more time."
+        _say_what_was_cut_short(search)
+    return search
 
 
-def _search(task: SearchTask, begin: GraphSolution | None = None) -> SearchState:
+def _say_what_was_cut_short(search: Search) -> None:
+    """Nodes that were not scored in full have no table; the reason to stop counts them."""
+    unscored = [search.nodes[n] for n in search.prior.children if n not in search.tables]
+    which = ""
+    if unscored:
+        which = f"{len(unscored)} of {len(search.nodes)} nodes were not scored "
+        which += f"({', '.join(unscored[:5])}{', …' if len(unscored) > 5 else ''}); "
+    search.settled = False
+    search.complaint = (
+        f"{current_limit().sentence}: {which}the graph is the best so far: allow more time."
+    )
+
+
+def _run(search: Search, begin: GraphSolution | None = None) -> Search:
     """The search that was asked for, or that suits the number of families."""
-    asked = task.settings.search
-    entry = SEARCHES[asked if asked != "auto" else "screened" if task.screened else "exhaustive"]
-    search = getattr(importlib.import_module(entry.module), entry.function)
-    state: SearchState = search(task, begin)
-    return state
+    asked = search.settings.search
+    entry = SEARCHES[asked if asked != "auto" else "screened" if search.screened else "exhaustive"]
+    run = getattr(importlib.import_module(entry.module), entry.function)
+    ended: Search = run(search, begin)
+    return ended
 
 
-def _go_on_refining(
-    task: SearchTask, state: SearchState, observations: Observations
-) -> tuple[SearchTask, SearchState]:
+def _refined(search: Search, observations: Observations) -> Search:
     """Fit emissions on the graph and search on from there, until the graph stays."""
     for number in range(1, MAX_ROUNDS + 1):
         if current_limit().stops():
-            return task, state
-        refined = refine_emissions(task, state.solution, observations)
+            return search
+        refined = refine_emissions(search, search.solution, observations)
         if refined is None:
-            return task, state
-        task = replace(refined.task, round=number)
-        before = state
-        state = _search(task, refined.solution)
+            return search
+        before, search = search, _run(replace(refined.search, round=number), refined.solution)
         # for which there was no time: what was found before counts
-        state.tables = {**before.tables, **state.tables}
+        search.tables = {**before.tables, **search.tables}
         if not refined.settled:
-            state.complaint = "the emissions were still changing when their fit was stopped"
-        state.history = [
+            search.complaint = "the emissions were still changing when their fit was stopped"
+        search.history = [
             *before.history,
-            *({**row, "sweep": row["sweep"] + before.n_sweeps} for row in state.history),
+            *({**row, "sweep": row["sweep"] + before.n_sweeps} for row in search.history),
         ]
-        state.n_sweeps += before.n_sweeps
-        if state.solution.parents == before.solution.parents:
-            return task, state
-    state.complaint = f"it still changed when emissions had been refined {MAX_ROUNDS} times"
-    return task, state
+        search.n_sweeps += before.n_sweeps
+        if search.solution.parents == before.solution.parents:
+            return search
+    search.complaint = f"it still changed when emissions had been refined {MAX_ROUNDS} times"
+    return search
 
 
-def graph_scorer(task: SearchTask) -> Scorer:
+# ---- one graph --------------------------------------------------------------------------------
+
+
+def graph_scorer(search: Search) -> Scorer:
     """What scores single graphs: for star and mean field, what the search itself uses."""
-    return task.scorer
+    return search.scorer
 
 
 def score_graph(
     settings: StructureSettings, graph: Any, data: Observations | Trajectories
 ) -> float:
-    """Score of one graph, structure prior included (see ``score.structure_score``)."""
+    """Score of one graph, structure prior included (see :func:`structure_score`)."""
     if settings.method == AUTO:
         settings = replace(settings, method="star")
     if not METHODS[settings.method].has_evidence:
@@ -398,20 +447,19 @@ def score_graph(
         from asterism.learning.search.complete import score_complete_graph
 
         return score_complete_graph(settings, wanted, data)
-    settings = settings_with_joint_by_column(settings, data)
-    settings, _ = settings_with_levels(settings, data)
+    settings, _ = completed_settings(settings, data)
     nodes = tuple(sorted({*canonical_nodes(settings, data), *wanted}))
     # a single score counts in full
-    task = prepare(replace(settings, tempering=1.0), data, Silent(), nodes)
+    search = prepare(replace(settings, tempering=1.0), data, Silent(), nodes)
     learner = importlib.import_module(METHODS[settings.method].graph_learner)
-    task.scorer = learner.graph_scorer(task)
+    search.scorer = learner.graph_scorer(search)
     number = {name: n for n, name in enumerate(nodes)}
     parents = tuple(tuple(sorted(number[p] for p in wanted.get(name, ()))) for name in nodes)
-    solution = task.scorer.solve(parents)
-    refined = refine_emissions(task, solution, data) if settings.refine_emissions else None
+    solution = search.scorer.solve(parents)
+    refined = refine_emissions(search, solution, data) if settings.refine_emissions else None
     if refined is not None:
-        task, solution = refined.task, refined.solution
-    return total_score(task, solution)
+        search, solution = refined.search, refined.solution
+    return search.total_score(solution)
 
 
 def structure_score(
