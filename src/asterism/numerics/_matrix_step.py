@@ -20,8 +20,9 @@ import math
 
 from numba import float64, int64
 
-from asterism.numerics._few_states import (
-    BASE,
+from asterism.numerics._jit import inlined, inner, kernel, separate
+from asterism.numerics._step import largest_of
+from asterism.numerics._tile_products import (
     INTEGRAL,
     LEFT,
     MOST_TERMS,
@@ -29,20 +30,13 @@ from asterism.numerics._few_states import (
     RIGHT,
     SQUARE,
     TILE,
-)
-from asterism.numerics._jit import inlined, inner, kernel, separate
-from asterism.numerics._step import largest_of
-from asterism.numerics._tile_products import (
     add_powers,
     add_to_diagonal,
     clear_rows,
     copy_rows,
-    find_zeros,
     horner,
-    multiply_any,
-    multiply_matrices,
+    multiply,
     next_row,
-    next_term,
     single_rows,
     two_terms,
     vectors,
@@ -124,24 +118,12 @@ def _take_in(generator, width, size, first, count, n, s):
 
 @inner
 def _exponential(s, n, size, norm):
-    """RIGHT = exp of the tile's matrices: Horner's rule in their cubes, or in the matrix itself."""
+    """RIGHT = exp of the tile's matrices by Horner's rule in their cubes."""
     length = size * size * TILE
     base = s[:length]
     right = s[RIGHT * length : (RIGHT + 1) * length]
-    product = s[PRODUCT * length : (PRODUCT + 1) * length]
     square = s[SQUARE * length : (SQUARE + 1) * length]
-    degree = _n_terms(norm, size - 1)
-    blocks = max(degree, 2) // 3
-    if size > 4 and find_zeros(s, n, size) * degree < size * size * (blocks + 1):
-        clear_rows(s, RIGHT * length, length)
-        add_to_diagonal(s, n, size, 1.0)
-        for i in range(degree, 0, -1):
-            multiply_any(s, n, size, BASE)
-            inverse = 1.0 / i
-            for j in range(length):
-                right[j] = inverse * product[j]
-            add_to_diagonal(s, n, size, 1.0)
-        return
+    blocks = max(_n_terms(norm, size - 1), 2) // 3
     add_powers(s, n, size)
     c2 = 1.0
     for i in range(2, 3 * blocks + 3):
@@ -193,11 +175,11 @@ def _undo_halving(s, n, size, squarings, with_integral):
     for _ in range(squarings):
         if with_integral:
             copy_rows(s, integral, left, length)
-            multiply_matrices(s, n, size)
+            multiply(s, n, size)
             copy_rows(s, product, square, length)
             copy_rows(s, right, left, length)
             copy_rows(s, integral, right, length)
-            multiply_matrices(s, n, size)
+            multiply(s, n, size)
             copy_rows(s, product, integral, length)
             both = s[integral : integral + length]
             first = s[square : square + length]
@@ -206,7 +188,7 @@ def _undo_halving(s, n, size, squarings, with_integral):
             copy_rows(s, left, right, length)
         else:
             copy_rows(s, right, left, length)
-        multiply_matrices(s, n, size)
+        multiply(s, n, size)
         copy_rows(s, product, right, length)
         _take_out_scale(s, n, size)
 
@@ -241,36 +223,21 @@ def general_propagator(generator, width, size, count, propagator, log_scale, s):
 
 @inner
 def _integrate(s, n, size, norm):
-    """INTEGRAL = Σ_i v_i f_i; ρ and f are in place."""
-    last = _n_terms(norm, 2 * size - 2)
-    v = vectors(size) + size * TILE
-    f = v + size * TILE
-    kept = f + 2 * size * TILE
+    """INTEGRAL = Σ_i v_i f_i; ρ and f_0 are in place."""
+    last = _n_terms(norm, 2 * size - 2) | 1  # two terms at a time
     length = size * TILE
-    if size == 2 or size > 4:
-        find_zeros(s, n, size)
-    copy_rows(s, f, kept, length)
-    for i in range(1, last + 1):
-        next_row(s, n, size)
-        copy_rows(s, f, kept + i * length, length)
+    v = vectors(size) + length
+    f = v + 3 * length
+    for i in range(last):
+        next_row(s, n, size, f + i * length)
     inverse = 1.0
     for i in range(2, last + 2):
         inverse /= i
     clear_rows(s, v, length)
     clear_rows(s, INTEGRAL * size * length, size * length)
-    i = last
-    if size == 3 or size == 4:
-        while i > 0:
-            copy_rows(s, kept + i * length, f, length)
-            copy_rows(s, kept + (i - 1) * length, f + length, length)
-            two_terms(s, n, size, inverse, inverse * (i + 1))
-            inverse *= (i + 1) * i
-            i -= 2
-    while i >= 0:
-        copy_rows(s, kept + i * length, f, length)
-        next_term(s, n, size, inverse)
-        inverse *= i + 1
-        i -= 1
+    for i in range(last, 0, -2):
+        two_terms(s, n, size, f + (i - 1) * length, inverse, inverse * (i + 1))
+        inverse *= (i + 1) * i
 
 
 @kernel
@@ -288,14 +255,14 @@ def general_moments(generator, width, size, count, forward, backward, moments, s
         n = (here + _VECTOR - 1) // _VECTOR * _VECTOR
         norm, squarings = _take_in(generator, width, size, first, here, n, s)
         if here < n:
-            clear_rows(s, rho, 3 * size * TILE)
+            clear_rows(s, rho, 5 * size * TILE)
         for x in range(size):
             at = rho + x * TILE
             to = s[at : at + here]
             row = backward[x, first : first + here]
             for k in range(here):
                 to[k] = row[k]
-            at += 2 * size * TILE
+            at += 4 * size * TILE
             to = s[at : at + here]
             row = forward[x, first : first + here]
             for k in range(here):

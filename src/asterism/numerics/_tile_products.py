@@ -1,10 +1,8 @@
 """Products of small matrices and vectors on a tile of time steps, all in one buffer.
 
 All rows of a tile lie in one buffer at distances that the compiler knows: this is what lets it use
-vector instructions without asking whether rows overlap. Three and four states are written out for
-the same reason (``_few_states.py``). With more states, entries that are zero throughout a tile are
-skipped; a chain of five states gained nothing measurable by it. ``_matrix_step.py`` says what the
-products are for.
+vector instructions without asking whether rows overlap. Three and four states are written out
+(``_few_states.py``). ``_matrix_step.py`` says what the products are for.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ from asterism.numerics._few_states import (
     multiply_4,
     next_row_3,
     next_row_4,
-    next_term_3,
-    next_term_4,
     two_terms_3,
     two_terms_4,
 )
@@ -43,20 +39,14 @@ def single_rows(size):
 
 @inlined
 def vectors(size):
-    """Where vectors begin: ρ, v, f, one more f, and then all f_i."""
+    """Where vectors begin: ρ, v, room for two more, and then all f_i."""
     return single_rows(size) + 4 * TILE
-
-
-@inlined
-def flags_of(size):
-    """Where the largest number of each entry of the matrix stands, over the steps of a tile."""
-    return vectors(size) + (MOST_TERMS + 5) * size * TILE
 
 
 @kernel
 def room_for(size):
-    """Length of the buffer that both functions need."""
-    return flags_of(size) + size * size
+    """Length of the buffer that propagators and moments need."""
+    return vectors(size) + (MOST_TERMS + 6) * size * TILE
 
 
 @inner
@@ -75,81 +65,112 @@ def clear_rows(s, begin, length):
 
 
 @inner
-def find_zeros(s, n, size):
-    """Mark the entries that are zero on all steps of a tile; how many are not."""
-    flags = flags_of(size)
-    n_entries = 0
-    for row in range(size * size):
-        entry = s[row * TILE : row * TILE + n]
-        total = 0.0
-        for k in range(n):
-            total += entry[k]
-        s[flags + row] = total
-        if total != 0.0:
-            n_entries += 1
-    return n_entries
-
-
-@inner
-def _add_product(s, n, left, right, to):
-    """One row more in a sum of products."""
-    for k in range(n):
-        # numbers without a sign: no index counts from the end (cheaper than cutting rows out)
-        s[uint64(to + k)] += s[uint64(left + k)] * s[uint64(right + k)]
-
-
-@inner
-def _add_four_products(s, n, left, left_step, right, right_step, to):
-    """Four rows more: fewer passes over the sum."""
-    l1, l2, l3 = left + left_step, left + 2 * left_step, left + 3 * left_step
-    r1, r2, r3 = right + right_step, right + 2 * right_step, right + 3 * right_step
-    for k in range(n):
-        s[uint64(to + k)] += (
-            s[uint64(left + k)] * s[uint64(right + k)] + s[uint64(l1 + k)] * s[uint64(r1 + k)]
-        ) + (s[uint64(l2 + k)] * s[uint64(r2 + k)] + s[uint64(l3 + k)] * s[uint64(r3 + k)])
-
-
-@inner
-def _add_products(s, n, count, left, left_step, right, right_step, to, flag, flag_step):
-    """Add the products of so many rows; those whose flag is zero are skipped (−1: no flags)."""
-    i = 0
-    while i < count:
-        if flag >= 0 and s[flag + i * flag_step] == 0.0:
-            i += 1
-        elif i + 4 <= count:
-            _add_four_products(
-                s, n, left + i * left_step, left_step, right + i * right_step, right_step, to
-            )
-            i += 4
-        else:
-            _add_product(s, n, left + i * left_step, right + i * right_step, to)
-            i += 1
-
-
-@inner
-def multiply_any(s, n, size, left):
-    """PRODUCT = ``left`` · RIGHT; entries of BASE that are zero are skipped."""
-    rows = size * size
-    begin = PRODUCT * rows * TILE
-    clear_rows(s, begin, rows * TILE)
+def add_to_diagonal(s, n, size, value):
+    """RIGHT += value times the identity."""
     for x in range(size):
-        row = (left * rows + x * size) * TILE
-        flag = flags_of(size) + x * size if left == BASE else -1
-        for y in range(size):
-            column = (RIGHT * rows + y) * TILE
-            to = begin + (x * size + y) * TILE
-            _add_products(s, n, size, row, TILE, column, size * TILE, to, flag, 1)
+        at = (RIGHT * size * size + x * size + x) * TILE
+        entry = s[at : at + n]
+        for k in range(n):
+            entry[k] += value
+
+
+@inlined
+def _times(s, n, size, left, left_step, right, right_step, to):
+    """Row ``to`` += Σ_z row ``left`` + z · left_step times row ``right`` + z · right_step.
+
+    Three or four rows at a time mean fewer passes over the sum. Indices without a sign do not
+    count from the end, which costs less than cutting rows out.
+    """
+    a, b = left, right
+    rest = size
+    while rest > 0:
+        a1, b1 = a + left_step, b + right_step
+        a2, b2 = a1 + left_step, b1 + right_step
+        a3, b3 = a2 + left_step, b2 + right_step
+        done = 1
+        if rest >= 4:
+            done = 4
+            for k in range(n):
+                s[uint64(to + k)] += (
+                    s[uint64(a + k)] * s[uint64(b + k)] + s[uint64(a1 + k)] * s[uint64(b1 + k)]
+                ) + (s[uint64(a2 + k)] * s[uint64(b2 + k)] + s[uint64(a3 + k)] * s[uint64(b3 + k)])
+        elif rest == 3:
+            done = 3
+            for k in range(n):
+                s[uint64(to + k)] += (
+                    s[uint64(a + k)] * s[uint64(b + k)] + s[uint64(a1 + k)] * s[uint64(b1 + k)]
+                ) + s[uint64(a2 + k)] * s[uint64(b2 + k)]
+        else:
+            for k in range(n):
+                s[uint64(to + k)] += s[uint64(a + k)] * s[uint64(b + k)]
+        a += done * left_step
+        b += done * right_step
+        rest -= done
 
 
 @inner
-def multiply_matrices(s, n, size):
+def _multiply_any(s, n, size):
+    """PRODUCT = LEFT · RIGHT."""
+    length = size * size * TILE
+    clear_rows(s, PRODUCT * length, length)
+    for x in range(size):
+        for y in range(size):
+            left = LEFT * length + x * size * TILE
+            right = RIGHT * length + y * TILE
+            to = PRODUCT * length + (x * size + y) * TILE
+            _times(s, n, size, left, TILE, right, size * TILE, to)
+
+
+@inner
+def _next_row_any(s, n, size, f):
+    """The vector behind ``f`` becomes f A."""
+    clear_rows(s, f + size * TILE, size * TILE)
+    for y in range(size):
+        _times(s, n, size, f, TILE, y * TILE, size * TILE, f + (size + y) * TILE)
+
+
+@inner
+def _two_terms_any(s, n, size, f, first, second):
+    """v ← ρ · first + A v, then v ← ρ · second + A v; INTEGRAL += v f of both.
+
+    ``f`` is the vector of the second; that of the first lies behind it.
+    """
+    rho = vectors(size)
+    v = rho + size * TILE
+    w = v + size * TILE
+    u = w + size * TILE
+    for x in range(size):
+        for k in range(n):
+            i = x * TILE + k
+            value = s[uint64(rho + i)]
+            s[uint64(w + i)] = first * value
+            s[uint64(u + i)] = second * value
+    for x in range(size):
+        _times(s, n, size, x * size * TILE, TILE, v, TILE, w + x * TILE)
+    for x in range(size):
+        _times(s, n, size, x * size * TILE, TILE, w, TILE, u + x * TILE)
+    for x in range(size):
+        for y in range(size):
+            to = (INTEGRAL * size * size + x * size + y) * TILE
+            own, other = w + x * TILE, u + x * TILE
+            later, earlier = f + (size + y) * TILE, f + y * TILE
+            for k in range(n):
+                s[uint64(to + k)] += (
+                    s[uint64(own + k)] * s[uint64(later + k)]
+                    + s[uint64(other + k)] * s[uint64(earlier + k)]
+                )
+    copy_rows(s, u, v, size * TILE)
+
+
+@inner
+def multiply(s, n, size):
     """PRODUCT = LEFT · RIGHT."""
     if size == 3:
         multiply_3(s, n, LEFT, RIGHT, PRODUCT)
     elif size == 4:
         multiply_4(s, n, LEFT, RIGHT, PRODUCT)
     else:
-        multiply_any(s, n, size, LEFT)
+        _multiply_any(s, n, size)
 
 
 @inner
@@ -165,10 +186,10 @@ def add_powers(s, n, size):
         length = size * size * TILE
         copy_rows(s, 0, LEFT * length, length)
         copy_rows(s, 0, RIGHT * length, length)
-        multiply_any(s, n, size, LEFT)
+        _multiply_any(s, n, size)
         copy_rows(s, PRODUCT * length, SQUARE * length, length)
         copy_rows(s, PRODUCT * length, RIGHT * length, length)
-        multiply_any(s, n, size, LEFT)
+        _multiply_any(s, n, size)
         copy_rows(s, PRODUCT * length, LEFT * length, length)
 
 
@@ -180,7 +201,7 @@ def horner(s, n, size, c0, c1, c2):
     elif size == 4:
         horner_4(s, n, c0, c1, c2)
     else:
-        multiply_any(s, n, size, LEFT)
+        _multiply_any(s, n, size)
         length = size * size * TILE
         base = s[:length]
         right = s[RIGHT * length : (RIGHT + 1) * length]
@@ -192,77 +213,32 @@ def horner(s, n, size, c0, c1, c2):
 
 
 @inner
-def add_to_diagonal(s, n, size, value):
-    """RIGHT += value times the identity."""
-    for x in range(size):
-        at = (RIGHT * size * size + x * size + x) * TILE
-        entry = s[at : at + n]
-        for k in range(n):
-            entry[k] += value
-
-
-@inner
-def _next_row_any(s, n, size):
-    """f ← f A."""
-    flags = flags_of(size)
-    spare = SQUARE * size * size * TILE
-    f = vectors(size) + 2 * size * TILE
-    clear_rows(s, spare, size * TILE)
-    for y in range(size):
-        to = spare + y * TILE
-        _add_products(s, n, size, f, TILE, y * TILE, size * TILE, to, flags + y, size)
-    copy_rows(s, spare, f, size * TILE)
-
-
-@inner
-def _next_term_any(s, n, size, inverse):
-    """v ← ρ · inverse + A v, and integral += v f."""
-    flags = flags_of(size)
-    spare = SQUARE * size * size * TILE
-    rho = vectors(size)
-    v = rho + size * TILE
-    f = v + size * TILE
-    length = size * TILE
-    fresh = s[spare : spare + length]
-    source = s[rho : rho + length]
-    for j in range(length):
-        fresh[j] = inverse * source[j]
-    for x in range(size):
-        row = x * size * TILE
-        flag = flags + x * size
-        _add_products(s, n, size, row, TILE, v, TILE, spare + x * TILE, flag, 1)
-    copy_rows(s, spare, v, size * TILE)
-    for x in range(size):
-        begin = (INTEGRAL * size + x) * size * TILE
-        for y in range(size):
-            _add_product(s, n, v + x * TILE, f + y * TILE, begin + y * TILE)
-
-
-@inner
-def next_row(s, n, size):
-    """f ← f A."""
+def next_row(s, n, size, f):
+    """The vector behind ``f`` becomes f A."""
+    if size < 3 or size > 4:
+        _next_row_any(s, n, size, f)
+        return
+    near = vectors(size) + 2 * size * TILE
+    copy_rows(s, f, near, size * TILE)
     if size == 3:
         next_row_3(s, n)
-    elif size == 4:
+    else:
         next_row_4(s, n)
-    else:
-        _next_row_any(s, n, size)
+    copy_rows(s, near, f + size * TILE, size * TILE)
 
 
 @inner
-def next_term(s, n, size, inverse):
-    """v ← ρ · inverse + A v, and INTEGRAL += v f."""
-    if size == 3:
-        next_term_3(s, n, inverse)
-    elif size == 4:
-        next_term_4(s, n, inverse)
-    else:
-        _next_term_any(s, n, size, inverse)
+def two_terms(s, n, size, f, first, second):
+    """v ← ρ · first + A v, then v ← ρ · second + A v; INTEGRAL += v f of both.
 
-
-@inner
-def two_terms(s, n, size, first, second):
-    """The same twice, with f and then with the row behind it, for three and four states."""
+    ``f`` is the vector of the second; that of the first lies behind it.
+    """
+    if size < 3 or size > 4:
+        _two_terms_any(s, n, size, f, first, second)
+        return
+    near = vectors(size) + 2 * size * TILE
+    copy_rows(s, f + size * TILE, near, size * TILE)
+    copy_rows(s, f, near + size * TILE, size * TILE)
     if size == 3:
         two_terms_3(s, n, first, second)
     else:
