@@ -165,7 +165,6 @@ def compile_kernels() -> None:
     from asterism.model.emissions import Gaussian
     from asterism.model.network import Network
     from asterism.numerics._jit import addresses
-    from asterism.star import _grid_steps as refinement
     from asterism.star._between_points import marginals_at
     from asterism.star._buffers import (
         ADD_STATISTICS,
@@ -208,14 +207,8 @@ def compile_kernels() -> None:
         stop=np.zeros(1, dtype=np.bool_),
     )
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
-    # the courses in the end are computed on corrected steps, and compared between two grids
-    coarse, fine = (
-        make_batch(evidence, network.compiled.graph, 2.0, 0.5, n, is_corrected=True) for n in (1, 2)
-    )
-    coarse.moments[:] = 1.0
-    grids = (coarse.problem, coarse.moments, fine.problem, fine.moments, np.array([0]))
-    refinement.prolong(*grids, np.array([2]))
-    refinement.largest_change(*grids, np.array([2]), np.zeros(1))
+    # marginals in the end are computed on corrected steps
+    make_batch(evidence, network.compiled.graph, 2.0, 0.5, is_corrected=True)
     messages = Messages(
         np.zeros(8 * steps),
         np.ones(4 * (steps + 1)),

@@ -87,6 +87,9 @@ def inner(
     they count references to arrays, which their callers hold anyway, unless they create some
     (``allocates``). Both together halve the time the whole set takes to compile, and views cost
     next to nothing.
+
+    numba compiles ``f(x, 1)`` and ``f(x, n)`` apart. Callers of large functions write ``int(1)``
+    and ``bool(True)`` instead, which are numbers like any other.
     """
     settings = {"cache": False, "no_cpython_wrapper": True, "_nrt": allocates, **options}
     return kernel(function, **settings)

@@ -20,9 +20,7 @@ import math
 
 from numba import float64, int64
 
-from asterism.numerics._jit import inlined, inner, kernel, separate
-from asterism.numerics._step import largest_of
-from asterism.numerics._tile_products import (
+from asterism.numerics._few_states import (
     INTEGRAL,
     LEFT,
     MOST_TERMS,
@@ -30,6 +28,10 @@ from asterism.numerics._tile_products import (
     RIGHT,
     SQUARE,
     TILE,
+)
+from asterism.numerics._jit import inlined, inner, kernel, separate
+from asterism.numerics._step import largest_of
+from asterism.numerics._tile_products import (
     add_powers,
     add_to_diagonal,
     clear_rows,

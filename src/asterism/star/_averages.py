@@ -97,7 +97,7 @@ def configuration_weights(
         for s in range(1, problem.node[node, CONFIGURATIONS]):
             for k in range(count):
                 weights[s, k] = 0.0
-        reach = 0
+        reach = int(0)  # not a written number: see ``inner``
         for slot in range(n_parents):
             if slot == skip:
                 continue
@@ -110,7 +110,7 @@ def configuration_weights(
                 weights, scratch, reach, moments, row, steps, shifts, count, inverse
             )
         return
-    n_weights = 1
+    n_weights = int(1)
     for slot in range(n_parents):
         parent = problem.edge[begin + slot, PARENT]
         size = problem.node[parent, STATES]

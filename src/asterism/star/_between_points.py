@@ -267,9 +267,20 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
                 if k < steps:
                     s, r, on_stretch = to_start[q], to_end[q], stretch_of[k] >= 0
                     room = (factor, spare)
-                    _carry(ahead, False, size, q, before, generator, slopes, s, on_stretch, room)
                     _carry(
-                        back, True, size, q, behind, later_generator, slopes, r, on_stretch, room
+                        ahead, bool(False), size, q, before, generator, slopes, s, on_stretch, room
+                    )
+                    _carry(
+                        back,
+                        bool(True),
+                        size,
+                        q,
+                        behind,
+                        later_generator,
+                        slopes,
+                        r,
+                        on_stretch,
+                        room,
                     )
                 if not _normalised_product(ahead, back, result):
                     return False

@@ -17,7 +17,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, float64, int64
+from numba import float64, int64
 from numba.core import types
 from numpy.typing import NDArray
 
@@ -191,7 +191,7 @@ class Work(NamedTuple):
     stretches the generator in the middle of the step, before its correction (S²)."""
     flat_steps: FloatArray
     """The same numbers in one row: two entries before and behind a row of steps can be read."""
-    is_closed: NDArray[np.bool_]
+    is_closed: IntArray
     """Per block, whether the closed form of two states applied."""
     width: FloatArray
     """Step widths of the trajectory at hand, with room to count up to whole vectors."""
@@ -221,7 +221,7 @@ class Work(NamedTuple):
 
 WORK = Bundle(
     types.NamedTuple(
-        (_F3, _F1, boolean[::1], _F1, _F1, _I1, _F3, _F3, _F1, _F1, _F2, _F2, _F4, _F1, _I1), Work
+        (_F3, _F1, _I1, _F1, _F1, _I1, _F3, _F3, _F1, _F1, _F2, _F2, _F4, _F1, _I1), Work
     )
 )
 """The buffers as numba sees them."""
@@ -284,8 +284,11 @@ def generator_row(problem, size):
 
 @inner(allocates=True)
 def make_work(problem, max_steps, addresses):
-    """Allocate the buffers for trajectories of up to ``max_steps`` steps."""
-    size = 0
+    """Allocate the buffers for trajectories of up to ``max_steps`` steps.
+
+    All from arrays of one dimension: numba compiles an allocation anew for each shape.
+    """
+    size = int(0)  # not a written number: see ``inner``
     n_configurations = 1
     for n in range(problem.node.shape[0] - 1):
         size = max(size, problem.node[n, STATES])
@@ -302,22 +305,22 @@ def make_work(problem, max_steps, addresses):
     if n_stretches > 0:
         n_rows += rows
     flat_steps = np.zeros(blocks * n_rows * STRIDE)
-    rows = max(rows, 4)  # some are room for single rows
-    flat_matrices = np.zeros(4 * rows * STRIDE)
+    n_matrix_rows = max(rows, 4)  # some are room for single rows
+    flat_matrices = np.zeros(4 * n_matrix_rows * STRIDE)
     return Work(
         flat_steps.reshape(blocks, n_rows, STRIDE),
         flat_steps,
-        np.zeros(blocks, dtype=np.bool_),
+        np.zeros(blocks, dtype=np.int64),
         np.zeros(blocks * BLOCK),
         np.zeros(blocks * BLOCK),
         np.zeros(max_steps, dtype=np.int64),
-        np.zeros((2, n_configurations + 1, STRIDE)),
-        flat_matrices.reshape(4, rows, STRIDE),
+        np.zeros(2 * (n_configurations + 1) * STRIDE).reshape(2, n_configurations + 1, STRIDE),
+        flat_matrices.reshape(4, n_matrix_rows, STRIDE),
         flat_matrices,
         np.zeros(room_for(size) if size > 2 else 0),
-        np.zeros((n_marks, 2 * size + 1)),
-        np.zeros((3, size)),
-        np.zeros((n_stretches, 2, size, size)),
+        np.zeros(n_marks * (2 * size + 1)).reshape(n_marks, 2 * size + 1),
+        np.zeros(3 * size).reshape(3, size),
+        np.zeros(2 * n_stretches * rows).reshape(n_stretches, 2, size, size),
         np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
         addresses,
     )

@@ -91,13 +91,15 @@ def correct_generator(problem, size, trajectory, block, count, work):
     corrected = work.matrices[0, 2]
     common = work.matrices[0, 3]
     if size == 2:
-        apply_band(to_step, begin, count, padded, work.flat_steps, at + STRIDE, True, generator[1])
+        apply_band(
+            to_step, begin, count, padded, work.flat_steps, at + STRIDE, bool(True), generator[1]
+        )
         at += 2 * STRIDE
-        apply_band(to_step, begin, count, padded, work.flat_steps, at, True, generator[2])
+        apply_band(to_step, begin, count, padded, work.flat_steps, at, bool(True), generator[2])
         m0, m1, m2, m3 = middle[0], middle[1], middle[2], middle[3]
         for k in range(padded):
             own[k] = 0.5 * (m0[k] + m1[k] - m2[k] - m3[k])
-        apply_band(to_step, begin, count, padded, flat, STRIDE, False, corrected)
+        apply_band(to_step, begin, count, padded, flat, STRIDE, bool(False), corrected)
         g0, g1, g2, g3 = generator[0], generator[1], generator[2], generator[3]
         _limit_change(own, corrected, inverse, padded)
         for k in range(padded):
@@ -123,7 +125,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
             m0 = middle[x * size + y]
             for k in range(padded):
                 own[k] += m0[k]
-        apply_band(to_step, begin, count, padded, flat, STRIDE, False, corrected)
+        apply_band(to_step, begin, count, padded, flat, STRIDE, bool(False), corrected)
         _limit_change(own, corrected, inverse, padded)
         diagonal = generator[x * size + x]
         for k in range(padded):
@@ -133,7 +135,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
                 row = x * size + y
                 other = generator[row]
                 place = at + row * STRIDE
-                apply_band(to_step, begin, count, padded, work.flat_steps, place, True, other)
+                apply_band(to_step, begin, count, padded, work.flat_steps, place, bool(True), other)
                 for k in range(padded):
                     diagonal[k] -= other[k]
 
@@ -313,7 +315,14 @@ def moments_to_middle(problem, size, trajectory, first, count, work):
             continue
         place = at + row * STRIDE
         apply_band(
-            problem.to_middle, begin, count, padded, work.flat_matrices, place, True, middle[row]
+            problem.to_middle,
+            begin,
+            count,
+            padded,
+            work.flat_matrices,
+            place,
+            bool(True),
+            middle[row],
         )
     if size == 2:
         m0, m1, other = middle[0], middle[3], means[3]

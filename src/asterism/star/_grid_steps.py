@@ -24,11 +24,12 @@ against the relaxation time nor very unequal. All other steps keep the plain sch
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from asterism.numerics._jit import inner, kernel
-from asterism.star._buffers import BLOCK, FIRST, LAST, SQUARES, STATES, VECTORS, is_corrected
+from asterism.star._buffers import BLOCK, FIRST, LAST, SQUARES, STATES, VECTORS
 
 LEAST_STEPS = 3
 _LARGEST_RATIO = 2.0  # of two neighbouring steps
@@ -298,62 +299,56 @@ def lay_out(trajectory, time, sharpness, factors, rate, step, is_even, least):
     return step_start, width, point_time, point
 
 
-@kernel
-def prolong(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios):
+def prolong(
+    problem: Any,
+    moments: Any,
+    fine_problem: Any,
+    fine_moments: Any,
+    coarse_of_fine: Any,
+    ratios: Any,
+) -> None:
     """Start the fine moments from the coarse ones, spread over each coarse step by width."""
-    n_nodes = problem.node.shape[0] - 1
-    squares = problem.node[n_nodes, SQUARES]
-    for d in range(coarse_of_fine.shape[0]):
-        c = coarse_of_fine[d]
-        ratio = ratios[d]
-        first = problem.step_start[c]
-        steps = problem.step_start[c + 1] - first
-        fine_first = fine_problem.step_start[d]
-        for row in range(squares):
-            old = first * squares + row * steps
-            new = fine_first * squares + row * steps * ratio
-            for k in range(steps):
-                mean = moments[old + k] / problem.width[first + k]
-                for j in range(k * ratio, (k + 1) * ratio):
-                    fine_moments[new + j] = mean * fine_problem.width[fine_first + j]
+    squares = int(problem.node[-1, SQUARES])
+    for d, (c, ratio) in enumerate(zip(coarse_of_fine, ratios)):
+        first, last = problem.step_start[c : c + 2]
+        begin, end = fine_problem.step_start[d : d + 2]
+        block = moments[first * squares : last * squares].reshape(squares, last - first)
+        means = np.repeat(block / problem.width[first:last], ratio, axis=1)
+        fine_moments[begin * squares : end * squares] = (
+            means * fine_problem.width[begin:end]
+        ).ravel()
 
 
-@inner
-def _mean(problem, moments, first, row_begin, steps, k):
-    """A moment as the integral over its step, whatever the step keeps."""
-    value = moments[row_begin + k]
-    if not is_corrected(problem):
-        return value
+def _step_integrals(problem: Any, moments: Any, trajectory: int, rows: Any) -> Any:
+    """Some rows of a trajectory's moments as integrals over the steps, whatever steps keep."""
+    squares = int(problem.node[-1, SQUARES])
+    first, last = problem.step_start[trajectory : trajectory + 2]
+    steps = last - first
+    values = moments[first * squares : last * squares].reshape(squares, steps)[rows]
+    if not len(problem.stretch):
+        return values
     # the inverse of the correction, to the order of the scheme
-    corrected = 0.0
-    for i in range(max(0, 2 - k), min(5, steps + 2 - k)):
-        corrected += problem.to_middle[i, first + k] * moments[row_begin + k + i - 2]
-    return 2.0 * value - corrected
+    padded = np.pad(values, ((0, 0), (2, 2)))
+    band = problem.to_middle[:, first:last]
+    return 2.0 * values - sum(band[i] * padded[:, i : i + steps] for i in range(5))
 
 
-@kernel
-def largest_change(problem, moments, fine_problem, fine_moments, coarse_of_fine, ratios, change):
+def largest_change(
+    problem: Any,
+    moments: Any,
+    fine_problem: Any,
+    fine_moments: Any,
+    coarse_of_fine: Any,
+    ratios: Any,
+    change: Any,
+) -> None:
     """Per trajectory, the largest difference between the two grids in a coarse step's marginals."""
-    n_nodes = problem.node.shape[0] - 1
-    squares = problem.node[n_nodes, SQUARES]
-    for d in range(coarse_of_fine.shape[0]):
-        c = coarse_of_fine[d]
-        ratio = ratios[d]
-        first = problem.step_start[c]
-        steps = problem.step_start[c + 1] - first
-        fine_first = fine_problem.step_start[d]
-        fine_steps = steps * ratio
-        largest = 0.0
-        for node in range(n_nodes):
-            size = problem.node[node, STATES]
-            for x in range(size):
-                row = problem.node[node, SQUARES] + x * size + x
-                old = first * squares + row * steps
-                new = fine_first * squares + row * fine_steps
-                for k in range(steps):
-                    total = 0.0
-                    for j in range(k * ratio, (k + 1) * ratio):
-                        total += _mean(fine_problem, fine_moments, fine_first, new, fine_steps, j)
-                    before = _mean(problem, moments, first, old, steps, k)
-                    largest = max(largest, abs(total - before) / problem.width[first + k])
-        change[d] = largest
+    nodes = problem.node[:-1]
+    diagonal = [s + x * (n + 1) for n, s in nodes[:, [STATES, SQUARES]] for x in range(n)]
+    rows = np.array(diagonal, dtype=np.int64)
+    for d, (c, ratio) in enumerate(zip(coarse_of_fine, ratios)):
+        width = problem.width[problem.step_start[c] : problem.step_start[c + 1]]
+        before = _step_integrals(problem, moments, c, rows)
+        fine = _step_integrals(fine_problem, fine_moments, d, rows)
+        summed = fine.reshape(len(rows), len(width), ratio).sum(axis=2)
+        change[d] = np.fmax.reduce(np.abs(summed - before) / width, axis=None, initial=0.0)

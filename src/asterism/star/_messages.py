@@ -288,7 +288,7 @@ def _forward_pass(problem, initial, trajectory, node, work):
         message[x] = initial[problem.node[node, INITIAL] + x]
     data = 0.0
     divergence = 0.0
-    point = 0
+    point = int(0)  # not a written number: see ``inner``
     while True:
         first_mark = mark
         while mark < end and problem.mark[mark, POINT] == point:

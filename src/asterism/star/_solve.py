@@ -129,7 +129,7 @@ def sweep_trajectory(
     geometric = parameters.geometric
     for node in range(problem.node.shape[0] - 1):
         if problem.node[node, IS_EXOGENOUS] == 1:
-            keep_reading(problem, work, reading, trajectory, node, True)
+            keep_reading(problem, work, reading, trajectory, node, bool(True))
             continue
         separate_generator(
             work.addresses[NODE_GENERATOR],
@@ -176,7 +176,7 @@ def iterate(problem, parameters, moments, chosen, control, record, counts, readi
     sweeps at all do no more than that. ``reading`` asks for what the last sweep's messages say:
     with one sweep and ``damping`` zero that is all that happens.
     """
-    longest = 1
+    longest = int(1)  # numba would compile what takes a written number apart
     for trajectory in chosen:
         steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
         longest = max(longest, steps)
@@ -202,7 +202,7 @@ def _iterate(problem, work, parameters, moments, chosen, control, record, counts
     totals, integers, history = record.totals, record.integers, record.history
     max_sweeps = history.shape[2]
     tolerance = control.tolerance
-    memory = make_history(0)
+    memory = make_history(int(0))
     gram = np.zeros((DEPTH, DEPTH))
     for trajectory in chosen:
         first_moment, last_moment = moments_range(problem, trajectory)
@@ -220,7 +220,7 @@ def _iterate(problem, work, parameters, moments, chosen, control, record, counts
         if current.shape[0] > _MANY_MOMENTS:
             plain_sweeps = _MORE_PLAIN_SWEEPS
         accelerating = False
-        n_differences = -1
+        n_differences = int(-1)
         best = math.inf
         stalled = 0
         previous = math.inf
@@ -283,7 +283,7 @@ def _iterate(problem, work, parameters, moments, chosen, control, record, counts
                 n_differences += 1
             elif sweep >= plain_sweeps and damping == control.damping and residual > _SLOW * last:
                 accelerating = True
-                n_differences = -1
+                n_differences = int(-1)
                 if memory.before.shape[0] != current.shape[0]:
                     memory = make_history(current.shape[0])
                 scale_of_moments(problem, geometric, trajectory, memory.scale)
@@ -333,8 +333,8 @@ def make_history(size):
         np.zeros(size),
         np.ones(size, dtype=np.float32),
         np.zeros(size, dtype=np.float32),
-        np.zeros((DEPTH, size), dtype=np.float32),
-        np.zeros((DEPTH, size), dtype=np.float32),
+        np.zeros(DEPTH * size, dtype=np.float32).reshape(DEPTH, size),
+        np.zeros(DEPTH * size, dtype=np.float32).reshape(DEPTH, size),
     )
 
 

@@ -132,7 +132,7 @@ def _pull_of_children(problem, moments, table, node, block_starts, work, pull):
 @inner
 def _family_weights(problem, moments, family, block_starts, work, weights):
     """Probability of each configuration of a candidate family on all steps; their number."""
-    n_configurations = 1
+    n_configurations = int(1)
     for d in range(block_starts.shape[0] - 1):
         prepare_trajectory(problem, d, work)
         steps = problem.step_start[d + 1] - problem.step_start[d]
@@ -142,7 +142,7 @@ def _family_weights(problem, moments, family, block_starts, work, weights):
             here = weights[block_starts[d] + block]
             for k in range(count):
                 here[0, k] = 1.0
-            n_configurations = 1
+            n_configurations = int(1)  # not a written number: see ``inner``
             for parent in family:
                 if parent < 0:
                     continue
@@ -157,7 +157,7 @@ def _family_weights(problem, moments, family, block_starts, work, weights):
                     first,
                     count,
                     work.inverse_width,
-                    False,
+                    bool(False),
                 )
                 n_configurations *= size
     return n_configurations
