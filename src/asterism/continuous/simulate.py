@@ -1,0 +1,124 @@
+"""Paths of networks of continuous and jumping nodes, and noisy measurements of them.
+
+Linear networks are drawn exactly, however long the steps. Otherwise time is cut into small steps:
+within a step every continuous node takes an exact step of its own OU process, its parents held, and
+a jumping node leaves its state with the probability that its held rates give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from asterism.continuous.kalman import transition
+from asterism.continuous.network import DriftNetwork
+from asterism.continuous.series import FloatArray
+
+#: steps per shortest time that a node needs to relax or jump
+_STEPS_PER_RELAXATION = 20.0
+
+
+def simulate(
+    network: DriftNetwork,
+    times: Sequence[float] | FloatArray,
+    n_trajectories: int = 1,
+    seed: int = 0,
+    *,
+    time_step: float | None = None,
+) -> FloatArray:
+    """(D, T, N) values at ascending times from the start, nodes as in ``network.nodes``.
+
+    Jumping nodes have the numbers of their states and start in a random one.
+    """
+    at = np.asarray(times, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    if network.is_linear:
+        return _exact_paths(network, at, n_trajectories, rng)
+    step = time_step or _default_step(network)
+    return _stepped_paths(network, at, n_trajectories, rng, step)
+
+
+def measure(
+    network: DriftNetwork,
+    times: Sequence[float] | FloatArray,
+    paths: FloatArray,
+    seed: int = 0,
+    missing: float = 0.0,
+) -> pd.DataFrame:
+    """A wide table of noisy measurements: trajectory, time, one column per node."""
+    rng = np.random.default_rng(seed)
+    n_trajectories, n_times, _ = paths.shape
+    frame = pd.DataFrame(
+        {
+            "trajectory": np.repeat(np.arange(n_trajectories), n_times),
+            "time": np.tile(np.asarray(times, dtype=np.float64), n_trajectories),
+        }
+    )
+    for i, name in enumerate(network.nodes):
+        values = paths[:, :, i].ravel()
+        if name in network.drifts:
+            values = values + network.drifts[name].noise_sd * rng.normal(size=len(values))
+        frame[name] = np.where(rng.random(len(values)) < missing, np.nan, values)
+    return frame
+
+
+def _default_step(network: DriftNetwork) -> float:
+    fastest = [d.decay for d in network.drifts.values()]
+    fastest += [float(network.rates(n).sum(axis=1).max()) for n in network.jumps]
+    return 1.0 / (_STEPS_PER_RELAXATION * max(fastest))
+
+
+def _exact_paths(
+    network: DriftNetwork, times: FloatArray, n: int, rng: np.random.Generator
+) -> FloatArray:
+    mean, covariance = network.start()
+    x = mean + np.sqrt(np.diag(covariance)) * rng.normal(size=(n, len(mean)))
+    path = [x]
+    for gap in np.diff(times):
+        forward, offset, spread = transition(network, float(gap))
+        values, vectors = np.linalg.eigh(spread)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        x = x @ forward.T + offset + rng.normal(size=x.shape) @ root.T
+        path.append(x)
+    return np.array(path).transpose(1, 0, 2)
+
+
+def _stepped_paths(
+    network: DriftNetwork, times: FloatArray, n: int, rng: np.random.Generator, step: float
+) -> FloatArray:
+    """All trajectories side by side, (D, T, N)."""
+    drifts, jumps = list(network.drifts.values()), list(network.jumps)
+    names = list(network.drifts)
+    decay = np.array([d.decay for d in drifts])
+    diffusion = np.array([d.diffusion for d in drifts])
+    baseline = np.array([d.baseline for d in drifts])
+    linear = np.array([[d.linear.get(m, 0.0) for d in drifts] for m in names])
+    quadratic = np.array([[d.quadratic.get(m, 0.0) for d in drifts] for m in names])
+    shifts = [(i, m, np.array(v)) for i, d in enumerate(drifts) for m, v in d.shifts.items()]
+    rates = {m: network.rates(m) for m in jumps}
+    mean, covariance = network.start()
+    x = mean + np.sqrt(np.diag(covariance)) * rng.normal(size=(n, len(mean)))
+    state = {m: rng.integers(len(rates[m]), size=n) for m in jumps}
+    path = [np.column_stack([x, *state.values()])]
+    for gap in np.diff(times):
+        n_steps = max(1, int(np.ceil(gap / step)))
+        h = gap / n_steps
+        a = np.exp(-decay * h)
+        kick = diffusion * np.sqrt((1.0 - a * a) / (2.0 * decay))
+        for _ in range(n_steps):
+            push = baseline + x @ linear + (x * x) @ quadratic
+            for i, parent, by_state in shifts:
+                push[:, i] += by_state[state[parent]]
+            moved = a * x + push / decay * (1.0 - a) + kick * rng.normal(size=x.shape)
+            for m in jumps:
+                slopes = np.array([network.jumps[m].slopes.get(p, 0.0) for p in names])
+                leave = rates[m][state[m]] * np.exp(x @ slopes)[:, None]
+                total = leave.sum(axis=1)
+                goes = rng.random(n) < -np.expm1(-total * h)
+                reached = np.cumsum(leave, axis=1) > (rng.random(n) * total)[:, None]
+                state[m] = np.where(goes, reached.argmax(axis=1), state[m])
+            x = moved
+        path.append(np.column_stack([x, *state.values()]))
+    return np.array(path, dtype=np.float64).transpose(1, 0, 2)

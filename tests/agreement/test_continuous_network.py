@@ -1,0 +1,111 @@
+"""Kalman smoothing and simulation of continuous networks against the joint normal distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asterism.continuous.kalman import smooth
+from asterism.continuous.learn import learn
+from asterism.continuous.network import Drift, DriftNetwork, JumpRates
+from asterism.continuous.series import series_from_frame
+from asterism.continuous.simulate import measure, simulate
+from asterism.errors import DataError, ModelError
+from tests.reference.continuous_network import conditioned, joint_normal
+
+LOOP = DriftNetwork(
+    {
+        "A": Drift(0.5, 0.4, 1.0, {"C": -0.3}, start_mean=1.0, start_sd=0.5, noise_sd=0.2),
+        "B": Drift(0.8, 0.6, 0.2, {"A": 0.7}, noise_sd=0.1),
+        "C": Drift(0.3, 0.5, 0.0, {"B": 0.4, "A": -0.2}, noise_sd=0.3),
+    }
+)
+TIMES = np.array([0.0, 0.3, 0.9, 2.0, 2.0 + 1e-3, 4.5])
+
+
+def as_normal(network: DriftNetwork, times: np.ndarray):
+    diffusion = np.array([d.diffusion for d in network.drifts.values()])
+    return joint_normal(*network.drift_matrix(), diffusion, *network.start(), times)
+
+
+def test_smoothing_and_evidence_as_of_the_joint_normal() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(len(TIMES), 3))
+    values[rng.random(values.shape) < 0.4] = np.nan
+    values[2] = np.nan
+    noise = np.tile([d.noise_sd**2 for d in LOOP.drifts.values()], len(TIMES))
+    mean, covariance, evidence = conditioned(*as_normal(LOOP, TIMES), noise, values.ravel())
+    found = smooth(LOOP, TIMES, values)
+    assert found.log_evidence == pytest.approx(evidence, abs=1e-6)
+    assert found.mean.ravel() == pytest.approx(mean, abs=1e-6)
+    for i in range(len(TIMES)):
+        own = covariance[3 * i : 3 * i + 3, 3 * i : 3 * i + 3]
+        assert found.covariance[i] == pytest.approx(own, abs=1e-6)
+
+
+def test_exact_paths_have_the_moments_of_the_joint_normal() -> None:
+    paths = simulate(LOOP, TIMES[[0, 2, 5]], 4000, seed=3)
+    mean, covariance = as_normal(LOOP, TIMES[[0, 2, 5]])
+    flat = paths.reshape(4000, -1)
+    error = np.sqrt(np.diag(covariance) / 4000)
+    assert (np.abs(flat.mean(axis=0) - mean) < 5 * error).all()
+    spread = np.cov(flat.T) - covariance
+    scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) * 2 / 4000)
+    assert (np.abs(spread) < 5 * scale).all()
+
+
+def test_stepped_paths_agree_with_exact_ones() -> None:
+    other = DriftNetwork(LOOP.drifts, {"idle": JumpRates([[0, 1.0], [1.0, 0]])})
+    times = np.array([0.0, 1.5])
+    stepped = simulate(other, times, 1500, seed=1)[:, 1, :3]
+    mean, covariance = as_normal(LOOP, times)
+    error = np.sqrt(np.diag(covariance)[3:] / 1500)
+    assert (np.abs(stepped.mean(axis=0) - mean[3:]) < 5 * error + 0.02).all()
+    assert np.cov(stepped.T) == pytest.approx(covariance[3:, 3:], abs=0.12)
+
+
+def test_same_seed_same_paths() -> None:
+    a, b = (simulate(LOOP, TIMES, 3, seed=7) for _ in range(2))
+    assert (a == b).all()
+    assert not (simulate(LOOP, TIMES, 3, seed=8) == a).all()
+
+
+def test_a_jumping_node_follows_its_continuous_parent() -> None:
+    mixed = DriftNetwork(
+        {"x": Drift(0.5, 0.01, 1.0, start_mean=2.0, start_sd=0.01)},
+        {"s": JumpRates([[0.0, 0.5], [0.0, 0.0]], {"x": 1.0})},
+    )
+    paths = simulate(mixed, [0.0, 0.1], 6000, seed=2)
+    began = paths[:, 0, 1] == 0
+    share = paths[began, 1, 1].mean()
+    expected = 1 - np.exp(-0.5 * np.exp(2.0) * 0.1)
+    assert share == pytest.approx(expected, abs=5 * np.sqrt(0.25 / began.sum()))
+
+
+def test_learning_recovers_a_simulated_network() -> None:
+    mixed = DriftNetwork(
+        {
+            "A": Drift(0.4, 0.6, shifts={"S": (-0.6, 0.6)}, noise_sd=0.05),
+            "B": Drift(0.5, 0.4, linear={"A": 0.6}, noise_sd=0.05),
+        },
+        {"S": JumpRates([[0, 0.2], [0.2, 0]])},
+    )
+    times = np.arange(0.0, 25.0)
+    frame = measure(mixed, times, simulate(mixed, times, 6, seed=4), seed=5)
+    frame["S"] = frame["S"].map({0.0: "off", 1.0: "on"})
+    found = learn(series_from_frame(frame), find_switch=False).edge_probabilities()
+    assert found.loc["S", "A"] > 0.5
+    assert found.loc["A", "B"] > 0.5
+    assert found.loc["B", "A"] < 0.5
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ModelError, match="positive"):
+        DriftNetwork({"A": Drift(0.0, 1.0)})
+    with pytest.raises(ModelError, match="'B'"):
+        DriftNetwork({"A": Drift(1.0, 1.0, linear={"B": 1.0})})
+    curved = DriftNetwork({"A": Drift(1.0, 1.0), "B": Drift(1.0, 1.0, quadratic={"A": 0.1})})
+    with pytest.raises(ModelError, match="linear"):
+        smooth(curved, TIMES, np.zeros((len(TIMES), 2)))
+    with pytest.raises(DataError, match="ascend"):
+        smooth(LOOP, TIMES[::-1], np.zeros((len(TIMES), 3)))
