@@ -1,10 +1,10 @@
 """Graphs scored by clusters: close calls of a search settled without the star's error.
 
-The star lets two nodes that lead each other explain the same coincidences twice, so it overrates
-such pairs. Clusters keep a family together and do not. They cost more, so the search itself is the
-star's, and clusters settle what it leaves open: they score again, with the whole graph solved for
-each, every family that comes close to a node's best, and the best that drop one edge of a pair.
-Families far behind keep the star's distance.
+The star lets reciprocal edges explain the same coincidences twice, so it overrates such pairs.
+Clusters keep a family together and do not. They cost more, so the search itself is the star's, and
+clusters settle what it leaves open: they score again, with the whole graph solved for each, every
+family that comes close to a node's best, and the best that drop one edge of a pair. Families far
+behind keep the star's distance.
 
 The score is the same as the star's, F − E + Gamma terms at self-consistent posterior rates
 (``score.py``), with F, M and T from clusters. Messages and rates move together: one sweep, then new

@@ -270,9 +270,10 @@ class Scorer:
 
     @cached_property
     def ceiling(self) -> float:
-        """A score beyond this is none: every measurement as probable as any state makes it.
+        """Above this score an iteration has run away.
 
-        The approximation may claim more than there is, so a nat per measurement is added.
+        It is the log-likelihood with every measurement as probable as any state makes it. The
+        approximation may exceed that, so a nat per measurement is added.
         """
         if len(self.evidence.jumps.time):  # densities of exactly timed jumps have no limit
             return np.inf
