@@ -1,0 +1,139 @@
+"""Are edge probabilities true in networks of 20 to 100 nodes? Log loss over all pairs, and more.
+
+Random networks: up to three parents per node, two states, rates log-uniform from .1 to 5 for every
+configuration, 20 noisy measurements at random times within 10 units of time, 10 to 40 trajectories.
+The learner is the default one. Per network: log loss of all ordered pairs beside that of the base
+rate (which knows how many edges there are), pairs of probability zero and how many of them are true
+edges, and how many false edges of at least one half are reversals of true ones. Over all networks
+of a size: the expected calibration error of ten bins, among pairs of at least .05.
+
+Seeds below 1,000 are for choices; from 1,000 on for figures (the default).
+
+Written: ``pairs.csv`` (networks) and ``pairs_summary.csv`` (sizes), beside this script.
+
+    python benchmarks/pairs.py [--nodes 20 40 80 100] [--networks 10] [--first 1000] [--minutes M]
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from common import option_parser
+
+import asterism as am
+
+STATES = ("off", "on")
+
+
+def random_rates(n_nodes: int, rng: np.random.Generator) -> am.Network:
+    """A network of the kind described above."""
+    names = [f"N{i}" for i in range(n_nodes)]
+    parents, rates = {}, {}
+    for child in names:
+        others = [name for name in names if name != child]
+        parents[child] = [str(p) for p in rng.choice(others, rng.integers(0, 4), replace=False)]
+        low, high = np.log([0.1, 5.0])
+        speed = np.exp(rng.uniform(low, high, size=(*(2,) * len(parents[child]), 2)))
+        rates[child] = np.zeros((*speed.shape, 2))
+        rates[child][..., 0, 1], rates[child][..., 1, 0] = speed[..., 0], speed[..., 1]
+    return am.Network(parents, rates, dict.fromkeys(names, STATES))
+
+
+def one_network(n_nodes: int, seed: int, minutes: float | None) -> tuple[dict[str, Any], Any, Any]:
+    """Figures of one network; probabilities and truth of all its pairs."""
+    rng = np.random.default_rng([32, n_nodes, seed])
+    network = random_rates(n_nodes, rng)
+    n_trajectories, noise = int(rng.integers(10, 41)), float(rng.uniform(0.15, 0.45))
+    paths = am.simulate(network, n_trajectories, duration=10.0, seed=seed)
+    obs = am.observe(paths, am.Gaussian((0.0, 1.0), noise), n_observations=20, seed=seed + 1)
+    begin, clock = time.process_time(), time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        emission = am.Gaussian(levels=2, learn=True)
+        learner = am.StructureLearner(emission, method="auto", random_state=seed, minutes=minutes)
+        learner.fit(obs)
+    table = learner.edge_probabilities_
+    names = list(network.nodes)
+    pairs = [(p, c) for p in names for c in names if p != c]
+    probability = np.array([float(table.loc[pair]) for pair in pairs])
+    is_edge = np.array([p in network.parents[c] for p, c in pairs])
+    claimed = [pair for pair, q, e in zip(pairs, probability, is_edge) if q >= 0.5 and not e]
+    reversed_ = sum(c in network.parents[p] for p, c in claimed)
+    row = {
+        "nodes": n_nodes,
+        "seed": seed,
+        "trajectories": n_trajectories,
+        "noise": noise,
+        "method": learner.method_,
+        "log_loss": log_loss(probability, is_edge),
+        "base_rate": log_loss(np.full(len(is_edge), is_edge.mean()), is_edge),
+        "zeros": int((probability == 0.0).sum()),
+        "true_zeros": int(is_edge[probability == 0.0].sum()),
+        "claimed": int((probability >= 0.5).sum()),
+        "false": len(claimed),
+        "reversals": reversed_,
+        "seconds": time.monotonic() - clock,
+        "processor_seconds": time.process_time() - begin,
+        "stop_reason": learner.stop_reason_,
+    }
+    return row, probability, is_edge
+
+
+def log_loss(probability: Any, is_edge: Any) -> float:
+    """Mean of −ln of the probability of what is true; probabilities are kept from 0 and 1."""
+    kept = np.clip(probability, 1e-6, 1.0 - 1e-6)
+    return float(-np.mean(np.log(np.where(is_edge, kept, 1.0 - kept))))
+
+
+def calibration_error(probability: Any, is_edge: Any) -> float:
+    """Expected calibration error of ten bins, among pairs of at least .05."""
+    kept = probability >= 0.05
+    p, e = probability[kept], is_edge[kept]
+    bins = np.minimum((10 * p).astype(int), 9)
+    gaps = [abs(p[bins == b].sum() - e[bins == b].sum()) for b in range(10)]
+    return float(sum(gaps) / max(1, len(p)))
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = option_parser(__doc__, str(Path(__file__).resolve().parent))
+    parser.add_argument("--nodes", type=int, nargs="+", default=[20, 40, 80, 100])
+    parser.add_argument("--networks", type=int, default=10)
+    parser.add_argument("--first", type=int, default=1000, help="first seed")
+    parser.add_argument("--minutes", type=float, help="limit for each network")
+    options = parser.parse_args()
+    rows, sizes = [], []
+    for n_nodes in options.nodes:
+        found = []
+        for seed in range(options.first, options.first + options.networks):
+            found.append(one_network(n_nodes, seed, options.minutes))
+            rows.append(found[-1][0])
+            print({k: v for k, v in rows[-1].items() if k != "stop_reason"}, flush=True)
+            pd.DataFrame(rows).to_csv(options.output / "pairs.csv", index=False)
+        probability, is_edge = (np.concatenate([f[i] for f in found]) for i in (1, 2))
+        own = pd.DataFrame([f[0] for f in found])
+        sizes.append(
+            {
+                "nodes": n_nodes,
+                "networks": len(own),
+                "log_loss": own["log_loss"].mean(),
+                "base_rate": own["base_rate"].mean(),
+                "calibration_error": calibration_error(probability, is_edge),
+                "zeros": int(own["zeros"].sum()),
+                "claimed": int(own["claimed"].sum()),
+                "false": int(own["false"].sum()),
+                "reversals": int(own["reversals"].sum()),
+                "seconds": own["seconds"].mean(),
+            }
+        )
+        print(sizes[-1], flush=True)
+        pd.DataFrame(sizes).to_csv(options.output / "pairs_summary.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()
