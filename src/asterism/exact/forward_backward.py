@@ -57,6 +57,7 @@ _DENSE_MEMORY = 2**28
 _PART_MASS = 6.0  # of one part of a step; see clusters/_region_step.py
 _MOST_PARTS = 2_000_000
 _MOST_TERMS = 50  # of the series of one part, and one more for every jump between two states
+_SMALL_MATRICES = 8192  # entries of matrices whose exponentials take as long as making room
 _WORK_PER_SECOND = 5e8
 _SHARED = 12  # digits by which widths of steps are told apart
 
@@ -281,8 +282,13 @@ class SolvedChain:
                 chain.group.arrays, chain.kinds, first, last, chain.is_held, self.room(shared)
             )
 
-        map_chunks(fill, chunks(len(chain.kinds.width), at_least_each=16), n_jobs)
+        map_chunks(fill, self._chunks_of_kinds(), n_jobs)
         return shared
+
+    def _chunks_of_kinds(self) -> list[tuple[int, int]]:
+        """Kinds of steps that are worth a thread and room of its own."""
+        each = max(16, _SMALL_MATRICES // self.chain.group.n_joint**2)
+        return chunks(len(self.chain.kinds.width), at_least_each=each)
 
     def expectations(self, n_jobs: int = 1, statistics: bool = True) -> Expectations:
         """Evidence and expected statistics of this group."""
@@ -323,7 +329,7 @@ class SolvedChain:
         pieces = chunks(evidence.n_trajectories, at_least_each=each)
         parts = map_chunks(one_pass, pieces, n_jobs)
         if self.is_dense and statistics:
-            parts += map_chunks(integrals, chunks(len(chain.kinds.width), at_least_each=16), n_jobs)
+            parts += map_chunks(integrals, self._chunks_of_kinds(), n_jobs)
         return Expectations(
             log_evidence,
             np.sum([table for table, _ in parts], axis=0),
