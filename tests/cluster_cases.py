@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asterism.clusters.batch_of_clusters import (
+from asterism.clusters.batch import (
     ClusterBatch,
     ClusterModel,
     make_cluster_batch,

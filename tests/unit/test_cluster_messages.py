@@ -15,7 +15,7 @@ import pytest
 import asterism as am
 import asterism.numerics._jit as jit
 from asterism.clusters._cluster_messages import start_again
-from asterism.clusters.batch_of_clusters import (
+from asterism.clusters.batch import (
     ClusterModel,
     first_messages,
     make_cluster_batch,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.clusters.batch_of_clusters import (
+from asterism.clusters.batch import (
     ClusterBatch,
     run_clusters,
     set_cluster_likelihoods,

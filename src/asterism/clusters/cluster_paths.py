@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from asterism.clusters._cluster_layout import JUMP, SET
-from asterism.clusters.batch_of_clusters import ClusterBatch, ClusterReader
+from asterism.clusters.batch import ClusterBatch, ClusterReader
 from asterism.clusters.region_arrays import region_shape
 from asterism.errors import Sentence, Setting
 from asterism.numerics.resources import require_memory
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, known_state
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.timeline import known_states
 
 _JUMPS_PER_PART = 0.05
 _MOST_PARTS = 200
@@ -66,7 +67,7 @@ def draw_from_clusters(
         _draw(cluster, np.broadcast_to(cluster.first, (n, len(cluster.first))), state, rng)
     times = batch.grid.times(d)
     for node in batch.evidence.exogenous:
-        state[:, node] = known_state(batch.evidence, d, node, float(times[0]))
+        state[:, node] = known_states(batch.evidence, d, node, times[0])
     start = state.copy()
     pieces: list[tuple[IntArray, FloatArray, IntArray, IntArray]] = []
     for k in range(len(times) - 1):

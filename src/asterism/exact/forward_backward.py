@@ -36,7 +36,7 @@ from asterism.clusters._cluster_layout import (
     RegionWork,
     TrajectoryArrays,
 )
-from asterism.clusters.cluster_evidence import known_log_evidence, trajectory_arrays
+from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import make_room
 from asterism.errors import DataError, Setting, TooLargeError
 from asterism.exact.groups import (

@@ -217,16 +217,6 @@ def with_log_likelihood(evidence: Evidence, log_likelihood: FloatArray) -> Evide
     return replace(evidence, points=replace(evidence.points, log_likelihood=log_likelihood))
 
 
-def one_trajectory(evidence: Evidence, trajectory: int) -> Evidence:
-    """The evidence of one trajectory, renumbered to 0; likelihood offsets stay as they are."""
-    points = evidence.points
-    rows = points.trajectory == trajectory
-    own = {name: column[rows] for name, column in vars(points).items() if name != "log_likelihood"}
-    whole = subset(replace(evidence, points=no_points()), np.array([trajectory]))
-    own["trajectory"] = np.zeros_like(own["trajectory"])
-    return replace(whole, points=Points(**own, log_likelihood=points.log_likelihood))
-
-
 def first_times(evidence: Evidence) -> FloatArray:
     """(D,) when each trajectory is measured for the first time; +inf if never.
 
@@ -308,16 +298,6 @@ def start_log_evidence(
         with np.errstate(divide="ignore"):
             total += np.log(np.exp(logs - top) @ prior) + top[:, 0]
     return total
-
-
-def known_state(evidence: Evidence, trajectory: int, node: int, time: float) -> int:
-    """The state of an exogenous node."""
-    spans = evidence.spans
-    mine = np.flatnonzero((spans.trajectory == trajectory) & (spans.node == node))
-    before = mine[spans.start[mine] <= time]
-    if len(mine) == 0:
-        raise DataError(f"Trajectory number {trajectory} gives no path for exogenous node {node}.")
-    return int(spans.state[before[-1] if len(before) else mine[0]])
 
 
 def _clipped(spans: Spans, keep: NDArray[np.bool_], end: FloatArray) -> Spans:

@@ -38,6 +38,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asterism.errors import DataError
 from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
@@ -225,6 +226,8 @@ def known_states(evidence: Evidence, trajectory: int, node: int, times: ArrayLik
     """The state of a node that spans cover, at each of the times; before the first, that one."""
     spans = evidence.spans
     mine = np.flatnonzero((spans.trajectory == trajectory) & (spans.node == node))
+    if not len(mine):
+        raise DataError(f"Trajectory number {trajectory} gives no path for exogenous node {node}.")
     place = np.searchsorted(spans.start[mine], times, side="right") - 1
     states: NDArray[np.int64] = spans.state[mine[np.maximum(place, 0)]]
     return states

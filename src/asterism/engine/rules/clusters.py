@@ -18,7 +18,7 @@ separator's process is only nearly Markov, which is the whole approximation.
 
 **Where to read on**, in ``clusters/``: ``regions.py`` chooses the clusters, ``_region_chain.py`` is
 forward–backward, ``_cluster_messages.py`` the updates, ``_cluster_sweep.py`` the iteration,
-``batch_of_clusters.py`` calls it. ``engine/refine.py`` chooses time steps: messages are constant on
+``batch.py`` calls it. ``engine/refine.py`` chooses time steps: messages are constant on
 a step, so errors fall with the square of its length.
 
 **Marginals.** Every node is read from the cluster that owns it. Nodes that share a cluster have
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from asterism.clusters import _cluster_sweep as _sweep
 from asterism.clusters._cluster_layout import TOO_STIFF
-from asterism.clusters.batch_of_clusters import (
+from asterism.clusters.batch import (
     ClusterBatch,
     ClusterModel,
     ClusterOutcome,

@@ -15,7 +15,7 @@ import numpy as np
 
 from asterism.clusters._cluster_messages import SeparatorMessages
 from asterism.clusters._cluster_sweep import SETTLED, Found
-from asterism.clusters.batch_of_clusters import (
+from asterism.clusters.batch import (
     ClusterBatch,
     run_clusters,
     set_cluster_likelihoods,

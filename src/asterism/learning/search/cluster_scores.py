@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from asterism.clusters._cluster_sweep import FAILED
-from asterism.clusters.batch_of_clusters import (
+from asterism.clusters.batch import (
     ClusterBatch,
     ClusterModel,
     make_cluster_batch,

@@ -20,7 +20,7 @@ from asterism.clusters._cluster_layout import (
 )
 from asterism.clusters._cluster_messages import SeparatorMessages, Shared
 from asterism.clusters._cluster_sweep import ClusterReading, Found
-from asterism.clusters.cluster_evidence import known_log_evidence, trajectory_arrays
+from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import BaseTable, base_table, make_room, region_arrays
 from asterism.clusters.regions import Regions
 from asterism.errors import AsterismError, Sentence, Setting
