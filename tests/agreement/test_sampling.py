@@ -300,8 +300,11 @@ def test_rates_of_known_paths_have_their_gamma_posterior() -> None:
         assert row["rate"] == pytest.approx(shape / rate, rel=0.06)
         assert row["lower"] == pytest.approx(gamma.ppf(0.025, shape, scale=1 / rate), rel=0.15)
         assert row["upper"] == pytest.approx(gamma.ppf(0.975, shape, scale=1 / rate), rel=0.15)
-    draws = learner.to_arviz()["posterior"]
+    tree = learner.to_arviz()
+    draws = tree["posterior"]
     assert draws["rates"].dims == ("chain", "draw", "rate")
+    assert {"node", "configuration", "transition"} <= set(draws["rates"].coords)
+    assert (tree["sample_stats"]["n_jumps"] >= 0).all()
 
 
 def test_families_of_known_paths_have_their_exact_probabilities() -> None:

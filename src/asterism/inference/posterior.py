@@ -67,6 +67,8 @@ NOT_ITERATED = Convergence()
 class Posterior:
     """Evidence, marginals, expected statistics and sampled paths, given the data."""
 
+    observations: Observations | None = None
+    """What was measured, where :func:`infer` was given it."""
     #: compares the posterior with that of a better method; None where there is none
     measure_accuracy: Callable[[Posterior], Any] | None = None
 
@@ -435,6 +437,7 @@ def quiet_infer(
     chosen = {k: v for k, v in options.items() if k in taken}
     with minutes_limit(minutes), listening(progress, f"Inference ({method})"):
         posterior: Posterior = solve(net, evidence, **dict(entry.fixed), **chosen)
+    posterior.observations = obs
     if entry.has_evidence:
         posterior.measure_accuracy = _measured
     return posterior

@@ -1,47 +1,109 @@
-"""Owns the draws as xarray: a tree with the group "posterior", as arviz and others read."""
+"""Owns draws as xarray: a tree with the groups that arviz and others read.
+
+"posterior" holds what was drawn, (chain, draw, …); "sample_stats" what tells how the chains went;
+"observed_data" the measurements, one row each. Every dimension says by coordinates what its entries
+are: node, configuration, transition, parent, child.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from asterism.data.observations import Observations
 from asterism.sampling.model_posterior import SampledModels
 
 if TYPE_CHECKING:
     import xarray
 
 
-def draw_tree(models: SampledModels, fields: dict[str, tuple[str, list[str]]]) -> xarray.DataTree:
-    """(chain, draw, …) arrays. ``fields``: dimension -> (field of the draws, its labels)."""
-    import xarray
+class Drawn(NamedTuple):
+    """One field of the draws, and what its entries are."""
 
+    field: str
+    labels: list[str]
+    """A name of each entry of the dimension."""
+    coordinates: Mapping[str, Any]
+    """Further coordinates along the dimension, such as node and transition."""
+
+
+def draw_tree(
+    models: SampledModels, drawn: Mapping[str, Drawn], observations: Observations | None = None
+) -> xarray.DataTree:
+    """The draws of models as a tree. ``drawn``: dimension -> what runs along it."""
     setup = models.setup
-    states = [
-        f"{name}[{x}]"
-        for name, size in zip(setup.names, setup.layout.n_states.tolist())
-        for x in range(size)
-    ]
-    parameters = [
-        f"{setup.names[e.node]}[{i}]"
+    sizes = setup.layout.n_states.tolist()
+    nodes = [name for name, size in zip(setup.names, sizes) for _ in range(size)]
+    numbers = [x for size in sizes for x in range(size)]
+    emitted = [
+        (setup.names[e.node], i)
         for e in sorted(setup.emissions, key=lambda e: e.node)
         for i in range(int(np.diff(setup.emitted.start)[e.node]))
     ]
     every = {
-        **fields,
-        "state": ("initial", states),
-        "parameter": ("emission", parameters),
+        **drawn,
+        "state": Drawn(
+            "initial",
+            [f"{name}[{x}]" for name, x in zip(nodes, numbers)],
+            {"state_node": nodes, "state_number": numbers},
+        ),
+        "parameter": Drawn(
+            "emission",
+            [f"{name}[{i}]" for name, i in emitted],
+            {"parameter_node": [name for name, _ in emitted]},
+        ),
     }
-    variables: dict[str, Any] = {
-        field: (("chain", "draw", dimension), models.series(field))
-        for dimension, (field, labels) in every.items()
-        if labels
+    variables: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {}
+    for dimension, one in every.items():
+        if one.labels:
+            variables[one.field] = (("chain", "draw", dimension), models.series(one.field))
+            coordinates[dimension] = one.labels
+            coordinates |= {name: (dimension, values) for name, values in one.coordinates.items()}
+    n_jumps = {"n_jumps": (("chain", "draw"), models.series("n_jumps"))}
+    return tree_of(variables, coordinates, n_jumps, observations)
+
+
+def tree_of(
+    variables: Mapping[str, Any],
+    coordinates: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    observations: Observations | None,
+) -> xarray.DataTree:
+    """The groups as one tree; chains and draws are numbered."""
+    import xarray
+
+    def numbered(content: Mapping[str, Any], along: Mapping[str, Any]) -> xarray.Dataset:
+        made = xarray.Dataset(dict(content), dict(along), {"inference_library": "asterism"})
+        return made.assign_coords({name: np.arange(made.sizes[name]) for name in ("chain", "draw")})
+
+    groups = {
+        "posterior": numbered(variables, coordinates),
+        "sample_stats": numbered(statistics, {}),
     }
-    variables["n_jumps"] = (("chain", "draw"), models.series("n_jumps"))
-    coordinates: dict[str, Any] = {
-        dimension: labels for dimension, (_, labels) in every.items() if labels
-    }
-    coordinates["chain"] = np.arange(models.n_chains)
-    coordinates["draw"] = np.arange(models.n_draws)
-    posterior = xarray.Dataset(variables, coordinates, attrs={"inference_library": "asterism"})
-    return xarray.DataTree.from_dict({"posterior": posterior})
+    if observations is not None and observations.n_measurements:
+        groups["observed_data"] = _observed(observations)
+    return xarray.DataTree.from_dict(groups)
+
+
+def _observed(observations: Observations) -> xarray.Dataset:
+    """The measurements: value, or the likelihood of every state, with trajectory, time and node."""
+    import xarray
+
+    table = observations.to_frame("long")
+    keys = ("trajectory", "time", "node")
+    return xarray.Dataset(
+        {
+            str(name): ("measurement", _plain(table[name]))
+            for name in table.columns
+            if name not in keys
+        },
+        {name: ("measurement", _plain(table[name])) for name in keys if name in table.columns},
+    )
+
+
+def _plain(column: Any) -> Any:
+    """Numbers as they are, anything else as text."""
+    return column.to_numpy() if column.dtype.kind in "fiub" else column.astype(str).to_numpy(str)

@@ -16,6 +16,7 @@ from asterism.errors import AsterismError, Setting, counted
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.sampling.diagnose import monte_carlo_error
+from asterism.sampling.draw_tree import tree_of
 from asterism.sampling.kept_draws import KeptDraws
 from asterism.sampling.sampler_setup import diagonal_places
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
@@ -73,6 +74,29 @@ class SampledPosterior(Posterior):
         raise AsterismError(
             *("Sampling has no evidence value; ", Setting("method", "clusters")),
             *(" computes one, and ", Setting("method", "exact"), " for small networks."),
+        )
+
+    def to_arviz(self, times: ArrayLike | None = None) -> xarray.DataTree:
+        """All draws as a tree, as arviz reads: posterior, sample_stats and observed_data.
+
+        ``posterior`` holds state numbers (chain, draw, trajectory, time, node) at ``times``, by
+        default at 21 even ones.
+        """
+        begin, end = self.evidence.start.min(), self.evidence.end.max()
+        clock = self._times(np.linspace(begin, end, 21) if times is None else times)
+        n = range(len(self.labels))
+        states = np.stack([self.draws.states(d, clock) for d in n], axis=2)
+        series = self._statistics_series
+        jumps = series.sum(axis=-1) - series[..., self._diagonal].sum(axis=-1)
+        return tree_of(
+            {"state": (("chain", "draw", "trajectory", "time", "node"), states)},
+            {
+                "trajectory": [str(label) for label in self.labels],
+                "time": clock,
+                "node": list(self.network.nodes),
+            },
+            {"n_jumps": (("chain", "draw"), jumps)},
+            self.observations,
         )
 
     @cached_property

@@ -280,11 +280,14 @@ class ParameterLearner(Estimator):
         return self
 
     def to_arviz(self) -> xarray.DataTree:
-        """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
+        """For method "sample": all draws as a tree, as arviz reads.
+
+        The groups are posterior, with (chain, draw, …) arrays, sample_stats and observed_data.
+        """
         self._require_fitted("network_")
         if self._sampled is None:
             raise ModelError('There are no draws: only method="sample" makes some.')
-        return self._sampled.to_arviz()
+        return self._sampled.to_arviz(self._observations)
 
     def _settings(self) -> Settings:
         if not 0.0 < self.level < 1.0:

@@ -34,7 +34,7 @@ from asterism.sampling.diagnose import (
     monte_carlo_error,
     potential_scale_reduction,
 )
-from asterism.sampling.draw_tree import draw_tree
+from asterism.sampling.draw_tree import Drawn, draw_tree
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
     PriorChoice,
@@ -95,8 +95,8 @@ class SampledFit:
             r_hat=potential_scale_reduction(draws),
         )
 
-    def to_arviz(self) -> xarray.DataTree:
-        """All draws as (chain, draw, …) arrays."""
+    def to_arviz(self, observations: Observations | None = None) -> xarray.DataTree:
+        """All draws as (chain, draw, …) arrays; ``observations`` become a group of their own."""
         table = rate_labels(self.network, np.arange(self.models.series("rates").shape[-1]))
         names = [
             f"{node}[{configuration}]:{a}->{b}"
@@ -104,7 +104,12 @@ class SampledFit:
                 table["node"], table["configuration"], table["from"], table["to"]
             )
         ]
-        return draw_tree(self.models, {"rate": ("rates", names)})
+        along = {
+            "node": list(table["node"]),
+            "configuration": list(table["configuration"]),
+            "transition": [f"{a}->{b}" for a, b in zip(table["from"], table["to"])],
+        }
+        return draw_tree(self.models, {"rate": Drawn("rates", names, along)}, observations)
 
 
 def sample_parameters(

@@ -38,7 +38,7 @@ from asterism.sampling.diagnose import (
     monte_carlo_error,
     potential_scale_reduction,
 )
-from asterism.sampling.draw_tree import draw_tree
+from asterism.sampling.draw_tree import Drawn, draw_tree
 from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced, mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
@@ -135,11 +135,15 @@ class SampledGraphs:
             ],
         }
 
-    def to_arviz(self, nodes: tuple[str, ...]) -> xarray.DataTree:
+    def to_arviz(
+        self, nodes: tuple[str, ...], observations: Observations | None = None
+    ) -> xarray.DataTree:
         """Draws of edges (P(edge | paths)), numbers of jumps, starts and emissions."""
         edges = self.models.setup.edges
-        names = [f"{nodes[p]}->{nodes[c]}" for p, c in edges]
-        return draw_tree(self.models, {"edge": ("edges", names)})
+        parents, children = ([nodes[i] for i in edges[:, end]] for end in (0, 1))
+        names = [f"{p}->{c}" for p, c in zip(parents, children)]
+        along = {"parent": parents, "child": children}
+        return draw_tree(self.models, {"edge": Drawn("edges", names, along)}, observations)
 
     def _square(self, values: FloatArray, other: float) -> FloatArray:
         n = len(self.models.setup.layout.n_states)

@@ -194,6 +194,7 @@ class StructureLearner(Estimator):
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
             learn = importlib.import_module(settings.home)
+            self._observations = data
             with minutes_limit(self.minutes):
                 found = learn.learn_from_observations(settings, data, listener)
         else:
@@ -299,8 +300,11 @@ class StructureLearner(Estimator):
         return self._sampled().diagnostics(self._found.nodes)
 
     def to_arviz(self) -> xarray.DataTree:
-        """For method "sample": all draws as a tree of (chain, draw, …) arrays, as arviz reads."""
-        return self._sampled().to_arviz(self._found.nodes)
+        """For method "sample": all draws as a tree, as arviz reads.
+
+        The groups are posterior, with (chain, draw, …) arrays, sample_stats and observed_data.
+        """
+        return self._sampled().to_arviz(self._found.nodes, self._observations)
 
     @property
     def chain_record_(self) -> dict[str, Any] | None:
