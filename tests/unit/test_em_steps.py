@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 import asterism as am
 from asterism.errors import ModelError
 from asterism.learning.em import emission_fit
-from asterism.learning.em.e_step import ExactStep, VariationalStep
+from asterism.learning.em.e_step import ExactStep, StepPlan, VariationalStep
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.rates_update import (
     FASTEST,
@@ -674,9 +674,8 @@ def test_one_part_that_did_not_settle_is_enough(monkeypatch: pytest.MonkeyPatch)
     network, seen, noise = small_case()
     evidence, compiled = build_evidence(network, seen, noise), network.compiled
     logs = evidence.points.log_likelihood
-    step = VariationalStep(
-        compiled.graph, evidence, "star", compiled.rates, compiled.initial, logs, 1e-2, 0.1, 1
-    )
+    at = (compiled.rates, compiled.initial, logs)
+    step = VariationalStep(StepPlan(compiled.graph, evidence, at, tolerance=1e-2, time_step=0.1))
     solve, said = step._solve, iter([False, True])
     step._parts = step._parts * 2
     monkeypatch.setattr(step, "_solve", lambda *given: (*solve(*given)[:3], next(said)))
@@ -688,11 +687,9 @@ def test_both_steps_find_the_statistics_of_inference() -> None:
     evidence = build_evidence(network, seen, noise)
     compiled = network.compiled
     flat = evidence.points.log_likelihood
-    exact = ExactStep(compiled.graph, evidence, 1)(compiled.rates, compiled.initial, flat)
-    steps = {"exact": exact}
-    star = VariationalStep(
-        compiled.graph, evidence, "star", compiled.rates, compiled.initial, flat, 1e-3, None, 1
-    )
+    plan = StepPlan(compiled.graph, evidence, (compiled.rates, compiled.initial, flat))
+    steps = {"exact": ExactStep(plan)(*plan.at)}
+    star = VariationalStep(plan)
     steps["star"] = star(compiled.rates, compiled.initial, flat)
     for method, found in steps.items():
         posterior = am.infer(network, seen, noise, method=method)
@@ -727,8 +724,9 @@ def test_a_step_forgets_where_it_came_from() -> None:
     network, seen, noise = small_case()
     evidence, compiled = build_evidence(network, seen, noise), network.compiled
     logs = evidence.points.log_likelihood
-    given = (compiled.graph, evidence, "star", compiled.rates, compiled.initial, logs)
-    fresh, used = (VariationalStep(*given, 1e-2, 0.2, 1) for _ in range(2))
+    at = (compiled.rates, compiled.initial, logs)
+    plan = StepPlan(compiled.graph, evidence, at, tolerance=1e-2, time_step=0.2)
+    fresh, used = (VariationalStep(plan) for _ in range(2))
     used(3.0 * compiled.rates, compiled.initial, -logs)
     one, other = (s(compiled.rates, compiled.initial, logs) for s in (fresh, used))
     assert one.settled
@@ -741,8 +739,9 @@ def test_without_points_the_statistics_are_the_same() -> None:
     network, seen, noise = small_case()
     evidence, compiled = build_evidence(network, seen, noise), network.compiled
     logs = evidence.points.log_likelihood
-    given = (compiled.graph, evidence, "star", compiled.rates, compiled.initial, logs)
-    full, lean = (VariationalStep(*given, 1e-2, 0.2, 1, points) for points in (True, False))
+    at = (compiled.rates, compiled.initial, logs)
+    plan = StepPlan(compiled.graph, evidence, at, tolerance=1e-2, time_step=0.2)
+    full, lean = (VariationalStep(plan._replace(with_points=given)) for given in (True, False))
     one, other = (s(compiled.rates, compiled.initial, logs) for s in (full, lean))
     np.testing.assert_array_equal(one.transitions, other.transitions)
     assert one.points.any()
@@ -761,8 +760,8 @@ def test_nodes_without_parents_need_no_messages() -> None:
     evidence, compiled = build_evidence(network, seen, noise), network.compiled
     logs = evidence.points.log_likelihood
     at = (compiled.rates, compiled.initial, logs)
-    exact = ExactStep(compiled.graph, evidence, 1)(*at)
-    star = VariationalStep(compiled.graph, evidence, "star", *at, 1e-3, None, 1)(*at)
+    plan = StepPlan(compiled.graph, evidence, at)
+    exact, star = ExactStep(plan)(*at), VariationalStep(plan)(*at)
     assert star.settled
     for name in ("log_evidence", "dwell", "initial", "points"):
         np.testing.assert_allclose(getattr(star, name), getattr(exact, name), atol=1e-6)

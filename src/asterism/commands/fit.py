@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import file_hash, guess_columns, listed, read_table
+from asterism.commands.input_table import Table, file_hash, guess_columns, listed, read_table
 from asterism.commands.options import FitOptions, PanelOptions
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel import (
@@ -107,13 +107,13 @@ def _read(options: FitOptions) -> _Input:
     if isinstance(data, Trajectories):
         _refuse_flags_of_measurements(options)
         known = {node: list(names) for node, names in data.states.items()}
-        data = replace(Observations.from_trajectories(data), time_unit=data.time_unit)
+        data = Observations.from_trajectories(data)
     data, read = read_values(options.panel, data)
-    panel, final = with_final_states(options.panel, data)
+    panel, final = with_final_states(_listed_transitions(options.panel, table), data)
     warnings = hints(data, panel)
     decisions += [*read, *final]
     if options.covariate:
-        data = _with_covariates(options, data, table.columns)
+        data = _with_covariates(options, data, table)
         decisions.append(f"Covariates (--covariate): {listed(covariate_names(options))}.")
     graph: Any = network
     if network is None:
@@ -189,12 +189,22 @@ def covariate_names(options: FitOptions) -> list[str]:
     return list(dict.fromkeys(text.partition(":")[0].strip() for text in options.covariate))
 
 
-def _with_covariates(options: FitOptions, data: Observations, columns: Any) -> Observations:
-    frame = read_text_table(options.table.data, options.table.sheet)
-    # as the times of the measurements were read: dates and durations become numbers
-    unit = data.time_unit or None
-    comma = options.table.comma
-    frame[columns.time] = read_clock(cells(frame[columns.time]), columns.time, unit, comma).time
+def _listed_transitions(panel: PanelOptions, table: Table) -> PanelOptions:
+    """What a stacked table lists as possible, unless --allowed says it."""
+    if panel.allowed or not table.transitions:
+        return panel
+    return replace(panel, allowed=[f"{a}>{b}" for a, b in table.transitions])
+
+
+def _with_covariates(options: FitOptions, data: Observations, table: Table) -> Observations:
+    columns, frame = table.columns, table.stays
+    if frame is None:
+        frame = read_text_table(options.table.data, options.table.sheet)
+        # as the times of the measurements were read: dates and durations become numbers
+        unit = data.time_unit or None
+        comma = options.table.comma
+        clock = read_clock(cells(frame[columns.time]), columns.time, unit, comma)
+        frame[columns.time] = clock.time
     if columns.trajectory is None and "trajectory" in frame.columns:
         frame = frame.drop(columns="trajectory")
     return data.with_covariates(

@@ -22,6 +22,7 @@ from asterism.commands.exits import in_flags
 from asterism.commands.options import TableOptions
 from asterism.data.clock import UNITS
 from asterism.data.columns import cells, missing, numbers, without_codes
+from asterism.data.counting_tables import CountingColumns, read_counting, require_counting
 from asterism.data.files import read_meta
 from asterism.data.labels import canonical
 from asterism.data.observations import Observations
@@ -57,6 +58,10 @@ class Table:
     columns: Columns
     decisions: tuple[str, ...]
     problems: tuple[TableProblem, ...]
+    transitions: tuple[tuple[str, str], ...] = ()
+    """Transitions that a stacked counting table lists as possible."""
+    stays: pd.DataFrame | None = None
+    """Of a counting table: one row per stay, its start in numbers."""
 
     @property
     def errors(self) -> list[TableProblem]:
@@ -90,7 +95,9 @@ def read_table(options: TableOptions) -> Table:
             f"{listed(header)}."
         )
     try:
-        if columns.kind == "paths":
+        if columns.kind == COUNTING:
+            table = _read_counting(options, columns)
+        elif columns.kind == "paths":
             table = _read_paths(options, columns)
         else:
             table = _read_observations(options, columns)
@@ -255,6 +262,22 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
     return Table(paths, columns, tuple(decisions), ())
 
 
+def _read_counting(options: TableOptions, columns: Columns) -> Table:
+    frame = read_text_table(options.data, options.sheet)
+    which = require_counting(list(frame.columns))
+    found = read_counting(frame, columns.trajectory, which, options.unit)
+    stacked = (
+        f" It is stacked: {counted(len(found.transitions), 'transition')} can happen (--allowed)."
+        if found.transitions
+        else ""
+    )
+    said = (
+        f"Each row is a stay from {which.start!r} to {which.stop!r} in the state {which.origin!r}; "
+        f"{which.target!r} is the state it led to, as node 'state'.{stacked}"
+    )
+    return Table(found.paths, columns, (said,), (), found.transitions, found.stays)
+
+
 def _path_rows(frame: pd.DataFrame, options: TableOptions, columns: Columns) -> pd.DataFrame:
     """Rows trajectory, time, node, state; a table with a column per node is turned into them.
 
@@ -314,6 +337,7 @@ def _said(columns: Columns, options: TableOptions, unit: str) -> list[str]:
         "wide": "one column per node",
         "long": "one row per measurement",
         "paths": "complete paths, each row a state that is entered",
+        COUNTING: "a counting table, each row a stay in a state",
     }
     trajectory = (
         f"column {columns.trajectory!r} names the trajectory (--trajectory)"
@@ -352,6 +376,7 @@ TRAJECTORY = (
     "individual", "mouse", "rat", "animal", "fish", "embryo", "plant", "well", "culture", "colony",
     "clone", "id", "sample", "specimen", "ptnum", "unit", "trial",
 )
+COUNTING = "counting"
 COUNTER = ("index", "row", "rows", "row_number", "rownum", "row_id", "level_0", "nr", "no")
 NODE = ("node", "gene", "variable", "var")
 VALUE = ("value", "measurement", "expression", "level")
@@ -365,7 +390,7 @@ _UNIT = re.compile(rf"_({'|'.join(UNITS)})$|_(post|after|since|from|past)(_.*)?$
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what; ``kind`` is "wide", "long" or "paths"."""
+    """Which column is what; ``kind`` is "wide", "long", "paths" or "counting"."""
 
     kind: str
     time: str
@@ -387,6 +412,12 @@ def guess_columns(
     nodes: Sequence[str] = (),
 ) -> Columns:
     """What the user named, and the likeliest column for the rest."""
+    counting = CountingColumns.of(header)
+    if kind == COUNTING or (kind == "auto" and counting is not None and not nodes):
+        counting = counting or require_counting(header)
+        known = set(vars(counting).values())
+        names = trajectory or _first([n for n in header if n not in known], TRAJECTORY, _NUMBERING)
+        return Columns(COUNTING, counting.start, names, counting.origin, counting.target)
     free = [name for name in header if name not in nodes]
     for flag, given in (("--time", time), ("--trajectory", trajectory)):
         if given is not None and given not in header:

@@ -160,8 +160,9 @@ class TableOptions:
     time: str | None = INPUT.flag(None, "Column that holds the time.", metavar="COLUMN")
     nodes: Sequence[str] = INPUT.names("Columns to use as nodes; all others if not given.")
     kind: str = INPUT.choice(
-        *("auto", "wide", "long", "paths"),
-        help="One column per node (wide), one row per measurement (long), or complete paths.",
+        *("auto", "wide", "long", "paths", "counting"),
+        help="One column per node (wide), one row per measurement (long), complete paths, or one "
+        "row per stay (counting: id, from, to, start, stop, status).",
     )
     start: float | None = INPUT.flag(
         None, "Start of every trajectory; its first measurement if not given.", type=NUMBER

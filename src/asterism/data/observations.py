@@ -175,6 +175,8 @@ class Observations:
             {},
             path_events(paths, wanted),
             path_intervals(paths, wanted),
+            covariates=paths.covariates,
+            time_unit=paths.time_unit,
         )
 
     @classmethod

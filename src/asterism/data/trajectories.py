@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import path_tables
+from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.files import side_file, write_table, write_text
 from asterism.data.labels import encode, plain
 from asterism.data.measurements import objects
@@ -53,6 +54,8 @@ class Trajectories:
     """(J,) the state entered."""
     time_unit: str = ""
     """Unit of all times, such as "h"; "" if nothing says it."""
+    covariates: Covariates | None = None
+    """What is known about each trajectory besides its nodes; see :meth:`with_covariates`."""
 
     # ------------------------------------------------------------------ tables
     @classmethod
@@ -239,13 +242,36 @@ class Trajectories:
             jump_node=self.jump_node[jumps],
             jump_state=self.jump_state[jumps],
             time_unit=self.time_unit,
+            covariates=None
+            if self.covariates is None
+            else self.covariates.renumbered(_inverse(index, self.n_trajectories)),
         )
+
+    def with_covariates(
+        self, frame: pd.DataFrame, names: Sequence[str] | None = None, **form: Any
+    ) -> Trajectories:
+        """The same paths, with covariates of their trajectories, as for observations.
+
+        ``frame`` has the columns trajectory and, where covariates change, time; every other column
+        (or those in ``names``) is a covariate.
+        """
+        found = read_covariates(frame, self.labels, self.start, names=names, **form)
+        if self.covariates is not None:
+            found = self.covariates.merged(found)
+        return replace(self, covariates=found)
 
     def reordered(self, nodes: Sequence[str], states: Mapping[str, Sequence[Any]]) -> Trajectories:
         """The same paths with nodes and state numbers in another order."""
         if tuple(nodes) == self.nodes and all(tuple(states[n]) == self.states[n] for n in nodes):
             return self
         return _reorder(self, tuple(nodes), states)
+
+
+def _inverse(index: IntArray, size: int) -> IntArray:
+    """The new number of every old one; −1 where it is left out."""
+    new = np.full(size, -1, dtype=np.int64)
+    new[index] = np.arange(len(index))
+    return new
 
 
 def _paths_frame(paths: Trajectories) -> pd.DataFrame:
@@ -317,4 +343,5 @@ def _reorder(
         jump_node=new_node[paths.jump_node],
         jump_state=jump_state,
         time_unit=paths.time_unit,
+        covariates=paths.covariates,
     )

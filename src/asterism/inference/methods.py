@@ -62,7 +62,7 @@ _ENTRIES = (
         "asterism.engine.rules.star",
         fixed=(("method", "star"),),
         scores_graphs=True,
-        e_step="asterism.learning.em.e_step:variational_step",
+        e_step="asterism.learning.em.e_step:VariationalStep",
     ),
     Method(
         "mean_field",
@@ -71,7 +71,7 @@ _ENTRIES = (
         fixed=(("method", "mean_field"),),
         is_bound=True,
         scores_graphs=True,
-        e_step="asterism.learning.em.e_step:variational_step",
+        e_step="asterism.learning.em.e_step:VariationalStep",
     ),
     Method(
         "clusters",
@@ -82,7 +82,7 @@ _ENTRIES = (
         has_intervals=True,
         scores_graphs=True,
         graph_learner="asterism.learning.search.cluster_scores",
-        e_step="asterism.learning.em.cluster_step:cluster_step",
+        e_step="asterism.learning.em.cluster_step:ClusterStep",
     ),
     Method(
         "exact",
@@ -93,7 +93,7 @@ _ENTRIES = (
         is_comparable=True,
         is_bound=True,
         has_intervals=True,
-        e_step="asterism.learning.em.e_step:exact_step",
+        e_step="asterism.learning.em.e_step:ExactStep",
         is_exact=True,
     ),
     Method(

@@ -26,7 +26,7 @@ from asterism.engine.rule import Precision
 from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
 from asterism.exact.groups import components
-from asterism.learning.em.e_step import Expected, Step, StepPlan
+from asterism.learning.em.e_step import Expected, StepPlan
 from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import available_bytes
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
@@ -46,19 +46,10 @@ class NoClusters(TooLargeError):
 class ClusterStep:
     """Forward–backward on clusters that agree on what they share."""
 
-    def __init__(
-        self,
-        graph: CompiledGraph,
-        evidence: Evidence,
-        at: tuple[FloatArray, FloatArray, FloatArray],
-        tolerance: float,
-        time_step: float | None,
-        n_jobs: int,
-    ) -> None:
-        """``at``: rates, start probabilities and log-likelihoods for which grids are made."""
-        rates, initial, log_likelihood = at
-        self._n_jobs = n_jobs
-        self._tolerance = tolerance
+    def __init__(self, plan: StepPlan) -> None:
+        graph, evidence = plan.graph, plan.evidence
+        rates, initial, log_likelihood = plan.at
+        self._n_jobs, self._tolerance = plan.n_jobs, plan.tolerance
         self._kept: list[_Kept] = []
         self._last: tuple[FloatArray, FloatArray] | None = None
         self._duration = float((evidence.end - evidence.start).max(initial=0.0))
@@ -66,17 +57,10 @@ class ClusterStep:
         rule = ClusterRule(
             CompiledNetwork(graph, rates, initial),
             find_regions(graph, evidence),
-            Precision(tolerance, time_step, _MAX_SWEEPS, n_jobs),
+            Precision(plan.tolerance, plan.time_step, _MAX_SWEEPS, plan.n_jobs),
         )
         solution = solve_on_grids(rule, with_log_likelihood(evidence, log_likelihood))
-        batch_of: IntArray = np.array([b for b, _ in solution.place], dtype=np.int64)
-        points = evidence.points
-        lengths = np.diff(np.append(points.offset, len(points.log_likelihood)))
-        owner = np.repeat(batch_of[points.trajectory], lengths)
-        self._parts: list[tuple[ClusterBatch, IntArray, IntArray]] = [
-            (batch, np.flatnonzero(batch_of == b), np.flatnonzero(owner == b))
-            for b, batch in enumerate(solution.batches)
-        ]
+        self._parts: list[tuple[ClusterBatch, IntArray, IntArray]] = plan.parts(solution)
 
     def __call__(
         self, rates: FloatArray, initial: FloatArray, log_likelihood: FloatArray
@@ -171,13 +155,6 @@ class _Kept(NamedTuple):
 
     def found_again(self) -> Found:
         return Found(*(part.copy() for part in self.found))
-
-
-def cluster_step(plan: StepPlan) -> Step:
-    """The E-step of clusters (``inference/methods.py`` names it)."""
-    return ClusterStep(
-        plan.graph, plan.evidence, plan.at, plan.tolerance, plan.time_step, plan.n_jobs
-    )
 
 
 def chosen_method(graph: CompiledGraph, evidence: Evidence) -> str:

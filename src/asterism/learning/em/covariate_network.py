@@ -36,6 +36,15 @@ class Expanded:
     """Per flat rate: its place in the network without covariates."""
     situation: IntArray
     """Per flat rate: the situation it is for, −1 where no covariate changes the node."""
+    n_rates: int
+    """Flat rates of the network's own nodes; those of the covariates' node come after them."""
+
+    def z_of(self, index: IntArray) -> FloatArray:
+        """(rates, columns) the covariates of some flat rates; zero where none changes them."""
+        situation = self.situation[index]
+        z = np.zeros((len(index), self.z.shape[1]))
+        z[situation >= 0] = self.z[situation[situation >= 0]]
+        return z
 
 
 def expand(network: Network, observations: Observations, model: RateModel) -> Expanded:
@@ -43,7 +52,7 @@ def expand(network: Network, observations: Observations, model: RateModel) -> Ex
     size = len(network.compiled.rates)
     if not model.columns:
         nothing = np.full(size, -1, dtype=np.int64)
-        return Expanded(network, observations, np.zeros((0, 0)), np.arange(size), nothing)
+        return Expanded(network, observations, np.zeros((0, 0)), np.arange(size), nothing, size)
     z, record = situations(observations, model.columns)
     labels = [str(c) for c in range(max(len(z), 2))]
     if len(z) == 1:
@@ -64,8 +73,9 @@ def expand(network: Network, observations: Observations, model: RateModel) -> Ex
         dict(network.initial),
     )
     measured = {**observations.measurements, SITUATION: record}
-    place, situation = _layout(network, larger, model.nodes)
-    return Expanded(larger, replace(observations, measurements=measured), z, place, situation)
+    data = replace(observations, measurements=measured)
+    n_rates = int(larger.compiled.graph.table_start[network.n_nodes])
+    return Expanded(larger, data, z, *_layout(network, larger, model.nodes), n_rates)
 
 
 def situations(
@@ -124,26 +134,3 @@ def _layout(
         if node in changed:
             situation[first:last] = inside // width
     return place, situation
-
-
-def rates_in(
-    model: RateModel, base_rates: FloatArray, effects: FloatArray, expanded: Expanded
-) -> FloatArray:
-    """Flat off-diagonal rates of the larger network."""
-    rates: FloatArray = base_rates[expanded.place].copy()
-    if model.columns:
-        beta = model.coefficients(effects)[expanded.place]
-        moved = expanded.situation >= 0
-        z = expanded.z[expanded.situation[moved]]
-        rates[moved] *= np.exp(np.clip(np.sum(beta[moved] * z, axis=1), -50.0, 50.0))
-    own = len(rates) - _last_block(expanded.network)
-    rates[own:] = 0.0
-    return rates
-
-
-def _last_block(network: Network) -> int:
-    """Size of the block of the node that stands for the covariates; it has no rates."""
-    if network.nodes[-1] != SITUATION:
-        return 0
-    start = network.compiled.graph.table_start
-    return int(start[-1] - start[-2])

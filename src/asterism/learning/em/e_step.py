@@ -8,10 +8,9 @@ change of the parameters needs few sweeps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.engine.refine import solve_on_grids
 from asterism.engine.rule import Precision
@@ -24,7 +23,7 @@ from asterism.star import batch as variational
 from asterism.star._solve import CONVERGED
 from asterism.star.point_values import point_marginals, set_log_likelihoods
 from asterism.star.problem import Parameters
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, Points
+from asterism.timeline.evidence import Evidence, FloatArray, IntArray, Points, with_log_likelihood
 
 if TYPE_CHECKING:
     from asterism.star.uncoupled import Uncoupled
@@ -62,15 +61,26 @@ class StepPlan(NamedTuple):
 
     graph: CompiledGraph
     evidence: Evidence
-    method: str
     at: tuple[FloatArray, FloatArray, FloatArray]
     """Rates, start probabilities and log-likelihoods for which grids are made."""
-    tolerance: float
-    time_step: float | None
-    n_jobs: int
-    joint_limit: int
-    with_points: bool
-    """Whether probabilities at measurements and starts are wanted."""
+    method: str = "star"
+    tolerance: float = 1e-3
+    time_step: float | None = None
+    n_jobs: int = 1
+    joint_limit: int = JOINT_LIMIT
+    with_points: bool = True
+    """Whether probabilities at measurements and starts are wanted; they are zero if not."""
+
+    def parts(self, solution: Any) -> list[tuple[Any, IntArray, IntArray]]:
+        """Batches that share a grid: each with its trajectories and its values of the points."""
+        batch_of = np.array([b for b, _ in solution.place], dtype=np.int64)
+        points = self.evidence.points
+        length = np.diff(np.append(points.offset, len(points.log_likelihood)))
+        owner = np.repeat(batch_of[points.trajectory], length)
+        return [
+            (batch, np.flatnonzero(batch_of == b), np.flatnonzero(owner == b))
+            for b, batch in enumerate(solution.batches)
+        ]
 
 
 @runtime_checkable
@@ -93,16 +103,10 @@ class KeepsMessages(Protocol):
 class ExactStep:
     """Forward–backward on the joint chain."""
 
-    def __init__(
-        self,
-        graph: CompiledGraph,
-        evidence: Evidence,
-        n_jobs: int,
-        joint_limit: int = JOINT_LIMIT,
-    ) -> None:
-        self._prepared = prepare(graph, evidence, joint_limit)
-        self._diagonal = diagonal_index(graph)
-        self._n_jobs = n_jobs
+    def __init__(self, plan: StepPlan) -> None:
+        self._prepared = prepare(plan.graph, plan.evidence, plan.joint_limit)
+        self._diagonal = diagonal_index(plan.graph)
+        self._n_jobs = plan.n_jobs
 
     def __call__(
         self, rates: FloatArray, initial: FloatArray, log_likelihood: FloatArray
@@ -124,37 +128,20 @@ class VariationalStep:
     that the objective is one function of the parameters.
     """
 
-    def __init__(
-        self,
-        graph: CompiledGraph,
-        evidence: Evidence,
-        method: str,
-        rates: FloatArray,
-        initial: FloatArray,
-        log_likelihood: FloatArray,
-        tolerance: float,
-        time_step: float | None,
-        n_jobs: int,
-        with_points: bool = True,
-    ) -> None:
-        """``with_points=False`` saves the probabilities at measurements and starts: all zero."""
-        self._graph = graph
-        self._method = method
-        self._n_jobs = n_jobs
-        self._with_points = with_points
-        watched, self._old_places, self._start_places = _with_start_points(evidence, graph)
+    def __init__(self, plan: StepPlan) -> None:
+        self._graph, self._method = plan.graph, plan.method
+        self._n_jobs, self._with_points = plan.n_jobs, plan.with_points
+        rates, initial, log_likelihood = plan.at
+        watched, self._old_places, self._start_places = _with_start_points(
+            plan.evidence, plan.graph
+        )
         self._n_values = len(watched.points.log_likelihood)
-        flat = self._spread(log_likelihood)
-        watched = replace(watched, points=replace(watched.points, log_likelihood=flat))
-        network = CompiledNetwork(graph, rates, initial)
-        precision = Precision(tolerance, time_step, MAX_SWEEPS, n_jobs)
-        rule = StarRule(network, Parameters.of(network, method), precision)
+        watched = with_log_likelihood(watched, self._spread(log_likelihood))
+        network = CompiledNetwork(plan.graph, rates, initial)
+        precision = Precision(plan.tolerance, plan.time_step, MAX_SWEEPS, plan.n_jobs)
+        rule = StarRule(network, Parameters.of(network, plan.method), precision)
         solution = solve_on_grids(rule, watched)
-        batch_of = np.array([b for b, _ in solution.place], dtype=np.int64)
-        self._parts = [
-            _part(batch, np.flatnonzero(batch_of == b), _values_of(watched.points, batch_of == b))
-            for b, batch in enumerate(solution.batches)
-        ]
+        self._parts = [_Part.of(*part) for part in plan._replace(evidence=watched).parts(solution)]
 
     def __call__(
         self, rates: FloatArray, initial: FloatArray, log_likelihood: FloatArray
@@ -214,19 +201,6 @@ class VariationalStep:
         return flat
 
 
-def exact_step(plan: StepPlan) -> Step:
-    """The E-step of exact inference (``inference/methods.py`` names it)."""
-    return ExactStep(plan.graph, plan.evidence, plan.n_jobs, plan.joint_limit)
-
-
-def variational_step(plan: StepPlan) -> Step:
-    """The E-step of star and mean field."""
-    return VariationalStep(
-        *(plan.graph, plan.evidence, plan.method, *plan.at, plan.tolerance, plan.time_step),
-        *(plan.n_jobs, plan.with_points),
-    )
-
-
 @dataclass(frozen=True)
 class _Part:
     """Trajectories that share a grid."""
@@ -238,20 +212,14 @@ class _Part:
     uncoupled: Uncoupled | None
     """The same trajectories where no node has a parent."""
 
+    @classmethod
+    def of(cls, batch: variational.Batch, trajectories: IntArray, values: IntArray) -> _Part:
+        if not variational.is_uncoupled(batch.problem):
+            return cls(batch, trajectories, values, None)
+        from asterism.star.uncoupled import Uncoupled
 
-def _part(batch: variational.Batch, trajectories: IntArray, values: IntArray) -> _Part:
-    if not variational.is_uncoupled(batch.problem):
-        return _Part(batch, trajectories, values, None)
-    from asterism.star.uncoupled import Uncoupled
-
-    pieces = chunks(batch.n_trajectories)
-    return _Part(batch, trajectories, values, Uncoupled.of(batch.problem, pieces))
-
-
-def _values_of(points: Points, chosen: NDArray[np.bool_]) -> IntArray:
-    """Places of all values that belong to the chosen trajectories, in their order."""
-    length = np.diff(np.append(points.offset, len(points.log_likelihood)))
-    return np.flatnonzero(np.repeat(chosen[points.trajectory], length))
+        pieces = chunks(batch.n_trajectories)
+        return cls(batch, trajectories, values, Uncoupled.of(batch.problem, pieces))
 
 
 def _with_start_points(

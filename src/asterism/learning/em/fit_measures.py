@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from scipy.stats import chi2
 
 from asterism.errors import ModelError
@@ -23,16 +22,6 @@ def n_parameters(fit: Fit) -> int:
     """Numbers that were learned: a row of k probabilities counts k − 1."""
     coordinates, best = fit.task.coordinates, fit.outcome.best.estimate
     return len(coordinates.vector(best)) - int(coordinates.redundant(best).sum())
-
-
-def aic(log_likelihood: float, n: int) -> float:
-    """−2 ln L + 2 k."""
-    return -2.0 * log_likelihood + 2.0 * n
-
-
-def bic(log_likelihood: float, n: int, n_trajectories: int) -> float:
-    """−2 ln L + k ln D, with D trajectories: the units that are independent of each other."""
-    return -2.0 * log_likelihood + n * float(np.log(n_trajectories))
 
 
 def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:

@@ -26,7 +26,6 @@ from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
 from asterism.learning.em.rate_model import RateModel, rate_model
 from asterism.learning.em.rates_update import (
-    RateFormula,
     RateUpdate,
     complete_diagonals,
     fastest_rate,
@@ -41,7 +40,7 @@ from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
 from asterism.model.template import Template
 from asterism.timeline.build import build_evidence
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray, require_time
+from asterism.timeline.evidence import Evidence, FloatArray, require_time
 
 AUTO = "auto"
 _COARSE = 10.0
@@ -85,6 +84,45 @@ class Fit:
     method: str
     """By which expectations were found; never "auto"."""
 
+    def base_rates(self, estimate: Estimate) -> FloatArray:
+        """Flat rates of the network without covariates, at their reference."""
+        return _rates_at(self.model, self.task.coordinates.update, estimate)
+
+    def network_for(self, estimate: Estimate, z: FloatArray) -> Network:
+        """The network without covariates, at standardised values ``z`` of them."""
+        rates = _rates_at(self.model, self.task.coordinates.update, estimate, z)
+        return network_of(self.network, rates, estimate.initial)
+
+    def with_situations(self, observations: Observations) -> tuple[Network, Observations]:
+        """What inference needs for these data: the network and the data, covariates as a node."""
+        if not self.model.columns:
+            return self.network, observations
+        best, own = self.outcome.best.estimate, self.network.compiled.initial
+        expanded = expand(self.network, observations, self.model)
+        index, network = np.arange(expanded.n_rates), expanded.network
+        rates = np.zeros(len(expanded.place))
+        rates[index] = self.model.rates(
+            self.task.coordinates.update.baselines(best.rates, best.effects),
+            best.effects,
+            expanded.place[index],
+            expanded.z_of(index),
+        )
+        starts = network.compiled.initial.copy()
+        starts[: len(own)] = own
+        return network_of(network, rates, starts), expanded.observations
+
+
+def _rates_at(
+    model: RateModel, update: RateUpdate, estimate: Estimate, z: FloatArray | None = None
+) -> FloatArray:
+    """Flat rates of the network without covariates, at values ``z`` or at their reference."""
+    at = np.zeros(len(model.columns)) if z is None else z
+    size = len(model.base)
+    baselines = update.baselines(estimate.rates, estimate.effects)
+    return model.rates(
+        baselines, estimate.effects, np.arange(size), np.broadcast_to(at, (size, len(at)))
+    )
+
 
 def fit_parameters(
     template: Template,
@@ -98,7 +136,7 @@ def fit_parameters(
     ``model``: constraints on the rates and effects of covariates, if there are any.
     """
     if model is None:
-        model = rate_model(template.network, template.allowed, observations, None, None, None, None)
+        model = rate_model(template.network, template.allowed, observations)
     expanded = expand(template.network, observations, model)
     network, observations = expanded.network, expanded.observations
     single, joint = split_emissions(emission, observations)
@@ -107,13 +145,16 @@ def fit_parameters(
     require_time(evidence)
     nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
     prior = settings.prior
-    larger = Template(network, _allowed(template, expanded))
+    allowed: NDArray[np.bool_] = template.allowed[expanded.place]
+    allowed[expanded.n_rates :] = False
+    larger = Template(network, allowed)
     if prior is not None and prior.is_auto:
         prior = prior.resolved(single_node_rate(prior.shape, larger, evidence, nodes, settings))
     graph = network.compiled.graph
-    formula = None if model.is_plain else _formula(model, expanded, np.flatnonzero(larger.allowed))
+    index = np.flatnonzero(allowed)
+    formula = model.formula(expanded.place[index], expanded.z_of(index))
     ceiling = fastest_rate(evidence)
-    update = rate_update(graph, larger.allowed, prior, settings.use_mode, ceiling, formula)
+    update = rate_update(graph, allowed, prior, settings.use_mode, ceiling, formula)
     coordinates = Coordinates(update, _initial_groups(network, settings), nodes)
     if settings.method == AUTO:
         settings = replace(settings, method=chosen_method(graph, evidence))
@@ -131,7 +172,7 @@ def fit_parameters(
         for node, e in zip(nodes, best.emissions)
     }
     return Fit(
-        network=network_at(template.network, model, update, expanded, best),
+        network=network_of(template.network, _rates_at(model, update, best), best.initial),
         emission={**emissions, **learned, **joint} if nodes else emission,
         outcome=outcome,
         task=task,
@@ -141,47 +182,6 @@ def fit_parameters(
         expanded=expanded,
         method=settings.method,
     )
-
-
-def _allowed(template: Template, expanded: Expanded) -> NDArray[np.bool_]:
-    """The allowed transitions of the network with covariates."""
-    allowed: NDArray[np.bool_] = template.allowed[expanded.place].copy()
-    graph = expanded.network.compiled.graph
-    allowed[graph.table_start[template.network.n_nodes] :] = False
-    return allowed
-
-
-def _formula(model: RateModel, expanded: Expanded, index: IntArray) -> RateFormula:
-    situation = expanded.situation[index]
-    z = np.zeros((len(index), len(model.columns)))
-    z[situation >= 0] = expanded.z[situation[situation >= 0]]
-    return model.formula(expanded.place[index], z)
-
-
-def network_at(
-    template: Network,
-    model: RateModel,
-    update: RateUpdate,
-    expanded: Expanded,
-    estimate: Estimate,
-    z: FloatArray | None = None,
-) -> Network:
-    """The network without covariates, at their reference or at standardised values ``z``."""
-    if model.is_plain:
-        return network_of(template, estimate.rates, estimate.initial)
-    rates = base_rates(model, update, estimate)
-    if z is not None and model.columns:
-        rates = rates * np.exp(np.clip(model.coefficients(estimate.effects) @ z, -50.0, 50.0))
-    return network_of(template, rates, estimate.initial)
-
-
-def base_rates(model: RateModel, update: RateUpdate, estimate: Estimate) -> FloatArray:
-    """Flat rates of the network without covariates, at their reference."""
-    if model.is_plain:
-        return estimate.rates
-    base = np.append(update.baselines(estimate.rates, estimate.effects), 0.0)
-    result: FloatArray = np.where(model.fixed > 0.0, model.fixed, base[model.base])
-    return result
 
 
 @dataclass(frozen=True)
@@ -224,14 +224,24 @@ class _Solver:
         module, _, function = METHODS[s.method].e_step.partition(":")
         step: Step = getattr(importlib.import_module(module), function)(
             StepPlan(
-                *(self.graph, self.evidence, s.method, (at.rates, at.initial, logs), tolerance),
+                *(self.graph, self.evidence, (at.rates, at.initial, logs), s.method, tolerance),
                 *(s.time_step, s.n_jobs, s.joint_limit),
                 with_points=bool(self.coordinates.nodes or self.coordinates.initial_groups),
             )
         )
         if not self._has_grid:
-            return Task(self.coordinates, step, flat)
+            complete = _is_complete(self.graph, self.evidence)
+            return Task(self.coordinates, step, flat, is_complete=complete)
         return Task(self.coordinates, step, flat, resolution=_VARIATIONAL_RESOLUTION)
+
+
+def _is_complete(graph: CompiledGraph, evidence: Evidence) -> bool:
+    """Whether the state of every node is known all the time."""
+    spans = evidence.spans
+    known = np.bincount(spans.node, spans.end - spans.start, graph.n_nodes)
+    own = [n for n in range(graph.n_nodes) if n not in evidence.exogenous]
+    lasting = float((evidence.end - evidence.start).sum())
+    return bool(own) and not evidence.joint and bool(np.allclose(known[own], lasting, 1e-12, 0.0))
 
 
 def _completed(outcome: EmOutcome, task: Task, network: Network, evidence: Evidence) -> EmOutcome:
@@ -285,9 +295,9 @@ def single_node_rate(
     coordinates = Coordinates(update, _initial_groups(alone, settings), nodes)
     rng = np.random.default_rng(settings.seed)
     start = crude_start(graph, evidence, coordinates, alone.compiled.initial, rng)
-    task = Task(
-        coordinates, ExactStep(graph, evidence, settings.n_jobs), evidence.points.log_likelihood
-    )
+    logs = evidence.points.log_likelihood
+    plan = StepPlan(graph, evidence, (start.rates, start.initial, logs), n_jobs=settings.n_jobs)
+    task = Task(coordinates, ExactStep(plan), logs)
     found = maximise(task, start, _COARSE_GAIN, settings.max_iterations).best.expected
     masks = [_block(alone.compiled.rates > 0.0, graph, n) for n in range(graph.n_nodes)]
     return automatic_rate(shape, *totals_of_nodes(masks, found.dwell, found.transitions))

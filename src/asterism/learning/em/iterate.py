@@ -26,7 +26,7 @@ from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected, Step
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.numerics.progress import advance
-from asterism.numerics.resources import TimeLimit, current_limit
+from asterism.numerics.resources import current_limit
 from asterism.timeline.evidence import FloatArray
 
 PLAIN_STEPS = 3
@@ -46,6 +46,8 @@ class Task:
     log_likelihood: FloatArray
     resolution: float = _ROUNDING
     """Relative changes of the objective below this mean nothing."""
+    is_complete: bool = False
+    """Whether all paths are known: then expected statistics do not depend on the parameters."""
 
     def evaluate(self, estimate: Estimate) -> Point:
         """One E-step."""
@@ -80,8 +82,11 @@ class EmOutcome:
     stop_reason: str
     remaining_gain: float
     history: list[dict[str, float | int | str]]
-    ran_away: bool = False
-    """Whether it stopped because messages no longer converged."""
+
+    @property
+    def ran_away(self) -> bool:
+        """Whether it stopped because messages no longer converged."""
+        return self.stop_reason is _RAN_AWAY
 
     @property
     def n_iterations(self) -> int:
@@ -140,16 +145,29 @@ def maximise(task: Task, start: Estimate, tolerance: float, max_iterations: int)
         remaining = max(float(score @ direction), float(score @ (scale * score)))
         history.append(_row(len(history), best, remaining, step_kind))
         n_quiet = n_quiet + 1 if remaining < tolerance else 0
+        settled, converged, reason = best.expected.settled, False, ""
         if n_quiet >= _QUIET and n_stuck == 0:
-            return _finished(best, remaining, tolerance, history)
-        if n_unsettled >= _UNSETTLED:
-            return _ran_away(best, remaining, history)
-        if n_stuck >= _QUIET:
-            return _exhausted(best, remaining, tolerance, history)
-        if current_limit().stops():
-            return _out_of_time(best, remaining, current_limit(), history)
-        if len(history) >= max_iterations:
-            return _limit(best, remaining, max_iterations, history)
+            converged, reason = settled, _about_convergence(settled, remaining, tolerance)
+        elif n_unsettled >= _UNSETTLED:
+            reason = _RAN_AWAY
+        elif n_stuck >= _QUIET:
+            converged = remaining < 1e3 * tolerance and settled
+            reason = _about_the_end_of_gains(converged, remaining)
+        elif current_limit().stops():
+            reason = (
+                f"{current_limit().sentence} and {counted(len(history), 'E-step')}, with about "
+                f"{remaining:.2g} left to gain in -2 ln P. The result is the best so far: allow "
+                "more time."
+            )
+        elif len(history) >= max_iterations:
+            reason = Sentence(
+                f"Stopped after {counted(max_iterations, 'E-step')} with about {remaining:.2g} "
+                "left to gain in -2 ln P. Raise ",
+                *(Setting("max_iterations"), ", or give a prior: some rates may not be "),
+                "identified.",
+            )
+        if reason:
+            return EmOutcome(best, converged, reason, remaining, history)
         plain = n_plain > 0 or not float(score @ direction) > 0.0
         if plain:
             trial = image
@@ -199,70 +217,33 @@ def _row(number: int, point: Point, remaining: float, kind: str) -> dict[str, fl
     }
 
 
-def _finished(
-    best: Point, remaining: float, tolerance: float, history: list[dict[str, float | int | str]]
-) -> EmOutcome:
-    text = (
-        f"Converged: the extrapolated remaining gain in -2 ln P is {remaining:.2g}, below "
-        f"{tolerance:g}."
-    )
-    if not best.expected.settled:
-        text = Sentence(
-            "The rates have converged, but the messages of some trajectories have not: use a "
-            "smaller ",
-            *(Setting("time_step"), ", or ", Setting("method", "mean_field"), "."),
+def _about_convergence(settled: bool, remaining: float, tolerance: float) -> str:
+    if settled:
+        return (
+            f"Converged: the extrapolated remaining gain in -2 ln P is {remaining:.2g}, below "
+            f"{tolerance:g}."
         )
-    return EmOutcome(best, best.expected.settled, text, remaining, history)
-
-
-def _ran_away(
-    best: Point, remaining: float, history: list[dict[str, float | int | str]]
-) -> EmOutcome:
-    text = Sentence(
-        "Stopped: the approximation's objective keeps rising towards rates at which its messages "
-        "no longer converge, so it has no trustworthy maximum here. A stronger prior may help; "
-        "use ",
-        *(Setting("method", "exact"), " or ", Setting("method", "mean_field"), "."),
+    return Sentence(
+        "The rates have converged, but the messages of some trajectories have not: use a smaller ",
+        *(Setting("time_step"), ", or ", Setting("method", "mean_field"), "."),
     )
-    return EmOutcome(best, False, text, remaining, history, ran_away=True)
 
 
-def _exhausted(
-    best: Point, remaining: float, tolerance: float, history: list[dict[str, float | int | str]]
-) -> EmOutcome:
-    if remaining < 1e3 * tolerance and best.expected.settled:
-        text = (
+def _about_the_end_of_gains(converged: bool, remaining: float) -> str:
+    if converged:
+        return (
             "Converged: further gains are below rounding (extrapolated remaining gain in -2 ln P "
             f"{remaining:.2g})."
         )
-        return EmOutcome(best, True, text, remaining, history)
-    text = Sentence(
+    return Sentence(
         f"Stopped: EM steps no longer raise the objective, though {remaining:.2g} seems left to "
         "gain in -2 ln P. Try other starts (",
         *(Setting("n_init"), "), a prior, or ", Setting("method", "exact"), "."),
     )
-    return EmOutcome(best, False, text, remaining, history)
 
 
-def _out_of_time(
-    best: Point,
-    remaining: float,
-    limit: TimeLimit,
-    history: list[dict[str, float | int | str]],
-) -> EmOutcome:
-    text = (
-        f"{limit.sentence} and {counted(len(history), 'E-step')}, with about "
-        f"{remaining:.2g} left to gain in -2 ln P. The result is the best so far: allow more time."
-    )
-    return EmOutcome(best, False, text, remaining, history)
-
-
-def _limit(
-    best: Point, remaining: float, max_iterations: int, history: list[dict[str, float | int | str]]
-) -> EmOutcome:
-    text = Sentence(
-        f"Stopped after {counted(max_iterations, 'E-step')} with about {remaining:.2g} left to "
-        "gain in -2 ln P. Raise ",
-        *(Setting("max_iterations"), ", or give a prior: some rates may not be identified."),
-    )
-    return EmOutcome(best, False, text, remaining, history)
+_RAN_AWAY = Sentence(
+    "Stopped: the approximation's objective keeps rising towards rates at which its messages no "
+    "longer converge, so it has no trustworthy maximum here. A stronger prior may help; use ",
+    *(Setting("method", "exact"), " or ", Setting("method", "mean_field"), "."),
+)

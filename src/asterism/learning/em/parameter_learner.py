@@ -25,7 +25,7 @@ from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
-from asterism.learning.em.fit_measures import aic, bic, n_parameters
+from asterism.learning.em.fit_measures import n_parameters
 from asterism.learning.em.fitting import (
     Fit,
     Settings,
@@ -42,12 +42,7 @@ from asterism.learning.em.parameter_table import (
     parameter_table,
 )
 from asterism.learning.em.rate_model import rate_model
-from asterism.learning.em.situations import (
-    network_for,
-    own_marginals,
-    statistics_of,
-    with_situations,
-)
+from asterism.learning.em.situations import network_for, own_view, statistics_of
 from asterism.learning.em.uncertainty import (
     Information,
     has_trusted_intervals,
@@ -232,8 +227,10 @@ class ParameterLearner(Estimator):
         )
         self.log_evidence_by_start_ = fit.starts
         self.n_parameters_ = n_parameters(fit)
-        self.aic_ = aic(best.log_evidence, self.n_parameters_)
-        self.bic_ = bic(best.log_evidence, self.n_parameters_, observations.n_trajectories)
+        # the trajectories are the units of the BIC: they do not depend on each other
+        self.aic_ = 2.0 * (self.n_parameters_ - best.log_evidence)
+        log_size = float(np.log(observations.n_trajectories))
+        self.bic_ = self.n_parameters_ * log_size - 2.0 * best.log_evidence
         self.statistics_ = statistics_of(fit)
         self.converged_ = fit.outcome.converged
         self.stop_reason_ = fit.outcome.stop_reason + about_zeros(fit, template.allowed)
@@ -378,9 +375,10 @@ class ParameterLearner(Estimator):
     def predict_proba(self, obs: Observations | Trajectories, times: Any) -> xarray.DataArray:
         """State probabilities (trajectory, time, node, state); later times are forecasts."""
         self._require_fitted("network_")
-        if self._sampled is not None:
-            return self._infer(obs).marginals(times)
-        return own_marginals(self._maximum(), self._infer(obs), times)
+        posterior = self._infer(obs)
+        if self._sampled is None:
+            posterior = own_view(self._maximum(), posterior)
+        return posterior.marginals(times)
 
     def score(self, obs: Observations | Trajectories, y: Any = None) -> float:
         """Average ln evidence of a trajectory: larger is better. ``y`` is ignored."""
@@ -470,5 +468,5 @@ class ParameterLearner(Estimator):
         if self._sampled is not None:
             options = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
         else:
-            network, data = with_situations(self._maximum(), data)
+            network, data = self._maximum().with_situations(data)
         return quiet_infer(network, data, self.emission_, self.method_, **options)

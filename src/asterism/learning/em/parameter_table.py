@@ -17,7 +17,7 @@ from scipy.stats import norm
 from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
-from asterism.learning.em.fitting import Fit, base_rates
+from asterism.learning.em.fitting import Fit
 from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
@@ -41,7 +41,7 @@ def natural_values(fit: Fit, estimate: Estimate) -> FloatArray:
     coordinates = fit.task.coordinates
     model = fit.model
     place = np.flatnonzero((model.base >= 0) | (model.fixed > 0.0))
-    parts = [base_rates(model, coordinates.update, estimate)[place]]
+    parts = [fit.base_rates(estimate)[place]]
     scale = np.array([model.columns[e.column].scale for e in model.effects])
     parts.append(estimate.effects / scale if len(scale) else np.zeros(0))
     parts += [estimate.initial[group] for group in coordinates.initial_groups]

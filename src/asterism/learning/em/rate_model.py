@@ -117,32 +117,9 @@ class RateModel:
     """Those that are fixed."""
 
     @property
-    def n_base(self) -> int:
-        """Number of baselines."""
-        return len(self.start)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every allowed rate is learned for itself."""
-        return not (self.columns or self.fixed.any() or np.isfinite(self.start).any()) and len(
-            np.unique(self.base[self.base >= 0])
-        ) == int((self.base >= 0).sum())
-
-    @property
     def nodes(self) -> tuple[str, ...]:
         """Nodes whose rates some covariate changes."""
         return tuple(dict.fromkeys(e.node for e in (*self.effects, *self.given)))
-
-    def coefficients(self, effects: FloatArray) -> FloatArray:
-        """(flat rates, columns): β of every rate, standardised."""
-        size = len(self.base)
-        result = np.zeros((size, len(self.columns)))
-        for parameter, value in zip(self.effects, effects):
-            result[parameter.places, parameter.column] += value
-        for parameter in self.given:
-            scale = self.columns[parameter.column].scale
-            result[parameter.places, parameter.column] += (parameter.fixed or 0.0) * scale
-        return result
 
     def formula(self, place: IntArray, z: FloatArray) -> RateFormula:
         """The formula of rates at these flat places, each in a situation z (rates, columns)."""
@@ -158,17 +135,24 @@ class RateModel:
             offset += np.where(parameter.places[place], factor, 0.0)
         scales = [self.columns[p.column].scale for p in self.effects]
         start = np.array([p.start * s for p, s in zip(self.effects, scales)])
-        return RateFormula(base, offset, design, self.n_base, start, self.start)
+        return RateFormula(base, offset, design, len(self.start), start, self.start)
+
+    def rates(
+        self, baselines: FloatArray, effects: FloatArray, place: IntArray, z: FloatArray
+    ) -> FloatArray:
+        """Rates at these flat places, each in a situation z; zero where none is allowed."""
+        possible = (self.base[place] >= 0) | (self.fixed[place] > 0.0)
+        return np.where(possible, self.formula(place, z).rates(baselines, effects), 0.0)
 
 
 def rate_model(
     network: Network,
     allowed: BoolArray,
     observations: Observations,
-    covariates: Any,
-    equal_rates: Mapping[Any, Any] | None,
-    fixed_rates: Mapping[Any, Any] | None,
-    start_rates: Mapping[Any, Any] | None,
+    covariates: Any = None,
+    equal_rates: Mapping[Any, Any] | None = None,
+    fixed_rates: Mapping[Any, Any] | None = None,
+    start_rates: Mapping[Any, Any] | None = None,
 ) -> RateModel:
     """Check what the user said and number the parameters."""
     base = np.full(len(allowed), -1, dtype=np.int64)

@@ -58,6 +58,17 @@ class RateFormula:
         """Whether every rate is its own baseline."""
         return self.design.shape[1] == 0 and self.n_base == len(self.base)
 
+    def factors(self, effects: FloatArray) -> FloatArray:
+        """What each rate is, in baselines: exp(o + Xβ)."""
+        log = self.offset + self.design @ effects
+        return np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+
+    def rates(self, baselines: FloatArray, effects: FloatArray) -> FloatArray:
+        """All rates; one whose baseline is fixed has it in its offset."""
+        padded = np.append(baselines, 1.0)  # number −1 reads the last one
+        result: FloatArray = padded[self.base] * self.factors(effects)
+        return result
+
 
 def plain_formula(n_rates: int) -> RateFormula:
     """Every rate for itself."""
@@ -92,24 +103,16 @@ class RateUpdate:
 
     def factors(self, effects: FloatArray) -> FloatArray:
         """What each learned rate is, in baselines."""
-        if self.formula.is_plain:
-            return np.ones(len(self.index))
-        log = self.formula.offset + self.formula.design @ effects
-        return np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+        return self.formula.factors(effects)
 
     def per_base(self, values: FloatArray) -> FloatArray:
         """Sums over the rates of each baseline."""
-        if self.formula.is_plain:
-            return values
         free = self.formula.base >= 0
-        result = np.zeros(self.n_base)
-        np.add.at(result, self.formula.base[free], values[free])
-        return result
+        sums = np.bincount(self.formula.base[free], values[free], self.n_base)
+        return sums.astype(np.float64)  # with nothing to count they would be integers
 
     def baselines(self, rates: FloatArray, effects: FloatArray) -> FloatArray:
         """The baselines of flat rates."""
-        if self.formula.is_plain:
-            return rates[self.index]
         result = np.zeros(self.n_base)
         own = rates[self.index] / self.factors(effects)
         free = self.formula.base >= 0
@@ -120,9 +123,7 @@ class RateUpdate:
         self, transitions: FloatArray, dwell: FloatArray, effects: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Σ M + a and Σ T exp(o + Xβ) + b of the baselines."""
-        time = dwell[self.dwell_index]
-        if not self.formula.is_plain:
-            time = time * self.factors(effects)
+        time = dwell[self.dwell_index] * self.factors(effects)
         return (
             self.per_base(transitions[self.index]) + self.added_transitions,
             self.per_base(time) + self.added_time,
@@ -191,11 +192,7 @@ class RateUpdate:
     def with_rates(self, flat: FloatArray, free: FloatArray, effects: FloatArray) -> FloatArray:
         """Flat tables with these baselines and effects, their diagonals completed."""
         result = flat.copy()
-        if self.formula.is_plain:
-            result[self.index] = free
-        else:
-            padded = np.append(free, 1.0)  # number −1 reads the last one
-            result[self.index] = padded[self.formula.base] * self.factors(effects)
+        result[self.index] = self.formula.rates(free, effects)
         complete_diagonals(result, self.graph)
         return result
 

@@ -1,8 +1,8 @@
 """Owns the fitted network at given covariates: of one person, or of the data of many.
 
 ``network_for`` is the network at some values of the covariates, for anything that follows from
-rates. ``with_situations`` is the network with the covariates of some observations as a node, for
-inference; ``own_marginals`` leaves that node out of the answer again.
+rates. Inference takes the covariates of its data as a node (``Fit.with_situations``);
+``own_view`` and ``statistics_of`` leave that node out of the answer again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asterism.data.measurements import objects
-from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.errors import ModelError
 from asterism.inference.posterior import Posterior
-from asterism.learning.em.covariate_network import SITUATION, expand, rates_in
+from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.estimate import Estimate
-from asterism.learning.em.fitting import Fit, base_rates, network_at, network_of
+from asterism.learning.em.fitting import Fit
 from asterism.model.network import Network
 from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
-    import xarray
+    pass
 
 
 def standardised(fit: Fit, covariates: Mapping[str, Any] | None) -> FloatArray:
@@ -47,28 +46,7 @@ def standardised(fit: Fit, covariates: Mapping[str, Any] | None) -> FloatArray:
 
 def network_for(fit: Fit, estimate: Estimate, covariates: Mapping[str, Any] | None) -> Network:
     """The network without covariates, at these values of them."""
-    z = standardised(fit, covariates)
-    update = fit.task.coordinates.update
-    return network_at(fit.network, fit.model, update, fit.expanded, estimate, z)
-
-
-def with_situations(fit: Fit, observations: Observations) -> tuple[Network, Observations]:
-    """What inference needs for these data: the network and the data, covariates as a node."""
-    if not fit.model.columns:
-        return fit.network, observations
-    estimate, update = fit.outcome.best.estimate, fit.task.coordinates.update
-    expanded = expand(fit.network, observations, fit.model)
-    base = base_rates(fit.model, update, estimate)
-    rates = rates_in(fit.model, base, estimate.effects, expanded)
-    starts = expanded.network.compiled.initial.copy()
-    own = fit.network.compiled.initial
-    starts[: len(own)] = own
-    return network_of(expanded.network, rates, starts), expanded.observations
-
-
-def own_marginals(fit: Fit, posterior: Posterior, times: Any) -> xarray.DataArray:
-    """State probabilities (trajectory, time, node, state) without the node of the covariates."""
-    return own_view(fit, posterior).marginals(times)
+    return fit.network_for(estimate, standardised(fit, covariates))
 
 
 def own_view(fit: Fit, posterior: Posterior) -> Posterior:

@@ -22,7 +22,7 @@ from scipy.stats import gamma, norm
 
 from asterism.inference.methods import METHODS
 from asterism.learning.em.e_step import KeepsMessages
-from asterism.learning.em.fitting import Fit, base_rates
+from asterism.learning.em.fitting import Fit
 from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.model.network import Network
@@ -53,16 +53,10 @@ class Information:
 
     def standard_errors(self) -> FloatArray:
         """Of all coordinates; inf where the data say nothing."""
-        result = np.full(self.n_coordinates, np.inf)
-        if len(self.active) == 0:
-            return result
-        size = np.sqrt(np.maximum(np.abs(np.diag(self.matrix)), 1e-300))
-        values, vectors = np.linalg.eigh(self.matrix / np.outer(size, size))
-        flat = values < _FLAT
-        variance = (vectors**2) @ np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, values))
-        undetermined = (vectors[:, flat] ** 2).sum(axis=1) > 1e-6
-        result[self.active] = np.where(undetermined, np.inf, np.sqrt(variance) / size)
-        return result
+        covariance, unknown = self.covariance()
+        known = np.zeros(self.n_coordinates, dtype=np.bool_)
+        known[self.active] = ~unknown[self.active]
+        return np.where(known, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
 
     def covariance(self) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Covariance of all coordinates, and which of them the data do not determine.
@@ -93,7 +87,10 @@ class Information:
 
 
 def observed_information(task: Task, best: Point) -> Information:
-    """The Hessian by central differences: two E-steps per learned parameter."""
+    """The Hessian by central differences: two E-steps per learned parameter.
+
+    Complete paths need no E-step: they have the same statistics whatever the parameters are.
+    """
     coordinates = task.coordinates
     vector = coordinates.vector(best.estimate)
     score, complete = coordinates.score_and_information(best.estimate, best.expected)
@@ -120,8 +117,9 @@ def observed_information(task: Task, best: Point) -> Information:
                 moved[i] += sign * width
                 if messages:
                     (messages.go_back if sign > 0.0 else messages.mirror)()
-                point = task.evaluate(coordinates.estimate(moved, best.estimate))
-                gradient, _ = coordinates.score_and_information(point.estimate, point.expected)
+                there = coordinates.estimate(moved, best.estimate)
+                expected = best.expected if task.is_complete else task.evaluate(there).expected
+                gradient, _ = coordinates.score_and_information(there, expected)
                 if moved[i] < 0.0 and is_root[i]:
                     gradient[i] *= -1.0  # the objective is even in a square root, its gradient odd
                 gradients.append(gradient[active])
@@ -143,7 +141,7 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     place = np.flatnonzero((model.base >= 0) | (model.fixed > 0.0))
     number = model.base[place]
     held = number < 0
-    rate = base_rates(model, update, best.estimate)[place]
+    rate = fit.base_rates(best.estimate)[place]
     origin = fit.expanded.place[update.index]
     n_flat = len(model.base)
     seen = best.expected.transitions[update.index]

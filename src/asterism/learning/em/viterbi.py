@@ -23,7 +23,6 @@ from asterism.errors import DataError
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.quantities import chain_labels, generator
-from asterism.learning.em.situations import with_situations
 from asterism.model.joint_space import joint_states
 from asterism.model.network import Network
 from asterism.timeline.build import build_evidence
@@ -33,7 +32,7 @@ from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 def most_probable_paths(fit: Fit, emission: Any, observations: Observations) -> pd.DataFrame:
     """trajectory, time, and one column per node, at all times at which anything is known."""
     chain_labels(fit.network)  # refuses what is too large
-    network, data = with_situations(fit, observations)
+    network, data = fit.with_situations(observations)
     evidence = build_evidence(network, data, emission)
     chain = _BestPaths(fit, network, evidence)
     parts = []

@@ -1,0 +1,189 @@
+"""Owns counting tables: one row per stay in a state, from when to when and where it led.
+
+Survival analysis keeps event histories like this: id, from, to, start, stop, status. A row with
+status 0 or an empty ``to`` ends without a transition: the person was last seen then, or the row was
+only split because a covariate changed. Stacked tables (R's mstate) have one row for every possible
+transition of a stay, and status 1 in the one that happened. A first start above zero is a delayed
+entry. What comes out is complete paths of one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from asterism.data import columns, labels
+from asterism.data.clock import read_clock
+from asterism.data.labels import canonical
+from asterism.data.problems import Problems, line_numbers
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError
+
+#: names of the columns, as common software writes them; compared without case and separators
+NAMES = {
+    "origin": ("from", "fromstate", "statefrom"),
+    "target": ("to", "tostate", "stateto"),
+    "start": ("start", "tstart", "entry", "starttime", "entrytime"),
+    "stop": ("stop", "tstop", "exit", "stoptime", "exittime"),
+    "status": ("status", "event", "failed"),
+}
+NODE = "state"
+#: gaps and overlaps below this share of the longest time are rounding of the table
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class CountingColumns:
+    """Which column is what."""
+
+    origin: str
+    target: str
+    start: str
+    stop: str
+    status: str | None = None
+
+    @classmethod
+    def of(cls, header: Sequence[str]) -> CountingColumns | None:
+        """The columns of a counting table; None if the header is not that of one."""
+        known = {str(name).lower().translate({ord(c): None for c in " ._-"}): name
+                 for name in reversed(header)}  # fmt: skip
+        found = {
+            role: next((known[name] for name in names if name in known), None)
+            for role, names in NAMES.items()
+        }
+        if any(found[role] is None for role in ("origin", "target", "start", "stop")):
+            return None
+        return cls(**found)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class CountingTable:
+    """The paths of a counting table, and what only such a table says."""
+
+    paths: Trajectories
+    transitions: tuple[tuple[str, str], ...]
+    """Of a stacked table: every transition that it lists as possible; else empty."""
+    stays: pd.DataFrame
+    """The table with one row per stay and its start in numbers, for covariates."""
+
+
+def read_counting(
+    frame: pd.DataFrame, trajectory: str | None, which: CountingColumns, unit: str | None = None
+) -> CountingTable:
+    """Check the stays and join them to paths; raises with the row of every problem."""
+    problems = Problems()
+    table = pd.DataFrame(
+        {
+            "id": labels.as_names(columns.cells(frame[trajectory])) if trajectory else 0,
+            "origin": _texts(frame[which.origin]),
+            "target": _texts(frame[which.target]),
+            "row": line_numbers(frame),
+        }
+    )
+    both = np.concatenate([columns.cells(frame[name]) for name in (which.start, which.stop)])
+    clock = read_clock(both, which.start, unit)
+    table["start"], table["stop"] = np.split(clock.time, 2)
+    table["moved"] = table["target"] != ""
+    rows = table["row"].to_numpy()
+    if which.status is not None:
+        words = {"true": "1", "false": "0"}
+        text = [words.get(t.lower(), t) for t in _texts(frame[which.status])]
+        wrong = ~np.isin(text, ("0", "1"))
+        problems.add_rows(wrong, "the status is neither 0 nor 1", rows=rows, column=which.status)
+        table["moved"] &= np.array(text) == "1"
+    for name, column in (("start", which.start), ("stop", which.stop)):
+        gone = ~np.isfinite(table[name].to_numpy())
+        problems.add_rows(gone, "the time is missing", rows=rows, column=column)
+    nowhere = (table["origin"] == "").to_numpy()
+    problems.add_rows(nowhere, "the state is missing", rows=rows, column=which.origin)
+    backwards = (table["stop"] <= table["start"]).to_numpy()
+    problems.add_rows(backwards, "the stay has no length", rows=rows, column=which.stop)
+    problems.raise_errors()
+    is_stacked = bool(table.duplicated(["id", "origin", "start"]).any())
+    pairs = table[table["target"] != ""][["origin", "target"]].drop_duplicates()
+    stays = _one_row_each(table, problems) if is_stacked else table
+    stays = stays.sort_values(["id", "start"], kind="stable")
+    _check_order(stays, problems)
+    problems.raise_errors()
+    first = stays.drop_duplicates("id")
+    moved = stays[stays["moved"]]
+    entered = pd.DataFrame(
+        {
+            "trajectory": [*first["id"], *moved["id"]],
+            "time": [*first["start"], *moved["stop"]],
+            "node": NODE,
+            "state": [*first["origin"], *moved["target"]],
+        }
+    )
+    states = sorted({*table["origin"], *moved["target"], *pairs["target"]}, key=_by_number)
+    paths = Trajectories.from_frame(
+        entered,
+        {NODE: states},
+        end=stays.groupby("id", sort=False)["stop"].last().to_dict(),
+        sort=True,
+        unit=clock.unit or None,
+    )
+    own = frame.iloc[stays.index].copy()
+    own[which.start] = stays["start"].to_numpy()
+    return CountingTable(
+        paths, tuple(pairs.itertuples(index=False, name=None)) if is_stacked else (), own
+    )
+
+
+def _one_row_each(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    """One row per stay of a stacked table: the one that happened, or the first."""
+    keys = ["id", "origin", "start"]
+    groups = table.groupby(keys, sort=False)
+    uneven = (groups["stop"].transform("min") != groups["stop"].transform("max")).to_numpy()
+    twice = ((groups["moved"].transform("sum") > 1) & table["moved"]).to_numpy()
+    rows = table["row"].to_numpy()
+    problems.add_rows(uneven, "rows of one stay end at different times", rows=rows)
+    problems.add_rows(twice, "several transitions of one stay have status 1", rows=rows)
+    problems.raise_errors()
+    return table.sort_values("moved", ascending=False, kind="stable").drop_duplicates(keys)
+
+
+def _check_order(stays: pd.DataFrame, problems: Problems) -> None:
+    """Every stay of a person begins when and where the one before ended."""
+    old, new = (stays.iloc[part].reset_index(drop=True) for part in (slice(-1), slice(1, None)))
+    same = (old["id"] == new["id"]).to_numpy()
+    gap = (new["start"] - old["stop"]).to_numpy()
+    slack = _ROUNDING * float(np.abs(stays["stop"]).max())
+    expected = old["target"].where(old["moved"], old["origin"])
+    for bad, message in (
+        (gap > slack, "the stay leaves a gap after the one before it"),
+        (gap < -slack, "the stay overlaps the one before it"),
+        (
+            (np.abs(gap) <= slack) & (new["origin"] != expected).to_numpy(),
+            "the stay is not in the state that the one before it led to",
+        ),
+    ):
+        names = new["id"].to_numpy(dtype=object)
+        problems.add_rows(same & bad, message, rows=new["row"].to_numpy(), trajectory=names)
+
+
+def _texts(column: pd.Series) -> list[str]:
+    cells = columns.cells(column)
+    gone = columns.missing(cells)
+    return ["" if g else canonical(v) for v, g in zip(cells, gone)]
+
+
+def _by_number(text: str) -> tuple[int, float, str]:
+    try:
+        return (1, 0.0, text) if "_" in text else (0, float(text), text)
+    except ValueError:
+        return 1, 0.0, text
+
+
+def require_counting(header: Sequence[str]) -> CountingColumns:
+    """The columns, or an error that says which are needed."""
+    found = CountingColumns.of(header)
+    if found is None:
+        raise DataError(
+            "A counting table needs the columns from, to, start and stop (and usually id and "
+            f"status); this one has {', '.join(map(repr, header))}."
+        )
+    return found
