@@ -10,6 +10,40 @@ from asterism.numerics._jit import kernel
 
 
 @kernel
+def _product(a, b, transposed, out):
+    """out = a b, or a bᵀ."""
+    n = len(a)
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(n):
+                total += a[i, k] * (b[j, k] if transposed else b[k, j])
+            out[i, j] = total
+
+
+@kernel
+def _solve(matrix, right):
+    """Overwrite ``right`` by matrix⁻¹ right and the symmetric ``matrix`` by its Cholesky factor."""
+    n = len(matrix)
+    for j in range(n):
+        for k in range(j):
+            for i in range(j, n):
+                matrix[i, j] -= matrix[i, k] * matrix[j, k]
+        root = math.sqrt(max(matrix[j, j], 1e-300))
+        for i in range(j, n):
+            matrix[i, j] /= root
+    for c in range(right.shape[1]):
+        for i in range(n):
+            for k in range(i):
+                right[i, c] -= matrix[i, k] * right[k, c]
+            right[i, c] /= matrix[i, i]
+        for i in range(n - 1, -1, -1):
+            for k in range(i + 1, n):
+                right[i, c] -= matrix[k, i] * right[k, c]
+            right[i, c] /= matrix[i, i]
+
+
+@kernel
 def filter_and_smooth(mean, covariance, which, forward, offset, spread, noise, values):
     """Smoothed means (T, N) and covariances (T, N, N), and ln p(values).
 
@@ -19,29 +53,52 @@ def filter_and_smooth(mean, covariance, which, forward, offset, spread, noise, v
     n_times, n = values.shape
     means, covariances = np.empty((n_times, n)), np.empty((n_times, n, n))
     ahead_means, aheads = np.empty((n_times, n)), np.empty((n_times, n, n))
-    m, p = mean.copy(), covariance.copy()
+    work, other, change = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    column = np.empty(n)
     total = 0.0
     for i in range(n_times):
-        if i > 0:
+        if i == 0:
+            ahead_means[0] = mean
+            aheads[0] = covariance
+        else:
             f = forward[which[i - 1]]
-            m = np.dot(f, m) + offset[which[i - 1]]
-            p = np.dot(np.dot(f, p), f.T) + spread[which[i - 1]]
-        ahead_means[i], aheads[i] = m, p
+            for j in range(n):
+                ahead_means[i, j] = offset[which[i - 1], j]
+                for k in range(n):
+                    ahead_means[i, j] += f[j, k] * means[i - 1, k]
+            _product(f, covariances[i - 1], False, work)
+            _product(work, f, True, other)
+            aheads[i] = other + spread[which[i - 1]]
+        means[i], covariances[i] = ahead_means[i], aheads[i]
+        m, p = means[i], covariances[i]
         for j in range(n):
             if math.isnan(values[i, j]):
                 continue
             variance = p[j, j] + noise[j]
             miss = values[i, j] - m[j]
             total -= 0.5 * (math.log(2.0 * math.pi * variance) + miss * miss / variance)
-            column = p[:, j].copy()
-            m = m + column * (miss / variance)
-            p = p - np.outer(column, column) / variance
-        means[i], covariances[i] = m, p
+            for k in range(n):
+                column[k] = p[k, j]
+            for k in range(n):
+                m[k] += column[k] * miss / variance
+                for c in range(n):
+                    p[k, c] -= column[k] * column[c] / variance
     for i in range(n_times - 2, -1, -1):
-        f = forward[which[i]]
-        gain = np.linalg.solve(aheads[i + 1], np.dot(f, covariances[i])).T
-        gain = np.ascontiguousarray(gain)
-        means[i] += np.dot(gain, means[i + 1] - ahead_means[i + 1])
-        change = np.dot(np.dot(gain, covariances[i + 1] - aheads[i + 1]), gain.T)
-        covariances[i] += 0.5 * (change + change.T)
+        # the transposed gain: ahead⁻¹ F P
+        _product(forward[which[i]], covariances[i], False, work)
+        other[:] = aheads[i + 1]
+        _solve(other, work)
+        for j in range(n):
+            for k in range(n):
+                means[i, j] += work[k, j] * (means[i + 1, k] - ahead_means[i + 1, k])
+        other[:] = covariances[i + 1] - aheads[i + 1]
+        for j in range(n):
+            for c in range(n):
+                change[j, c] = 0.0
+                for k in range(n):
+                    change[j, c] += other[j, k] * work[k, c]
+        for j in range(n):
+            for c in range(n):
+                for k in range(n):
+                    covariances[i, j, c] += work[k, j] * change[k, c]
     return means, covariances, total
