@@ -60,7 +60,10 @@ def test_the_score_of_a_graph_rises(seen: am.Observations) -> None:
     for graph in ({n: [] for n in "abcd"}, {"a": ["d"], "b": ["a"], "c": ["b"], "d": ["c"]}):
         options: dict[str, Any] = {"emission": LEARNED, "states": STATES}
         before = am.structure_score(graph, seen, **options)
-        assert am.structure_score(graph, seen, refine_emissions=True, **options) > before
+        assert (
+            am.structure_score(graph, seen, search=am.Search(refine_emissions=True), **options)
+            > before
+        )
 
 
 def test_given_emissions_stay(seen: am.Observations) -> None:

@@ -68,7 +68,7 @@ def test_rates(
     options: dict[str, Any] = {
         "method": "exact",
         "prior": am.GammaPrior(2.0, 2.0),
-        "tolerance": 1e-9,
+        "stop_gain": 1e-9,
     }
     single = am.ParameterLearner(network.graph, NOISE, **options).fit(seen)
     together = am.ParameterLearner(network.graph, [joint, NOISE], states=STATES, **options)

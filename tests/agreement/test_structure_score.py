@@ -44,7 +44,7 @@ def test_continuous_observation_gives_the_exact_score_up_to_a_constant(
 ) -> None:
     complete = paths()
     seen = am.Observations.from_trajectories(complete)
-    options: dict[str, Any] = {"states": complete.states, "digamma": digamma}
+    options: dict[str, Any] = {"states": complete.states, "accuracy": am.Accuracy(digamma=digamma)}
     apart = [
         am.structure_score(graph, seen, None, PRIOR, method, **options)
         - am.structure_score(graph, complete, prior=PRIOR)

@@ -25,6 +25,7 @@ from asterism.learning.learner_settings import (
     as_object,
     new_name,
 )
+from asterism.learning.learner_settings import Search as UserSearch
 from asterism.learning.learner_settings import StructurePrior as UserPrior
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, result_of
@@ -470,6 +471,7 @@ def structure_score(
     method: str = "star",
     *,
     structure_prior: UserPrior | FamilyPrior | str = "uniform",
+    search: UserSearch | str = "auto",
     accuracy: Accuracy = Accuracy(),
     progress: ProgressListener | bool | None = None,
     **options: Any,
@@ -490,6 +492,7 @@ def structure_score(
         prior=prior or LEARNERS_PRIOR,
         method=method,
         **as_object("structure_prior", structure_prior).settings(),
+        **as_object("search", search).settings(),
         **as_object("accuracy", accuracy).settings(),
         **options,
     )
