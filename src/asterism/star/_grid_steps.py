@@ -319,18 +319,38 @@ def prolong(
         ).ravel()
 
 
-def _step_integrals(problem: Any, moments: Any, trajectory: int, rows: Any) -> Any:
-    """Some rows of a trajectory's moments as integrals over the steps, whatever steps keep."""
-    squares = int(problem.node[-1, SQUARES])
-    first, last = problem.step_start[trajectory : trajectory + 2]
-    steps = last - first
-    values = moments[first * squares : last * squares].reshape(squares, steps)[rows]
-    if not len(problem.stretch):
-        return values
+@inner
+def _step_integral(to_middle, moments, first, begin, steps, k):
+    """A moment as the integral over its step, whatever the step keeps."""
+    value = moments[begin + k]
+    if to_middle.shape[1] == 0:
+        return value
     # the inverse of the correction, to the order of the scheme
-    padded = np.pad(values, ((0, 0), (2, 2)))
-    band = problem.to_middle[:, first:last]
-    return 2.0 * values - sum(band[i] * padded[:, i : i + steps] for i in range(5))
+    corrected = 0.0
+    for i in range(max(0, 2 - k), min(5, steps + 2 - k)):
+        corrected += to_middle[i, first + k] * moments[begin + k + i - 2]
+    return 2.0 * value - corrected
+
+
+@kernel
+def _compare(rows, starts, width, to_middle, moments, fine_to_middle, fine_moments, ratios, change):
+    """See :func:`largest_change`; ``starts`` holds each pair's first step and its steps."""
+    squares = starts[0, 3]
+    for d in range(starts.shape[0]):
+        first, steps, fine_first = starts[d, 0], starts[d, 1], starts[d, 2]
+        fine_steps = steps * ratios[d]
+        largest = 0.0
+        for row in rows:
+            old = first * squares + row * steps
+            new = fine_first * squares + row * fine_steps
+            for k in range(steps):
+                total = -_step_integral(to_middle, moments, first, old, steps, k)
+                for j in range(k * ratios[d], (k + 1) * ratios[d]):
+                    total += _step_integral(
+                        fine_to_middle, fine_moments, fine_first, new, fine_steps, j
+                    )
+                largest = max(largest, abs(total) / width[first + k])
+        change[d] = largest
 
 
 def largest_change(
@@ -345,10 +365,21 @@ def largest_change(
     """Per trajectory, the largest difference between the two grids in a coarse step's marginals."""
     nodes = problem.node[:-1]
     diagonal = [s + x * (n + 1) for n, s in nodes[:, [STATES, SQUARES]] for x in range(n)]
-    rows = np.array(diagonal, dtype=np.int64)
-    for d, (c, ratio) in enumerate(zip(coarse_of_fine, ratios)):
-        width = problem.width[problem.step_start[c] : problem.step_start[c + 1]]
-        before = _step_integrals(problem, moments, c, rows)
-        fine = _step_integrals(fine_problem, fine_moments, d, rows)
-        summed = fine.reshape(len(rows), len(width), ratio).sum(axis=2)
-        change[d] = np.fmax.reduce(np.abs(summed - before) / width, axis=None, initial=0.0)
+    starts = np.empty((len(coarse_of_fine), 4), dtype=np.int64)
+    starts[:, 0] = problem.step_start[coarse_of_fine]
+    starts[:, 1] = problem.step_start[coarse_of_fine + 1] - starts[:, 0]
+    starts[:, 2] = fine_problem.step_start[:-1]
+    starts[:, 3] = problem.node[-1, SQUARES]
+    bands = [p.to_middle if len(p.stretch) else p.to_middle[:, :0] for p in (problem, fine_problem)]
+    if len(starts):
+        _compare(
+            np.array(diagonal, dtype=np.int64),
+            starts,
+            problem.width,
+            np.ascontiguousarray(bands[0]),
+            moments,
+            np.ascontiguousarray(bands[1]),
+            fine_moments,
+            ratios,
+            change,
+        )
