@@ -30,7 +30,8 @@ ONLY_IN_PYTHON = re.compile(
     "allowed_transitions|edge_log_odds|log_likelihood|max_iterations|grid_tolerance|rate_range|"
     r"map=|n_nodes=|trajectories=|outside='missing'|states= names|\binitial=\"fixed\"|"
     r"from_frame\(table\)|\(n_s, S, S\)|with_covariates\(|start_rates|prior=None|to_dict|levels=|"
-    "joint_marginals|runpy|There are no draws|to_arviz|<progress"
+    "joint_marginals|runpy|There are no draws|to_arviz|<progress|has no max_seconds|"
+    "a function of child and"
 )
 
 #: words with an underscore that a user types or sees in files as they are
