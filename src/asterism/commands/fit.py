@@ -197,12 +197,11 @@ def _listed_transitions(panel: PanelOptions, table: Table) -> PanelOptions:
 
 
 def _with_covariates(options: FitOptions, data: Observations, table: Table) -> Observations:
-    columns, frame = table.columns, table.stays
+    columns, frame, comma = table.columns, table.stays, options.table.comma
     if frame is None:
         frame = read_text_table(options.table.data, options.table.sheet)
         # as the times of the measurements were read: dates and durations become numbers
         unit = data.time_unit or None
-        comma = options.table.comma
         clock = read_clock(cells(frame[columns.time]), columns.time, unit, comma)
         frame[columns.time] = clock.time
     if columns.trajectory is None and "trajectory" in frame.columns:

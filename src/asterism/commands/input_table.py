@@ -265,7 +265,7 @@ def _read_paths(options: TableOptions, columns: Columns) -> Table:
 def _read_counting(options: TableOptions, columns: Columns) -> Table:
     frame = read_text_table(options.data, options.sheet)
     which = require_counting(list(frame.columns))
-    found = read_counting(frame, columns.trajectory, which, options.unit)
+    found = read_counting(frame, columns.trajectory, which, options.unit, options.comma)
     stacked = (
         f" It is stacked: {counted(len(found.transitions), 'transition')} can happen (--allowed)."
         if found.transitions

@@ -71,7 +71,11 @@ class CountingTable:
 
 
 def read_counting(
-    frame: pd.DataFrame, trajectory: str | None, which: CountingColumns, unit: str | None = None
+    frame: pd.DataFrame,
+    trajectory: str | None,
+    which: CountingColumns,
+    unit: str | None = None,
+    comma: str | None = None,
 ) -> CountingTable:
     """Check the stays and join them to paths; raises with the row of every problem."""
     problems = Problems()
@@ -84,7 +88,7 @@ def read_counting(
         }
     )
     both = np.concatenate([columns.cells(frame[name]) for name in (which.start, which.stop)])
-    clock = read_clock(both, which.start, unit)
+    clock = read_clock(both, which.start, unit, comma)
     table["start"], table["stop"] = np.split(clock.time, 2)
     table["moved"] = table["target"] != ""
     rows = table["row"].to_numpy()
