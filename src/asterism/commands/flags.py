@@ -105,6 +105,12 @@ def n_levels(_: click.Context, parameter: click.Parameter, value: Any) -> int | 
     text = str(value).strip().lower()
     if text == "auto":
         return text
+    if text == "continuous":
+        raise click.BadParameter(
+            "continuous nodes are learned in Python only so far: "
+            "am.StructureLearner(am.Continuous()).",
+            param=parameter,
+        )
     if not text.isdigit() or int(text) < 2:
         raise click.BadParameter(f"{value!r} is not auto, 2, 3, ….", param=parameter)
     return int(text)

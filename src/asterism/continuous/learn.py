@@ -98,6 +98,8 @@ class ContinuousFit:
     """The end of an unknown stimulus that was looked for; used if ``switching.is_taken``."""
     learning_rate: float
     threshold: float = 0.5
+    seed: int = 0
+    """Of the draws that effects are read from."""
     _draws: dict[tuple[int, tuple[int, ...]], FamilyDraws] = field(default_factory=dict)
 
     @property
@@ -126,7 +128,7 @@ class ContinuousFit:
     def draws(self, child: int, family: tuple[int, ...]) -> FamilyDraws:
         """Posterior draws of the numbers of one family, made once."""
         if (child, family) not in self._draws:
-            self._draws[child, family] = draw_family(self.scorer, child, family)
+            self._draws[child, family] = draw_family(self.scorer, child, family, seed=self.seed)
         return self._draws[child, family]
 
     def effect(self, parent: int, child: int) -> EdgeEffect:

@@ -49,7 +49,7 @@ def read_interventions(
     known = f"the nodes are {', '.join(map(str, nodes[:8]))}"
     table.note(~np.isin(node, list(nodes)), f"{{value}} is not a node; {known}", value=node)
     state = table.labels("state")
-    begin, stop = (_ends(table, column) for column in ("start", "end"))
+    begin, stop = (ends(table, column) for column in ("start", "end"))
     problems.raise_errors()
     begin = np.fmax(begin, start[d])
     stop = np.fmin(stop, end[d])
@@ -67,7 +67,7 @@ def read_interventions(
     return found
 
 
-def _ends(table: TableReader, column: str) -> NDArray[np.float64]:
+def ends(table: TableReader, column: str) -> NDArray[np.float64]:
     """Starts or ends; NaN where the cell is empty, which means that of the trajectory."""
     if column not in table.frame.columns:
         return np.full(len(table.frame), np.nan)

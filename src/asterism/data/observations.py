@@ -29,10 +29,12 @@ from asterism.data.measurements import (
     Intervals,
     NodeMeasurements,
     no_intervals,
+    objects,
 )
 from asterism.data.panel_records import exact_entries, state_codes, state_sets
 from asterism.data.problems import TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
+from asterism.data.stimuli import read_stimuli
 from asterism.data.table_rows import TableFormat
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, Setting, counted, first_few
@@ -60,6 +62,8 @@ class Observations:
 
     interventions: Intervals = field(default_factory=no_intervals)
     """Times during which the experimenter held a node; see :meth:`with_interventions`."""
+    stimuli: pd.DataFrame | None = None
+    """When something from outside acted; see :meth:`with_stimuli`."""
     time_unit: str = ""
     """Unit of all times, such as "h"; "" if nothing says it."""
 
@@ -338,6 +342,11 @@ class Observations:
             events=events.take(e, new),
             intervals=intervals.take(i, new),
             covariates=None if self.covariates is None else self.covariates.renumbered(new),
+            stimuli=None
+            if self.stimuli is None
+            else self.stimuli[
+                self.stimuli["trajectory"].isin([self.trajectories[i] for i in index])
+            ],
         )
 
     def with_interventions(self, frame: pd.DataFrame, comma: str | None = None) -> Observations:
@@ -352,6 +361,18 @@ class Observations:
             frame, self.trajectories, self.start, self.end, self.nodes, comma
         )
         return replace(self, interventions=found)
+
+    def with_stimuli(self, frame: pd.DataFrame, comma: str | None = None) -> Observations:
+        """The same observations, during which something from outside acted on some nodes.
+
+        ``frame`` has the columns name, trajectory, start, end: a drug, a change of medium. An empty
+        trajectory means all of them, an empty start or end that of the trajectory. Which nodes a
+        stimulus acts on is learned (``StructureLearner.targets_``); only continuous nodes use
+        stimuli. A table without rows says that nothing acted. ``comma`` is as for
+        :meth:`from_frame`.
+        """
+        found = read_stimuli(frame, self.trajectories, self.start, self.end, comma)
+        return replace(self, stimuli=found)
 
     def rename(self, nodes: Mapping[str, str]) -> Observations:
         """Other names for some nodes."""
@@ -384,6 +405,11 @@ class Observations:
             covariates=None
             if self.covariates is None
             else replace(self.covariates, time=self.covariates.time * factor),
+            stimuli=None
+            if self.stimuli is None
+            else self.stimuli.assign(
+                start=self.stimuli["start"] * factor, end=self.stimuli["end"] * factor
+            ),
         )
 
     def with_covariates(
@@ -435,7 +461,11 @@ class Observations:
         """Trajectories in the order, and with the type of name, that they were written with."""
         by_text = {canonical(x): x for x in names}
         named = tuple(by_text.get(canonical(x), x) for x in self.trajectories)
-        renamed = replace(self, trajectories=named)
+        told = self.stimuli
+        if told is not None:
+            new = dict(zip(self.trajectories, named))
+            told = told.assign(trajectory=objects(new[x] for x in told["trajectory"]))
+        renamed = replace(self, trajectories=named, stimuli=told)
         return renamed.select(names) if names and set(names) == set(named) else renamed
 
     def _record(self, node: str) -> NodeMeasurements:

@@ -257,12 +257,14 @@ class Estimator:
     def _repr_html_(self) -> str:
         """Settings, and of a fitted learner how it ended and its surest edges."""
         fitted = vars(self)
-        if "network_" not in fitted:
+        if "stop_reason_" not in fitted:
             return card(repr(self), [("not fitted:", "call fit")])
-        network, converged = fitted["network_"], getattr(self, "converged_", None)
+        network, converged = getattr(self, "network_", None), getattr(self, "converged_", None)
         stop = str(getattr(self, "stop_reason_", ""))
-        n_edges = sum(map(len, network.parents.values()))
-        facts = [("nodes", f"{network.n_nodes:,}"), ("edges", f"{n_edges:,}")]
+        facts = []
+        if network is not None:
+            n_edges = sum(map(len, network.parents.values()))
+            facts = [("nodes", f"{network.n_nodes:,}"), ("edges", f"{n_edges:,}")]
         if fitted.get("log_evidence_") is not None:
             facts.append(("log evidence", f"{float(fitted['log_evidence_']):.6g}"))
         if converged:

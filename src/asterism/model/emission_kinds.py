@@ -13,10 +13,14 @@ EMISSION_KINDS = {
     "exact": ("asterism.model.emission_discrete", "Exact"),
     "likelihood": ("asterism.model.emission_discrete", "Likelihood"),
     "threshold": ("asterism.model.emission_threshold", "Threshold"),
+    "continuous": ("asterism.model.emission_continuous", "Continuous"),
     "silent": ("asterism.model.emission_silent", "SilentStates"),
 }
 
 
 def kinds_for_flags() -> list[str]:
-    """The kinds that a flag can name: silent states wrap another emission, so they cannot."""
-    return [kind for kind in EMISSION_KINDS if kind != "silent"]
+    """The kinds that a flag can name.
+
+    Silent states wrap another emission, and continuous nodes are learned in Python only.
+    """
+    return [kind for kind in EMISSION_KINDS if kind not in ("silent", "continuous")]

@@ -2,7 +2,9 @@
 
 Edges: ``prior`` is the probability beforehand and ``bayes_factor`` the ratio of the odds after and
 before: what the data added. ``effect`` and ``fold_change`` describe edges of the graph shown;
-others have no rates of their own, so their cells stay empty. ``error`` says how far the probability
+others have no rates of their own, so their cells stay empty. Continuous nodes have no fold change
+but a ``shift``: how many standard deviations of the child one of the parent moves its resting
+level. ``error`` says how far the probability
 may be off: zero where it is exact, a Monte Carlo standard error where graphs were sampled,
 otherwise the distance between the probability as the method gives it and as it is printed,
 tempered. ``caveat`` says what a reader must know: "not scored" where there was no time, and then
@@ -36,6 +38,8 @@ MORE_COLUMNS = (
     *("prior", "bayes_factor", "effect"),
     *("fold_change", "fold_change_lower", "fold_change_upper", "error", "caveat"),
 )
+#: further ones of continuous nodes
+SHIFT_COLUMNS = ("shift", "shift_lower", "shift_upper")
 #: nodes up to which every pair that was not scored is listed
 MOST_LISTED_NODES = 200
 #: edges less probable than this are left out of the long table
@@ -84,16 +88,20 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
     if found.sampled is not None and table is not None:
         error = found.sampled.edge_errors[:, child]
     what = ["" for _ in kept]
-    folds = np.full((size, 3), np.nan)
+    folds, shifts = np.full((size, 3), np.nan), np.full((size, 3), np.nan)
+    fit = found.continuous
     for i, parent in enumerate(kept):
-        if chosen[parent]:
+        if chosen[parent] and fit is not None and child in fit.families:
+            moved = fit.effect(int(parent), child)
+            what[i], shifts[i] = moved.effect, (moved.shift, moved.lower, moved.upper)
+        elif chosen[parent] and found.network is not None:
             above = found.nodes[int(parent)]
             what[i] = effect(found.network, name, above)
             counts = found.counts.get(name)
             if counts is not None:
                 slot = found.network.parents[name].index(above)
                 folds[i] = _fold_change(counts, slot)
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "parent": np.array(found.nodes, dtype=object)[kept],
             "child": np.full(size, name, dtype=object),
@@ -109,6 +117,10 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
             "caveat": np.where(np.isnan(chance[kept]), NOT_SCORED, "").astype(object),
         }
     )
+    if fit is not None:
+        for i, column in enumerate(SHIFT_COLUMNS):
+            frame.insert(list(frame.columns).index("error"), column, shifts[:, i])
+    return frame
 
 
 def _bayes_factors(table: FamilyTable, parents: IntArray, prior: FloatArray) -> FloatArray:
@@ -149,6 +161,8 @@ def rate_frame(found: SearchResult) -> pd.DataFrame | None:
     """One row per rate that may differ from zero; None without counts, or beyond the limit."""
     from scipy.special import gammaincinv
 
+    if found.network is None:
+        return None
     counted = {
         name: found.counts[name]
         for name in found.columns
@@ -179,6 +193,7 @@ def _of_node(
 ) -> tuple[list[tuple[Any, ...]], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Labels, and the two parameters of the Gamma posterior, of every rate of one node."""
     network = found.network
+    assert network is not None
     states, above = network.states[name], network.parents[name]
     moves = [
         (x, y) for x, y in product(range(len(states)), repeat=2) if x != y and counts.allowed[x, y]

@@ -42,6 +42,8 @@ from asterism.results.run import NOT_SCORED, with_missing
 from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
+    from asterism.continuous.learn import ContinuousFit
+    from asterism.learning.kinds import KindChoice
     from asterism.learning.levels import LevelChoice
     from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.search.task import Search
@@ -177,8 +179,8 @@ class SearchResult:
     where there was no time to score them all. Exogenous nodes have one family, without parents."""
     graph: list[tuple[int, ...]]
     """Per node the chosen parents, ascending."""
-    network: Network
-    """The chosen graph with posterior-mean rates."""
+    network: Network | None
+    """The chosen graph with posterior-mean rates; None for continuous nodes, which have none."""
     emission: Any
     """The emissions used at the end, fitted where they learn; by node."""
     prior_rate: float
@@ -205,6 +207,10 @@ class SearchResult:
     """The nodes in the order in which the user sees them; ``nodes`` if empty."""
     stage: str = ""
     """Which stage gave the probabilities, in words; where the method leaves that open."""
+    continuous: ContinuousFit | None = None
+    """What was learned about continuous nodes, where all are."""
+    kinds: Sequence[KindChoice] = ()
+    """How the evidence chose the kind of each node, where it was asked."""
 
     def __post_init__(self) -> None:
         tables = [

@@ -21,6 +21,7 @@ from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import FamilyPrior
 from asterism.learning.search.searches import SEARCHES
 from asterism.learning.search.structure_prior import FloatArray, IntArray, NumberedPrior
+from asterism.model.emission_continuous import Continuous
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
 
 #: the limit of nodes that a dictionary of limits does not name
@@ -130,6 +131,8 @@ class StructureSettings:
     @property
     def home(self) -> str:
         """The module whose ``learn_from_observations`` learns graphs by the method."""
+        if _may_be_continuous(self.emission):
+            return "asterism.learning.search.continuous_search"
         if self.method == AUTO:
             return "asterism.learning.search.staged"
         return METHODS[self.method].graph_learner
@@ -161,6 +164,14 @@ class StructureSettings:
             FEWER_FROM_PATHS if from_paths else 1.0,
             self.family_function,
         )
+
+
+def _may_be_continuous(emission: Any) -> bool:
+    """Whether the emissions ask for continuous nodes, or leave that to the evidence."""
+    if isinstance(emission, str):
+        return emission == "auto"
+    members = emission.values() if isinstance(emission, Mapping) else [emission]
+    return any(isinstance(one, Continuous) for one in members)
 
 
 def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:

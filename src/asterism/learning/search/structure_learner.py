@@ -49,7 +49,8 @@ class StructureLearner(Estimator):
     --------------
     emission
         How measurements arise from states: one emission, or {node: emission}; those with
-        ``learn`` are fitted to every node alone. Not used for complete paths.
+        ``learn`` are fitted to every node alone. Not used for complete paths. ``am.Continuous()``
+        is for nodes that move smoothly; "auto" lets the evidence decide that for every column.
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     method
@@ -93,15 +94,22 @@ class StructureLearner(Estimator):
     Attributes
     ----------
     network_ : Network
-        The graph shown with the posterior means of its rates.
+        The graph shown with the posterior means of its rates; not for continuous nodes.
+    nodes_ : DataFrame
+        node, kind, levels; of continuous nodes decay_time, resting_level and noise_sd; the log
+        evidence of both kinds where "auto" compared them.
+    targets_ : DataFrame
+        stimulus, node, probability: which continuous nodes a stimulus acts on.
     graph_ : networkx.DiGraph
         The same graph; edges carry their ``probability``.
     edge_probabilities_ : DataFrame
         Rows are parents, columns children (up to 2,000 nodes).
     edges_ : DataFrame
         parent, child, probability, in_graph, prior, bayes_factor, effect, fold_change (with
-        _lower and _upper, a 90 % interval), error; probability ≥ 1e-6 or in the graph; surest
-        first. Edges outside the graph have no effect and no fold change.
+        _lower and _upper, a 90 % interval; for continuous nodes shift, with a 95 % interval: how
+        many of its standard deviations one of the parent moves the child), error; probability
+        ≥ 1e-6 or in the graph; surest first. Edges outside the graph have no effect
+        and no fold change.
     family_scores_ : DataFrame
         node, parents, score (structure prior included), probability.
     prior_ : GammaPrior
@@ -208,11 +216,11 @@ class StructureLearner(Estimator):
 
     def _keep(self, found: SearchResult, shape: float) -> None:
         self._found = found
-        self.network_: Network = found.network
         self.emission_ = found.emission
-        self.prior_ = GammaPrior(shape, found.prior_rate)
-        own = [found.prior_rates.get(n, found.prior_rate) for n in found.columns]
-        self.prior_rates_ = pd.Series(own, index=list(found.columns), name="rate")
+        if found.continuous is None:
+            self.prior_ = GammaPrior(shape, found.prior_rate)
+            own = [found.prior_rates.get(n, found.prior_rate) for n in found.columns]
+            self.prior_rates_ = pd.Series(own, index=list(found.columns), name="rate")
         self.converged_ = found.converged
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
@@ -222,6 +230,8 @@ class StructureLearner(Estimator):
         self.method_ = self.method
         if self.method == AUTO:
             self.method_ = "star" if found.sampled is None else "sample"
+        if found.continuous is not None:
+            self.method_ = "closed form"
         self.stage_ = found.stage
         self.known_share_ = found.known_share
         self.not_scored_ = found.not_scored
@@ -231,6 +241,36 @@ class StructureLearner(Estimator):
         self._family_scores: pd.DataFrame | None = None
 
     # ------------------------------------------------------------------ what was found
+    @property
+    def network_(self) -> Network:
+        """The graph shown with the posterior means of its rates."""
+        self._require_fitted("_found")
+        if self._found.network is None:
+            raise AttributeError(
+                "Continuous nodes have no rates, so there is no network_; see graph_, edges_ and "
+                "nodes_."
+            )
+        return self._found.network
+
+    @property
+    def nodes_(self) -> pd.DataFrame:
+        """node, kind ("jumps" or "continuous"), levels; the log evidence of kinds if compared.
+
+        Continuous nodes have a decay time, a resting level and the noise of a measurement.
+        """
+        from asterism.learning.search.continuous_search import node_frame
+
+        self._require_fitted("_found")
+        return node_frame(self._found)
+
+    @property
+    def targets_(self) -> pd.DataFrame:
+        """stimulus, node, probability: which continuous nodes each stimulus acts on."""
+        from asterism.learning.search.continuous_search import target_frame
+
+        self._require_fitted("_found")
+        return target_frame(self._found)
+
     @property
     def edges_(self) -> pd.DataFrame:
         """One row per edge that is probable or in the graph, surest first."""
@@ -257,13 +297,25 @@ class StructureLearner(Estimator):
     def graph_(self) -> networkx.DiGraph:
         """The best graph; every edge carries its ``probability``."""
         self._require_fitted("_found")
-        graph = self.network_.graph
+        graph = self._bare_graph()
         chosen = self.edges_[self.edges_["in_graph"]]
         for parent, child, probability in zip(
             chosen["parent"], chosen["child"], chosen["probability"]
         ):
             if not pd.isna(probability):
                 graph.edges[parent, child]["probability"] = float(probability)
+        return graph
+
+    def _bare_graph(self) -> networkx.DiGraph:
+        found = self._found
+        if found.network is not None:
+            return found.network.graph
+        import networkx
+
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(found.columns)
+        for child, above in zip(found.nodes, found.graph):
+            graph.add_edges_from((found.nodes[p], child) for p in above)
         return graph
 
     @property
@@ -349,4 +401,9 @@ class StructureLearner(Estimator):
         from asterism.results.run import Run
 
         self._require_fitted("_found")
+        if self._found.network is None:
+            raise ModelError(
+                "What was learned about continuous nodes cannot be saved as a run yet; write "
+                "edges_ and nodes_ with to_csv."
+            )
         return save_run(Run.from_learner(self), folder, force)

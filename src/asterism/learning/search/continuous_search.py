@@ -1,0 +1,357 @@
+"""Who influences whom among nodes that move continuously: families scored in closed form.
+
+All measured nodes are continuous, but for nodes of labels, which can only be parents here. As with
+complete paths nothing iterates: a time at which an unknown stimulus ended is looked for where no
+stimuli are told, then every family is scored once (``continuous/family_score.py``).
+
+``emission="auto"`` lets the evidence decide per column whether it is continuous
+(``learning/kinds.py``). Networks of both kinds are not learned yet: then the kind of most columns
+is taken for all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from asterism.continuous.effects import node_summary
+from asterism.continuous.family_score import FamilyScorer
+from asterism.continuous.learn import (
+    LEARNING_RATE,
+    N_CANDIDATES,
+    ContinuousFit,
+    Families,
+    families_to_score,
+)
+from asterism.continuous.series import (
+    Series,
+    Stimulus,
+    series_from_observations,
+    stimuli_from_frame,
+)
+from asterism.continuous.switching import SwitchingTime, ends_at, find_switching_time
+from asterism.data.observations import Observations
+from asterism.errors import DataError, ModelError, Setting, TooLargeError, counted, first_few
+from asterism.learning.kinds import choose_kinds, kind_frame
+from asterism.learning.search.found import FamilyTable, SearchResult
+from asterism.learning.search.settings import AUTO, StructureSettings
+from asterism.learning.search.structure_prior import (
+    FloatArray,
+    IntArray,
+    NumberedPrior,
+    family_sizes,
+)
+from asterism.learning.tasks import ProgressListener
+from asterism.model.emission_continuous import Continuous
+from asterism.model.emissions import Exact, check_emissions
+from asterism.numerics.resources import current_limit
+
+#: families of one node that are scored at most: about a minute
+_MOST_FAMILIES = 200_000
+#: nodes up to which all families are scored, whatever single parents say
+_ALL_FAMILIES = 20
+
+
+def learn_from_observations(
+    settings: StructureSettings, observations: Observations, progress: ProgressListener
+) -> SearchResult:
+    """Learn the graph; called by ``StructureLearner.fit``."""
+    if isinstance(settings.emission, str):
+        return _by_evidence(settings, observations, progress)
+    return _learn(settings, observations, _continuous_nodes(settings, observations), progress)
+
+
+def _continuous_nodes(settings: StructureSettings, observations: Observations) -> list[str]:
+    """Names of the continuous nodes; all others must be nodes of labels."""
+    emission, measured = settings.emission, observations.measurements
+    if not isinstance(emission, Mapping):
+        return [n for n, record in measured.items() if not record.holds_labels]
+    check_emissions(emission, observations.nodes)
+    by_name = {str(name): one for name, one in emission.items()}
+    for node in measured:
+        if not isinstance(by_name.get(node), Continuous | Exact):
+            raise ModelError(
+                f"Node {node!r} has the emission {by_name.get(node)!r} beside continuous nodes; "
+                "give all measured nodes am.Continuous() or, as parents only, am.Exact()."
+            )
+    return [n for n in measured if isinstance(by_name[n], Continuous)]
+
+
+def _check(settings: StructureSettings, data: Observations, continuous: Sequence[str]) -> None:
+    if settings.method not in ("star", AUTO):
+        raise ModelError(
+            *("Continuous nodes are learned in closed form; ", Setting("method", settings.method)),
+            " is for nodes that jump between states: leave it out.",
+        )
+    for name in ("states", "allowed_transitions"):
+        if getattr(settings, name):
+            raise ModelError(f"{name}= is for nodes that jump; continuous nodes have no states.")
+    for what in ("events", "intervals", "interventions"):
+        if len(getattr(data, what)):
+            raise DataError(
+                f"the data have {what}; beside continuous nodes only measurements are read so far"
+            )
+    if not continuous:
+        raise DataError("no measured node is continuous: all hold labels")
+    for node in continuous:
+        record = data.measurements[node]
+        if record.likelihood is not None or record.holds_labels or not record.noisy.all():
+            raise DataError(
+                f"node {node!r} holds labels, known states or likelihoods, not only numbers, so it "
+                "cannot be continuous"
+            )
+
+
+def _series(data: Observations, continuous: Sequence[str]) -> Series:
+    """Nodes in the order of their names, with the stimuli that were told."""
+    series = series_from_observations(data.select(nodes=sorted(data.nodes)), continuous)
+    return series.with_stimuli(_told(data))
+
+
+def _told(data: Observations) -> list[Stimulus]:
+    return [] if data.stimuli is None else stimuli_from_frame(data.stimuli, data.trajectories)
+
+
+def _switching(series: Series, data: Observations) -> SwitchingTime | None:
+    """When an unknown stimulus ended; not looked for where stimuli were told."""
+    return find_switching_time(series) if data.stimuli is None else None
+
+
+def _learn(
+    settings: StructureSettings,
+    data: Observations,
+    continuous: Sequence[str],
+    progress: ProgressListener,
+) -> SearchResult:
+    _check(settings, data, continuous)
+    series = _series(data, continuous)
+    prior = settings.structure_prior(series.names)
+    switching = _switching(series, data)
+    if switching is not None and switching.is_taken:
+        series = ends_at(series, switching.time)
+    rate = LEARNING_RATE if isinstance(settings.tempering, str) else float(settings.tempering)
+    seed = int(np.random.default_rng(settings.random_state).integers(2**31))
+    scorer = FamilyScorer(series)
+    fit = ContinuousFit(scorer, {}, switching, rate, settings.threshold, seed)
+    tables = _score(fit, prior, progress)
+    n = len(series.names)
+    graph = [
+        prior.required.get(child, ())
+        if table is None
+        else table.best(series.names)
+        if settings.graph == "map"
+        else table.probable(n, settings.threshold)
+        for child, table in enumerate(tables)
+    ]
+    scored = [table for table in tables if table is not None]
+    late = current_limit().was_felt
+    line = {
+        "sweep": 1,
+        "score": float(sum(table.scores.max() for table in scored)),
+        "n_families": sum(len(table.scores) for table in scored),
+    }
+    if switching is not None:
+        line |= {"switching_time": switching.time, "switching_gain": switching.gain}
+    return SearchResult(
+        nodes=series.names,
+        columns=tuple(data.nodes),
+        states={name: tuple(node.states or ()) for name, node in zip(series.names, series.nodes)},
+        families=tables,
+        graph=graph,
+        network=None,
+        emission={
+            name: Continuous() if node.is_continuous else Exact()
+            for name, node in zip(series.names, series.nodes)
+        },
+        prior_rate=math.inf,
+        converged=not late,
+        stop_reason=f"{current_limit().sentence}: some nodes were not scored."
+        if late
+        else "The nodes are continuous: families were scored in closed form, without iteration.",
+        history=[line],
+        n_sweeps=1,
+        structure=prior,
+        tempering=rate,
+        stage=_stage(fit, prior),
+        continuous=fit,
+    )
+
+
+def _stage(fit: ContinuousFit, prior: NumberedPrior) -> str:
+    """What was scored, in sentences."""
+    series = fit.scorer.series
+    said = [
+        "The probabilities are a closed form for continuous nodes, in which the data count "
+        f"{fit.learning_rate:g} times.",
+        fit.switching_sentence(),
+    ]
+    labels = [
+        name
+        for i, (name, node) in enumerate(zip(series.names, series.nodes))
+        if not node.is_continuous and i not in prior.exogenous
+    ]
+    if labels:
+        said.append(f"Edges into {first_few(labels)} were not scored: these nodes hold labels.")
+    silent = [series.names[n] for n in series.continuous if n not in fit.scorer.children]
+    if silent:
+        said.append(
+            f"The data say nothing about edges into {first_few(silent)}, which did not move or "
+            "were measured too rarely."
+        )
+    return " ".join(filter(None, said))
+
+
+def _score(
+    fit: ContinuousFit, prior: NumberedPrior, progress: ProgressListener
+) -> list[FamilyTable | None]:
+    """The families of every node; None where there was no time, and for nodes of labels."""
+    scorer, limit = fit.scorer, current_limit()
+    # the scorer limits the threads of all matrix products, so the nodes take turns
+    single = scorer.combined(scorer.single_parents()[1])
+    children = set(scorer.children)
+    tables: list[FamilyTable | None] = []
+    progress.start(len(prior.children), "scoring families")
+    for child, node in enumerate(scorer.series.nodes):
+        if child in prior.exogenous:
+            tables.append(FamilyTable.from_pairs([((), 0.0)]))
+            continue
+        progress.advance()
+        if not node.is_continuous or limit.stops():
+            tables.append(None)
+            continue
+        rows = _rows(prior, child, single[child])
+        log_prior = prior.log_prior(child, rows)
+        # what cannot be learned from keeps its prior
+        by_strength = np.zeros((len(rows), len(scorer.rhos)))
+        if child in children:
+            by_strength = scorer.families(child, rows)
+            fit.families[child] = Families(rows, by_strength, log_prior, fit.learning_rate)
+        table = FamilyTable(rows, scorer.combined(by_strength) + log_prior)
+        tables.append(table.tempered_by(fit.learning_rate, log_prior))
+    progress.finish()
+    return tables
+
+
+def _rows(prior: NumberedPrior, child: int, single: FloatArray) -> IntArray:
+    """All families of a small network; else those of the best single parents, and everybody's."""
+    most, least = int(prior.max_parents[child]), int(prior.min_parents[child])
+    required = prior.required.get(child, ())
+    candidates = prior.candidates(child)
+    n_free = len(candidates) - len(required)
+    pool = n_free if prior.n_nodes <= _ALL_FAMILIES else min(N_CANDIDATES, n_free)
+    n_families = sum(math.comb(pool, k) for k in range(most - len(required) + 1))
+    if n_families > _MOST_FAMILIES:
+        raise TooLargeError(
+            f"Node {prior.nodes[child]!r} has {n_families:,} families, more than the "
+            f"{_MOST_FAMILIES:,} that are scored; lower ",
+            *(Setting("max_parents"), "."),
+        )
+    allowed = np.zeros(prior.n_nodes, dtype=np.bool_)
+    allowed[candidates] = True
+    rows = families_to_score(single, allowed, most, required)
+    return rows[family_sizes(rows) >= least]
+
+
+# ---- which kind of node -------------------------------------------------------------------------
+
+
+def _by_evidence(
+    settings: StructureSettings, data: Observations, progress: ProgressListener
+) -> SearchResult:
+    """Let the evidence say which columns are continuous, then learn."""
+    records = {
+        n: record
+        for n, record in data.measurements.items()
+        if not record.holds_labels and record.likelihood is None
+    }
+    exact = {n: Exact() for n in data.nodes if n not in records}
+    if not records:
+        settings = replace(settings, emission=exact)
+        return _jumping(settings, data, progress)
+    stimuli = _told(data)
+    if data.stimuli is None:
+        switching = find_switching_time(_series(data, list(records)))
+        if switching is not None and switching.is_taken:
+            n = data.n_trajectories
+            until = np.full(n, switching.time)
+            stimuli = [Stimulus("unknown stimulus", np.arange(n), np.full(n, -np.inf), until)]
+    choices = choose_kinds(records, stimuli)
+    n_continuous = sum(c.kind == "continuous" for c in choices)
+    all_continuous = 2 * n_continuous > len(choices)
+    said = ""
+    if 0 < n_continuous < len(choices):
+        taken = "continuous" if all_continuous else "jumping"
+        said = (
+            f"By their evidence {n_continuous} of {counted(len(choices), 'column')} are continuous "
+            "and the others jump; networks of both kinds are not learned yet, so all are taken as "
+            f"{taken}."
+        )
+    kind = "continuous" if all_continuous else "jumps"
+    choices = [replace(c, kind=kind) for c in choices]
+    if all_continuous:
+        found = _learn(settings, data, list(records), progress)
+    else:
+        emission = {**exact, **{c.node: c.levels.emission for c in choices}}
+        found = _jumping(replace(settings, emission=emission), data, progress)
+        found = replace(found, levels=[c.levels for c in choices])
+    return replace(found, kinds=choices, stage=" ".join(filter(None, [said, found.stage])))
+
+
+def _jumping(
+    settings: StructureSettings, data: Observations, progress: ProgressListener
+) -> SearchResult:
+    learn = importlib.import_module(settings.home)
+    found: SearchResult = learn.learn_from_observations(settings, data, progress)
+    return found
+
+
+# ---- tables for the user ------------------------------------------------------------------------
+
+
+def node_frame(found: SearchResult) -> pd.DataFrame:
+    """node, kind, levels; of continuous nodes decay time, resting level and noise.
+
+    The log evidence of both kinds where they were compared.
+    """
+    fit = found.continuous
+    frame = pd.DataFrame(
+        [_node_line(found, name) for name in found.columns],
+        columns=["node", "kind", "levels"] + ([] if fit is None else list(_NUMBERS)),
+    )
+    frame["levels"] = frame["levels"].astype("Int64")
+    if not found.kinds:
+        return frame
+    evidence = kind_frame(found.kinds).drop(columns=["kind", "levels"])
+    return frame.merge(evidence, on="node", how="left")
+
+
+_NUMBERS = (
+    *("decay_time", "decay_time_lower", "decay_time_upper"),
+    *("resting_level", "resting_level_lower", "resting_level_upper", "noise_sd"),
+)
+
+
+def _node_line(found: SearchResult, name: str) -> dict[str, object]:
+    fit, n = found.continuous, found.nodes.index(name)
+    if fit is None or not fit.scorer.series.nodes[n].is_continuous:
+        return {"node": name, "kind": "jumps", "levels": len(found.states[name])}
+    line: dict[str, object] = {"node": name, "kind": "continuous", "levels": pd.NA}
+    if n in fit.families:
+        family = tuple(found.graph[n])
+        numbers = node_summary(fit.scorer, fit.draws(n, family), n, family)
+        line |= zip(_NUMBERS, (*numbers.decay_time, *numbers.resting_level, numbers.noise_sd))
+    return line
+
+
+def target_frame(found: SearchResult) -> pd.DataFrame:
+    """stimulus, node, probability: whom each stimulus acts on; likeliest first."""
+    if found.continuous is None:
+        return pd.DataFrame(columns=["stimulus", "node", "probability"])
+    return found.continuous.targets().sort_values(
+        ["stimulus", "probability", "node"], ascending=[True, False, True], ignore_index=True
+    )
