@@ -205,7 +205,7 @@ def test_draws_do_not_depend_on_the_number_of_threads() -> None:
     setup = small_setup(seen, noise)
     places = [setup.candidates.start[:-1].copy()] * 2
     one, many = (sample_models(setup, places, plan(40, n_jobs=n)) for n in (1, 6))
-    for name in ("edges", "family", "initial", "n_jumps"):
+    for name in ("edges", "parents", "initial", "n_jumps"):
         np.testing.assert_array_equal(one.series(name), many.series(name))
     alone, shared = (
         am.infer(network, seen, noise, method="sample", n_chains=2, n_draws=20, n_jobs=n)
@@ -266,7 +266,7 @@ def test_chains_that_run_elsewhere_draw_the_same() -> None:
         return pickle.loads(pickle.dumps([advanced(sent[0], task) for task in sent[1]]))
 
     here, away = (sample_models(setup, places, plan(30, spread=s)) for s in (None, elsewhere))
-    for name in ("edges", "family", "initial", "n_jumps"):
+    for name in ("edges", "parents", "initial", "n_jumps"):
         np.testing.assert_array_equal(here.series(name), away.series(name))
     np.testing.assert_array_equal(here.family_probabilities(), away.family_probabilities())
 
@@ -391,7 +391,7 @@ def test_a_resumed_run_goes_on_with_the_same_draws(tmp_path: Path) -> None:
         setup, places, plan(120, n_jobs=2, checkpoint=tmp_path / "a.npz", resume=True)
     )
     at_once = sample_models(setup, places, plan(120, n_jobs=1))
-    for name in ("edges", "family", "initial", "n_jumps"):
+    for name in ("edges", "parents", "initial", "n_jumps"):
         np.testing.assert_array_equal(resumed.series(name), at_once.series(name))
     np.testing.assert_allclose(
         resumed.family_probabilities(), at_once.family_probabilities(), atol=1e-12

@@ -51,9 +51,6 @@ def test_draws_of_rates_and_their_summary(seen: am.Observations) -> None:
     assert len(mean) == len(table)
     assert set(mean["transition"].values) == {"-1->1", "1->-1"}
     np.testing.assert_allclose(mean, table["rate"])
-    import arviz_stats
-
-    assert len(arviz_stats.summary(tree, var_names="rates")) == len(table)
     assert "log evidence" not in fit._repr_html_()
 
 

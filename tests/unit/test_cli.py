@@ -50,7 +50,7 @@ def test_flags_win_over_the_file_and_all_are_recorded(paths_file: Path, tmp_path
     assert record["command"]["max_parents"] == 1
     assert record["command"]["seed"] == record["seed"] == 8
     assert record["command"]["prior"] == [3.0, 2.0]
-    assert record["settings"]["forbidden"] == [["B", "A"]]
+    assert record["settings"]["structure_prior"]["forbidden"] == [["B", "A"]]
     assert record["data_hash"].startswith("sha256:")
     assert record["decisions"]
     summary = json.loads(result.stdout)

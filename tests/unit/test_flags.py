@@ -31,7 +31,7 @@ ONLY_IN_PYTHON = re.compile(
     r"map=|n_nodes=|trajectories=|outside='missing'|states= names|\binitial=\"fixed\"|"
     r"from_frame\(table\)|\(n_s, S, S\)|with_covariates\(|start_rates|prior=None|to_dict|levels=|"
     "joint_marginals|runpy|There are no draws|to_arviz|<progress|has no max_seconds|"
-    "a function of child and"
+    "a function of child and|with to_csv"
 )
 
 #: words with an underscore that a user types or sees in files as they are

@@ -230,7 +230,7 @@ def test_run_from_a_fitted_learner() -> None:
         converged_, stop_reason_ = False, "Stopped at the limit of 3 sweeps."
         history_ = ({"score": -3.0}, {"score": -2.0})
 
-        def get_params(self) -> dict[str, object]:
+        def get_params(self, deep: bool = True) -> dict[str, object]:
             return {"max_parents": 2, "random_state": 7}
 
     run = Run.from_learner(Learner(), truth=made.network, run={"data_hash": "abc"})

@@ -182,7 +182,18 @@ def test_jumps_and_times_of_draws_are_counted_right(speed: float) -> None:
 def draws_of(network: am.Network, evidence: Any, n_draws: int, n_jobs: int = 1) -> list[Any]:
     options: dict[str, Any] = {"n_chains": 2, "burn_in": 2, "seed": 5, "n_jobs": n_jobs}
     found = solve(network, evidence, n_draws=max(4, n_draws), **options)
-    return [blocks[0] for blocks in found.draws.blocks]
+    return [joined(blocks) for blocks in found.draws.blocks]
+
+
+def joined(blocks: list[Any]) -> Any:
+    """All kept draws of one chain, however many calls drew them."""
+    first = blocks[0]
+    starts = np.cumsum([0, *(len(b.time) for b in blocks[:-1])])
+    fields = {
+        f: np.concatenate([getattr(b, f) for b in blocks]) for f in ("initial", "time", "state")
+    }
+    start = np.concatenate([b.start + at for b, at in zip(blocks, starts)])
+    return first._replace(**fields, start=start)
 
 
 def summary(record: Any) -> list[float]:

@@ -27,6 +27,8 @@ class Drawn(NamedTuple):
     """A name of each entry of the dimension."""
     coordinates: Mapping[str, Any]
     """Further coordinates along the dimension, such as node and transition."""
+    entries: Any = slice(None)
+    """Which entries of the field are meant."""
 
 
 def draw_tree(
@@ -59,7 +61,8 @@ def draw_tree(
     coordinates: dict[str, Any] = {}
     for dimension, one in every.items():
         if one.labels:
-            variables[one.field] = (("chain", "draw", dimension), models.series(one.field))
+            series = models.series(one.field)[:, :, one.entries]
+            variables[one.field] = (("chain", "draw", dimension), series)
             coordinates[dimension] = one.labels
             coordinates |= {name: (dimension, values) for name, values in one.coordinates.items()}
     n_jumps = {"n_jumps": (("chain", "draw"), models.series("n_jumps"))}

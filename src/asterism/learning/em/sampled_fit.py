@@ -97,7 +97,7 @@ class SampledFit:
 
     def to_arviz(self, observations: Observations | None = None) -> xarray.DataTree:
         """All draws as (chain, draw, …) arrays; ``observations`` become a group of their own."""
-        table = rate_labels(self.network, np.arange(self.models.series("rates").shape[-1]))
+        table = rate_labels(self.network, self.places)
         names = [
             f"{node}[{configuration}]:{a}->{b}"
             for node, configuration, a, b in zip(
@@ -109,7 +109,8 @@ class SampledFit:
             "configuration": list(table["configuration"]),
             "transition": [f"{a}->{b}" for a, b in zip(table["from"], table["to"])],
         }
-        return draw_tree(self.models, {"rate": Drawn("rates", names, along)}, observations)
+        rates = Drawn("rates", names, along, self.places)
+        return draw_tree(self.models, {"rate": rates}, observations)
 
 
 def sample_parameters(
