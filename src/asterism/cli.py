@@ -8,6 +8,7 @@ completion answer at once.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ import click
 
 from asterism import __version__
 from asterism.commands import options as o
+from asterism.commands.console import STARTED
 from asterism.commands.exits import exit_code, front_of, in_flags
 from asterism.commands.flags import command_of
 from asterism.data.formats.registry import FORMATS
@@ -67,6 +69,7 @@ class CommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does, but what the library says is said in flags."""
+        ctx.meta[STARTED] = time.monotonic()
         try:
             return super().invoke(ctx)
         except AsterismError as error:

@@ -15,7 +15,13 @@ import asterism as am
 from asterism.errors import AsterismError, TooLargeError
 from asterism.learning.learner_settings import regrouped
 from asterism.learning.search import coupled
-from asterism.numerics.resources import TimeLimit, current_limit, time_limit
+from asterism.numerics.resources import (
+    TimeLimit,
+    current_limit,
+    minutes_limit,
+    time_limit,
+    time_to_finish,
+)
 from asterism.report.page_data import page_data
 from asterism.results.run import Run
 from asterism.results.summary import sentences
@@ -55,6 +61,19 @@ def test_limits_nest_and_end() -> None:
             assert inner is outer
     assert current_limit().seconds == float("inf")
     assert not current_limit().stops()
+
+
+def test_a_reserve_is_kept_for_the_end() -> None:
+    with minutes_limit(10.0, reserve=3.0, used=100.0) as whole:
+        assert 430.0 < whole.left < 441.0  # a tenth of the limit is kept
+        with minutes_limit(10.0) as inner:
+            assert inner.left < 441.0
+            with time_to_finish() as more:
+                assert 440.0 < more.left < 471.0  # half of it, the rest is for writing
+    with minutes_limit(0.1, reserve=30.0) as short:
+        assert 2.0 < short.left <= 3.0
+    with minutes_limit(0.1, reserve=3.0, used=9.0) as late:
+        assert late.passed
 
 
 def test_histories_of_grids_with_unequal_numbers_of_sweeps_fit_together() -> None:

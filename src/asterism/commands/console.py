@@ -9,10 +9,13 @@ import logging
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+import click
 
 from asterism.commands.exits import in_flags
 from asterism.numerics.progress import ProgressListener, ProgressMeter, Stage
@@ -22,6 +25,16 @@ LINE_INTERVAL = 10.0
 
 #: seconds that pass before a line says what is being done
 BRIEF = 1.0
+
+#: where a command's context keeps the time at which it began
+STARTED = "asterism.started"
+
+
+def seconds_so_far() -> float:
+    """Since the command began: libraries that it loaded first count for its limit of time."""
+    context = click.get_current_context(silent=True)
+    started = None if context is None else context.meta.get(STARTED)
+    return 0.0 if started is None else time.monotonic() - float(started)
 
 
 class Console:

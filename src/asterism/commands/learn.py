@@ -21,7 +21,7 @@ from asterism.commands.choices import (
     prior_of_rates,
     time_scale,
 )
-from asterism.commands.console import Console
+from asterism.commands.console import Console, seconds_so_far
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
     file_hash,
@@ -103,7 +103,7 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     require_readable(options.table)
     with (
         writing_to(options.output, options.force, options.resume),
-        minutes_limit(options.minutes),
+        minutes_limit(options.minutes, _SECONDS_TO_FINISH, seconds_so_far()),
     ):
         return _learn(options, command, console)
 
@@ -229,6 +229,9 @@ def _about_refining(emission: Any) -> str:
         return "Emissions are fitted once more on the graph found (--refine-emissions)."
     return "No emission is learned, so --refine-emissions changes nothing."
 
+
+#: what the page and the files of a small run take, libraries loaded for them included (measured)
+_SECONDS_TO_FINISH = 3.0
 
 #: nodes times trajectories up to which the paths in the results are sampled too
 _PATHS_SAMPLED = 3_000

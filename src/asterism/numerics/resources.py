@@ -107,9 +107,16 @@ def map_chunks(
 
 
 class TimeLimit:
-    """Seconds from now on; infinitely many if None."""
+    """Seconds from now on; infinitely many if None.
 
-    def __init__(self, seconds: float | None = None) -> None:
+    ``used`` of them have passed already. ``reserve`` seconds at the end are kept for what makes a
+    result whole: searches stop before them, :func:`time_to_finish` may use half of them, and
+    writing the other half.
+    """
+
+    def __init__(
+        self, seconds: float | None = None, reserve: float = 0.0, used: float = 0.0
+    ) -> None:
         if seconds is not None and not (
             isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0.0
         ):
@@ -117,7 +124,8 @@ class TimeLimit:
                 Setting("minutes"), f" is {seconds!r}; it must be a positive number."
             )
         self.seconds = math.inf if seconds is None else float(seconds)
-        self._end = time.monotonic() + self.seconds
+        self.reserve = reserve
+        self._end = time.monotonic() + self.seconds - used - reserve
         self._flag = np.zeros(1, dtype=np.bool_)
         self.was_felt = False
         """Whether something was cut short because of it."""
@@ -148,7 +156,8 @@ class TimeLimit:
     @contextmanager
     def timed(self, outer: TimeLimit) -> Iterator[TimeLimit]:
         """Set the flag when the time is over, or that of an outer limit."""
-        self._end = min(self._end, outer._end)
+        if outer._end < self._end:
+            self._end, self.reserve = outer._end, outer.reserve
         timer = threading.Timer(min(self.left, threading.TIMEOUT_MAX), self._flag.fill, (True,))
         timer.daemon = True
         timer.start()
@@ -171,36 +180,47 @@ def current_limit() -> TimeLimit:
     return _current.get() or TimeLimit()
 
 
-def minutes_limit(minutes: float | None) -> AbstractContextManager[TimeLimit]:
-    """:func:`time_limit` as a user gives it."""
-    if minutes is not None:
-        TimeLimit(minutes)  # refuses what is no positive number
-    return time_limit(None if minutes is None else 60.0 * minutes)
+def minutes_limit(
+    minutes: float | None, reserve: float = 0.0, used: float = 0.0
+) -> AbstractContextManager[TimeLimit]:
+    """:func:`time_limit` as a user gives it.
+
+    A ``reserve`` grows to a tenth of the limit and shrinks to half of it.
+    """
+    if minutes is None:
+        return time_limit(None)
+    TimeLimit(minutes)  # refuses what is no positive number
+    if reserve:
+        reserve = min(max(reserve, 6.0 * minutes), 30.0 * minutes)
+    return time_limit(60.0 * minutes, reserve, used)
 
 
 @contextmanager
 def time_to_finish() -> Iterator[TimeLimit]:
-    """A tenth of the limit, and at least a second, for what makes a result whole after it."""
+    """Half of the limit's reserve, else a tenth of it and at least a second, to end a result."""
     limit = current_limit()
     if limit.seconds == math.inf:
         yield limit
         return
-    left = limit.left + max(1.0, 0.1 * limit.seconds)
-    with TimeLimit(left).timed(TimeLimit()) as more:
-        token = _current.set(more)
+    more = 0.5 * limit.reserve if limit.reserve else max(1.0, 0.1 * limit.seconds)
+    left = max(limit._end + more - time.monotonic(), 1e-3)
+    with TimeLimit(left).timed(TimeLimit()) as extended:
+        token = _current.set(extended)
         try:
-            yield more
+            yield extended
         finally:
             _current.reset(token)
 
 
 @contextmanager
-def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
+def time_limit(
+    seconds: float | None, reserve: float = 0.0, used: float = 0.0
+) -> Iterator[TimeLimit]:
     """Limit what happens inside; an outer limit stays in force."""
     if seconds is None:
         yield current_limit()
         return
-    limit = TimeLimit(seconds)
+    limit = TimeLimit(seconds, reserve, used)
     with limit.timed(current_limit()):
         token = _current.set(limit)
         try:
