@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import asterism as am
 from asterism.errors import AsterismError
@@ -38,6 +39,14 @@ def test_draws_of_paths(seen: am.Observations) -> None:
     assert states.dims == ("chain", "draw", "trajectory", "time", "node")
     share = (states == 1).mean(("chain", "draw"))
     np.testing.assert_allclose(share, found.marginals([0.5, 2.0]).isel(state=1), atol=1e-12)
+    likelihood = found.to_arviz(times=[0.5])["log_likelihood"]["value"]
+    table = seen.to_frame("long").set_index(["trajectory", "node", "time"])["value"]
+    for i in (0, 7, -1):
+        one = likelihood[:, :, i]
+        d, node, t = int(one["trajectory"]), str(one["node"].values), float(one["time"])
+        states = found.to_arviz(times=[t])["posterior"]["state"].sel(node=node)[:, :, d, 0]
+        expected = norm.logpdf(table.loc[(d, node, t)], np.where(states, 1.0, -1.0), 0.4)
+        np.testing.assert_allclose(one, expected)
 
 
 def test_draws_of_rates_and_their_summary(seen: am.Observations) -> None:

@@ -1,7 +1,8 @@
 """Owns draws as xarray: a tree with the groups that arviz and others read.
 
 "posterior" holds what was drawn, (chain, draw, …); "sample_stats" what tells how the chains went;
-"observed_data" the measurements, one row each. Every dimension says by coordinates what its entries
+"observed_data" the measurements, one row each; "log_likelihood" what each of them says about each
+draw, where paths were kept. Every dimension says by coordinates what its entries
 are: node, configuration, transition, parent, child.
 """
 
@@ -74,6 +75,7 @@ def tree_of(
     coordinates: Mapping[str, Any],
     statistics: Mapping[str, Any],
     observations: Observations | None,
+    log_likelihood: Mapping[str, Any] | None = None,
 ) -> xarray.DataTree:
     """The groups as one tree; chains and draws are numbered."""
     import xarray
@@ -86,6 +88,9 @@ def tree_of(
         "posterior": numbered(variables, coordinates),
         "sample_stats": numbered(statistics, {}),
     }
+    if log_likelihood:
+        group = numbered(log_likelihood, {})
+        groups["log_likelihood"] = group.set_coords(["trajectory", "time", "node"])
     if observations is not None and observations.n_measurements:
         groups["observed_data"] = _observed(observations)
     return xarray.DataTree.from_dict(groups)

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     import xarray
 
 
+#: numbers in the group log_likelihood beyond which it is left out (half a gigabyte)
+_MOST_LIKELIHOODS = 60_000_000
+
+
 class SampledPosterior(Posterior):
     """What :func:`asterism.infer` returns for ``method="sample"``.
 
@@ -77,10 +81,11 @@ class SampledPosterior(Posterior):
         )
 
     def to_arviz(self, times: ArrayLike | None = None) -> xarray.DataTree:
-        """All draws as a tree, as arviz reads: posterior, sample_stats and observed_data.
+        """All draws as a tree, as arviz reads.
 
         ``posterior`` holds state numbers (chain, draw, trajectory, time, node) at ``times``, by
-        default at 21 even ones.
+        default at 21 even ones; ``log_likelihood`` ln P(measurement | path) of every measurement
+        of a single node; the other groups are sample_stats and observed_data.
         """
         begin, end = self.evidence.start.min(), self.evidence.end.max()
         clock = self._times(np.linspace(begin, end, 21) if times is None else times)
@@ -97,7 +102,28 @@ class SampledPosterior(Posterior):
             },
             {"n_jumps": (("chain", "draw"), jumps)},
             self.observations,
+            self._log_likelihood(),
         )
+
+    def _log_likelihood(self) -> dict[str, Any]:
+        """ln P of every measurement given the path of each draw, and what each measurement is."""
+        points = self.evidence.points
+        shape = (*self._statistics_series.shape[:2], len(points.time))
+        if np.prod(shape, dtype=float) > _MOST_LIKELIHOODS or not len(points.time):
+            return {}
+        values = np.empty(shape)
+        for d in np.unique(points.trajectory):
+            rows = np.flatnonzero(points.trajectory == d)
+            clock, at = np.unique(points.time[rows], return_inverse=True)
+            states = self.draws.states(int(d), clock)[:, :, at, points.node[rows]]
+            values[:, :, rows] = points.log_likelihood[points.offset[rows] + states]
+        names, labels = np.asarray(self.network.nodes), np.asarray([str(x) for x in self.labels])
+        return {
+            "value": (("chain", "draw", "measurement"), values),
+            "trajectory": ("measurement", labels[points.trajectory]),
+            "time": ("measurement", points.time),
+            "node": ("measurement", names[points.node]),
+        }
 
     @cached_property
     def history(self) -> pd.DataFrame:
