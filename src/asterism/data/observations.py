@@ -7,10 +7,10 @@ observations into evidence (``timeline/build.py``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from asterism.data.panel_records import exact_entries, state_codes, state_sets
 from asterism.data.problems import TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.stimuli import read_stimuli
-from asterism.data.table_rows import TableFormat
+from asterism.data.table_rows import Reading, table_format
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
@@ -78,21 +78,10 @@ class Observations:
         intervals: pd.DataFrame | None = None,
         exact: Any = None,
         *,
-        kind: str = "auto",
-        trajectory: str = "trajectory",
-        time: str = "time",
-        node: str = "node",
-        value: str = "value",
-        nodes: Sequence[str] | None = None,
-        labels: Collection[str] | bool = (),
-        sort: bool = False,
         ties: str = "error",
         covariates: Sequence[str] = (),
         ignore: Sequence[str] = (),
-        missing: Collection[object] = (),
-        unit: str | None = None,
-        end_column: str | None = None,
-        comma: str | None = None,
+        **reading: Unpack[Reading],
     ) -> Observations:
         """Read a wide table (trajectory, time, one column per node) or a long one.
 
@@ -100,22 +89,22 @@ class Observations:
         ``p_<state>`` per state instead of value. ``events`` has trajectory, time, node, to and
         optionally from; ``intervals`` trajectory, node, start, end, state. ``exact`` marks rows
         that report the state itself: the name of a boolean column, a mask, or "first".
-        ``labels`` lists columns whose cells are names even if they look like numbers.
         ``covariates`` lists columns that are covariates, ``ignore`` columns to leave out.
+        ``ties``: "error", or "order" when rows of jumps at one time are in the order in which
+        they happened.
 
-        Times may be numbers, durations ("2h", "30 min", "Day 3") or dates; ``unit`` is the unit to
-        read them into, such as "h". ``missing`` lists further codes for "not measured", and
-        ``end_column`` is a column with the end of each trajectory's follow-up. ``comma`` says what
-        commas in numbers are where a column leaves it open: "decimal" (1,234 is 1.234) or
-        "thousands" (1,234 is 1234).
+        Other arguments, all optional (``Reading``): the names of columns ``trajectory``, ``time``,
+        ``node``, ``value`` and ``end_column`` (the end of each trajectory's follow-up);
+        ``kind`` ("wide", "long"); ``nodes`` that are read; ``labels``, columns whose cells are
+        names even if they look like numbers; ``sort`` rows by time; ``missing``, further codes for
+        "not measured"; ``unit`` of time, such as "h": times may be numbers, durations ("2h",
+        "30 min", "Day 3") or dates; ``comma``, what commas in numbers are where a column leaves it
+        open: "decimal" (1,234 is 1.234) or "thousands" (1,234 is 1234).
         """
         whole = frame
         if frame is not None and (covariates or ignore):
             frame = without_columns(frame, [*covariates, *ignore])
-        form = TableFormat(
-            *(kind, trajectory, time, node, value, nodes, labels, exact, sort),
-            *(missing, unit, end_column, comma),
-        )
+        form = table_format(exact=exact, **reading)
         parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
         problems.raise_errors()
         problems.warn()
@@ -124,7 +113,7 @@ class Observations:
         if not covariates or whole is None:
             return found
         return found.with_covariates(
-            whole, covariates, trajectory=trajectory, time=time, comma=comma
+            whole, covariates, trajectory=form.trajectory, time=form.time, comma=form.comma
         )
 
     @classmethod
@@ -139,7 +128,7 @@ class Observations:
     ) -> tuple[Observations | None, list[TableProblem]]:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
         ties = options.pop("ties", "error")
-        form = TableFormat(**options)
+        form = table_format(**options)
         parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
         return None if parts is None else cls(**parts._asdict(), ties=ties), problems.found
 

@@ -7,8 +7,8 @@ trajectories, the table is refused: sorting would mix them.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -65,6 +65,34 @@ class TableFormat:
         found = [str(c) for c in frame.columns]
         has_value = self.value in found or any(c.startswith(LIKELIHOOD_PREFIX) for c in found)
         return self.node in found and has_value
+
+
+class Reading(TypedDict, total=False):
+    """The fields of :class:`TableFormat` as a user gives them, by name; all are optional."""
+
+    kind: str
+    trajectory: str
+    time: str
+    node: str
+    value: str
+    nodes: Sequence[str] | None
+    labels: Collection[str] | bool
+    sort: bool
+    missing: Collection[object]
+    unit: str | None
+    end_column: str | None
+    comma: str | None
+
+
+def table_format(exact: Any = None, **reading: Unpack[Reading]) -> TableFormat:
+    """The format that a user's arguments describe; names that are none are refused."""
+    known = [one.name for one in fields(TableFormat)]
+    for name in reading:
+        if name not in known:
+            raise TypeError(
+                f"There is no argument {name!r} for reading a table; there are {', '.join(known)}."
+            )
+    return TableFormat(exact=exact, **reading)
 
 
 @dataclass(frozen=True)
