@@ -35,7 +35,13 @@ from asterism.model.network import Network
 from asterism.numerics.progress import listening
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from asterism.learning.em.parameter_learner import ParameterLearner
+
+
+#: rates and hazard ratios that are printed; the tables hold all
+MOST_LINES = 12
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ def _read(options: FitOptions) -> _Input:
     if network is not None and edges is not None:
         raise Refused("--network and --edges both give the graph; give one of them.")
     nodes = _nodes(options, network, edges)
+    _references(options)  # misspelt ones are told before anything is read
     table = read_table(replace(options.table, nodes=nodes))
     data, known = table.require(), {}
     decisions = list(table.decisions)
@@ -109,6 +116,9 @@ def _read(options: FitOptions) -> _Input:
         known = {node: list(names) for node, names in data.states.items()}
         data = Observations.from_trajectories(data)
     data, read = read_values(options.panel, data)
+    if options.obstype is not None:
+        data, more = _with_observation_types(options, data, table)
+        read = [*read, more]
     panel, final = with_final_states(_listed_transitions(options.panel, table), data)
     warnings = hints(data, panel)
     decisions += [*read, *final]
@@ -144,6 +154,7 @@ def _refuse_flags_of_measurements(options: FitOptions) -> None:
         "--censored": options.panel.censored,
         "--emission": options.emission,
         "--misreported": options.misreported,
+        "--obstype": options.obstype,
         "--exact": options.table.exact,
     }
     for flag in (flag for flag, value in given.items() if value):
@@ -163,7 +174,9 @@ def _nodes(
     columns = guess_columns(
         header, options.table.kind, options.table.time, options.table.trajectory
     )
-    for name in (*covariate_names(options), *options.ignore):
+    named = [*covariate_names(options), *options.ignore]
+    named += [name for name in (options.obstype,) if name]
+    for name in named:
         if name not in header:
             raise DataError(f"There is no column {name!r}; the columns are {listed(header)}.")
     if network is not None:
@@ -172,7 +185,7 @@ def _nodes(
         return list(dict.fromkeys(end for edge in edges for end in edge))
     if columns.node is not None:
         return []
-    taken = columns.taken | {*covariate_names(options), *options.ignore}
+    taken = columns.taken | set(named)
     taken |= {name for name in (options.table.exact, options.table.end_column) if name}
     left = [name for name in header if name not in taken]
     if len(left) != 1:
@@ -196,7 +209,29 @@ def _listed_transitions(panel: PanelOptions, table: Table) -> PanelOptions:
     return replace(panel, allowed=[f"{a}>{b}" for a, b in table.transitions])
 
 
+def _with_observation_types(
+    options: FitOptions, data: Observations, table: Table
+) -> tuple[Observations, str]:
+    column = options.obstype or ""
+    if len(data.measurements) != 1:
+        raise Refused(f"--obstype {column} is for one node; name it with --nodes COLUMN.")
+    (node,) = data.measurements
+    frame, names = _whole_table(options, data, table)
+    before = len(data.events)
+    data = data.with_observation_types(node, frame, column, **names)
+    count = counted(len(data.events) - before, "transition")
+    return data, f"Rows are read as {column!r} says (--obstype): {count} at exact times."
+
+
 def _with_covariates(options: FitOptions, data: Observations, table: Table) -> Observations:
+    frame, names = _whole_table(options, data, table)
+    return data.with_covariates(frame, covariate_names(options), **names)
+
+
+def _whole_table(
+    options: FitOptions, data: Observations, table: Table
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table with its times in numbers, and which of its columns are trajectory and time."""
     columns, frame, comma = table.columns, table.stays, options.table.comma
     if frame is None:
         frame = read_text_table(options.table.data, options.table.sheet)
@@ -206,13 +241,11 @@ def _with_covariates(options: FitOptions, data: Observations, table: Table) -> O
         frame[columns.time] = clock.time
     if columns.trajectory is None and "trajectory" in frame.columns:
         frame = frame.drop(columns="trajectory")
-    return data.with_covariates(
-        frame,
-        covariate_names(options),
-        trajectory=columns.trajectory or "trajectory",
-        time=columns.time,
-        comma=comma,
-    )
+    return frame, {
+        "trajectory": columns.trajectory or "trajectory",
+        "time": columns.time,
+        "comma": comma,
+    }
 
 
 def _emissions(
@@ -261,7 +294,18 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
         covariates=_effects(options, changing) or None,
         equal_rates=_by_node(options.equal, changing, "--equal") or None,
         fixed_rates=_fixed(options, changing) or None,
+        reference=_references(options) or None,
     )
+
+
+def _references(options: FitOptions) -> dict[str, str]:
+    result = {}
+    for text in options.reference:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not (sign and name and value):
+            raise Refused(f"--reference {text!r} is not COLUMN=VALUE, such as 'age=20-40'.")
+        result[name] = value
+    return result
 
 
 def _effects(options: FitOptions, nodes: Sequence[str]) -> list[Any]:
@@ -314,7 +358,7 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
     rates = learner.rate_intervals_
     share = f"{options.level:.0%}"
     lines = []
-    for row in rates.head(12).to_dict("records"):
+    for row in rates.head(MOST_LINES).to_dict("records"):
         where = f" ({row['configuration']})" if row["configuration"] else ""
         name = f"{row['node']} {row['from']} → {row['to']}{where}"
         if row["note"] == "fixed":
@@ -326,9 +370,11 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
             f"{name}: {rate:.4g} {per_unit(unit)} "
             f"({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
         )
-    if len(rates) > 12:
-        lines.append(f"… and {len(rates) - 12} more rates in rates.csv.")
-    for row in learner.effects_.head(12).to_dict("records"):
+    if len(rates) > MOST_LINES:
+        lines.append(f"Rates: {MOST_LINES} of {len(rates)}; all in rates.csv.")
+    lines += learner.baseline_
+    effects = learner.effects_
+    for row in effects.head(MOST_LINES).to_dict("records"):
         note = f"; {row['note']}" if row["note"] else ""
         node = f"{row['node']} " if len(learner.network_.nodes) > 1 else ""
         lines.append(
@@ -336,6 +382,8 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
             f"{row['hazard_ratio']:.4g} "
             f"({share}: {row['hazard_ratio_lower']:.4g} to {row['hazard_ratio_upper']:.4g}){note}."
         )
+    if len(effects) > MOST_LINES:
+        lines.append(f"Hazard ratios: {MOST_LINES} of {len(effects)}; all in effects.csv.")
     if options.misreported:
         errors = learner.parameters_.query("kind == 'emission'")
         for row in errors[[not _is_right(name) for name in errors["parameter"]]].to_dict("records"):
@@ -345,10 +393,17 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
             )
     lines.append(
         f"Log-likelihood {learner.log_evidence_:.4f} with "
-        f"{counted(learner.n_parameters_, 'parameter')} "
-        f"(−2 ln L given the first visits {-2.0 * learner.log_evidence_given_first_:.4f}); "
+        f"{counted(learner.n_parameters_, 'parameter')}, start probabilities among them; "
         f"AIC {learner.aic_:.2f}, BIC {learner.bic_:.2f}."
     )
+    given_first = f"Given the first visits: −2 ln L {-2.0 * learner.log_evidence_given_first_:.4f}"
+    if learner.aic_given_first_ is not None:
+        given_first += (
+            f" with {counted(learner.n_parameters_given_first_, 'parameter')}, as msm counts them "
+            f"(no start probabilities); AIC {learner.aic_given_first_:.2f}, "
+            f"BIC {learner.bic_given_first_:.2f}"
+        )
+    lines.append(f"{given_first}.")
     lines.append(f"Results: {options.output}; open {options.output / 'report.html'}")
     return lines
 
@@ -376,6 +431,9 @@ def _summary(options: FitOptions, learner: ParameterLearner, given: _Input) -> d
         "n_parameters": learner.n_parameters_,
         "aic": learner.aic_,
         "bic": learner.bic_,
+        "n_parameters_given_first": learner.n_parameters_given_first_,
+        "aic_given_first": learner.aic_given_first_,
+        "bic_given_first": learner.bic_given_first_,
         "rates": learner.rate_intervals_.to_dict("records"),
         "effects": learner.effects_.to_dict("records"),
         "decisions": given.decisions,

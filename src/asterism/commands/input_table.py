@@ -24,7 +24,7 @@ from asterism.data.clock import UNITS
 from asterism.data.columns import cells, missing, numbers, without_codes
 from asterism.data.counting_tables import CountingColumns, read_counting, require_counting
 from asterism.data.files import read_meta
-from asterism.data.labels import canonical
+from asterism.data.labels import letters
 from asterism.data.observations import Observations
 from asterism.data.panel_records import changes
 from asterism.data.path_tables import FORMAT, open_ended
@@ -314,7 +314,7 @@ def _require_ends(paths: Trajectories) -> None:
         if first == last:
             return True
         node = paths.nodes[paths.jump_node[last - 1]]
-        return (node, canonical(paths.states[node][paths.jump_state[last - 1]])) in left
+        return (node, letters(paths.states[node][paths.jump_state[last - 1]])) in left
 
     which = [label for label in open_ended(vars(paths)) if goes_on(label)]
     if which:

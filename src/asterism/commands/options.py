@@ -374,11 +374,23 @@ class FitOptions(Computed):
     equal_effects: Sequence[str] = MODEL.names(
         "Covariates with one effect for all of their transitions."
     )
+    reference: Sequence[str] = MODEL.flag(
+        (),
+        "Value of a covariate at which baseline rates are given, and with which the levels of a "
+        "category are compared.",
+        metavar="COLUMN=VALUE",
+    )
     fix: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=RATE", "A rate that is known.")
     equal: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=2>3", "Rates that are equal.")
     misreported: Sequence[str] = _about_states(
         *(MODEL, "[NODE:]1>2,…"),
         "States may be misreported: true>reported, only in these ways.",
+    )
+    obstype: str | None = INPUT.flag(
+        None,
+        "Column that says row by row what was seen: 1 the state at a visit, 2 an exact transition "
+        "with no change before it, 3 an exact entry from an unknown state.",
+        metavar="COLUMN",
     )
     ignore: Sequence[str] = INPUT.names("Columns to leave out.")
     emission: Sequence[str] = _emission()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.options import PanelOptions
-from asterism.data.labels import canonical
+from asterism.data.labels import canonical, letters
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations
@@ -70,14 +70,14 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
 def _require_final(options: PanelOptions, data: Observations, node: str, state: str) -> None:
     """Refuse exact entries into a state that can be left: two things may be meant by them."""
     table = changes(data, [node])
-    mine = (table["node"] == node) & (table["before"] == canonical(state))
+    mine = (table["node"] == node) & (table["before"] == letters(state))
     onwards, leaves = table["after"][mine].tolist(), "the table leaves it for"
     given = (allowed_transitions(options, data.measurements) or {}).get(node)
-    if given is not None and canonical(state) in map(canonical, given.absorbing):
+    if given is not None and letters(state) in map(letters, given.absorbing):
         return  # a table that leaves it is refused with the row
     if not onwards and given is not None:
         pairs = given.allowed or ()
-        onwards = [after for before, after in pairs if canonical(before) == canonical(state)]
+        onwards = [after for before, after in pairs if letters(before) == letters(state)]
         leaves = "--allowed lets it go to"
     if onwards:
         raise Refused(
@@ -253,7 +253,7 @@ def states_in_order(
         trajectory.append(record.trajectory[rows])
         time.append(record.time[rows])
         value += record.value[rows].tolist()
-    spelled = {v: canonical(v) for v in set(value)}
+    spelled = {v: letters(v) for v in set(value)}
     label = np.array([spelled[v] for v in value], dtype=object)
     d, t = np.concatenate(trajectory), np.concatenate(time)
     order = np.lexsort((t, d))

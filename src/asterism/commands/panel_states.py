@@ -20,7 +20,7 @@ from asterism.commands.panel import (
     node_of,
     states_in_order,
 )
-from asterism.data.labels import canonical, letters, plain
+from asterism.data.labels import encode, letters, plain
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.emissions import Exact
@@ -63,19 +63,17 @@ def _seen(node: str, data: Observations) -> list[Any]:
 
 def _in_order(node: str, text: str, names: Sequence[Any]) -> list[Any]:
     wanted = [part.strip() for part in text.replace(">", ",").split(",") if part.strip()]
-    known = {canonical(name): name for name in names}
-    unknown = [name for name in wanted if canonical(name) not in known]
-    absent = [name for name in known if name not in map(canonical, wanted)]
-    if unknown:
+    place = encode(wanted, names).tolist()
+    if -1 in place:
         raise Refused(
-            f"--order names {unknown[0]!r}, which is not a state of {node!r}; its states are "
-            f"{listed(list(known))}."
+            f"--order names {wanted[place.index(-1)]!r}, which is not a state of {node!r}; its "
+            f"states are {listed(names)}."
         )
-    if absent or len(set(map(canonical, wanted))) != len(wanted):
+    if sorted(place) != list(range(len(names))):
         raise Refused(
-            f"--order must name every state of {node!r} once; its states are {listed(list(known))}."
+            f"--order must name every state of {node!r} once; its states are {listed(names)}."
         )
-    return [known[canonical(name)] for name in wanted]
+    return [names[i] for i in place]
 
 
 def _refuse_contradictions(
@@ -90,7 +88,7 @@ def _refuse_contradictions(
     Between two measurements other states may have been passed, in complete paths none.
     """
     trajectory, time, label = states_in_order(node, data)
-    number = {canonical(name): i for i, name in enumerate(names)}
+    number = {letters(name): i for i, name in enumerate(names)}
     code = np.array([number.get(v, -1) for v in label.tolist()])
     reach = np.eye(len(names), dtype=np.bool_) | mask
     for _ in names if node in data.measurements else ():

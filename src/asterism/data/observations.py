@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from asterism.data import interventions as set_by_hand
 from asterism.data import measurements as tables
 from asterism.data.columns import without_columns
-from asterism.data.covariates import Covariates, read_covariates
+from asterism.data.covariates import Covariates, read_covariates, values_at
 from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeBound
@@ -31,7 +31,12 @@ from asterism.data.measurements import (
     no_intervals,
     objects,
 )
-from asterism.data.panel_records import exact_entries, state_codes, state_sets
+from asterism.data.panel_records import (
+    exact_entries,
+    observation_types,
+    state_codes,
+    state_sets,
+)
 from asterism.data.problems import TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.stimuli import read_stimuli
@@ -435,6 +440,37 @@ class Observations:
         """Rows that report one of the states say exactly when it was entered, like a death."""
         kept, events = exact_entries(node, self._record(node), self.events, _several(states))
         return replace(self, measurements={**self.measurements, node: kept}, events=events)
+
+    def with_observation_types(
+        self,
+        node: str,
+        frame: pd.DataFrame,
+        column: str = "obstype",
+        *,
+        trajectory: str = "trajectory",
+        time: str = "time",
+        comma: str | None = None,
+    ) -> Observations:
+        """Rows read as a column of their table says; an empty cell is 1.
+
+        1: the state at a visit. 2: a transition at its exact time, with no change since the row
+        before. 3: an exact entry, such as a death, from a state that is not known.
+        """
+        record = self._record(node)
+        told = frame.assign(**{column: frame[column].where(frame[column].astype(str) != "", 1)})
+        table = read_covariates(
+            *(told.fillna({column: 1}), self.trajectories, self.start),
+            trajectory=trajectory,
+            time=time,
+            names=[column],
+            comma=comma,
+        )
+        kind = values_at(table, column, record.trajectory, record.time)
+        if kind.dtype == object:
+            raise DataError(f"Column {column!r} holds observation types: 1, 2 or 3.")
+        kept, events, intervals = observation_types(node, record, self.events, self.intervals, kind)
+        measurements = {**self.measurements, node: kept}
+        return replace(self, measurements=measurements, events=events, intervals=intervals)
 
     def with_state_codes(self, node: str, codes: Mapping[Any, Any]) -> Observations:
         """Values that stand for a state known for certain: {999: "dead"}."""

@@ -1,8 +1,10 @@
-"""Owns three ways to read a measured value that panel data need: entry times, codes and sets.
+"""Owns four ways to read a measured value that panel data need.
 
 An *exact entry*: the row's time is when the state was entered (a date of death), so the row is an
 event. A *state code*: a value such as 999 stands for a state that is known for certain. A *state
 set*: a value such as 99 says only that the state is one of several ("alive, state unknown").
+An *observation type* says this row by row: 1 the state at a visit, 2 a transition at its exact time
+with no change before it, 3 an exact entry from an unknown state.
 
 ``final_states`` says which states the data show to be final, such as death.
 """
@@ -17,8 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.labels import canonical, plain
-from asterism.data.measurements import Events, NodeMeasurements, objects
+from asterism.data.labels import canonical, letters, plain
+from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
 from asterism.errors import DataError, first_few
 
 if TYPE_CHECKING:
@@ -35,15 +37,64 @@ def exact_entries(
 
     The first row of a trajectory cannot be an entry: it stays, as a state known for certain.
     """
-    wanted = {canonical(s) for s in states}
     label = _texts(record)
-    entered = np.isin(label, list(wanted))
-    _require_seen(node, wanted, set(label[entered].tolist()), label)
+    entered = _meant(node, label, list(states)) >= 0
     first = np.concatenate([[True], np.diff(record.trajectory) != 0])[: len(record)]
     same = np.concatenate([[False], label[1:] == label[:-1]])[: len(record)]
-    is_event = entered & ~first & ~same
+    return _as_events(node, record, events, entered, entered & ~first & ~same)
+
+
+def observation_types(
+    node: str, record: NodeMeasurements, events: Events, intervals: Intervals, kind: NDArray[Any]
+) -> tuple[NodeMeasurements, Events, Intervals]:
+    """Rows as ``kind`` says: 1 a visit, 2 an exact transition, 3 an exact entry.
+
+    The first row of a trajectory is where it starts, whatever its type. Before a row of type 2
+    the node stayed in the state of the row before it.
+    """
+    known = np.isin(kind, (1.0, 2.0, 3.0))
+    if not known.all():
+        i = int(np.flatnonzero(~known)[0])
+        raise DataError(
+            f"Row {record.row[i]}: the observation type is {kind[i]:g}; it is 1 (a visit), 2 (a "
+            "transition at its exact time, with no change before it) or 3 (an exact entry from a "
+            "state that is not known)."
+        )
+    label = _texts(record)
+    first = np.concatenate([[True], np.diff(record.trajectory) != 0])[: len(record)]
+    same = np.concatenate([[False], label[1:] == label[:-1]])[: len(record)]
+    stays = np.flatnonzero((kind == 2.0) & ~first)
+    if record.in_a_set[stays - 1].any():
+        i = stays[record.in_a_set[stays - 1]][0]
+        raise DataError(
+            f"Row {record.row[i]}: observation type 2 says that the state of the row before it "
+            "lasted until then, but that row names several states."
+        )
+    jumps = ~first & (((kind == 2.0) & ~same) | (kind == 3.0))
+    certain = kind > 1.0
+    certain[stays - 1] = True
+    kept, joined = _as_events(node, record, events, certain, jumps)
+    lasting = Intervals(
+        np.concatenate([intervals.trajectory, record.trajectory[stays]]),
+        objects([*intervals.node, *([node] * len(stays))]),
+        np.concatenate([intervals.start, record.time[stays - 1]]),
+        np.concatenate([intervals.end, record.time[stays]]),
+        objects([*intervals.state, *(plain(v) for v in record.value[stays - 1])]),
+        np.concatenate([intervals.row, record.row[stays]]),
+    )
+    return kept, joined, lasting
+
+
+def _as_events(
+    node: str,
+    record: NodeMeasurements,
+    events: Events,
+    certain: NDArray[np.bool_],
+    is_event: NDArray[np.bool_],
+) -> tuple[NodeMeasurements, Events]:
+    """Some rows become events; those that are certain and stay are known without error."""
     kept = record.take(np.flatnonzero(~is_event))
-    kept = replace(kept, exact=kept.exact | entered[~is_event])
+    kept = replace(kept, exact=kept.exact | certain[~is_event])
     rows = np.flatnonzero(is_event)
     joined = Events(
         np.concatenate([events.trajectory, record.trajectory[rows]]),
@@ -58,30 +109,25 @@ def exact_entries(
 
 def state_codes(node: str, record: NodeMeasurements, codes: Mapping[Any, Any]) -> NodeMeasurements:
     """Rows with a code report its state for certain."""
-    label = _texts(record)
-    named = {canonical(code): state for code, state in codes.items()}
-    coded = np.isin(label, list(named))
-    _require_seen(node, set(named), set(label[coded].tolist()), label)
+    code = _meant(node, _texts(record), list(codes))
     value = record.value.astype(object)
-    for i in np.flatnonzero(coded):
-        value[i] = named[str(label[i])]
-    return replace(record, value=value, exact=record.exact | coded)
+    states = objects([*codes.values(), None])
+    value[code >= 0] = states[code[code >= 0]]
+    return replace(record, value=value, exact=record.exact | (code >= 0))
 
 
 def state_sets(
     node: str, record: NodeMeasurements, codes: Mapping[Any, Iterable[Any]]
 ) -> NodeMeasurements:
     """Rows with a code say that the state is one of its set, and nothing else."""
-    label = _texts(record)
-    sets = {canonical(code): tuple(plain(s) for s in states) for code, states in codes.items()}
-    for code, states in sets.items():
+    sets = [tuple(plain(s) for s in states) for states in codes.values()]
+    for code, states in zip(codes, sets):
         if len(states) < 1:
             raise DataError(f"Code {code} of node {node!r} stands for no state; name at least one.")
-    _require_seen(node, set(sets), set(label.tolist()) & set(sets), label)
+    meant = _meant(node, _texts(record), list(codes))
     among = objects([None] * len(record)) if record.among is None else record.among.copy()
-    for i, text in enumerate(label.tolist()):
-        if text in sets:
-            among[i] = sets[text]
+    for i in np.flatnonzero(meant >= 0):
+        among[i] = sets[meant[i]]
     return replace(record, among=among)
 
 
@@ -94,8 +140,8 @@ def final_states(data: Observations) -> dict[str, dict[str, str]]:
     table = changes(data)
     intervals = data.intervals
     lasting = intervals.end > intervals.start
-    lasts = {*zip(intervals.node[lasting], map(canonical, intervals.state[lasting]))}
-    exact = {*zip(data.events.node, map(canonical, data.events.to))} - lasts
+    lasts = {*zip(intervals.node[lasting], map(letters, intervals.state[lasting]))}
+    exact = {*zip(data.events.node, map(letters, data.events.to))} - lasts
     left = {*zip(table["node"], table["before"])}
     result: dict[str, dict[str, str]] = {}
     for node, state in sorted(({*zip(table["node"], table["after"])} | exact) - left):
@@ -135,12 +181,12 @@ def changes(data: Observations, also: Iterable[str] = ()) -> pd.DataFrame:
         }
     ).drop_duplicates()
     keep = [
-        (str(node), canonical(before), canonical(after))
+        (str(node), letters(before), letters(after))
         for node, before, after in pairs.itertuples(index=False)
         if before is not None
         and not isinstance(before, tuple)
-        and canonical(before)
-        not in (map(canonical, after) if isinstance(after, tuple) else [canonical(after)])
+        and letters(before)
+        not in (map(letters, after) if isinstance(after, tuple) else [letters(after)])
     ]
     return pd.DataFrame(keep, columns=["node", "before", "after"]).drop_duplicates()
 
@@ -148,18 +194,25 @@ def changes(data: Observations, also: Iterable[str] = ()) -> pd.DataFrame:
 def _texts(record: NodeMeasurements) -> NDArray[Any]:
     if record.likelihood is not None:
         raise DataError("The measurements are likelihoods already; codes have no meaning there.")
-    known: dict[Any, str] = {}
-    for value in record.value.tolist():
-        if value not in known:
-            known[value] = canonical(value)
-    return objects(known[v] for v in record.value.tolist())
+    codes, uniques = pd.factorize(record.value)
+    return objects(map(letters, uniques.tolist()))[codes]
 
 
-def _require_seen(node: str, wanted: set[str], seen: set[Any], label: NDArray[Any]) -> None:
-    absent = sorted(wanted - seen)
-    if absent:
-        values = sorted(set(label.tolist()))
-        raise DataError(
-            f"Node {node!r} is never measured as {absent[0]!r}; its values are "
-            f"{first_few(values, 8)}."
-        )
+def _meant(node: str, label: NDArray[Any], wanted: list[Any]) -> NDArray[np.int64]:
+    """Per row the number of the wanted value that it holds, −1 where it is none of them.
+
+    A value that the rows spell letter by letter means those rows only, else those of its number.
+    """
+    seen = list(dict.fromkeys(label.tolist()))
+    meant = np.full(len(label), -1, dtype=np.int64)
+    for k, value in enumerate(wanted):
+        alike = [letters(value)] if letters(value) in seen else [
+            text for text in seen if canonical(text) == canonical(value)
+        ]  # fmt: skip
+        if not alike:
+            raise DataError(
+                f"Node {node!r} is never measured as {str(value)!r}; its values are "
+                f"{first_few(sorted(seen), 8)}."
+            )
+        meant[np.isin(label, alike)] = k
+    return meant

@@ -112,7 +112,7 @@ def _with_final(
     """The mask without the exits of states that the data show to be final, with a warning."""
     mask = mask.copy()
     for x, label in enumerate(labels):
-        reason = final.get(canonical(label))
+        reason = final.get(letters(label))
         if reason is not None and mask[x].any():
             mask[x] = False
             warnings.warn(about_final(node, label, reason), DataWarning, stacklevel=4)

@@ -67,6 +67,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         ("ln likelihood", "log_evidence", ".2f"),
         ("AIC", "aic", ".2f"),
         ("BIC", "bic", ".2f"),
+        ("AIC given the first visit (msm)", "aic_given_first", ".2f"),
     ):
         if isinstance(record.get(key), int | float):
             value = record[key]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from scipy.stats import chi2
 
 from asterism.errors import ModelError
 from asterism.learning.em.fitting import Fit
+from asterism.timeline.evidence import Evidence, IntArray
 
 
 class LikelihoodRatio(NamedTuple):
@@ -22,6 +24,22 @@ def n_parameters(fit: Fit) -> int:
     """Numbers that were learned: a row of k probabilities counts k − 1."""
     coordinates, best = fit.task.coordinates, fit.outcome.best.estimate
     return len(coordinates.vector(best)) - int(coordinates.redundant(best).sum())
+
+
+def starts_are_seen(evidence: Evidence, n_states: IntArray) -> bool:
+    """Whether the data show the state of every node at the start of every trajectory."""
+    points, spans = evidence.points, evidence.spans
+    seen = np.zeros((evidence.n_trajectories, evidence.n_nodes), dtype=np.bool_)
+    seen[:, list(evidence.exogenous)] = True
+    at_start = spans.start == evidence.start[spans.trajectory]
+    seen[spans.trajectory[at_start], spans.node[at_start]] = True
+    rows = np.flatnonzero(points.time == evidence.start[points.trajectory])
+    for n, size in enumerate(n_states):
+        mine = rows[points.node[rows] == n]
+        logs = points.log_likelihood[points.offset[mine][:, None] + np.arange(size)]
+        certain = mine[np.isfinite(logs).sum(axis=1) == 1]
+        seen[points.trajectory[certain], n] = True
+    return bool(seen.all())
 
 
 def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:

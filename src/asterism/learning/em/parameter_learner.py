@@ -25,7 +25,7 @@ from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.derived import Uncertainty
-from asterism.learning.em.fit_measures import n_parameters
+from asterism.learning.em.fit_measures import n_parameters, starts_are_seen
 from asterism.learning.em.fitting import (
     Fit,
     Settings,
@@ -41,7 +41,7 @@ from asterism.learning.em.parameter_table import (
     effect_table,
     parameter_table,
 )
-from asterism.learning.em.rate_model import rate_model
+from asterism.learning.em.rate_model import rate_model, said_about_covariates
 from asterism.learning.em.situations import network_for, own_view, statistics_of
 from asterism.learning.em.uncertainty import (
     Information,
@@ -92,12 +92,15 @@ class ParameterLearner(Estimator):
     with the best so far.
 
     ``covariates``: names, or :class:`Effect` for some transitions only or one common effect; their
-    values come with the observations. ``equal_rates``: {node: "1>2=2>3"}, ``fixed_rates`` and
-    ``start_rates``: {node: {"1>2": rate}}; the node may be left out where there is one.
+    values come with the observations. ``reference``: {covariate: value} at which baseline rates are
+    given and with which levels of a category are compared; by default the mean of a number, the
+    smaller of two numbers and the first level of a category. ``equal_rates``: {node: "1>2=2>3"},
+    ``fixed_rates`` and ``start_rates``: {node: {"1>2": rate}}; the node may be left out where there is one.
 
     After ``fit``: ``method_`` (the one used), ``network_`` (at the covariates' reference),
     ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
-    ``log_evidence_given_first_``, ``n_parameters_``, ``aic_``, ``bic_``, ``statistics_``,
+    ``log_evidence_given_first_``, ``n_parameters_``, ``aic_``, ``bic_`` and the same three given
+    the first visits (``aic_given_first_``, as msm counts), ``statistics_``,
     ``posterior_``, ``prior_``, ``converged_``, ``stop_reason_``, ``n_iter_`` (E-steps),
     ``history_``, ``effects_`` (hazard ratios), ``parameters_``, ``covariance_``, and
     ``rate_intervals_`` with one row per rate: node, configuration of its parents, from, to, rate,
@@ -132,6 +135,7 @@ class ParameterLearner(Estimator):
         fixed_rates: Any = None,
         start_rates: Any = None,
         minutes: float | None = None,
+        reference: Mapping[str, Any] | None = None,
     ) -> None:
         self.graph = graph
         self.emission = emission
@@ -154,6 +158,7 @@ class ParameterLearner(Estimator):
         self.fixed_rates = fixed_rates
         self.start_rates = start_rates
         self.minutes = minutes
+        self.reference = reference
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -199,6 +204,7 @@ class ParameterLearner(Estimator):
             self.equal_rates,
             self.fixed_rates,
             self.start_rates,
+            self.reference,
         )
         self._sampled: SampledFit | None = None
         if self.method in METHODS and not METHODS[self.method].has_evidence:
@@ -321,6 +327,35 @@ class ParameterLearner(Estimator):
     def log_evidence_given_first_(self) -> float:
         """ln P of the data given each trajectory's measurements at its first time."""
         return self.posterior_.log_evidence_given_first
+
+    @property
+    def n_parameters_given_first_(self) -> int:
+        """Parameters without the start probabilities: what is learned given the first visits."""
+        self._require_fitted("network_")
+        groups = self._maximum().task.coordinates.initial_groups
+        return self.n_parameters_ - sum(len(group) - 1 for group in groups)
+
+    @property
+    def aic_given_first_(self) -> float | None:
+        """AIC given the first visits, as msm has it; None if they do not show the states."""
+        return self._measure_given_first(2.0)
+
+    @property
+    def bic_given_first_(self) -> float | None:
+        """BIC given the first visits, with the trajectories as units, as in ``bic_``."""
+        return self._measure_given_first(float(np.log(self._observations.n_trajectories)))
+
+    def _measure_given_first(self, per_parameter: float) -> float | None:
+        posterior = self.posterior_
+        if not starts_are_seen(posterior.evidence, posterior.network.compiled.graph.n_states):
+            return None
+        return per_parameter * self.n_parameters_given_first_ - 2.0 * self.log_evidence_given_first_
+
+    @property
+    def baseline_(self) -> list[str]:
+        """One sentence per covariate: at which value the baseline rates are, and why."""
+        self._require_fitted("network_")
+        return said_about_covariates(self._maximum().model.columns)
 
     @property
     def rate_intervals_(self) -> pd.DataFrame:

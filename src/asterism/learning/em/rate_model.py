@@ -4,13 +4,15 @@
 
 :class:`Effect` names a covariate and the transitions it acts on. Covariates are turned into numbers
 (a category becomes one 0/1 number per level but the first), measured from a reference value: the
-mean of a number, the smaller of two numbers, the first level of a category. R0 is the rate at the
+mean of a number, the smaller of two numbers, the first level of a category, or what the user
+says. R0 is the rate at the
 reference. ``covariate_network.py`` brings these into inference; this file decides which parameters
 there are and how every rate follows from them (a :class:`RateFormula`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.covariates import Covariates
-from asterism.data.numbers import read_numbers
+from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.learning.em.rates_update import RateFormula
 from asterism.model.network import Network
 from asterism.model.priors import state_number, transition_pairs
@@ -60,6 +62,8 @@ class Column:
     scale: float
     levels: tuple[str, ...] = ()
     """All levels of the category, the reference first."""
+    why: str = ""
+    """Why the reference is what it is."""
 
     @property
     def name(self) -> str:
@@ -153,6 +157,7 @@ def rate_model(
     equal_rates: Mapping[Any, Any] | None = None,
     fixed_rates: Mapping[Any, Any] | None = None,
     start_rates: Mapping[Any, Any] | None = None,
+    reference: Mapping[str, Any] | None = None,
 ) -> RateModel:
     """Check what the user said and number the parameters."""
     base = np.full(len(allowed), -1, dtype=np.int64)
@@ -179,7 +184,7 @@ def rate_model(
             raise ModelError(f"start_rates holds {value:g}; a rate must be positive to start from.")
         if base[place] >= 0:
             start[base[place]] = value
-    columns, effects = _effects(network, allowed, observations, covariates)
+    columns, effects = _effects(network, allowed, observations, covariates, dict(reference or {}))
     return RateModel(
         base,
         fixed,
@@ -199,22 +204,33 @@ def as_effects(covariates: Any) -> tuple[Effect, ...]:
 
 
 def _effects(
-    network: Network, allowed: BoolArray, observations: Observations, covariates: Any
+    network: Network,
+    allowed: BoolArray,
+    observations: Observations,
+    covariates: Any,
+    reference: dict[str, Any],
 ) -> tuple[tuple[Column, ...], list[EffectParameter]]:
     wanted = as_effects(covariates)
+    names = list(dict.fromkeys(effect.covariate for effect in wanted))
+    for name in reference:
+        if name not in names:
+            raise ModelError(
+                *(Setting("reference"), f" names {name!r}, which is not a covariate of the fit; "),
+                f"these are {', '.join(names) or 'none'}.",
+            )
     if not wanted:
         return (), []
     table = observations.covariates
     if table is None:
         raise DataError(
             f"The observations have no covariate {wanted[0].covariate!r}: add it with "
-            "obs.with_covariates(table) or from_frame(..., covariates=[...])."
+            "data.with_covariates(table)."
         )
     columns: list[Column] = []
     parameters: list[EffectParameter] = []
     taken: set[tuple[int, int]] = set()
-    for name in dict.fromkeys(effect.covariate for effect in wanted):
-        columns += _columns(name, table)
+    for name in names:
+        columns += _columns(name, table, reference.get(name))
     for effect in wanted:
         if effect.node is not None and effect.node not in network.nodes:
             raise ModelError(
@@ -267,7 +283,7 @@ def _parameters(
     ]
 
 
-def _columns(name: str, table: Covariates) -> list[Column]:
+def _columns(name: str, table: Covariates, reference: Any = None) -> list[Column]:
     if name not in table.values:
         raise DataError(
             f"There is no covariate {name!r}; the covariates are {', '.join(table.names)}."
@@ -281,15 +297,48 @@ def _columns(name: str, table: Covariates) -> list[Column]:
                 "it out."
             )
         is_pair = len(np.unique(values)) == 2
-        reference = float(values.min() if is_pair else values.mean())
-        return [Column(name, None, reference, float(np.ptp(values)) if is_pair else spread)]
-    levels = tuple(sorted({_level(v) for v in values}))
+        at, why = float(values.mean()), "the mean"
+        if is_pair:
+            at, why = float(values.min()), "the smaller value"
+        if reference is not None:
+            given = as_number(reference)
+            if given is None or not np.isfinite(given):
+                raise ModelError(
+                    *(Setting("reference"), f" of {name!r} is {str(reference)!r}; the covariate "),
+                    "is a number.",
+                )
+            at, why = given, "as asked"
+        return [Column(name, None, at, float(np.ptp(values)) if is_pair else spread, why=why)]
+    levels, why = _in_order({_level(v) for v in values}), "the first level in order"
     if not 2 <= len(levels) <= _MOST_LEVELS:
         raise DataError(
             f"Covariate {name!r} has {len(levels)} different levels; a category needs 2 to "
             f"{_MOST_LEVELS}."
         )
-    return [Column(name, level, 0.0, 1.0, levels) for level in levels[1:]]
+    if reference is not None:
+        if _level(reference) not in levels:
+            raise ModelError(
+                *(Setting("reference"), f" of {name!r} is {str(reference)!r}; its levels are "),
+                f"{', '.join(levels)}.",
+            )
+        levels = tuple(sorted(levels, key=lambda level: level != _level(reference)))
+        why = "as asked"
+    return [Column(name, level, 0.0, 1.0, levels, why) for level in levels[1:]]
+
+
+def _in_order(levels: set[str]) -> tuple[str, ...]:
+    """By the alphabet; levels that each hold a number by it: <20, 20-40, >40."""
+    numbers = {level: re.search(r"\d+(\.\d+)?", level) for level in levels}
+    if not all(numbers.values()):
+        return tuple(sorted(levels))
+
+    def place(level: str) -> tuple[float, int, str]:
+        found = numbers[level]
+        assert found is not None
+        side = -1 if "<" in level else 1 if ">" in level or "+" in level else 0
+        return float(found.group()), side, level
+
+    return tuple(sorted(levels, key=place))
 
 
 def _level(value: Any) -> str:
@@ -366,5 +415,5 @@ def said_about_covariates(columns: Sequence[Column]) -> list[str]:
     for name in dict.fromkeys(c.covariate for c in columns):
         column = next(c for c in columns if c.covariate == name)
         at = f"{column.reference:.4g}" if column.level is None else column.levels[0]
-        result.append(f"{name}: baseline rates are those at {at}.")
+        result.append(f"{name}: baseline rates are those at {at} ({column.why}).")
     return result

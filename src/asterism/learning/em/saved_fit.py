@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from asterism.errors import AsterismError
-from asterism.learning.em.rate_model import said_about_covariates
 from asterism.learning.em.situations import own_view
 from asterism.results.courses import gather, measured_table
 from asterism.results.folder import save_run
@@ -55,10 +54,13 @@ def fit_run(learner: ParameterLearner, record: Mapping[str, Any] | None = None) 
             "n_parameters": learner.n_parameters_,
             "aic": learner.aic_,
             "bic": learner.bic_,
+            "n_parameters_given_first": learner.n_parameters_given_first_,
+            "aic_given_first": learner.aic_given_first_,
+            "bic_given_first": learner.bic_given_first_,
             "n_trajectories": len(observations),
             "n_measurements": observations.n_measurements + len(observations.events),
             "level": learner.level,
-            "covariates": said_about_covariates(fit.model.columns),
+            "covariates": learner.baseline_,
             "notices": notices,
             **(record or {}),
         },
