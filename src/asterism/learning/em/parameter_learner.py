@@ -95,7 +95,8 @@ class ParameterLearner(Estimator):
     values come with the observations. ``reference``: {covariate: value} at which baseline rates are
     given and with which levels of a category are compared; by default the mean of a number, the
     smaller of two numbers and the first level of a category. ``equal_rates``: {node: "1>2=2>3"},
-    ``fixed_rates`` and ``start_rates``: {node: {"1>2": rate}}; the node may be left out where there is one.
+    ``fixed_rates`` and ``start_rates``: {node: {"1>2": rate}}; the node may be left out
+    where there is one.
 
     After ``fit``: ``method_`` (the one used), ``network_`` (at the covariates' reference),
     ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
