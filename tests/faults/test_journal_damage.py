@@ -113,6 +113,23 @@ def test_a_changed_description_is_not_believed(sql: str, searched, tmp_path: Pat
     assert "description" in said[0]
 
 
+def test_a_view_that_never_ends_is_not_read(searched, tmp_path: Path) -> None:
+    path, obs, edges = searched
+    copy = tmp_path / "journal.sqlite"
+    shutil.copy(path, copy)
+    connection = sqlite3.connect(copy)
+    connection.execute("DROP TABLE scores")
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+    columns = "'c' AS context, x AS item, x'00' AS payload, x'00' AS checksum"
+    connection.execute(f"CREATE VIEW scores AS {endless} SELECT {columns} FROM n")
+    connection.commit()
+    connection.close()
+    assert journal_module.n_scores(copy) == 0
+    found, said = resumed(copy, obs)
+    assert found == edges
+    assert "set aside" in said[0]
+
+
 def test_scores_of_another_version_are_refused(searched, tmp_path: Path, monkeypatch) -> None:
     path, obs, _ = searched
     copy = tmp_path / "journal.sqlite"

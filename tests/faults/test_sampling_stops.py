@@ -78,7 +78,10 @@ def test_an_interruption_keeps_what_was_drawn(
     monkeypatch.undo()
     result = invoke(*command, "--resume")
     assert result.exit_code in (0, 4), result.output
-    assert drawn(folder) > before
+    record = json.loads((folder / "run.json").read_text())
+    sweeps = int(record["stop_reason"].split()[0].replace(",", ""))
+    assert sweeps > before
+    assert (folder / "sampling.npz").exists() != record["converged"]
 
 
 @pytest.mark.slow
@@ -114,3 +117,48 @@ def test_a_real_interruption(table: Path) -> None:
     )  # fmt: skip
     assert went_on.returncode in (0, 4), went_on.stderr
     assert drawn(folder / "RUN") >= before
+
+
+class Killed(BaseException):
+    """Nothing may catch it, as nothing can catch a kill."""
+
+
+def test_a_run_killed_after_its_first_checkpoint_ends_as_if_undisturbed(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = am.Observations.from_csv(table)
+
+    def learner(folder: str, resume: bool = False) -> am.StructureLearner:
+        return am.StructureLearner(
+            am.Gaussian((-1, 1), 0.7),
+            1,
+            method="sample",
+            search=am.Search(journal=tmp_path / folder / "journal.sqlite", resume=resume),
+            sampling=am.Sampling(max_draws=1_500),
+        )
+
+    whole = learner("whole").fit(seen)
+    original = model_posterior._write_checkpoint
+
+    def write_and_die(*arguments: Any) -> None:
+        original(*arguments)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model_posterior, "_write_checkpoint", write_and_die)
+        with pytest.raises(Killed):
+            learner("killed").fit(seen)
+    for _ in range(2):  # the second time everything is there already
+        again = learner("killed", resume=True).fit(seen)
+        assert again.edges_.equals(whole.edges_)
+        assert again.stop_reason_ == whole.stop_reason_
+
+
+def test_a_converged_run_is_not_done_again(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("learn", table, "-o", tmp_path / "RUN", "--method", "sample", "--max-parents", 1)
+    monkeypatch.setattr("asterism.learning.search.sampled.ERROR_GOAL", 1.0)
+    monkeypatch.setattr("asterism.learning.search.sampled.R_HAT_GOAL", 100.0)
+    assert invoke(*command, "--states", 2).exit_code == 0
+    assert invoke(*command, "--states", 2, "--resume").exit_code == 2

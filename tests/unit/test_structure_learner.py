@@ -628,3 +628,23 @@ def test_a_graph_whose_iteration_runs_away_is_left_out(monkeypatch: pytest.Monke
     )
     assert not learner.converged_
     assert "did not converge" in learner.stop_reason_
+
+
+def test_an_interrupted_fit_leaves_no_old_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = am.glauber({"A": [], "B": ["A"]}, b=1.0)
+    paths = am.simulate(network, 3, duration=3.0, seed=0)
+    learner = am.StructureLearner(max_parents=1).fit(paths)
+    fit = am.ParameterLearner(network.graph).fit(paths)
+    assert len(learner.edges_)
+    assert fit.network_
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asterism.learning.search.complete.learn_from_trajectories", interrupted)
+    monkeypatch.setattr("asterism.learning.em.parameter_learner.fit_parameters", interrupted)
+    for one, attribute in ((learner, "edges_"), (fit, "network_")):
+        with pytest.raises(KeyboardInterrupt):
+            one.fit(paths)  # type: ignore[attr-defined]
+        with pytest.raises((NotFittedError, AttributeError)):
+            getattr(one, attribute)

@@ -171,7 +171,8 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     findings = _findings(result, options.output)
     with console.busy(f"Writing {options.output}"):
         save_run(result, options.output, force=True, page=write_report)
-        if learner.stage_ and not learner.interrupted_:  # done: nothing is left to go on with
+        finished = bool(learner.stage_ or learner.converged_) and not learner.interrupted_
+        if finished:  # nothing is left to go on with
             (options.output / CHECKPOINT).unlink(missing_ok=True)
     return Learned(
         result,

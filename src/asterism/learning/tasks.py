@@ -248,6 +248,12 @@ class Estimator:
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
+    def _forget(self) -> None:
+        """Take away what was fitted: a fit that is interrupted leaves no answer of older data."""
+        settings = self.get_params(deep=False)
+        for name in [name for name in vars(self) if name not in settings]:
+            delattr(self, name)
+
     def _require_fitted(self, attribute: str) -> None:
         if attribute not in vars(self):
             from sklearn.exceptions import NotFittedError

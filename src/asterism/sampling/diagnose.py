@@ -7,6 +7,7 @@ with many quantities a plain estimate first finds the worst ones, and the librar
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,16 +71,21 @@ def effective_size(draws: NDArray[Any]) -> FloatArray:
     return _by_library("ess", draws, float(draws.shape[0] * draws.shape[1]), method="mean")
 
 
-def _by_library(name: str, draws: NDArray[Any], constant: float, **options: Any) -> FloatArray:
-    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+@cache
+def _array_stats() -> Any:
+    """arviz's functions of arrays; what it loads changes the filters of warnings."""
+    with warnings.catch_warnings():
+        from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+    return array_stats
 
+
+def _by_library(name: str, draws: NDArray[Any], constant: float, **options: Any) -> FloatArray:
     result = np.full(draws.shape[2], constant)
     moving = np.flatnonzero(draws.max(axis=(0, 1)) > draws.min(axis=(0, 1)))
     if len(moving):
         values = np.ascontiguousarray(draws[:, :, moving], dtype=np.float64)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            found = getattr(array_stats, name)(values, chain_axis=0, draw_axis=1, **options)
+        with np.errstate(all="ignore"):
+            found = getattr(_array_stats(), name)(values, chain_axis=0, draw_axis=1, **options)
         found = np.asarray(found, dtype=np.float64)
         # one chain stuck in each of several values: as bad as can be
         result[moving] = np.where(np.isfinite(found), found, 0.0 if name == "ess" else np.inf)

@@ -45,6 +45,8 @@ _BURN_IN_SHARE = 0.25
 _LOOK = 1.0
 _FIRST_JUDGED = 500
 _JUDGED_FACTOR = 1.6
+#: what is noted each time
+_HISTORY = ("draws", "largest_error", "worst_r_hat", "smallest_effective_size")
 #: bytes of kept draws, and how many are kept whatever their size
 _MEMORY = 400_000_000
 _FEWEST_KEPT = 64
@@ -254,6 +256,10 @@ def _draw(
     """Draw until the plan is met; where there is no ``room``, every second draw is kept."""
     unit = found.keep_every
     judged = _FIRST_JUDGED
+    if found.history and found.history[-1]["draws"] == found.n_draws:
+        found.averages = [c.averages for c in chains]
+        if found.n_draws * unit >= plan.max_sweeps or plan.judge(found)[1]:
+            return  # what was loaded was judged here before, and was enough
     while True:
         done = found.n_draws * unit
         while judged <= done:
@@ -274,14 +280,7 @@ def _draw(
             interruption.obey()
         found.averages = [c.averages for c in chains]
         figures, good, _ = plan.judge(found)
-        found.history.append(
-            {
-                "draws": float(found.n_draws),
-                "largest_error": figures.error,
-                "worst_r_hat": figures.r_hat,
-                "smallest_effective_size": figures.effective,
-            }
-        )
+        found.history.append(dict(zip(_HISTORY, (float(found.n_draws), *figures))))
         if plan.checkpoint is not None:
             _write_checkpoint(plan.checkpoint, key, chains, found)
         if good or done >= plan.max_sweeps or clock.used() >= 1.0:
@@ -317,6 +316,8 @@ def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> st
 def _write_checkpoint(path: Path, key: str, chains: list[ModelChain], found: SampledModels) -> None:
     arrays: dict[str, Any] = {"key": np.array(key), "n_burned": np.array(found.n_burned)}
     arrays["keep_every"] = np.array(found.keep_every)
+    noted = np.array([[row[k] for k in _HISTORY] for row in found.history], dtype=np.float64)
+    arrays["history"] = noted.reshape(-1, len(_HISTORY))
     for c, chain in enumerate(chains):
         arrays.update({f"{c}/{k}": v for k, v in chain_arrays(chain).items()})
     for name in DrawnModels._fields:
@@ -373,6 +374,9 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
     kept = np.asarray(held.get("keep_every", 0))
     if kept.ndim or kept.dtype.kind != "i" or not 1 <= kept <= _MOST_THINNED:
         raise _damaged(path)
+    history = np.asarray(held.get("history", 0.0))
+    if history.ndim != 2 or history.shape[1] != len(_HISTORY) or history.dtype.kind != "f":
+        raise _damaged(path)
     if any(block is None or len(block) != len(chains) for block in drawn):
         raise _damaged(path)
     for c, chain in enumerate(chains):
@@ -386,3 +390,4 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
         restore_chain(chain, arrays)
         found.blocks[c].append(draws)
     found.n_burned, found.keep_every = int(held["n_burned"]), int(kept)
+    found.history = [dict(zip(_HISTORY, row)) for row in history.tolist()]

@@ -179,6 +179,7 @@ class ParameterLearner(Estimator):
 
     def _fit_data(self, obs: Observations | Trajectories) -> ParameterLearner:
         settings = self._settings()
+        self._forget()
         observations = as_observations(obs)
         emission = Exact() if self.emission is None else self.emission
         emission = with_joint_by_column(emission, observations)

@@ -304,6 +304,8 @@ def _inspect(place: Path) -> tuple[str | None, dict[str, str], _Rows, int]:
             verdict = connection.execute("PRAGMA quick_check").fetchone()[0]
             if verdict != "ok":
                 return str(verdict).splitlines()[0], meta, whole, 0
+            if _has_other_than_tables(connection):
+                return "it holds more than tables", meta, whole, 0
             meta = dict(connection.execute("SELECT name, value FROM meta"))
             if not _is_signed(meta):
                 return "its description of data and settings was changed", {}, whole, 0
@@ -326,6 +328,12 @@ def _inspect(place: Path) -> tuple[str | None, dict[str, str], _Rows, int]:
     return None, meta, whole, n_damaged
 
 
+def _has_other_than_tables(connection: sqlite3.Connection) -> bool:
+    """Whether there is a view or a trigger: either may compute rows for ever."""
+    count = "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+    return bool(connection.execute(count).fetchone()[0])
+
+
 def n_scores(place: Path) -> int:
     """How many scores a journal holds; 0 where it is none."""
     if not place.is_file():
@@ -333,6 +341,8 @@ def n_scores(place: Path) -> int:
     try:
         connection = sqlite3.connect(place, timeout=0)
         try:
+            if _has_other_than_tables(connection):
+                return 0
             return int(connection.execute("SELECT count(*) FROM scores").fetchone()[0])
         finally:
             connection.close()

@@ -196,6 +196,7 @@ class StructureLearner(Estimator):
         """
         settings = self.search_settings()
         listener = listener_for(progress)
+        self._forget()
         if isinstance(data, Trajectories):
             from asterism.learning.search.complete import learn_from_trajectories
 
