@@ -8,7 +8,7 @@ rates by error propagation on the logarithms, as if the rates were estimated ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Protocol
@@ -47,10 +47,17 @@ def effect(network: Network, child: str, parent: str) -> str:
     "mixed": up in one setting of the other parents and down in another, or neither up nor down
     all along the parent's states. "none": no difference worth the name.
     """
-    shifts = [
-        np.diff([_long_run_mean(block) for block in by_state])
-        for by_state in _settings(network, child, parent)
-    ]
+    return _direction(_settings(network, child, parent))
+
+
+def effect_of_rates(rates: FloatArray, slot: int) -> str:
+    """:func:`effect` of one parent from the rates (parents…, S, S), diagonals set."""
+    return _direction(_by_setting(rates, slot))
+
+
+def _direction(settings: Iterable[FloatArray]) -> str:
+    """Of (S_parent, S, S) rates in each setting of the other parents."""
+    shifts = [np.diff([_long_run_mean(block) for block in by_state]) for by_state in settings]
     steps = np.concatenate(shifts)
     if np.all(np.abs(steps) < SMALLEST_SHIFT):
         return NONE
@@ -98,9 +105,12 @@ def _settings(network: Network, child: str, parent: str) -> Iterator[FloatArray]
         return
     table = rates.expand() if isinstance(rates, SummaryRates) else rates
     assert table is not None
+    yield from _by_setting(table, slot)
+
+
+def _by_setting(table: FloatArray, slot: int) -> Iterator[FloatArray]:
     front = np.moveaxis(table, slot, 0)
-    n_states = table.shape[-1]
-    by_setting = front.reshape(sizes[slot], -1, n_states, n_states)
+    by_setting = front.reshape(len(front), -1, *table.shape[-2:])
     for number in range(by_setting.shape[1]):
         yield by_setting[:, number]
 

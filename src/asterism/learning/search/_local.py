@@ -78,6 +78,9 @@ class Scored(NamedTuple):
     scores: Any
     iterations: Any
     status: Any
+    dwell: Any
+    """(F, …) dwell times and ``transitions`` of each family, flat; no rows where not wanted."""
+    transitions: Any
 
 
 class Frozen(NamedTuple):
@@ -344,6 +347,11 @@ def _score_families(problem, work, current, moments, asked, prior, rule, scored)
             scored.scores[f] = score
             scored.iterations[f] = iterations
             scored.status[f] = status
+            if scored.dwell.shape[0] > 0:
+                for i in range(n_configurations * size):
+                    scored.dwell[f, i] = counts[0][i]
+                for i in range(n_configurations * squares):
+                    scored.transitions[f, i] = counts[1][i]
 
 
 @inner

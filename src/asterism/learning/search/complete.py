@@ -13,7 +13,7 @@ time, unless the rows are in order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from asterism.data.trajectories import Trajectories
 from asterism.errors import Advice, DataError, ModelError, Sentence, Setting
+from asterism.learning.search.edge_families import EdgeFamily
 from asterism.learning.search.found import (
     FamilyCounts,
     FamilyTable,
@@ -148,7 +149,7 @@ def learn_from_trajectories(
     network, counts = _network(paths, constraints, graph, scorer, initial)
     n_scored = sum(len(table.scores) for table in tables) if screened else n_families
     how = "every family" if not screened else "every family of the screened candidate parents"
-    return SearchResult(
+    found = SearchResult(
         nodes=paths.nodes,
         states=dict(paths.states),
         families=tables,
@@ -164,6 +165,29 @@ def learn_from_trajectories(
         counts=counts,
         tempering=factor,
     )
+    return replace(found, beyond=_beyond(found, paths, scorer))
+
+
+def _beyond(
+    found: SearchResult, paths: Trajectories, scorer: CompleteScorer
+) -> dict[tuple[int, int], tuple[FamilyCounts, int]]:
+    """Counts of the likeliest families of likely edges outside the graph.
+
+    A pass over the paths counts one family of every node.
+    """
+    waiting: dict[int, list[EdgeFamily]] = {}
+    for edge in found.asked_families():
+        waiting.setdefault(edge.child, []).append(edge)
+    result = {}
+    while waiting:
+        now = {child: edges.pop(0) for child, edges in waiting.items()}
+        waiting = {child: edges for child, edges in waiting.items() if edges}
+        families = [now[c].family if c in now else () for c in range(len(paths.nodes))]
+        above = [[paths.nodes[p] for p in family] for family in families]
+        counts = _counts(paths, dict(zip(paths.nodes, above)), scorer)
+        for child, edge in now.items():
+            result[edge.parent, child] = counts[paths.nodes[child]], edge.slot
+    return result
 
 
 def score_complete_graph(
@@ -293,9 +317,19 @@ def _network(
 ) -> tuple[Network, dict[str, FamilyCounts]]:
     """The graph with posterior means (M+α)/(T+β) as rates, and their statistics."""
     parents = {n: [paths.nodes[p] for p in above] for n, above in zip(paths.nodes, graph)}
+    counts = _counts(paths, parents, scorer)
+    rates: dict[str, FloatArray | None] = {n: posterior_mean_rates(*counts[n]) for n in paths.nodes}
+    for exogenous in constraints.exogenous:
+        rates[paths.nodes[exogenous]] = None
+    return Network(parents, rates, paths.states, initial), counts
+
+
+def _counts(
+    paths: Trajectories, parents: Mapping[str, Sequence[str]], scorer: CompleteScorer
+) -> dict[str, FamilyCounts]:
     counted = paths.statistics(parents)
     shape, rate = scorer.prior.shape, scorer.prior.rate_value
-    counts = {
+    return {
         n: FamilyCounts(
             np.asarray(counted.transitions[n]),
             np.asarray(counted.dwell_times[n]),
@@ -305,10 +339,6 @@ def _network(
         )
         for n in paths.nodes
     }
-    rates: dict[str, FloatArray | None] = {n: posterior_mean_rates(*counts[n]) for n in paths.nodes}
-    for exogenous in constraints.exogenous:
-        rates[paths.nodes[exogenous]] = None
-    return Network(parents, rates, paths.states, initial), counts
 
 
 def _initial(paths: Trajectories, initial: Any) -> dict[str, Any] | None:

@@ -9,10 +9,12 @@ the star, such as one put together from edges that are probable one by one.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from asterism.learning.search.edge_families import EdgeFamily, Statistics, solved_statistics
 from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer
 from asterism.learning.search.structure_prior import family_tuple
 from asterism.numerics.resources import current_limit, time_limit
@@ -70,6 +72,24 @@ class DrawnStatistics:
             _times(one)[:] = times.reshape(-1, sizes[n])
             result.append(one)
         return result
+
+    def beyond(
+        self, edges: Sequence[EdgeFamily], star: GraphSolution, n_jobs: int | None
+    ) -> dict[EdgeFamily, Statistics]:
+        """What the draws say about families outside the graph; the star where they were not drawn.
+
+        ``star`` is a solution of the star to begin from.
+        """
+        found: dict[EdgeFamily, Statistics] = {}
+        sizes = self.scorer.n_states
+        for edge in edges:
+            one = self.statistics(edge.child, edge.family)
+            if one is not None:
+                shape = [sizes[m] for m in (*edge.family, edge.child)]
+                moves = _jumps(one).reshape(*shape, shape[-1])
+                found[edge] = moves, _times(one).reshape(shape)
+        left = [edge for edge in edges if edge not in found]
+        return {**found, **solved_statistics(self.scorer, star, left, n_jobs)}
 
     def row(self, node: int, parents: tuple[int, ...]) -> int | None:
         """Where the averages of a family stand; None if it was never drawn."""

@@ -1,8 +1,9 @@
 """Owns the tables of what a search found: edges, and the rates of the network.
 
 Edges: ``prior`` is the probability beforehand and ``bayes_factor`` the ratio of the odds after and
-before: what the data added. ``effect`` and ``fold_change`` describe edges of the graph shown;
-others have no rates of their own, so their cells stay empty. Continuous nodes have no fold change
+before: what the data added. ``effect`` and ``fold_change`` describe edges of the graph shown, those
+of twice their prior probability or more, and the ten most probable; the cells of others stay empty.
+Continuous nodes have no fold change
 but a ``shift``: how many standard deviations of the child one of the parent moves its resting
 level. ``error`` says how far the probability
 may be off: zero where it is exact, a Monte Carlo standard error where graphs were sampled,
@@ -17,6 +18,7 @@ might be true, so it is rather too narrow. Complete paths leave only the second 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.results.edge_effects import effect, log_fold_of_odds
+from asterism.learning.search.score import posterior_mean_rates
+from asterism.results.edge_effects import effect, effect_of_rates, log_fold_of_odds
 from asterism.results.run import NOT_SCORED, with_missing
 
 if TYPE_CHECKING:
@@ -53,8 +56,11 @@ _WIDTH = 1.6448536
 def edge_frame(found: SearchResult) -> pd.DataFrame:
     """One row per edge that is probable or in the graph; surest first."""
     names = np.array(found.nodes, dtype=object)
-    pieces = [_of_child(found, child) for child in range(len(names))]
-    frame = pd.concat(pieces, ignore_index=True) if pieces else _of_child(found, 0)
+    asked: set[tuple[int, int]] = set()
+    if found.continuous is not None:
+        asked = {(edge.parent, edge.child) for edge in found.asked_families()}
+    pieces = [_of_child(found, child, asked) for child in range(len(names))]
+    frame = pd.concat(pieces, ignore_index=True)
     # ties keep the order of names, so that the order of columns in the data does not matter
     frame = frame.sort_values(
         ["probability", "parent", "child"], ascending=[False, True, True], ignore_index=True
@@ -62,7 +68,8 @@ def edge_frame(found: SearchResult) -> pd.DataFrame:
     return with_missing(frame, ["probability", "bayes_factor", "error"])
 
 
-def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
+def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]]) -> pd.DataFrame:
+    """``asked`` are edges of continuous nodes whose effects are said though not in the graph."""
     n_nodes = len(found.nodes)
     table = found.tables[child]
     chance = found.edge_probabilities(child)
@@ -91,8 +98,11 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
     folds, shifts = np.full((size, 3), np.nan), np.full((size, 3), np.nan)
     fit = found.continuous
     for i, parent in enumerate(kept):
-        if chosen[parent] and fit is not None and child in fit.families:
-            moved = fit.effect(int(parent), child)
+        edge = (int(parent), child)
+        if fit is not None:
+            if child not in fit.families or not (chosen[parent] or edge in asked):
+                continue
+            moved = fit.effect(*edge)
             what[i], shifts[i] = moved.effect, (moved.shift, moved.lower, moved.upper)
         elif chosen[parent] and found.network is not None:
             above = found.nodes[int(parent)]
@@ -101,6 +111,10 @@ def _of_child(found: SearchResult, child: int) -> pd.DataFrame:
             if counts is not None:
                 slot = found.network.parents[name].index(above)
                 folds[i] = _fold_change(counts, slot)
+        elif edge in found.beyond:
+            counts, slot = found.beyond[edge]
+            what[i] = effect_of_rates(_with_exits(posterior_mean_rates(*counts)), slot)
+            folds[i] = _fold_change(counts, slot)
     frame = pd.DataFrame(
         {
             "parent": np.array(found.nodes, dtype=object)[kept],
@@ -132,6 +146,13 @@ def _bayes_factors(table: FamilyTable, parents: IntArray, prior: FloatArray) -> 
             log_odds = table.log_odds(int(parent)) - np.log(before) + np.log1p(-before)
             result[i] = np.exp(np.clip(log_odds, -_LARGEST_LOG, _LARGEST_LOG))
     return result
+
+
+def _with_exits(rates: FloatArray) -> FloatArray:
+    """Rates with the diagonals that make every row sum to zero."""
+    every = np.arange(rates.shape[-1])
+    rates[..., every, every] = -rates.sum(axis=-1)
+    return rates
 
 
 def _fold_change(counts: FamilyCounts, slot: int) -> FloatArray:

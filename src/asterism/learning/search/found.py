@@ -23,6 +23,13 @@ from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.errors import ModelError, Sentence, Setting, TooLargeError, counted
+from asterism.learning.search.edge_families import (
+    EdgeFamily,
+    Statistics,
+    asked_edges,
+    likeliest_families,
+    solved_statistics,
+)
 from asterism.learning.search.score import (
     GraphSolution,
     Parents,
@@ -195,6 +202,9 @@ class SearchResult:
     """What was known beforehand, by the same numbers of nodes; None: nothing."""
     counts: dict[str, FamilyCounts] = field(default_factory=dict)
     """Per node what its rates in ``network`` were estimated from."""
+    beyond: Mapping[tuple[int, int], tuple[FamilyCounts, int]] = field(default_factory=dict)
+    """(parent, child) of likely edges outside the graph: what their likeliest family's rates follow
+    from, and the place of the parent in it (see ``edge_families.py``)."""
     tempering: float = 1.0
     """How often the data count in the probabilities of families: 1 where scores are exact."""
     known_share: float = 1.0
@@ -259,6 +269,21 @@ class SearchResult:
         columns = np.stack([self.edge_probabilities(child) for child in range(n)], axis=1)
         table = pd.DataFrame(columns, index=list(self.nodes), columns=list(self.nodes))
         return with_missing(table.loc[list(self.columns), list(self.columns)], self.not_scored)
+
+    def asked_families(self) -> list[EdgeFamily]:
+        """Likely edges outside the graph, each with the likeliest family that holds it."""
+        nothing = np.zeros(len(self.nodes))
+        edges = asked_edges(
+            self.edge_probabilities,
+            lambda c: nothing if self.structure is None else self.structure.edge_probabilities(c),
+            self.graph,
+        )
+        tables = {
+            child: (table.parents, table.log_weights)
+            for child, table in enumerate(self.tables)
+            if table is not None
+        }
+        return likeliest_families(edges, tables)
 
     def edge_frame(self) -> pd.DataFrame:
         """One row per probable or chosen edge, surest first (see ``edge_table.py``)."""
@@ -351,7 +376,7 @@ def result_of(
     network, counts = _network(search, solution, columns, rates or {})
     nothing = FamilyTable.from_pairs([((), 0.0)])
     children = set(search.prior.children)
-    return SearchResult(
+    found = SearchResult(
         nodes=search.nodes,
         columns=tuple(columns),
         states={n: tuple(alone.template.network.states[n]) for n in columns},
@@ -372,6 +397,25 @@ def result_of(
         levels=search.levels,
         sampled=sampled,
     )
+    if sampled is not None:
+        return found
+    n_jobs = settings.n_jobs if search.screened else None
+    known = solved_statistics(search.scorer, solution, found.asked_families(), n_jobs)
+    return replace(found, beyond=counts_beyond(search, known))
+
+
+def counts_beyond(
+    search: Search, known: Mapping[EdgeFamily, Statistics]
+) -> dict[tuple[int, int], tuple[FamilyCounts, int]]:
+    """Statistics of edges outside the graph, with the prior of their rates."""
+    scorer, rate = search.scorer, search.scorer.rate_by_node()
+    return {
+        (edge.parent, edge.child): (
+            FamilyCounts(*own, scorer.shape, rate[edge.child], scorer.allowed[edge.child]),
+            edge.slot,
+        )
+        for edge, own in known.items()
+    }
 
 
 def _shown(search: Search, tables: Mapping[int, FamilyTable]) -> GraphSolution:

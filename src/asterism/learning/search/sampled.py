@@ -24,7 +24,13 @@ from asterism.errors import ModelError, Setting
 from asterism.learning.em import emission_fit
 from asterism.learning.em.sampled_emissions import learned_emission, mean_emissions
 from asterism.learning.search.drawn_statistics import DrawnStatistics, row_of
-from asterism.learning.search.found import FamilyTable, SearchResult, result_of, shown_graph
+from asterism.learning.search.found import (
+    FamilyTable,
+    SearchResult,
+    counts_beyond,
+    result_of,
+    shown_graph,
+)
 from asterism.learning.search.score import Parents
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import UNSCREENED_LIMIT, Search, search_observations
@@ -382,6 +388,7 @@ def _result(
     graph = shown_graph(search, search.tables, best_graph)
     averages = models.mean_averages()
     drawn = DrawnStatistics(search.scorer, families, models.setup.candidates, averages)
+    star = search.solution
     search.solution = replace(
         drawn.solution(graph, search.solution, settings.n_jobs), initial=_mean_initial(models)
     )
@@ -392,6 +399,7 @@ def _result(
             sizes = [search.scorer.n_states[p] for p in (*family, n, n)]
             rates[n] = _with_exits(mean_rates(models.setup, averages, row, sizes[-1]), sizes)
     found = result_of(search, observations, SampledGraphs(models), rates)
+    beyond = drawn.beyond(found.asked_families(), star, settings.n_jobs)
     emission = found.emission
     if means := mean_emissions(models, search.nodes):
         single, joint = split_emissions(emission, observations)
@@ -400,6 +408,7 @@ def _result(
         emission = {**every, **means, **joint}
     return replace(
         found,
+        beyond=counts_beyond(search, beyond),
         emission=emission,
         converged=models.converged,
         stop_reason=models.stop_reason,

@@ -32,23 +32,17 @@ from itertools import pairwise
 import numpy as np
 
 from asterism.errors import ModelError, Setting
-from asterism.learning.search import _local as local
-from asterism.learning.search._marginal import MarginalPrior
 from asterism.learning.search.found import FamilyTable
+from asterism.learning.search.local_solves import solve_families
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.search.task import Search, sweep_nodes
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics.resources import chunks, current_limit
-from asterism.star.batch import addresses_for
-from asterism.star.problem import Parameters
 from asterism.timeline.evidence import FloatArray, IntArray
 
 _NODES_PER_TASK = 16
-_LOCAL_TOLERANCE = 1e-4
-_LOCAL_ITERATIONS = 60
-_SPREAD = 0.3
 _CLOSE = 6.0  # nats within which a local score does not decide
 _SMALL_NETWORK = 50
 _COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which close calls are solved coupled
@@ -221,29 +215,9 @@ def local_scores(
 
 def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) -> list[FloatArray]:
     """Local scores of some nodes' families: one piece of a parallel map."""
-    widest = max(f.shape[1] for f in families)
-    rows = np.full((sum(len(f) for f in families), widest), -1, dtype=np.int64)
-    family_start = np.concatenate([[0], np.cumsum([len(f) for f in families])]).astype(np.int64)
-    for first, f in zip(family_start, families):
-        rows[first : first + len(f), : f.shape[1]] = f
-    found = local.Scored(
-        np.empty(len(rows)),
-        np.empty(len(rows), dtype=np.int64),
-        np.empty(len(rows), dtype=np.int64),
-    )
-    start_rates = np.concatenate([shared.single_rates[n].ravel() for n in nodes])
-    allowed = np.concatenate([shared.allowed[n].ravel() for n in nodes])
-    local.score_families(
-        shared.problem,
-        Parameters(shared.table, shared.table, shared.initial, shared.geometric),
-        shared.moments,
-        local.Asked(nodes, family_start, rows, start_rates),
-        MarginalPrior(allowed, shared.shape, shared.rate, shared.digamma),
-        local.LocalRule(_LOCAL_ITERATIONS, _LOCAL_TOLERANCE, _SPREAD, shared.stop),
-        found,
-        addresses_for(shared.problem),
-    )
-    return [found.scores[a:b] for a, b in pairwise(family_start)]
+    first = np.concatenate([[0], np.cumsum([len(f) for f in families])])
+    scores = solve_families(shared, nodes, families).scores
+    return [scores[a:b] for a, b in pairwise(first)]
 
 
 Family = tuple[int, ...]
