@@ -87,6 +87,8 @@ def test_states_hazard_ratios_and_shares_are_drawn(browser: Any, page: Path) -> 
     open_page(browser, page)
     assert count(browser, "#diagram-0 g.transition") == 3
     assert count(browser, "#forest-chart line.interval") == 1
+    assert count(browser, "#survival-chart path.survival") == 2
+    assert count(browser, "#survival-chart path.empirical") == 2
     assert count(browser, "#prevalence-chart path.expected") == 3
     assert count(browser, "#prevalence-chart circle.observed") > 3
 

@@ -183,3 +183,53 @@ def test_long_table_makes_the_same_heat_map() -> None:
     image = plots.edges(pd.DataFrame(rows)).images[0].get_array()
     assert image is not None
     assert image.shape == (8, 8)
+
+
+@pytest.fixture(scope="module")
+def panel_fit() -> am.ParameterLearner:
+    """Well, ill and dead, seen at visits, with the sex of each person."""
+    rates = np.array([[0, 0.5, 0.1], [0.3, 0, 0.4], [0, 0, 0]])
+    network = am.Network({"state": []}, {"state": rates}, {"state": ["well", "ill", "dead"]})
+    paths = am.simulate(network, n_trajectories=60, duration=6.0, seed=1)
+    frame = am.observe(paths, am.Exact(), n_observations=6, seed=2).to_frame()
+    frame["sex"] = frame["trajectory"].astype(int) % 2
+    obs = am.Observations.from_frame(frame, covariates=["sex"])
+    return am.ParameterLearner(
+        {"state": []},
+        states={"state": ["well", "ill", "dead"]},
+        allowed_transitions={"state": "well>ill, well>dead, ill>well, ill>dead"},
+        covariates=["sex"],
+    ).fit(obs)
+
+
+def test_figures_of_a_fit_show_its_numbers(panel_fit: am.ParameterLearner, tmp_path: Path) -> None:
+    run = am.load(panel_fit.save(tmp_path / "RUN"))
+    for fit in (panel_fit, run):
+        curves = [line for line in plots.survival(fit).lines if line.get_gid() == "fitted"]
+        assert len(curves) == 2  # from well and from ill; the dead do not come back
+        assert all(np.diff(line.get_ydata()).max() <= 1e-12 for line in curves)
+        shown = plots.prevalence(fit).lines
+        assert sum(line.get_gid() == "expected" for line in shown) == 3
+        forest = plots.forest(fit)
+        assert len(forest.get_yticklabels()) == 4
+        dots = forest.lines[-1].get_xdata()
+        assert list(dots) == pytest.approx(list(panel_fit.effects_["hazard_ratio"]))
+        rates = [t.get_text() for t in plots.transitions(fit).texts if t.get_gid() == "rate"]
+        assert len(rates) == 4
+        assert len(plots.sojourn(fit).get_yticklabels()) == 2
+    with pytest.raises(DataError, match="no node"):
+        plots.transitions(panel_fit, "liver")
+
+
+def test_numbers_between_four_states_do_not_collide() -> None:
+    states = ["stable", "worse", "hospital", "remission"]
+    rates = pd.DataFrame(
+        [("s", "", a, b, 3.07) for a in states for b in states if a != b],
+        columns=["node", "configuration", "from", "to", "rate"],
+    )
+    network = am.Network({"s": []}, {"s": np.ones((4, 4)) - np.eye(4)}, {"s": states})
+    ax = plots.transitions(Run(network, rates=rates))
+    ax.figure.canvas.draw()
+    boxes = [t.get_window_extent() for t in ax.texts if t.get_gid() == "rate"]
+    assert len(boxes) == 12
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

@@ -107,7 +107,7 @@ def _read(options: FitOptions) -> _Input:
     if network is not None and edges is not None:
         raise Refused("--network and --edges both give the graph; give one of them.")
     nodes = _nodes(options, network, edges)
-    _references(options)  # misspelt ones are told before anything is read
+    _references(options), _change_times(options)  # misspelt ones are told before anything is read
     table = read_table(replace(options.table, nodes=nodes))
     data, known = table.require(), {}
     decisions = list(table.decisions)
@@ -295,7 +295,15 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
         equal_rates=_by_node(options.equal, changing, "--equal") or None,
         fixed_rates=_fixed(options, changing) or None,
         reference=_references(options) or None,
+        change_times=_change_times(options) or None,
     )
+
+
+def _change_times(options: FitOptions) -> list[float]:
+    times = [as_number(text) for text in options.change_times]
+    if None in times:
+        raise Refused(f"--change-times {','.join(options.change_times)} are not all numbers.")
+    return [time for time in times if time is not None]
 
 
 def _references(options: FitOptions) -> dict[str, str]:

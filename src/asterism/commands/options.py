@@ -380,6 +380,9 @@ class FitOptions(Computed):
         "category are compared.",
         metavar="COLUMN=VALUE",
     )
+    change_times: Sequence[str] = MODEL.names(
+        "Times at which all rates change; between them they are constant.", metavar="T1,T2,…"
+    )
     fix: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=RATE", "A rate that is known.")
     equal: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=2>3", "Rates that are equal.")
     misreported: Sequence[str] = _about_states(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,33 @@ def _places(d: IntArray, t: FloatArray, to_d: IntArray, to_t: FloatArray) -> Int
     found = last_before(d, t, to_d, to_t)
     first = np.searchsorted(d, to_d, side="left")
     return np.where(found >= 0, found, first).astype(np.int64)
+
+
+#: name of the covariate that says which period of time it is
+PERIOD = "period"
+
+
+def period_names(change_times: Sequence[float]) -> tuple[str, ...]:
+    """What the periods between the times of change are called: <5, 5-10, >=10."""
+    cuts = [f"{t:g}" for t in change_times]
+    middle = [f"{a}-{b}" for a, b in pairwise(cuts)]
+    return (f"<{cuts[0]}", *middle, f">={cuts[-1]}")
+
+
+def with_periods(
+    covariates: Covariates | None, start: FloatArray, end: FloatArray, change_times: FloatArray
+) -> Covariates:
+    """The covariates, and as one more of them the period that it is."""
+    n = len(start)
+    d = np.tile(np.arange(n), len(change_times) + 1)
+    t = np.concatenate([start, np.repeat(change_times, n)])
+    keep = np.concatenate([np.ones(n, dtype=np.bool_), (t > start[d])[n:] & (t < end[d])[n:]])
+    d, t = d[keep], t[keep]
+    order = np.lexsort((t, d))
+    d, t = d[order], t[order]
+    number = np.searchsorted(change_times, t, side="right")
+    found = Covariates(d, t, {PERIOD: objects(period_names(change_times.tolist()))[number]})
+    return found if covariates is None else covariates.merged(found)
 
 
 def values_at(covariates: Covariates, name: str, trajectory: IntArray, time: FloatArray) -> Any:

@@ -18,6 +18,7 @@ import pandas as pd
 from asterism.data.files import write_atomically
 from asterism.errors import DataError
 from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tidy
+from asterism.report.fit_figures import forest, prevalence, sojourn, survival, transitions
 from asterism.report.network_figure import graph
 from asterism.report.page_data import common_prior
 from asterism.results import courses as course_data
@@ -30,7 +31,18 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
-__all__ = ["edges", "graph", "posterior", "roc", "save_figures"]
+__all__ = [
+    "edges",
+    "forest",
+    "graph",
+    "posterior",
+    "prevalence",
+    "roc",
+    "save_figures",
+    "sojourn",
+    "survival",
+    "transitions",
+]
 
 #: share of the measurements that should fall into the band around the expected one
 BAND = 0.9

@@ -1,7 +1,7 @@
 """The page of a fit of rates.
 
 It shows state diagrams, hazard ratios, sojourn times, P(t) with a slider, observed against expected
-prevalence, misclassification, and the courses of single trajectories.
+prevalence, survival, misclassification, and the courses of single trajectories.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def render_rates(run: Run, title: str) -> str:
         "diagrams": diagrams,
         "forest": _forest(tables.get("effects")),
         "prevalence": _prevalence(tables.get("prevalence"), states),
+        "survival": _survival(tables.get("survival")),
         "probabilities": _probabilities(tables.get("transition_probabilities")),
     }
     return render_page(
@@ -46,6 +47,7 @@ def render_rates(run: Run, title: str) -> str:
         sojourn=[r for r in _records(tables.get("sojourn_times")) if np.isfinite(r["mean"])],
         has_probabilities=data["probabilities"] is not None,
         has_prevalence=data["prevalence"] is not None,
+        has_survival=data["survival"] is not None,
         confusion=confusion,
         misclassification=others,
         starts=_of_kind(tables, "start"),
@@ -147,6 +149,26 @@ def _prevalence(table: pd.DataFrame | None, states: dict[str, list[str]]) -> dic
     for column in ("observed", "expected", "n"):
         data[column] = [[json_number(float(v)) for v in rows[column]] for rows in own]
     return data
+
+
+def _survival(table: pd.DataFrame | None) -> list[dict[str, Any]] | None:
+    """One curve per state to start from, with its band and the empirical curve."""
+    if table is None:
+        return None
+    curves = []
+    for name, rows in table.groupby(table["from"].astype(str), sort=False):
+        columns = [c for c in ("survival", "lower", "upper", "empirical") if c in rows]
+        drawn = {c: [json_number(round(float(v), 5)) for v in rows[c]] for c in columns}
+        followed = rows["at_risk"] if "at_risk" in rows else [0] * len(rows)
+        curves.append(
+            {
+                "name": name,
+                "times": rows["time"].astype(float).tolist(),
+                "followed": [int(n) for n in followed],
+                **drawn,
+            }
+        )
+    return curves
 
 
 def _probabilities(table: pd.DataFrame | None) -> dict[str, Any] | None:

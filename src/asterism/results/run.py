@@ -37,7 +37,7 @@ GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, some
 #: tables that a fit adds to its rates, each a CSV file of this name
 FIT_TABLES = (
     *("effects", "parameters", "covariance", "contributions"),
-    *("sojourn_times", "transition_probabilities", "prevalence"),
+    *("sojourn_times", "transition_probabilities", "prevalence", "survival"),
 )
 
 #: the caveat of a node, and of pairs of nodes, for which a search had no time

@@ -16,7 +16,7 @@ import numpy as np
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError
-from asterism.learning.em.rate_model import Column, RateModel
+from asterism.learning.em.rate_model import RateModel, in_periods
 from asterism.model.network import Network
 from asterism.timeline.evidence import FloatArray, IntArray
 
@@ -53,7 +53,7 @@ def expand(network: Network, observations: Observations, model: RateModel) -> Ex
     if not model.columns:
         nothing = np.full(size, -1, dtype=np.int64)
         return Expanded(network, observations, np.zeros((0, 0)), np.arange(size), nothing, size)
-    z, record = situations(observations, model.columns)
+    z, record = situations(observations, model)
     labels = [str(c) for c in range(max(len(z), 2))]
     if len(z) == 1:
         z = np.concatenate([z, z])  # a node needs two states
@@ -78,10 +78,11 @@ def expand(network: Network, observations: Observations, model: RateModel) -> Ex
     return Expanded(larger, data, z, *_layout(network, larger, model.nodes), n_rates)
 
 
-def situations(
-    observations: Observations, columns: tuple[Column, ...]
-) -> tuple[FloatArray, NodeMeasurements]:
+def situations(observations: Observations, model: RateModel) -> tuple[FloatArray, NodeMeasurements]:
     """The combinations of covariates that occur, and when each holds."""
+    columns = model.columns
+    if len(model.change_times):
+        observations = in_periods(observations, model.change_times)
     table = observations.covariates
     if table is None:
         raise DataError(

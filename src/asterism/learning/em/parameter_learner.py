@@ -94,9 +94,10 @@ class ParameterLearner(Estimator):
     ``covariates``: names, or :class:`Effect` for some transitions only or one common effect; their
     values come with the observations. ``reference``: {covariate: value} at which baseline rates are
     given and with which levels of a category are compared; by default the mean of a number, the
-    smaller of two numbers and the first level of a category. ``equal_rates``: {node: "1>2=2>3"},
-    ``fixed_rates`` and ``start_rates``: {node: {"1>2": rate}}; the node may be left out
-    where there is one.
+    smaller of two numbers and the first level of a category. ``change_times``: when all rates
+    change, constant in between; the covariate "period" says how.
+    ``equal_rates``: {node: "1>2=2>3"}, ``fixed_rates`` and ``start_rates``: {node: {"1>2": rate}};
+    the node may be left out where there is one.
 
     After ``fit``: ``method_`` (the one used), ``network_`` (at the covariates' reference),
     ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
@@ -137,6 +138,7 @@ class ParameterLearner(Estimator):
         start_rates: Any = None,
         minutes: float | None = None,
         reference: Mapping[str, Any] | None = None,
+        change_times: Sequence[float] | None = None,
     ) -> None:
         self.graph = graph
         self.emission = emission
@@ -160,6 +162,7 @@ class ParameterLearner(Estimator):
         self.start_rates = start_rates
         self.minutes = minutes
         self.reference = reference
+        self.change_times = change_times
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -207,6 +210,7 @@ class ParameterLearner(Estimator):
             self.fixed_rates,
             self.start_rates,
             self.reference,
+            self.change_times,
         )
         self._sampled: SampledFit | None = None
         if self.method in METHODS and not METHODS[self.method].has_evidence:
@@ -466,6 +470,15 @@ class ParameterLearner(Estimator):
         """P(t): time, from, to, probability, se, lower, upper. ``interval``: delta or simulate."""
         return quantities.transition_probabilities(
             self._uncertainty(), times, covariates, self.level, interval
+        )
+
+    def survival(self, times: Any, covariates: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """The chance not to be in a final state yet, from each other state: from, time, survival,
+        se, lower, upper; and where the states were seen, Kaplan and Meier's ``empirical`` curve of
+        those first seen in the state, with how many are ``at_risk``.
+        """
+        return quantities.survival(
+            self._uncertainty(), self._observations, times, covariates, self.level
         )
 
     def sojourn_times(self, covariates: Mapping[str, Any] | None = None) -> pd.DataFrame:

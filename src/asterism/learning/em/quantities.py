@@ -1,4 +1,4 @@
-"""Owns what people read off fitted rates: P(t), sojourn times, lengths of stay, prevalence.
+"""Owns what people read off fitted rates: P(t), survival, times in states, prevalence.
 
 All are functions of the generator of the network's joint states, at given covariates, and get
 their intervals from :class:`Uncertainty`. With one node the joint states are its states.
@@ -7,23 +7,28 @@ their intervals from :class:`Uncertainty`. With one node the joint states are it
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import expm
+from numpy.typing import NDArray
 
-from asterism.data.covariates import values_at
+from asterism.data.covariates import PERIOD, period_names
+from asterism.data.labels import encode
+from asterism.data.measurements import last_before
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, TooLargeError
+from asterism.learning.em.covariate_network import situations
 from asterism.learning.em.derived import Interval, Uncertainty
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.situations import network_for
 from asterism.learning.em.uncertainty import configurations
 from asterism.model.network import Network
-from asterism.timeline.evidence import FloatArray
+from asterism.numerics.exponentials import exponentials
+from asterism.timeline.evidence import FloatArray, IntArray
 
 LARGEST_CHAIN = 256
 """Joint states up to which P(t) and the like are computed."""
@@ -60,6 +65,27 @@ def generator(fit: Fit, estimate: Estimate, covariates: Given) -> FloatArray:
     return result
 
 
+def chances(fit: Fit, estimate: Estimate, covariates: Given, clock: FloatArray) -> FloatArray:
+    """(times, S, S) P from time 0 on; rates that change at known times do so."""
+    changes = fit.model.change_times
+    if not len(changes) or PERIOD in (covariates or {}):
+        q = generator(fit, estimate, covariates)
+        return np.clip(exponentials(q * clock[:, None, None]), 0.0, 1.0)
+    names = period_names(changes.tolist())
+    cuts = np.concatenate([[0.0], changes[changes > 0.0]])
+    first = len(changes) - (len(cuts) - 1)
+    result = np.zeros((len(clock), *2 * (len(chain_labels(fit.network)),)))
+    so_far = np.eye(result.shape[1])
+    for k, cut in enumerate(cuts):
+        q = generator(fit, estimate, {**(covariates or {}), PERIOD: names[first + k]})
+        last = np.inf if k == len(cuts) - 1 else cuts[k + 1]
+        here = np.flatnonzero((clock >= cut) & (clock < last))
+        result[here] = so_far @ exponentials(q * (clock[here] - cut)[:, None, None])
+        if np.isfinite(last):
+            so_far = so_far @ exponentials(q * (last - cut))
+    return np.clip(result, 0.0, 1.0)
+
+
 def transition_probabilities(
     uncertainty: Uncertainty, times: Any, covariates: Given, level: float, method: str
 ) -> pd.DataFrame:
@@ -67,15 +93,74 @@ def transition_probabilities(
     clock = _times(times)
     fit = uncertainty.fit
     labels = chain_labels(fit.network)
-
-    def quantity(estimate: Estimate) -> FloatArray:
-        q = generator(fit, estimate, covariates)
-        powers: FloatArray = np.clip(np.array([expm(q * t) for t in clock]), 0.0, 1.0)
-        return powers
-
-    found = uncertainty.interval(quantity, "logit", level, method)
+    found = uncertainty.interval(
+        lambda estimate: chances(fit, estimate, covariates, clock), "logit", level, method
+    )
     rows = [(t, a, b) for t in clock for a in labels for b in labels]
     return _table(rows, ["time", "from", "to"], "probability", found)
+
+
+def survival(
+    uncertainty: Uncertainty,
+    observations: Observations,
+    times: Any,
+    covariates: Given,
+    level: float,
+) -> pd.DataFrame:
+    """from, time, survival, se, lower, upper, and where states were seen empirical and at_risk."""
+    fit, clock = uncertainty.fit, _times(times)
+    node = _one_node(fit.network)
+    labels = fit.network.states[node]
+    final = final_numbers(fit)
+    start = np.flatnonzero(~np.isin(np.arange(len(labels)), final))
+    if not len(final):
+        raise ModelError(f"No state of {node!r} is final, so there is no survival from it.")
+
+    def quantity(estimate: Estimate) -> FloatArray:
+        dead = chances(fit, estimate, covariates, clock)[:, :, final].sum(axis=2)
+        return np.clip(1.0 - dead[:, start], 0.0, 1.0).T
+
+    found = uncertainty.interval(quantity, "logit", level)
+    rows = [(labels[x], t) for x in start for t in clock]
+    table = _table(rows, ["from", "time"], "survival", found)
+    try:
+        d, t, x = _seen_states(observations, node, labels)
+    except DataError:
+        return table  # hidden states: nobody knows who began where
+    begins = np.concatenate([[True], np.diff(d) != 0])
+    ends = np.concatenate([begins[1:], [True]])
+    dead = np.isin(x, final)
+    # a death counts from its first row on
+    death = np.full(observations.n_trajectories, np.inf)
+    np.minimum.at(death, d[dead], t[dead])
+    first, state, last = t[begins], x[begins], t[ends]
+    known = death[d[begins]]
+    lasted, died = np.minimum(last, known) - first, np.isfinite(known)
+    curves = [kaplan_meier(lasted[state == s], died[state == s], clock) for s in start]
+    return table.assign(
+        empirical=np.concatenate([c for c, _ in curves]),
+        at_risk=np.concatenate([n for _, n in curves]),
+    )
+
+
+def kaplan_meier(
+    lasted: FloatArray, died: NDArray[np.bool_], clock: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Kaplan and Meier's share that survives, and how many are followed, at some times."""
+    times = np.unique(lasted[died])
+    at_risk = len(lasted) - np.searchsorted(np.sort(lasted), times, side="left")
+    deaths = np.diff(np.searchsorted(np.sort(lasted[died]), [*times, np.inf], side="left"))
+    curve = np.concatenate([[1.0], np.cumprod(1.0 - deaths / at_risk)])
+    followed = len(lasted) - np.searchsorted(np.sort(lasted), clock, side="left")
+    return curve[np.searchsorted(times, clock, side="right")], followed
+
+
+def final_numbers(fit: Fit) -> IntArray:
+    """Numbers of the states of a single node that are never left."""
+    model = fit.model
+    size = len(fit.network.states[_one_node(fit.network)])
+    possible = ((model.base >= 0) | (model.fixed > 0.0)).reshape(size, size)
+    return np.flatnonzero(~possible.any(axis=1))
 
 
 def sojourn_times(uncertainty: Uncertainty, covariates: Given, level: float) -> pd.DataFrame:
@@ -146,7 +231,7 @@ def length_of_stay(
         size = len(q)
         large = np.zeros((2 * size, 2 * size))
         large[:size, :size], large[:size, size:] = q, np.eye(size)
-        stays: FloatArray = np.maximum(expm(large * duration)[:size, size:], 0.0)
+        stays: FloatArray = np.maximum(exponentials(large * duration)[:size, size:], 0.0)
         return stays
 
     found = uncertainty.interval(quantity, "log", level)
@@ -167,40 +252,25 @@ def prevalence(fit: Fit, observations: Observations, times: Any) -> pd.DataFrame
 
     Only for one node whose states are measured. *Observed*: the state seen last; who has entered
     a state that is never left counts from then on. *Expected*: from the state seen first, by the
-    fitted rates and each trajectory's covariates as they were at the start.
+    fitted rates and each trajectory's covariates as they change.
     """
     node, clock = _one_node(fit.network), _times(times)
     labels = fit.network.states[node]
-    q = generator(fit, fit.outcome.best.estimate, None)
-    stays = np.flatnonzero(np.diag(q) == 0.0)
-    seen = _seen_states(observations, node, labels)
-    groups: dict[Any, list[int]] = {}
-    for d in range(observations.n_trajectories):
-        groups.setdefault(_covariates_at_start(fit, observations, d), []).append(d)
-    counts = np.zeros((len(clock), len(labels)))
-    expected = np.zeros((len(clock), len(labels)))
-    for key, members in groups.items():
-        matrix = generator(fit, fit.outcome.best.estimate, dict(key) or None)
-        for d in members:
-            when, what = seen[d]
-            if len(when) == 0:
-                continue
-            ends = what[-1] in stays
-            for k, t in enumerate(clock):
-                if t < when[0] or (t > when[-1] and not ends):
-                    continue
-                counts[k, what[int(np.searchsorted(when, t, side="right")) - 1]] += 1.0
-        first = [(seen[d][0][0], seen[d][1][0], seen[d][0][-1], seen[d][1][-1] in stays)
-                 for d in members if len(seen[d][0])]  # fmt: skip
-        gaps: dict[float, FloatArray] = {}
-        for begin, state, last, ends in first:
-            for k, t in enumerate(clock):
-                if t < begin or (t > last and not ends):
-                    continue
-                gap = float(t - begin)
-                if gap not in gaps:
-                    gaps[gap] = expm(matrix * gap)
-                expected[k] += gaps[gap][state]
+    size = len(labels)
+    d, t, x = _seen_states(observations, node, labels)
+    begins = np.concatenate([[True], np.diff(d) != 0])
+    ends = np.concatenate([begins[1:], [True]])
+    who, first, last = d[begins], t[begins], t[ends]
+    for_ever = np.isin(x[ends], final_numbers(fit))
+    walk = _Walk.of(fit, observations, who, first, np.eye(size)[x[begins]])
+    counts, expected = np.zeros((2, len(clock), size))
+    for k in np.argsort(clock):
+        now = clock[k]
+        walk.go_to(now)
+        here = (first <= now) & ((now <= last) | for_ever)
+        row = last_before(d, t, who, np.full(len(who), now))
+        counts[k] = np.bincount(x[row[here]], minlength=size)
+        expected[k] = walk.chance[here].sum(axis=0)
     n = counts.sum(axis=1)
     share = np.where(n > 0, n, 1.0)[:, None]
     rows = [(t, s) for t in clock for s in labels]
@@ -208,41 +278,107 @@ def prevalence(fit: Fit, observations: Observations, times: Any) -> pd.DataFrame
     return table.assign(
         observed=(counts / share).ravel(),
         expected=(expected / share).ravel(),
-        n=np.repeat(n, len(labels)).astype(int),
+        n=np.repeat(n, size).astype(int),
     )
 
 
-def _seen_states(observations: Observations, node: str, labels: tuple[Any, ...]) -> list[Any]:
-    """Per trajectory the times and numbers of the states that were reported."""
-    from asterism.data.labels import encode
+@dataclass
+class _Walk:
+    """State probabilities of many persons, carried forward in time under their covariates."""
 
-    record, events = observations.measurements.get(node), observations.events
-    mine = events.node == node
+    generators: FloatArray
+    """(situations, S, S)"""
+    situation: IntArray
+    """Per change: what holds from then on; the changes of a person follow each other."""
+    upcoming: FloatArray
+    """Per change: when the next one of the person comes; infinite after the last."""
+    at: IntArray
+    """Per person: the change that holds now."""
+    time: FloatArray
+    chance: FloatArray
+    """(persons, S)"""
+
+    @classmethod
+    def of(
+        cls, fit: Fit, observations: Observations, who: IntArray, first: FloatArray, chance: Any
+    ) -> _Walk:
+        if not fit.model.columns:
+            q = generator(fit, fit.outcome.best.estimate, None)[None]
+            none = np.full(len(who), np.inf)
+            zero = np.zeros(len(who), dtype=np.int64)
+            return cls(q, zero, none, np.arange(len(who)), first.copy(), chance)
+        z, record = situations(observations, fit.model)
+        at = np.maximum(last_before(record.trajectory, record.time, who, first), 0)
+        at = np.maximum(at, np.searchsorted(record.trajectory, who))
+        new = np.concatenate([np.diff(record.trajectory) != 0, [True]])
+        upcoming = np.where(new, np.inf, np.append(record.time[1:], np.inf))
+        return cls(
+            _generators(fit, z),
+            record.value.astype(np.int64),
+            upcoming,
+            at,
+            first.copy(),
+            chance,
+        )
+
+    def go_to(self, now: float) -> None:
+        """Everybody who is before ``now``, over all their changes until then."""
+        while True:
+            until = np.minimum(self.upcoming[self.at], now)
+            rows = np.flatnonzero(until > self.time)
+            if not len(rows):
+                return
+            gap = until[rows] - self.time[rows]
+            pairs = np.stack([self.situation[self.at[rows]].astype(np.float64), gap], axis=1)
+            each, number = np.unique(pairs, axis=0, return_inverse=True)
+            steps = exponentials(self.generators[each[:, 0].astype(int)] * each[:, 1, None, None])
+            self.chance[rows] = np.einsum(
+                "ns,nst->nt", self.chance[rows], steps[number.reshape(-1)]
+            )
+            self.time[rows] = until[rows]
+            self.at[rows] += self.upcoming[self.at[rows]] <= until[rows]
+
+
+def _generators(fit: Fit, z: FloatArray) -> FloatArray:
+    """(situations, S, S) of a single node, at standardised covariates."""
+    model, best = fit.model, fit.outcome.best.estimate
+    n = len(model.base)
+    baselines = fit.task.coordinates.update.baselines(best.rates, best.effects)
+    place, at = np.tile(np.arange(n), len(z)), np.repeat(z, n, axis=0)
+    size = int(np.sqrt(n))
+    q = model.rates(baselines, best.effects, place, at).reshape(-1, size, size)
+    q[:, np.arange(size), np.arange(size)] = -q.sum(axis=2)
+    return q
+
+
+def _seen_states(
+    observations: Observations, node: str, labels: tuple[Any, ...]
+) -> tuple[IntArray, FloatArray, IntArray]:
+    """Trajectory, time and number of every state that was reported, in the order of both."""
+    record, events, intervals = (
+        observations.measurements.get(node),
+        observations.events,
+        observations.intervals,
+    )
+    jump, stay = events.node == node, intervals.node == node
     parts: list[Any] = [
-        (events.trajectory[mine], events.time[mine], encode(events.to[mine], labels))
+        (intervals.trajectory[stay], intervals.start[stay], intervals.state[stay]),
+        (intervals.trajectory[stay], intervals.end[stay], intervals.state[stay]),
+        (events.trajectory[jump], events.time[jump], events.to[jump]),
     ]
     if record is not None and record.likelihood is None:
         rows = np.flatnonzero(~record.in_a_set)
-        parts.append(
-            (record.trajectory[rows], record.time[rows], encode(record.value[rows], labels))
-        )
-    d, t, x = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        parts.append((record.trajectory[rows], record.time[rows], record.value[rows]))
+    codes = [encode(values, labels) for _, _, values in parts]
+    d, t = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    x = np.concatenate(codes)
     if (x < 0).any() or len(x) == 0:
         raise DataError(
             f"The values of node {node!r} are not its states, so no share of states was observed."
         )
-    order = np.lexsort((t, d))
-    d, t, x = d[order], t[order], x[order]
-    return [(t[d == i], x[d == i]) for i in range(observations.n_trajectories)]
-
-
-def _covariates_at_start(fit: Fit, observations: Observations, d: int) -> tuple[Any, ...]:
-    table = observations.covariates
-    names = dict.fromkeys(c.covariate for c in fit.model.columns)
-    if table is None or not names:
-        return ()
-    at = (np.array([d]), observations.start[[d]])
-    return tuple((name, values_at(table, name, *at)[0]) for name in names)
+    # at the time of a jump the stay before it ends first
+    order = np.lexsort((np.repeat(np.arange(len(parts)) > 1, list(map(len, codes))), t, d))
+    return d[order], t[order], x[order]
 
 
 def _one_node(network: Network) -> str:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.data.covariates import Covariates
+from asterism.data.covariates import PERIOD, Covariates, with_periods
 from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting
@@ -119,6 +120,8 @@ class RateModel:
     """Those that are learned."""
     given: tuple[EffectParameter, ...]
     """Those that are fixed."""
+    change_times: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """When all rates change: they are constant in between."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -158,8 +161,15 @@ def rate_model(
     fixed_rates: Mapping[Any, Any] | None = None,
     start_rates: Mapping[Any, Any] | None = None,
     reference: Mapping[str, Any] | None = None,
+    change_times: Any = None,
 ) -> RateModel:
     """Check what the user said and number the parameters."""
+    changes = _change_times(change_times, observations)
+    if len(changes):
+        observations = in_periods(observations, changes)
+        wanted = as_effects(covariates)
+        named = any(effect.covariate == PERIOD for effect in wanted)
+        covariates = wanted if named else (*wanted, Effect(PERIOD))
     base = np.full(len(allowed), -1, dtype=np.int64)
     group = np.where(allowed, np.arange(len(allowed)), -1)
     for node, groups in _by_node("equal_rates", equal_rates, network).items():
@@ -192,7 +202,30 @@ def rate_model(
         columns,
         tuple(e for e in effects if e.fixed is None),
         tuple(e for e in effects if e.fixed is not None),
+        changes,
     )
+
+
+def in_periods(observations: Observations, change_times: FloatArray) -> Observations:
+    """The observations with the period of time as a covariate."""
+    found = with_periods(
+        observations.covariates, observations.start, observations.end, change_times
+    )
+    return replace(observations, covariates=found)
+
+
+def _change_times(given: Any, observations: Observations) -> FloatArray:
+    times = np.atleast_1d(np.asarray([] if given is None else given, dtype=np.float64))
+    if not np.isfinite(times).all() or (np.diff(times) <= 0.0).any():
+        raise ModelError(Setting("change_times"), " must be finite numbers in ascending order.")
+    cuts = [-np.inf, *times.tolist(), np.inf]
+    for low, high in pairwise(cuts) if len(times) else ():
+        if not ((observations.start < high) & (observations.end > low)).any():
+            raise DataError(
+                *(Setting("change_times"), f": nobody is followed between {low:g} and {high:g}, "),
+                f"only between {observations.start.min():g} and {observations.end.max():g}.",
+            )
+    return times
 
 
 def as_effects(covariates: Any) -> tuple[Effect, ...]:

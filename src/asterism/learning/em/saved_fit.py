@@ -90,6 +90,8 @@ def fit_tables(learner: ParameterLearner) -> dict[str, pd.DataFrame]:
     with suppress(AsterismError):
         tables["transition_probabilities"] = learner.transition_probabilities(clock)
     with suppress(AsterismError):
+        tables["survival"] = learner.survival(clock)
+    with suppress(AsterismError):
         tables["prevalence"] = learner.prevalence(_common_times(learner))
     return tables
 

@@ -72,6 +72,25 @@
     return top + 260 + 46;
   };
 
+  /** Survival from each state: the fitted curve, its band, and the empirical curve in steps. */
+  const drawSurvival = (curves) => (svg, width) => {
+    const key = curves.map(({ name }, s) => ({ text: `from ${name}`, mark: report.keyLine(report.colours[s % 7]) }));
+    if (curves.some(({ empirical }) => empirical)) key.push({ text: "empirical", mark: report.keyLine(report.ink.text, 1.5, "4 3") });
+    const top = report.chartKey(svg, key, 52, width) + 4, box = { left: 52, top, width: width - 70, height: 260 };
+    const share = [0, 0.25, 0.5, 0.75, 1].map((value) => ({ value, text: `${100 * value} %` }));
+    const { x, y } = report.axes(svg, box, { range: report.padded(curves[0].times, 0.02), label: report.timeLabel }, { range: [0, 1], ticks: share });
+    curves.forEach(({ times, survival, lower, upper, empirical, followed }, s) => {
+      const colour = report.colours[s % 7];
+      svg.append(report.svg("path", { d: report.bandPath(times, lower, upper, x, y), fill: colour, "fill-opacity": 0.14 }),
+        report.svg("path", { class: "survival", d: report.through(times, survival, x, y), fill: "none", stroke: colour, "stroke-width": 2 }));
+      if (!empirical) return;
+      const seen = empirical.filter((_, k) => followed[k] > 0);
+      const path = seen.map((p, k) => (k ? `H${x(times[k]).toFixed(1)}V${y(p).toFixed(1)}` : `M${x(times[k]).toFixed(1)} ${y(p).toFixed(1)}`)).join("");
+      svg.append(report.svg("path", { class: "empirical", d: path || "M0 0", fill: "none", stroke: colour, "stroke-width": 1.5, "stroke-dasharray": "4 3" }));
+    });
+    return top + 260 + 46;
+  };
+
   const short = (v) => (v < 0.001 && v > 0 ? "<0.001" : v.toFixed(3));
 
   const showProbabilities = (k) => {
@@ -86,6 +105,7 @@
   report.startFitted = () => {
     report.diagrams.forEach((diagram, i) => report.chart(report.byId(`diagram-${i}`), "States and the rates between them; the table below lists them", drawDiagram(diagram)));
     if (report.forest) report.chart(report.byId("forest-chart"), "Hazard ratios with their intervals; the table below lists them", drawForest(report.forest));
+    if (report.survival) report.chart(report.byId("survival-chart"), "Survival from each state over time", drawSurvival(report.survival));
     if (report.prevalence) report.chart(report.byId("prevalence-chart"), "Observed and expected share of each state over time", drawPrevalence(report.prevalence));
     if (!report.probabilities) return;
     const slider = report.byId("slider");
