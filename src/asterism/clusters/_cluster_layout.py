@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import float64, int64
+from numba.core import types
 
+from asterism.numerics._bundle import Bundle
 from asterism.timeline.timeline import HELD as HELD
 from asterism.timeline.timeline import JUMP as JUMP
 from asterism.timeline.timeline import LIKELIHOOD as LIKELIHOOD
@@ -23,6 +26,10 @@ FIRST_STEP, STEP_AFTER, HELD_STATE, IS_SET = 0, 1, 2, 3
 """Columns of a span on which a node is held; set: by an intervention."""
 POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1
 """How a pass ended."""
+
+BACKWARD_PASS, FORWARD_PASS, SOLVE_REGION, UPDATE_MESSAGES, COUNT, READ = range(11, 17)
+"""Where kernels that are called by address stand in the table. Exact inference uses the first two
+as well."""
 
 
 class RegionArrays(NamedTuple):
@@ -177,3 +184,25 @@ class RegionWork(NamedTuple):
     beginnings of the steps, and"""
     right: np.ndarray
     """backward vectors ρ at their ends, scaled so that f exp(A h) ρ = 1."""
+    addresses: np.ndarray
+    """Where the kernels lie that are called by address."""
+
+
+_I1, _I2 = int64[::1], int64[:, ::1]
+_F1, _F2, _F3 = float64[::1], float64[:, ::1], float64[:, :, ::1]
+REGIONS = Bundle(types.NamedTuple((int64, *[_I1] * (len(RegionArrays._fields) - 1)), RegionArrays))
+"""The regions as numba sees them; so are the next two."""
+TRAJECTORIES = Bundle(
+    types.NamedTuple(
+        (_I1, _F1, _I1, _I2, _F1, _F1, _I1, _I2, _I1, _I2, _I1, _F1, _I1, _I2), TrajectoryArrays
+    )
+)
+ROOM = Bundle(
+    types.NamedTuple(
+        (
+            *(_I1, _I1, _I2, _F2, _F2, _F2, _F2, _F2, _F2, _F2, _F2, _I1, _I1, _I1, _F1, _F1),
+            *(_F2, _F2, _F2, _F2, _F2, _F1, _F1, _F1, _I1, _F2, _F3, _F1, _I1, _F2, _F2, _I1),
+        ),
+        RegionWork,
+    )
+)

@@ -22,15 +22,27 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import float64, int64
+from numba.core import types
 
+from asterism.clusters._cluster_layout import (
+    BACKWARD_PASS,
+    FORWARD_PASS,
+    REGIONS,
+    ROOM,
+    SOLVE_REGION,
+    TRAJECTORIES,
+    UPDATE_MESSAGES,
+)
 from asterism.clusters._region_chain import (
-    backward_pass,
     delete_held_jumps,
     fill_base,
-    forward_pass,
+    separate_backward,
+    separate_forward,
 )
 from asterism.clusters._region_evidence import fill_held, sort_evidence
-from asterism.numerics._jit import inner
+from asterism.numerics._bundle import Bundle
+from asterism.numerics._jit import inner, separate, unit
 
 _LEAST_TIME = 1e-14  # share of a step below which a state's rates are not compared
 _LEAST_RATE = 1e-16  # jumps per step below which two rates count as equal
@@ -60,6 +72,11 @@ class Shared(NamedTuple):
     time: np.ndarray
     jumps: np.ndarray
     start: np.ndarray
+
+
+_F1, _F2 = float64[::1], float64[:, ::1]
+MESSAGES = Bundle(types.NamedTuple((_F2, _F2, _F1, _F1), SeparatorMessages))
+SHARED = Bundle(types.NamedTuple((_F2, _F2, _F1), Shared))
 
 
 @inner
@@ -101,8 +118,9 @@ def fill_cluster(regions, c, problem, d, is_held, table, messages, work):
         n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
         row0 = 2 * regions.message_entry_start[s] + other * n_jumps
         state0 = 2 * regions.message_state_start[s] + other * size
+        entry0 = regions.border_entry_start[border]
         for e in range(n_entries):
-            to = regions.border_entry[regions.border_entry_start[border] + e]
+            to = regions.border_entry[entry0 + e]
             if to >= 0:
                 said = messages.rate[row0 + to]
                 own = work.rate[e]
@@ -143,13 +161,12 @@ def fill_separator(regions, s, problem, d, table, messages, work):
         work.start[x] *= messages.start[state0 + x] * messages.start[state0 + n_joint + x]
 
 
-@inner
-def solve_region(regions, r, problem, d, parameters, messages, precision, counted, work):
+@unit
+def solve_region(regions, r, problem, d, table, initial, messages, precision, counted, work):
     """Forward–backward of a cluster or a separator given the messages; ln Z.
 
     Recorded jumps are added to ``counted`` unless it is empty.
     """
-    table, initial, _ = parameters
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
     for k in range(n_steps):
@@ -163,15 +180,34 @@ def solve_region(regions, r, problem, d, parameters, messages, precision, counte
     if is_held:
         delete_held_jumps(regions, r, n_steps, work)
     taken_out = sort_evidence(regions, r, problem, d, work)
-    if not backward_pass(regions, r, problem, d, table, precision, is_held, work):
+    if not separate_backward(
+        work.addresses[BACKWARD_PASS],
+        (regions, r, problem, d, table, precision, is_held, work),
+    ):
         return -np.inf
-    for x in range(regions.n_joint[r]):
-        work.time[x, :n_steps] = 0.0
-    for e in range(regions.n_joint[r] * regions.per_row[r]):
-        work.jumps[e, :n_steps] = 0.0
-    return taken_out + forward_pass(
-        regions, r, problem, d, table, precision, is_held, True, counted, work
+    clear_rows(work.time, regions.n_joint[r], n_steps)
+    clear_rows(work.jumps, regions.n_joint[r] * regions.per_row[r], n_steps)
+    return taken_out + separate_forward(
+        work.addresses[FORWARD_PASS],
+        (regions, r, problem, d, table, precision, is_held, bool(True), counted, work),
     )
+
+
+separate_region = separate(
+    solve_region,
+    (REGIONS, int64, TRAJECTORIES, int64, _F1, _F1, MESSAGES, float64, _F1, ROOM),
+    SOLVE_REGION,
+    float64,
+)
+
+
+@inner
+def clear_rows(matrix, n_rows, n_columns):
+    """Set the first columns of the first rows to zero."""
+    for i in range(n_rows):
+        row = matrix[i]
+        for k in range(n_columns):
+            row[k] = 0.0
 
 
 @inner
@@ -182,13 +218,8 @@ def sum_onto(regions, c, border, n_steps, work, shared):
     n_jumps = regions.message_entry_start[s + 1] - regions.message_entry_start[s]
     for x in range(size):
         shared.start[x] = 0.0
-        row = shared.time[x]
-        for k in range(n_steps):
-            row[k] = 0.0
-    for e in range(n_jumps):
-        row = shared.jumps[e]
-        for k in range(n_steps):
-            row[k] = 0.0
+    clear_rows(shared.time, size, n_steps)
+    clear_rows(shared.jumps, n_jumps, n_steps)
     n_joint = regions.n_joint[c]
     for x in range(n_joint):
         to = regions.border_state[regions.border_state_start[border] + x]
@@ -206,15 +237,18 @@ def sum_onto(regions, c, border, n_steps, work, shared):
                 row[k] += own[k]
 
 
-@inner
-def update_messages(regions, border, problem, d, halvings, shared, work, messages):
+@unit
+def update_messages(regions, c, border, problem, d, halvings, cluster, shared, work, messages):
     """Tell the separator what the cluster knows; the largest disagreement before.
+
+    ``cluster`` and ``work`` hold the solved chains of cluster and separator.
 
     Disagreement: jumps that one expects and the other does not, added up over the steps. It bounds
     by how much probabilities differ.
     """
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
+    sum_onto(regions, c, border, n_steps, cluster, shared)
     s = regions.border_separator[border]
     side = regions.border_side[border]
     size = regions.message_state_start[s + 1] - regions.message_state_start[s]
@@ -222,6 +256,8 @@ def update_messages(regions, border, problem, d, halvings, shared, work, message
     row0 = 2 * regions.message_entry_start[s] + side * n_jumps
     state0 = 2 * regions.message_state_start[s] + side * size
     per_row = n_jumps // size
+    widths, rates = problem.width, work.rate
+    their_jumps, my_jumps = shared.jumps, work.jumps
     worst = 0.0
     for x in range(size):
         theirs = shared.time[x]
@@ -231,12 +267,12 @@ def update_messages(regions, border, problem, d, halvings, shared, work, message
             said = messages.rate[row0 + e]
             moved = 0.0
             for k in range(n_steps):
-                width = problem.width[first + k]
+                width = widths[first + k]
                 least = _LEAST_TIME * width
-                if theirs[k] > least and mine[k] > least and work.rate[e, k] > 0.0:
+                if theirs[k] > least and mine[k] > least and rates[e, k] > 0.0:
                     floor = _LEAST_RATE / width
-                    wanted = max(shared.jumps[e, k] / theirs[k], floor)
-                    present = max(work.jumps[e, k] / mine[k], floor)
+                    wanted = max(their_jumps[e, k] / theirs[k], floor)
+                    present = max(my_jumps[e, k] / mine[k], floor)
                     moved += abs(wanted - present) * theirs[k]
                     ratio = min(max(wanted / present, 1.0 / _LARGEST_FACTOR), _LARGEST_FACTOR)
                     factor = power(ratio, halvings)
@@ -251,6 +287,14 @@ def update_messages(regions, border, problem, d, halvings, shared, work, message
     return worst
 
 
+separate_update = separate(
+    update_messages,
+    (REGIONS, int64, int64, TRAJECTORIES, int64, int64, ROOM, SHARED, ROOM, MESSAGES),
+    UPDATE_MESSAGES,
+    float64,
+)
+
+
 @inner
 def start_again(messages, first):
     """Set all messages of a trajectory to the first ones."""
@@ -262,4 +306,5 @@ def start_again(messages, first):
         for k in range(messages.diagonal.shape[1]):
             messages.diagonal[row, k] = diagonal[row]
         messages.start[row] = 1.0
-    messages.news[:] = np.inf
+    for c in range(messages.news.shape[0]):
+        messages.news[c] = np.inf

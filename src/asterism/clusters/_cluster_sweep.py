@@ -12,13 +12,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import boolean, float64, int64
+from numba.core import types
 
-from asterism.clusters._cluster_messages import (
-    solve_region,
-    start_again,
-    sum_onto,
-    update_messages,
+from asterism.clusters._cluster_layout import (
+    COUNT,
+    READ,
+    REGIONS,
+    ROOM,
+    SOLVE_REGION,
+    TRAJECTORIES,
+    UPDATE_MESSAGES,
 )
+from asterism.clusters._cluster_messages import separate_region, separate_update, start_again
 from asterism.clusters._region_chain import find_ending
 from asterism.clusters._region_evidence import (
     count_columns,
@@ -27,7 +33,8 @@ from asterism.clusters._region_evidence import (
     fill_held,
 )
 from asterism.clusters._region_step import advance, load_column, load_transposed, parts_of
-from asterism.numerics._jit import inner, kernel
+from asterism.numerics._bundle import Bundle, bundle
+from asterism.numerics._jit import inner, kernel, separate, unit
 
 _LOOSEST = 1e-6  # precision of a series while the messages still move
 _NO_NEWS = 0.25  # times the tolerance
@@ -45,7 +52,7 @@ N_INTEGERS = 6
 EVIDENCE, RESIDUAL, FORBIDDEN = 0, 1, 2
 """Columns of ``numbers``; forbidden: expected jumps at rates of zero."""
 N_NUMBERS = 3
-UPDATE, CONCLUDE, READ = 0, 1, 2
+UPDATE, CONCLUDE, READING = 0, 1, 2
 """What a sweep does."""
 
 
@@ -80,20 +87,25 @@ class Found(NamedTuple):
     """(D, regions) whether the region's chain is still the one that was counted."""
 
 
+_F1, _F2 = float64[::1], float64[:, ::1]
+READING_BUNDLE = Bundle(types.NamedTuple((int64, int64[::1], _F1, _F2, _F2), ClusterReading))
+FOUND = Bundle(types.NamedTuple((_F2, _F2, _F1, _F2, _F2, boolean[:, ::1]), Found))
+
+
 @inner
 def sweep(regions, problem, d, parameters, messages, damping, works, outcome, answers):
     """Go through the clusters once: update messages, or count and add up F, or read one cluster.
 
-    ``damping``: what to do (UPDATE, CONCLUDE or READ), how often γ was halved, how much news a
+    ``damping``: what to do (UPDATE, CONCLUDE or READING), how often γ was halved, how much news a
     cluster may leave for later, and whether to go through the clusters in their order. Returns the
     largest disagreement met; −1 where evidence is impossible (``outcome`` says where).
     """
     mode, halvings, ignored, is_forward = damping
     held_back = 0.25 if halvings < 0 else 1.0 - 0.75 * 0.5**halvings
     work, own, shared = works
+    table, initial, is_zero = parameters
     integers, numbers, _ = outcome
     found, reading = answers
-    n_steps = problem.step_start[d + 1] - problem.step_start[d]
     nothing = found.table[d, :0]
     worst = 0.0
     total = 0.0
@@ -101,7 +113,7 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
     for place in range(regions.n_clusters):
         # to and fro: what is known at one end reaches the other within a sweep either way
         c = place if is_forward else regions.n_clusters - 1 - place
-        if mode == READ and c != reading.cluster:
+        if mode == READING and c != reading.cluster:
             continue
         if mode == UPDATE and regions.border_start[c] == regions.border_start[c + 1]:
             continue
@@ -117,29 +129,35 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             if mode == CONCLUDE:
                 counted = found.table[d]
                 _clear_counts(regions, c, counted, found.initial[d])
-            value = solve_region(
-                regions, c, problem, d, parameters, messages, precision, counted, work
+            value = separate_region(
+                work.addresses[SOLVE_REGION],
+                (regions, c, problem, d, table, initial, messages, precision, counted, work),
             )
             if value == -np.inf:
                 _note_failure(integers, d, c, work)
                 return -1.0
             if mode == CONCLUDE:
                 found.value[d, c] = value
-                found.forbidden[d, c] = _count(regions, c, problem, d, parameters[2], work, found)
+                found.forbidden[d, c] = separate_count(
+                    work.addresses[COUNT], (regions, c, problem, d, is_zero, work, found)
+                )
                 found.is_current[d, c] = True
         if mode == CONCLUDE:
             total += found.value[d, c]
             numbers[d, FORBIDDEN] += found.forbidden[d, c]
-        elif mode == READ:
-            read(regions, problem, d, parameters[0], work, reading, _FINEST)
+        elif mode == READING:
+            separate_read(
+                work.addresses[READ], (regions, problem, d, table, work, reading, _FINEST)
+            )
             return 0.0
         for border in range(regions.border_start[c], regions.border_start[c + 1]):
             if mode == CONCLUDE and regions.border_side[border] == 1:
                 continue  # every separator once
             r = regions.n_clusters + regions.border_separator[border]
             if mode != CONCLUDE or not found.is_current[d, r]:
-                value = solve_region(
-                    regions, r, problem, d, parameters, messages, precision, nothing, own
+                value = separate_region(
+                    work.addresses[SOLVE_REGION],
+                    (regions, r, problem, d, table, initial, messages, precision, nothing, own),
                 )
                 if value == -np.inf:
                     _note_failure(integers, d, r, own)
@@ -150,9 +168,9 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             if mode == CONCLUDE:
                 total -= found.value[d, r]
             else:
-                sum_onto(regions, c, border, n_steps, work, shared)
-                change = update_messages(
-                    regions, border, problem, d, halvings, shared, own, messages
+                change = separate_update(
+                    work.addresses[UPDATE_MESSAGES],
+                    (regions, c, border, problem, d, halvings, work, shared, own, messages),
                 )
                 messages.news[regions.border_cluster[border]] += change
                 found.is_current[d, r] = False
@@ -178,11 +196,13 @@ def _clear_counts(regions, c, table, initial):
     """Forget what was counted of the nodes that a cluster owns."""
     for j in range(regions.owned_start[c], regions.owned_start[c + 1]):
         node = regions.node[regions.node_start[c] + regions.owned_slot[j]]
-        table[regions.table_start[node] : regions.table_start[node + 1]] = 0.0
-        initial[regions.state_start[node] : regions.state_start[node + 1]] = 0.0
+        for i in range(regions.table_start[node], regions.table_start[node + 1]):
+            table[i] = 0.0
+        for i in range(regions.state_start[node], regions.state_start[node + 1]):
+            initial[i] = 0.0
 
 
-@inner
+@unit
 def _count(regions, c, problem, d, is_zero, work, found):
     """A cluster's expected statistics of the nodes it owns; jumps at rates of zero.
 
@@ -197,7 +217,15 @@ def _count(regions, c, problem, d, is_zero, work, found):
     return forbidden
 
 
-@inner
+separate_count = separate(
+    _count,
+    (REGIONS, int64, TRAJECTORIES, int64, boolean[::1], ROOM, FOUND),
+    COUNT,
+    float64,
+)
+
+
+@unit
 def read(regions, problem, d, table, work, reading, precision):
     """Joint probabilities of a solved cluster at the times wanted."""
     c = reading.cluster
@@ -211,9 +239,10 @@ def read(regions, problem, d, table, work, reading, precision):
         find_ending(regions, c, problem, d, table, is_held, work, k, reading.ending[k])
     for i in range(len(reading.step)):
         k = reading.step[i]
+        forward, backward = work.forward[k], work.backward[k]
         for x in range(n_joint):
-            left[x] = work.forward[k, x]
-            right[x] = work.backward[k, x]
+            left[x] = forward[x]
+            right[x] = backward[x]
         if k < n_steps and reading.inside[i] > 0.0:
             find_ending(regions, c, problem, d, table, is_held, work, k, right)
             _, bound = load_column(n_joint, regions.per_row[c], work, work.column[k], is_held)
@@ -235,6 +264,11 @@ def read(regions, problem, d, table, work, reading, precision):
             reading.probability[i, x] = left[x] * right[x] / norm
 
 
+separate_read = separate(
+    read, (REGIONS, TRAJECTORIES, int64, _F1, ROOM, READING_BUNDLE, float64), READ
+)
+
+
 @kernel
 def solve_trajectory(
     regions, problem, d, parameters, messages, first, settings, works, outcome, answers
@@ -246,13 +280,32 @@ def solve_trajectory(
     number of sweeps. ``outcome``: integers, numbers, and the largest disagreement of every sweep.
     ``answers``: what is expected, and a reading: if it names a cluster, nothing else is done.
     """
+    work, own, shared = works
+    found, reading = answers
+    _solve(
+        bundle(regions),
+        bundle(problem),
+        d,
+        parameters,
+        bundle(messages),
+        first,
+        settings,
+        (bundle(work), bundle(own), bundle(shared)),
+        outcome,
+        (bundle(found), bundle(reading)),
+    )
+
+
+@inner
+def _solve(regions, problem, d, parameters, messages, first, settings, works, outcome, answers):
     tolerance, max_sweeps = settings
     integers, numbers, history = outcome
+    found, reading = answers
     integers[d, STATUS] = UNSETTLED
     halvings = integers[d, HALVINGS]
     mode = UPDATE
-    if answers[1].cluster >= 0:
-        mode = READ
+    if reading.cluster >= 0:
+        mode = READING
     elif len(regions.message_state_start) == 1:
         integers[d, STATUS] = SETTLED
         mode = CONCLUDE
@@ -278,7 +331,8 @@ def solve_trajectory(
         if is_lost or not worst < _LOST * min(best, 1.0):
             integers[d, STATUS] = UNSETTLED
             start_again(messages, first)
-            answers[0].is_current[d, :] = False
+            for r in range(found.is_current.shape[1]):
+                found.is_current[d, r] = False
             halvings = min(halvings + 1, _MOST_HALVINGS)
             best = np.inf
             worst = 1.0

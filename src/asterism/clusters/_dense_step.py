@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asterism.clusters._region_step import load_column
+from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._step import add, copy, fill, largest, scale, total
 
@@ -165,15 +166,16 @@ def fill_powers(regions, kinds, first, last, is_held, work):
     n = work.power.shape[1]
     nothing = np.zeros((n, n))
     room = np.empty((4, n, n))
+    region, own = bundle(regions), bundle(work)
     for u in range(first, last):
         work.power_log[u] = _exponential(
-            regions,
-            work,
+            region,
+            own,
             kinds.column[u],
             kinds.width[u],
             is_held,
             nothing,
-            False,
+            bool(False),
             work.power[u],
             nothing,
             room,
@@ -190,6 +192,7 @@ def integrate_kinds(regions, kinds, first, last, is_held, work):
     per_row = regions.per_row[0]
     source, power, integral = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
     room = np.empty((4, n, n))
+    region, own = bundle(regions), bundle(work)
     for u in range(first, last):
         _clear(source)
         for i in range(kinds.member_start[u], kinds.member_start[u + 1]):
@@ -199,7 +202,8 @@ def integrate_kinds(regions, kinds, first, last, is_held, work):
                 for x in range(n):
                     source[y, x] += rho * work.left[k, x]
         c = kinds.column[u]
-        _exponential(regions, work, c, kinds.width[u], is_held, source, True, power, integral, room)
+        width, wanted = kinds.width[u], bool(True)
+        _exponential(region, own, c, width, is_held, source, wanted, power, integral, room)
         for x in range(n):
             work.time[x, c] += integral[x, x]
             for e in range(x * per_row, (x + 1) * per_row):

@@ -10,8 +10,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import boolean, float64, int64
 
-from asterism.clusters._cluster_layout import IMPOSSIBLE, TOO_STIFF
+from asterism.clusters._cluster_layout import (
+    BACKWARD_PASS,
+    FORWARD_PASS,
+    IMPOSSIBLE,
+    REGIONS,
+    ROOM,
+    TOO_STIFF,
+    TRAJECTORIES,
+)
 from asterism.clusters._region_evidence import evidence_ahead, evidence_back, hold
 from asterism.clusters._region_step import (
     add_terms,
@@ -23,7 +32,7 @@ from asterism.clusters._region_step import (
     rescale,
     term_limits,
 )
-from asterism.numerics._jit import inner
+from asterism.numerics._jit import inner, separate, unit
 
 _MOST_PARTS = 100_000  # of a step in a region with separators
 _LONGEST = 1.2e7  # mass of a step elsewhere; what is longer is refused before it is tried
@@ -41,17 +50,18 @@ def fill_base(regions, r, problem, n_columns, is_held, table, work):
     node0 = regions.node_start[r]
     owned0 = regions.owned_start[r]
     n_owned = regions.owned_start[r + 1] - owned0
+    rate, diagonal, step, shift = work.rate, work.diagonal, work.step, problem.input_shift
     work.loaded[0] = -1.0
     for e in range(n_joint * per_row):
         value = table[regions.base_index[begin + e]]
-        row = work.rate[e]
+        row = rate[e]
         for c in range(n_columns):
             row[c] = value
     for x in range(n_joint):
         total = 0.0
         for j in range(n_owned):
             total += table[regions.exit_index[regions.exit_start[r] + x * n_owned + j]]
-        row = work.diagonal[x]
+        row = diagonal[x]
         for c in range(n_columns):
             row[c] = total
     for j in range(n_owned):
@@ -64,14 +74,14 @@ def fill_base(regions, r, problem, n_columns, is_held, table, work):
         for x in range(n_joint):
             at = regions.exit_index[regions.exit_start[r] + x * n_owned + j]
             for c in range(n_columns):
-                moved = at + block * problem.input_shift[work.step[c], inputs]
-                work.diagonal[x, c] += table[moved] - table[at]
+                moved = at + block * shift[step[c], inputs]
+                diagonal[x, c] += table[moved] - table[at]
             for e in range(x * per_row, (x + 1) * per_row):
                 if regions.entry_slot[begin + e] == slot:
                     base = regions.base_index[begin + e]
                     for c in range(n_columns):
-                        moved = base + block * problem.input_shift[work.step[c], inputs]
-                        work.rate[e, c] = table[moved]
+                        moved = base + block * shift[step[c], inputs]
+                        rate[e, c] = table[moved]
     if is_held:
         for j in range(n_owned):
             _leave_out_exits(regions, r, problem, n_columns, table, work, j)
@@ -95,19 +105,21 @@ def _leave_out_exits(regions, r, problem, n_columns, table, work, j):
 @inner
 def delete_held_jumps(regions, r, n_columns, work):
     """A node that is held does not jump; after messages have been multiplied in."""
+    held, rate = work.held, work.rate
     for e in range(regions.n_joint[r] * regions.per_row[r]):
         slot = regions.entry_slot[regions.entry_start[r] + e]
         for c in range(n_columns):
-            if work.held[c, slot] != -1:
-                work.rate[e, c] = 0.0
+            if held[c, slot] != -1:
+                rate[e, c] = 0.0
 
 
 @inner
 def find_ending(regions, r, problem, d, table, is_held, work, k, vector):
     """Backward vector at the end of step k, evidence there included; zero if it vanishes."""
     n_joint = regions.n_joint[r]
+    later = work.backward[k + 1]
     for x in range(n_joint):
-        vector[x] = work.backward[k + 1, x]
+        vector[x] = later[x]
     if work.event_start[k + 1] < work.event_start[k + 2]:
         evidence_back(regions, r, problem, d, table, work, k + 1, work.event_start[k + 1], vector)
     if is_held:
@@ -115,7 +127,7 @@ def find_ending(regions, r, problem, d, table, is_held, work, k, vector):
     return rescale(n_joint, vector)
 
 
-@inner
+@unit
 def backward_pass(regions, r, problem, d, table, precision, is_held, work):
     """Backward vectors of the region; False where a step is too long (``work.failure`` says which).
 
@@ -125,14 +137,14 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
     n_steps = problem.step_start[d + 1] - first
     n_joint = regions.n_joint[r]
     per_row = regions.per_row[r]
+    backward, powers, ending = work.backward, work.power, work.vector[1]
     for x in range(n_joint):
-        work.backward[n_steps, x] = 1.0
+        backward[n_steps, x] = 1.0
     for k in range(n_steps - 1, -1, -1):
-        vector = work.backward[k]
-        if len(work.power) > 0:
-            ending = work.vector[1]
+        vector = backward[k]
+        if len(powers) > 0:
             find_ending(regions, r, problem, d, table, is_held, work, k, ending)
-            power = work.power[work.power_kind[first + k]]
+            power = powers[work.power_kind[first + k]]
             for x in range(n_joint):
                 value = 0.0
                 for y in range(n_joint):
@@ -151,13 +163,22 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
         step = width / n_parts
         for _ in range(n_parts):
             advance(regions, r, work, work.local, step, bound * step, precision, vector)
+    start = work.first_time
     for x in range(n_joint):
-        work.first_time[x] = work.backward[0, x]
-    evidence_back(regions, r, problem, d, table, work, 0, 0, work.first_time)
+        start[x] = backward[0, x]
+    evidence_back(regions, r, problem, d, table, work, int(0), int(0), start)
     return True
 
 
-@inner
+separate_backward = separate(
+    backward_pass,
+    (REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, ROOM),
+    BACKWARD_PASS,
+    boolean,
+)
+
+
+@unit
 def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, counted, work):
     """Forward vectors, times and jumps; ln Z of the region, without what evidence took out.
 
@@ -167,15 +188,15 @@ def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, c
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
     n_joint = regions.n_joint[r]
-    vector = work.vector[1]
+    vector, start, first_time, forward = work.vector[1], work.start, work.first_time, work.forward
     total = 0.0
     norm = 0.0
     for x in range(n_joint):
-        vector[x] = work.start[x]
-        work.first_time[x] *= work.start[x]
-        norm += work.first_time[x]
+        vector[x] = start[x]
+        first_time[x] *= start[x]
+        norm += first_time[x]
     for x in range(n_joint):
-        work.first_time[x] /= norm if norm > 0.0 else 1.0
+        first_time[x] /= norm if norm > 0.0 else 1.0
     is_possible = norm > 0.0
     work.failure[0] = 0
     work.failure[1] = IMPOSSIBLE
@@ -190,7 +211,7 @@ def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, c
             return -np.inf
         total += math.log(top)
         for x in range(n_joint):
-            work.forward[k, x] = vector[x]
+            forward[k, x] = vector[x]
         if k == n_steps:
             break
         if len(work.power) > 0:
@@ -213,17 +234,28 @@ def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, c
     return total + math.log(norm)
 
 
+separate_forward = separate(
+    forward_pass,
+    (
+        *(REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, boolean),
+        *(float64[::1], ROOM),
+    ),
+    FORWARD_PASS,
+    float64,
+)
+
+
 @inner
 def _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vector):
     """Carry the forward vector over step k by a matrix; what ln Z gains."""
     n_joint = regions.n_joint[r]
     step = problem.step_start[d] + k
     kind = work.power_kind[step]
-    power = work.power[kind]
+    power, forward = work.power[kind], work.forward[k]
     for x in range(n_joint):
         vector[x] = 0.0
     for x in range(n_joint):
-        f = work.forward[k, x]
+        f = forward[x]
         if f > 0.0:
             for y in range(n_joint):
                 vector[y] += f * power[x, y]
@@ -236,9 +268,10 @@ def _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vect
         if not overlap > 0.0:
             rescale(n_joint, vector)
             return -np.inf
+        left = work.left[step]
         for x in range(n_joint):
             ending[x] /= overlap
-            work.left[step, x] = work.forward[k, x]
+            left[x] = forward[x]
     top = rescale(n_joint, vector)
     return work.power_log[kind] + math.log(top) if top > 0.0 else -np.inf
 

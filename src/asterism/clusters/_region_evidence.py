@@ -41,14 +41,17 @@ def fill_held(regions, r, problem, d, work):
     if not found:
         return False
     n_steps = problem.step_start[d + 1] - problem.step_start[d]
-    work.held[:n_steps] = -1
+    held = work.held
+    for k in range(n_steps):
+        for slot in range(n_nodes):
+            held[k, slot] = -1
     for slot in range(n_nodes):
         pair = d * n_network + regions.node[node0 + slot]
         for row in range(problem.span_start[pair], problem.span_start[pair + 1]):
             state = problem.span[row, HELD_STATE]
             value = -2 - state if problem.span[row, IS_SET] == 1 else state
             for k in range(problem.span[row, FIRST_STEP], problem.span[row, STEP_AFTER]):
-                work.held[k, slot] = value
+                held[k, slot] = value
     find_alive(regions, r, n_steps, work)
     return True
 
@@ -57,16 +60,18 @@ def fill_held(regions, r, problem, d, work):
 def find_alive(regions, r, n_columns, work):
     """Which states the held nodes of each column allow."""
     n_nodes = regions.node_start[r + 1] - regions.node_start[r]
+    n_joint, first = regions.n_joint[r], regions.digit_start[r]
+    digit, held, alive = regions.digit, work.held, work.alive
     for c in range(n_columns):
-        for x in range(regions.n_joint[r]):
-            work.alive[c, x] = 1.0
+        for x in range(n_joint):
+            alive[c, x] = 1.0
         for slot in range(n_nodes):
-            state = work.held[c, slot]
+            state = held[c, slot]
             if state != -1:
                 state = -2 - state if state < -1 else state
-                for x in range(regions.n_joint[r]):
-                    if regions.digit[regions.digit_start[r] + x * n_nodes + slot] != state:
-                        work.alive[c, x] = 0.0
+                for x in range(n_joint):
+                    if digit[first + x * n_nodes + slot] != state:
+                        alive[c, x] = 0.0
 
 
 @inner
@@ -139,9 +144,10 @@ def sort_evidence(regions, r, problem, d, work):
 def _largest_log(n_joint, problem, row):
     index = problem.joint[row, 2]
     table = problem.joint[row, 3]
+    values, place = problem.joint_log, problem.joint_index
     top = -np.inf
     for x in range(n_joint):
-        top = max(top, problem.joint_log[table + problem.joint_index[index + x]])
+        top = max(top, values[table + place[index + x]])
     return top
 
 
@@ -163,20 +169,22 @@ def _weigh(regions, r, problem, work, at, vector):
         index = problem.joint[row, 2]
         table = problem.joint[row, 3]
         top = _largest_log(n_joint, problem, row)
+        values, place = problem.joint_log, problem.joint_index
         for x in range(n_joint):
-            value = problem.joint_log[table + problem.joint_index[index + x]]
+            value = values[table + place[index + x]]
             vector[x] *= math.exp(value - top) if top > -np.inf else 0.0
         return
     n_nodes = regions.node_start[r + 1] - regions.node_start[r]
     first = regions.digit_start[r] + slot
     a = problem.event[row, FIRST_VALUE]
+    digit, likelihood = regions.digit, problem.value
     if problem.event[row, KIND] == HELD:
         for x in range(n_joint):
-            if regions.digit[first + x * n_nodes] != a:
+            if digit[first + x * n_nodes] != a:
                 vector[x] = 0.0
     else:
         for x in range(n_joint):
-            vector[x] *= problem.value[a + regions.digit[first + x * n_nodes]]
+            vector[x] *= likelihood[a + digit[first + x * n_nodes]]
 
 
 @inner
@@ -265,9 +273,9 @@ def evidence_ahead(regions, r, problem, d, table, work, k, counted, vector):
             _weigh(regions, r, problem, work, at, vector)
             continue
         if len(counted) > 0 and problem.event[work.event_row[at], KIND] == JUMP:
-            later = work.vector[4]
+            later, backward = work.vector[4], work.backward[k]
             for x in range(n_joint):
-                later[x] = work.backward[k, x]
+                later[x] = backward[x]
             evidence_back(regions, r, problem, d, table, work, k, at + 1, later)
             _count_recorded(regions, r, problem, d, table, work, at, k, counted, vector, later)
         room = work.vector[5]
@@ -307,17 +315,19 @@ def count_points(regions, r, problem, d, work, slot, points):
     node = regions.node[node0 + slot]
     size = regions.state_start[node + 1] - regions.state_start[node]
     pair = d * len(regions.block) + node
+    digit, first = regions.digit, regions.digit_start[r] + slot
     for row in range(problem.event_start[pair], problem.event_start[pair + 1]):
         if problem.event[row, KIND] == LIKELIHOOD:
             at = problem.event[row, FIRST_VALUE]
             k = problem.event[row, POINT]
-            points[at : at + size] = 0.0
+            forward, backward = work.forward[k], work.backward[k]
+            for s in range(size):
+                points[at + s] = 0.0
             norm = 0.0
             for x in range(n_joint):
-                norm += work.forward[k, x] * work.backward[k, x]
+                norm += forward[x] * backward[x]
             for x in range(n_joint):
-                digit = regions.digit[regions.digit_start[r] + x * n_nodes + slot]
-                points[at + digit] += work.forward[k, x] * work.backward[k, x] / norm
+                points[at + digit[first + x * n_nodes]] += forward[x] * backward[x] / norm
 
 
 @inner
@@ -345,6 +355,8 @@ def count_columns(regions, r, problem, n_columns, is_held, is_zero, work, table)
     per_row = regions.per_row[r]
     owned0 = regions.owned_start[r]
     n_owned = regions.owned_start[r + 1] - owned0
+    held, step, time, jumps = work.held, work.step, work.time, work.jumps
+    shifts = problem.input_shift
     for j in range(n_owned):
         slot = regions.owned_slot[owned0 + j]
         node = regions.node[regions.node_start[r] + slot]
@@ -353,18 +365,16 @@ def count_columns(regions, r, problem, n_columns, is_held, is_zero, work, table)
         for x in range(n_joint):
             at = regions.exit_index[regions.exit_start[r] + x * n_owned + j]
             for c in range(n_columns):
-                if is_held and work.held[c, slot] < -1:
+                if is_held and held[c, slot] < -1:
                     continue
-                shift = problem.input_shift[work.step[c], inputs] * block if inputs >= 0 else 0
-                table[at + shift] += work.time[x, c]
+                shift = shifts[step[c], inputs] * block if inputs >= 0 else 0
+                table[at + shift] += time[x, c]
             for e in range(x * per_row, (x + 1) * per_row):
                 if regions.entry_slot[regions.entry_start[r] + e] == slot:
                     base = regions.base_index[regions.entry_start[r] + e]
                     for c in range(n_columns):
-                        shift = (
-                            problem.input_shift[work.step[c], inputs] * block if inputs >= 0 else 0
-                        )
-                        table[base + shift] += work.jumps[e, c]
+                        shift = shifts[step[c], inputs] * block if inputs >= 0 else 0
+                        table[base + shift] += jumps[e, c]
                         if is_zero[base + shift]:
-                            forbidden += work.jumps[e, c]
+                            forbidden += jumps[e, c]
     return forbidden

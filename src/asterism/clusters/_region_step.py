@@ -45,21 +45,22 @@ def load_column(n_joint, per_row, work, c, is_held):
     """
     if work.loaded[0] == c:
         return work.loaded[1], work.loaded[2]
+    alive, exits, rate = work.alive, work.diagonal, work.rate
+    diagonal, local = work.vector[0], work.local
     lowest = np.inf
     for x in range(n_joint):
-        if not is_held or work.alive[c, x] > 0.0:
-            lowest = min(lowest, work.diagonal[x, c])
+        if not is_held or alive[c, x] > 0.0:
+            lowest = min(lowest, exits[x, c])
     sigma = -lowest
     bound = 0.0
-    diagonal = work.vector[0]
     for x in range(n_joint):
-        diagonal[x] = max(work.diagonal[x, c] + sigma, 0.0)
-        if is_held and work.alive[c, x] == 0.0:
+        diagonal[x] = max(exits[x, c] + sigma, 0.0)
+        if is_held and alive[c, x] == 0.0:
             diagonal[x] = 0.0
         total = diagonal[x]
         for e in range(x * per_row, (x + 1) * per_row):
-            work.local[e] = work.rate[e, c]
-            total += work.local[e]
+            local[e] = rate[e, c]
+            total += local[e]
         bound = max(bound, total)
     work.loaded[0] = c
     work.loaded[1] = sigma
@@ -108,8 +109,9 @@ def term_limits(regions, r, work, mass, precision, vector):
 def load_transposed(regions, r, work):
     """The loaded rates again, of the jumps back: for row vectors."""
     begin = regions.entry_start[r]
+    back, local, reverse = work.back, work.local, regions.reverse
     for e in range(regions.n_joint[r] * regions.per_row[r]):
-        work.back[e] = work.local[regions.reverse[begin + e]]
+        back[e] = local[reverse[begin + e]]
 
 
 @inner
@@ -134,7 +136,7 @@ def add_terms(regions, r, work, rates, step, least, most, start, terms, total):
     n_joint = regions.n_joint[r]
     per_row = regions.per_row[r]
     begin = regions.entry_start[r]
-    diagonal = work.vector[0]
+    diagonal, column = work.vector[0], regions.column
     for x in range(n_joint):
         terms[0, x] = start[x]
         total[x] = start[x]
@@ -149,7 +151,7 @@ def add_terms(regions, r, work, rates, step, least, most, start, terms, total):
         for x in range(n_joint):
             value = diagonal[x] * terms[j - 1, x]
             for e in range(x * per_row, (x + 1) * per_row):
-                value += rates[e] * terms[j - 1, regions.column[begin + e]]
+                value += rates[e] * terms[j - 1, column[begin + e]]
             value *= factor
             terms[j, x] = value
             total[x] += value
@@ -219,42 +221,45 @@ def integrate(regions, r, n_joint, per_row, n_terms, factor, c, work):
         _integrate_a_pair(n_terms, factor, c, work)
         return
     begin = regions.entry_start[r]
+    u, v, coefficient, column = work.u, work.v, work.coefficient, regions.column
+    by_state, all_z, local = work.by_state, work.z, work.local
+    time, jumps = work.time, work.jumps
     for x in range(n_joint):
-        own = work.by_state[x]
-        z = work.z[x]
+        own = by_state[x]
+        z = all_z[x]
         for i in range(n_terms):
-            own[i] = work.v[i, x]
-            z[i] = work.coefficient[0, i] * work.u[0, x]
+            own[i] = v[i, x]
+            z[i] = coefficient[0, i] * u[0, x]
         for j in range(1, n_terms):
-            weight = work.u[j, x]
+            weight = u[j, x]
             if weight > 0.0:
-                row = work.coefficient[j]
+                row = coefficient[j]
                 for i in range(n_terms - j):
                     z[i] += row[i] * weight
     for x in range(n_joint):
-        own = work.by_state[x]
-        z = work.z[x]
+        own = by_state[x]
+        z = all_z[x]
         value = 0.0
         for i in range(n_terms):
             value += own[i] * z[i]
-        work.time[x, c] += value * factor
+        time[x, c] += value * factor
         for e in range(x * per_row, (x + 1) * per_row):
-            if work.local[e] > 0.0:
-                z = work.z[regions.column[begin + e]]
+            if local[e] > 0.0:
+                z = all_z[column[begin + e]]
                 value = 0.0
                 for i in range(n_terms):
                     value += own[i] * z[i]
-                work.jumps[e, c] += value * factor * work.local[e]
+                jumps[e, c] += value * factor * local[e]
 
 
 @inner
 def _integrate_two_states(n_terms, factor, c, work):
-    u, v = work.u, work.v
+    u, v, coefficient = work.u, work.v, work.coefficient
     t0 = t1 = m01 = m10 = 0.0
     for i in range(n_terms):
         z0 = z1 = 0.0
         for j in range(n_terms - i):
-            weight = work.coefficient[i, j]
+            weight = coefficient[i, j]
             z0 += weight * u[j, 0]
             z1 += weight * u[j, 1]
         v0, v1 = v[i, 0], v[i, 1]
@@ -270,13 +275,13 @@ def _integrate_two_states(n_terms, factor, c, work):
 
 @inner
 def _integrate_a_pair(n_terms, factor, c, work):
-    u, v, a = work.u, work.v, work.local
+    u, v, a, coefficient = work.u, work.v, work.local, work.coefficient
     t0 = t1 = t2 = t3 = 0.0
     m02 = m01 = m13 = m10 = m20 = m23 = m31 = m32 = 0.0
     for i in range(n_terms):
         z0 = z1 = z2 = z3 = 0.0
         for j in range(n_terms - i):
-            weight = work.coefficient[i, j]
+            weight = coefficient[i, j]
             z0 += weight * u[j, 0]
             z1 += weight * u[j, 1]
             z2 += weight * u[j, 2]

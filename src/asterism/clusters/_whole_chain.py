@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from asterism.clusters._cluster_layout import BACKWARD_PASS, FORWARD_PASS
 from asterism.clusters._cluster_messages import start_vector
 from asterism.clusters._region_chain import (
-    backward_pass,
     block_endings,
     delete_held_jumps,
     fill_base,
     find_ending,
-    forward_pass,
     part_endings,
+    separate_backward,
+    separate_forward,
 )
 from asterism.clusters._region_evidence import (
     count_columns,
@@ -32,6 +33,7 @@ from asterism.clusters._region_evidence import (
     sort_evidence,
 )
 from asterism.clusters._region_step import add_terms, load_column, parts_of
+from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import choose, new_stream, uniform
 from asterism.numerics._step import copy, doubled, multiply, sort_first, total
@@ -42,10 +44,11 @@ _EXACT = 0.0  # the precision that lets series go on until every entry has conve
 @kernel
 def fill_columns(regions, problem, is_held, table, work):
     """Rates of every kind of step."""
-    n_columns = len(work.step)
-    find_alive(regions, 0, n_columns, work)
-    fill_base(regions, 0, problem, n_columns, is_held, table, work)
-    delete_held_jumps(regions, 0, n_columns, work)
+    n_columns, whole = len(work.step), int(0)
+    region, room = bundle(regions), bundle(work)
+    find_alive(region, whole, n_columns, room)
+    fill_base(region, whole, bundle(problem), n_columns, is_held, table, room)
+    delete_held_jumps(region, whole, n_columns, room)
 
 
 @inner
@@ -54,8 +57,8 @@ def _open(regions, problem, d, column, initial, work):
     first = problem.step_start[d]
     for k in range(problem.step_start[d + 1] - first):
         work.column[k] = column[first + k]
-    start_vector(regions, 0, initial, work.start)
-    return sort_evidence(regions, 0, problem, d, work)
+    start_vector(regions, int(0), initial, work.start)
+    return sort_evidence(regions, int(0), problem, d, work)
 
 
 @kernel
@@ -68,27 +71,53 @@ def pass_trajectories(
     expected starts, probabilities at measurements. Returns the trajectory whose evidence is
     impossible (``work.failure`` says where), or −1.
     """
+    return _pass(
+        bundle(regions),
+        bundle(problem),
+        column,
+        (first, last),
+        parameters,
+        is_held,
+        is_wanted,
+        bundle(work),
+        log_evidence,
+        found,
+    )
+
+
+@inner
+def _pass(
+    regions, problem, column, which, parameters, is_held, is_wanted, work, log_evidence, found
+):
     table, initial = parameters
     counted, starts, points = found
-    for d in range(first, last):
+    whole = int(0)
+    for d in range(which[0], which[1]):
         taken_out = _open(regions, problem, d, column, initial, work)
-        if not backward_pass(regions, 0, problem, d, table, _EXACT, is_held, work):
+        if not separate_backward(
+            work.addresses[BACKWARD_PASS],
+            (regions, whole, problem, d, table, _EXACT, is_held, work),
+        ):
             return d
-        log_evidence[d] = taken_out + forward_pass(
-            regions, 0, problem, d, table, _EXACT, is_held, is_wanted, counted, work
+        log_evidence[d] = taken_out + separate_forward(
+            work.addresses[FORWARD_PASS],
+            (regions, whole, problem, d, table, _EXACT, is_held, is_wanted, counted, work),
         )
         if log_evidence[d] == -np.inf:
             return d
-        count_starts(regions, 0, work, starts)
+        count_starts(regions, whole, work, starts)
         for slot in range(regions.node_start[1]):
-            count_points(regions, 0, problem, d, work, slot, points)
+            count_points(regions, whole, problem, d, work, slot, points)
     return -1
 
 
 @kernel
 def count_all(regions, problem, is_held, is_zero, work, table):
     """Add the expected times and jumps of all columns to a table like the network's rates."""
-    count_columns(regions, 0, problem, len(work.step), is_held, is_zero, work, table)
+    n_columns = len(work.step)
+    count_columns(
+        bundle(regions), int(0), bundle(problem), n_columns, is_held, is_zero, bundle(work), table
+    )
 
 
 @inner
@@ -123,12 +152,31 @@ def draw_paths(regions, problem, d, column, time, parameters, is_held, n_draws, 
     Returns the joint state at the start of every draw, and of every jump, in the order of time
     within each draw: draw, time, node of the region, state entered.
     """
+    return _draw(
+        bundle(regions),
+        bundle(problem),
+        d,
+        column,
+        time,
+        parameters,
+        is_held,
+        n_draws,
+        key,
+        bundle(work),
+    )
+
+
+@inner(allocates=True)
+def _draw(regions, problem, d, column, time, parameters, is_held, n_draws, key, work):
     table, initial = parameters
+    whole = int(0)
     n = regions.n_joint[0]
     n_nodes = regions.node_start[1]
     per_row = regions.per_row[0]
     _open(regions, problem, d, column, initial, work)
-    backward_pass(regions, 0, problem, d, table, _EXACT, is_held, work)
+    separate_backward(
+        work.addresses[BACKWARD_PASS], (regions, whole, problem, d, table, _EXACT, is_held, work)
+    )
     multiply(work.first_time, work.start)
     norm = total(work.first_time)
     state = np.empty(n_draws, np.int64)
@@ -151,7 +199,7 @@ def draw_paths(regions, problem, d, column, time, parameters, is_held, n_draws, 
                 continue
             slot = work.event_slot[at]
             for draw in range(n_draws):
-                target = jump_target(regions, 0, problem, work, at, state[draw])
+                target = jump_target(regions, whole, problem, work, at, state[draw])
                 if target == state[draw]:
                     continue
                 state[draw] = target
@@ -163,18 +211,18 @@ def draw_paths(regions, problem, d, column, time, parameters, is_held, n_draws, 
                 used += 1
         if k + 1 == len(time):
             break
-        find_ending(regions, 0, problem, d, table, is_held, work, k, ending)
+        find_ending(regions, whole, problem, d, table, is_held, work, k, ending)
         width = problem.width[problem.step_start[d] + k]
         _, bound = load_column(n, per_row, work, work.column[k], is_held)
         n_parts = parts_of(bound * width, _EXACT)
         step = width / n_parts
-        block_endings(regions, 0, n_parts, kept, step, bound * step, _EXACT, work, ending)
+        block_endings(regions, whole, n_parts, kept, step, bound * step, _EXACT, work, ending)
         for part in range(n_parts):
             if part % kept == 0:
-                part_endings(regions, 0, n_parts, kept, part, step, bound * step, _EXACT, work)
+                part_endings(regions, whole, n_parts, kept, part, step, bound * step, _EXACT, work)
             copy(work.endings[part % kept], ending)
             size = add_terms(
-                regions, 0, work, work.local, step, 2, len(share), ending, work.u, summed
+                regions, whole, work, work.local, step, int(2), len(share), ending, work.u, summed
             )
             for draw in range(n_draws):
                 stream = streams[draw]

@@ -14,6 +14,13 @@ import numpy as np
 
 from asterism.clusters import _cluster_sweep as _sweep
 from asterism.clusters._cluster_layout import (
+    BACKWARD_PASS,
+    COUNT,
+    FORWARD_PASS,
+    READ,
+    SOLVE_REGION,
+    TOO_STIFF,
+    UPDATE_MESSAGES,
     RegionArrays,
     RegionWork,
     TrajectoryArrays,
@@ -23,7 +30,7 @@ from asterism.clusters._cluster_sweep import ClusterReading, Found
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import BaseTable, base_table, make_room, region_arrays
 from asterism.clusters.regions import Regions
-from asterism.errors import AsterismError, Sentence, Setting
+from asterism.errors import AsterismError, DataError, Sentence, Setting, TooLargeError
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star.grid import Grid
@@ -38,6 +45,8 @@ from asterism.timeline.evidence import (
 from asterism.timeline.timeline import scaled_likelihoods, scales_of
 
 _CHUNKS = 16
+_TO_SWEEP = (BACKWARD_PASS, FORWARD_PASS, SOLVE_REGION, UPDATE_MESSAGES, COUNT)
+_TO_READ = (BACKWARD_PASS, FORWARD_PASS, SOLVE_REGION, READ)
 NO_READING = ClusterReading(
     -1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
 )
@@ -247,11 +256,11 @@ def _sides_of_owners(regions: Regions) -> dict[tuple[int, int], int]:
 
 
 def make_work(
-    arrays: RegionArrays, problem: TrajectoryArrays
+    arrays: RegionArrays, problem: TrajectoryArrays, units: tuple[int, ...] = _TO_SWEEP
 ) -> tuple[RegionWork, RegionWork, Shared]:
     """Room for one thread: of clusters, of separators, and what they share."""
     n_steps = int(np.diff(problem.step_start).max(initial=1))
-    work = make_room(arrays, range(arrays.n_clusters), n_steps, problem)
+    work = make_room(arrays, range(arrays.n_clusters), n_steps, problem, units=units)
     own = make_room(arrays, range(arrays.n_clusters, len(arrays.n_joint)), n_steps, problem)
     shared = Shared(
         np.zeros_like(own.time), np.zeros_like(own.jumps), np.zeros_like(own.first_time)
@@ -359,7 +368,7 @@ class ClusterReader:
         self._table = batch.model.table(rates)
         self._initial = initial
         self._first = first_messages(batch.model, rates)
-        self._works = make_work(batch.model.arrays, batch.problem)
+        self._works = make_work(batch.model.arrays, batch.problem, _TO_READ)
 
     def probabilities(self, d: int, cluster: int, times: FloatArray) -> FloatArray:
         """(times, joint states) probabilities of a cluster.
@@ -415,3 +424,18 @@ def set_cluster_likelihoods(batch: ClusterBatch, log_likelihood: FloatArray) -> 
     batch.problem.event_log[:] = scales_of(batch.problem.event, points, taken_out)
     batch.evidence = evidence
     batch.known = known_log_evidence(evidence, log_likelihood)
+
+
+def refused(label: object, where: str, kind: int) -> AsterismError:
+    """What to raise where a chain ended: its steps are too stiff, or the evidence is impossible."""
+    if kind == TOO_STIFF:
+        return TooLargeError(
+            f"Trajectory {label!r}: {where} some rates are too large for the time between two "
+            "measurements; use ",
+            *(Setting("method", "star"), "."),
+        )
+    return DataError(
+        f"The data of trajectory {label!r} are impossible under this network: nothing can lead to "
+        f"what was seen {where}. Look for contradictory exact measurements, transitions whose rate "
+        "is zero, or initial probabilities of zero."
+    )

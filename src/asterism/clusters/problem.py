@@ -46,7 +46,8 @@ def trajectory_arrays(
     values, taken_out = scaled_likelihoods(evidence.points)
     column, shift = _input_shift(graph, evidence, grid)
     n_pairs = evidence.n_trajectories * graph.n_nodes
-    span = event[holds][:, [EVENT, UNTIL, VALUE, KIND]]
+    # columns chosen by a list lie in another order in memory, for which numba would compile anew
+    span = np.ascontiguousarray(event[holds][:, [EVENT, UNTIL, VALUE, KIND]])
     span[:, IS_SET] = span[:, IS_SET] == SET
     return TrajectoryArrays(
         step_start=grid.step_start.astype(np.int64),

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.clusters._cluster_layout import (
+    BACKWARD_PASS,
+    FORWARD_PASS,
     MOST_PARTS,
     MOST_TERMS,
     RegionArrays,
@@ -24,6 +26,7 @@ from asterism.clusters._cluster_layout import (
 )
 from asterism.clusters.regions import Regions
 from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.numerics._jit import addresses
 from asterism.timeline.evidence import FloatArray, IntArray
 
 _FLOOR = 1e-12  # of a node's largest rate
@@ -192,8 +195,12 @@ def make_room(
     problem: TrajectoryArrays,
     n_terms: int = MOST_TERMS,
     n_parts: int = MOST_PARTS,
+    units: tuple[int, ...] = (BACKWARD_PASS, FORWARD_PASS),
 ) -> RegionWork:
-    """Room for the passes of the chosen regions, one after the other, in one thread."""
+    """Room for the passes of the chosen regions, one after the other, in one thread.
+
+    ``units``: the kernels that will be called by address.
+    """
     joint = max([1, *(int(arrays.n_joint[r]) for r in chosen)])
     entries = max([1, *(int(arrays.n_joint[r] * arrays.per_row[r]) for r in chosen)])
     nodes = max([1, *(int(np.diff(arrays.node_start)[r]) for r in chosen)])
@@ -233,6 +240,7 @@ def make_room(
         power_kind=np.zeros(0, dtype=np.int64),
         left=np.zeros((0, joint)),
         right=np.zeros((0, joint)),
+        addresses=addresses(*units),
     )
 
 

@@ -32,13 +32,13 @@ from asterism.clusters._cluster_layout import (
     HELD_STATE,
     IS_SET,
     STEP_AFTER,
-    TOO_STIFF,
     RegionWork,
     TrajectoryArrays,
 )
+from asterism.clusters.batch import refused
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import make_room
-from asterism.errors import DataError, Setting, TooLargeError
+from asterism.errors import Setting, TooLargeError
 from asterism.exact.groups import (
     JOINT_LIMIT,
     Group,
@@ -408,18 +408,7 @@ def _raise_impossible(chain: GroupChain, d: int, work: RegionWork) -> NoReturn:
     step, kind = (int(i) for i in work.failure)
     labels = chain.evidence.labels
     label, time = labels[d] if labels else d, chain.grid.times(d)[step]
-    if kind == TOO_STIFF:
-        raise TooLargeError(
-            f"Trajectory {label!r}: near time {time:g} some rates are too large for the time "
-            "between two measurements; use ",
-            *(Setting("method", "star"), "."),
-        )
-    raise DataError(
-        f"The data of trajectory {label!r} are impossible under this network: nothing can "
-        f"lead to what was seen at about time {time:g}. Look for "
-        "contradictory exact measurements, transitions whose rate is zero, or initial "
-        "probabilities of zero."
-    )
+    raise refused(label, f"at about time {time:g}", kind)
 
 
 def _add_known_paths(

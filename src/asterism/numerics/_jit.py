@@ -127,6 +127,7 @@ def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int, returns: An
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return lambda address, values: dispatcher(*values)
     from numba.core import cgutils, types
+    from numba.core.errors import NumbaTypeError
     from numba.extending import intrinsic
 
     UNITS[slot] = (dispatcher, arguments)
@@ -135,8 +136,10 @@ def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int, returns: An
     @intrinsic
     def call(typing_context: Any, address: Any, values: Any) -> Any:
         given = tuple(values.types) if hasattr(values, "types") else (values.dtype,) * values.count
-        if given != arguments:
-            raise TypeError(f"{dispatcher.py_func.__name__} takes {arguments}, not {given}")
+        for i, (is_given, wanted) in enumerate(zip(given, arguments, strict=True)):
+            if is_given != wanted:
+                name = dispatcher.py_func.__name__
+                raise NumbaTypeError(f"argument {i} of {name} must be {wanted}, not {is_given}")
 
         def generate(context: Any, builder: Any, signature: Any, arguments_: Any) -> Any:
             function_type = context.call_conv.get_function_type(result_type, arguments)
@@ -156,7 +159,7 @@ def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int, returns: An
 
 UNITS: dict[int, tuple[Any, tuple[Any, ...]]] = {}
 """By slot, the kernels that are called by address, with the types of their arguments."""
-ADDRESSES = np.zeros(16, dtype=np.int64)
+ADDRESSES = np.zeros(32, dtype=np.int64)
 """Where they lie in this process, by slot; zero if not compiled yet."""
 
 

@@ -36,13 +36,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.clusters import _cluster_sweep as _sweep
-from asterism.clusters._cluster_layout import TOO_STIFF
+from asterism.clusters._cluster_layout import IMPOSSIBLE
 from asterism.clusters.batch import (
     ClusterBatch,
     ClusterModel,
     ClusterOutcome,
     ClusterReader,
     make_cluster_batch,
+    refused,
     run_clusters,
     select_clusters,
     start_messages,
@@ -53,7 +54,7 @@ from asterism.clusters.regions import STATE_LIMIT, Regions, find_regions
 from asterism.engine.refine import SETTLED, Solution, solve_on_grids
 from asterism.engine.rule import Precision, Rule
 from asterism.engine.solve import DrawnPaths, MarginalsOverTime, solve_by
-from asterism.errors import AsterismError, DataError, Setting, TooLargeError
+from asterism.errors import AsterismError, Setting
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import CompiledNetwork, diagonal_index
 from asterism.model.network import Network
@@ -326,22 +327,8 @@ def require_possible(batch: ClusterBatch, outcome: ClusterOutcome) -> None:
         label = labels[d] if labels else d
         _, step, kind = (int(i) for i in outcome.failure[d])
         time = batch.grid.times(d)[min(step, len(batch.grid.times(d)) - 1)]
-        if kind == TOO_STIFF:
-            raise TooLargeError(
-                f"Trajectory {label!r}: near time {time:g} some rates are too large for the time "
-                "between two measurements; use ",
-                *(Setting("method", "star"), "."),
-            )
-        raise DataError(_impossible(label, f"at about time {time:g}"))
+        raise refused(label, f"at about time {time:g}", kind)
     forbidden = np.flatnonzero(outcome.forbidden > _FORBIDDEN)
     if len(forbidden):
         d = int(forbidden[0])
-        raise DataError(_impossible(labels[d] if labels else d, "somewhere between its ends"))
-
-
-def _impossible(label: object, where: str) -> str:
-    return (
-        f"The data of trajectory {label!r} are impossible under this network: nothing can lead to "
-        f"what was seen {where}. Look for contradictory exact measurements, transitions whose rate "
-        "is zero, or start probabilities of zero."
-    )
+        raise refused(labels[d] if labels else d, "somewhere between its ends", IMPOSSIBLE)

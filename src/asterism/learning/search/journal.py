@@ -67,13 +67,19 @@ def fingerprint(
     return {"format": FORMAT, "program": program(), "data": digest.hexdigest(), **named}
 
 
+_COMPUTES_SCORES = (
+    *("numerics", "model", "timeline", "star", "clusters", "engine", "exact", "continuous"),
+    "learning",
+)
+
+
 def program() -> str:
     """The version that computes scores, down to every line of the code that takes part."""
     from asterism import __version__
 
     package = Path(__file__).resolve().parents[2]
     digest = hashlib.blake2b(digest_size=8)
-    for folder in ("numerics", "model", "evidence", "star", "exact", "learning"):
+    for folder in _COMPUTES_SCORES:
         for file in sorted((package / folder).rglob("*.py")):
             digest.update(f"{file.relative_to(package).as_posix()}\0".encode())
             digest.update(hashlib.blake2b(file.read_bytes()).digest())
