@@ -36,7 +36,7 @@ from asterism.learning.search import screened
 from asterism.learning.search import task as search_module
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.screened import local_scores
-from asterism.learning.search.task import Search
+from asterism.learning.search.task import SearchRun
 from asterism.learning.tasks import Silent
 from asterism.model.names import random_parents
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -60,12 +60,12 @@ def observed(
     return network, am.observe(paths, noise, n_observations=10, seed=seed + 1000), noise
 
 
-def learn_and_keep(learner: am.StructureLearner, seen: am.Observations) -> Search:
+def learn_and_keep(learner: am.StructureLearner, seen: am.Observations) -> SearchRun:
     """Fit, and return what the search worked with."""
-    kept: list[Search] = []
+    kept: list[SearchRun] = []
     original = search_module._run
 
-    def remember(search: Search) -> Search:
+    def remember(search: SearchRun) -> SearchRun:
         kept.append(original(search))
         return kept[-1]
 
@@ -77,7 +77,7 @@ def learn_and_keep(learner: am.StructureLearner, seen: am.Observations) -> Searc
     return kept[0]
 
 
-def edge_probabilities(search: Search, tables: dict[int, FamilyTable]) -> dict[Any, float]:
+def edge_probabilities(search: SearchRun, tables: dict[int, FamilyTable]) -> dict[Any, float]:
     """P(parent → child) of the children that have a table."""
     found: dict[Any, float] = {}
     for child, table in tables.items():
@@ -145,7 +145,7 @@ def against_all_families(
     }
 
 
-def _score_all(search: Search, families: dict[int, IntArray]) -> dict[int, FloatArray]:
+def _score_all(search: SearchRun, families: dict[int, IntArray]) -> dict[int, FloatArray]:
     """Local scores of these families, half of the nodes in each of two threads."""
     alone = replace(search, progress=Silent(), settings=replace(search.settings, n_jobs=1))
     children = list(families)
@@ -217,12 +217,12 @@ def share_of_peak(n_nodes: int = 1000, n_trajectories: int = 20, repeats: int = 
     noise = am.Gaussian((-1, 1), 0.2)
     paths = am.simulate(network, n_trajectories, duration=10.0, seed=1)
     seen = am.observe(paths, noise, n_observations=10, seed=2)
-    kept: list[tuple[Search, Any]] = []
+    kept: list[tuple[SearchRun, Any]] = []
 
     class _Enough(Exception):
         pass
 
-    def remember(search: Search, solution: Any) -> dict[int, IntArray]:
+    def remember(search: SearchRun, solution: Any) -> dict[int, IntArray]:
         kept.append((replace(search, progress=Silent()), solution))
         raise _Enough
 

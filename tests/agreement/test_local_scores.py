@@ -12,14 +12,14 @@ from asterism.learning.search.score import Parents
 from asterism.learning.search.screened import local_scores
 from asterism.learning.search.screening import _Averages, _gains
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.task import Search, prepare
+from asterism.learning.search.task import SearchRun, prepare
 from asterism.learning.tasks import Silent
 from tests.reference.local_scores import Frozen, family_score, single_parent_gain
 
 GRAPH: Parents = ((), (0,), (1,))
 
 
-def search_task(n_states: int) -> Search:
+def search_task(n_states: int) -> SearchRun:
     network = am.random_network(n_nodes=3, n_states=n_states, max_parents=1, seed=4)
     noise = am.Gaussian(tuple(range(n_states)), 0.4)
     paths = am.simulate(network, 2, duration=2.0, seed=1)
@@ -29,7 +29,7 @@ def search_task(n_states: int) -> Search:
     return prepare(settings, seen, Silent())
 
 
-def frozen_world(task: Search, solution: Any) -> tuple[Frozen, list[list[np.ndarray]], Any]:
+def frozen_world(task: SearchRun, solution: Any) -> tuple[Frozen, list[list[np.ndarray]], Any]:
     grid, evidence = task.scorer.base.grid, task.single_nodes.evidence
     sizes = list(task.scorer.n_states)
     frozen = Frozen(sizes, grid.step_start, grid.width, solution.moments)
@@ -50,7 +50,7 @@ def frozen_world(task: Search, solution: Any) -> tuple[Frozen, list[list[np.ndar
     return frozen, likelihoods, starts
 
 
-def rates_of(task: Search, solution: Any, node: int) -> np.ndarray:
+def rates_of(task: SearchRun, solution: Any, node: int) -> np.ndarray:
     sizes = list(task.scorer.n_states)
     counts = [int(np.prod([sizes[p] for p in f], initial=1)) for f in solution.parents]
     start = np.cumsum([0, *(c * s * s for c, s in zip(counts, sizes))])

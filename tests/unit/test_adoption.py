@@ -14,7 +14,7 @@ from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screened import Refusals, adopt, propose
 from asterism.learning.search.settings import StructureSettings, structure_prior
-from asterism.learning.search.task import Search, prepare
+from asterism.learning.search.task import SearchRun, prepare
 from asterism.learning.tasks import Silent
 from tests.paper_settings import paper_learner
 
@@ -60,7 +60,7 @@ def task_with(worth: dict[tuple[int, tuple[int, ...]], float]) -> Any:
     search: Any = SimpleNamespace(
         nodes=NODES, prior=prior, settings=settings, scorer=scorer, progress=Silent()
     )
-    search.total_score = partial(Search.total_score, search)
+    search.total_score = partial(SearchRun.total_score, search)
     return search
 
 

@@ -36,7 +36,7 @@ from asterism.learning.search.found import FamilyTable, SearchResult, result_of
 from asterism.learning.search.score import GraphSolution, Parents, Scorer
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import family_rows, family_tuple
-from asterism.learning.search.task import Search, search_observations, sweep_nodes
+from asterism.learning.search.task import SearchRun, search_observations, sweep_nodes
 from asterism.learning.tasks import ProgressListener
 from asterism.model.compiled import compile_graph, diagonal_index
 from asterism.numerics.resources import current_limit
@@ -166,7 +166,7 @@ def _separator_keys(regions: Regions) -> list[tuple[tuple[int, ...], ...]]:
     return [(s.nodes, *(regions.clusters[c] for c in s.clusters)) for s in regions.separators]
 
 
-def graph_scorer(search: Search) -> ClusterScorer:
+def graph_scorer(search: SearchRun) -> ClusterScorer:
     """The same data, prior and nodes as a search's scorer."""
     scorer, settings = search.scorer, search.settings
     timeline = timeline_of(scorer.evidence)
@@ -189,7 +189,7 @@ def learn_from_observations(
     return result_of(search, observations)
 
 
-def settle_by_clusters(search: Search) -> None:
+def settle_by_clusters(search: SearchRun) -> None:
     """Score close families of every node again, until the graph stops changing."""
     if current_limit().stops():
         return
@@ -210,7 +210,7 @@ def settle_by_clusters(search: Search) -> None:
     )
 
 
-def _close_families(search: Search) -> tuple[dict[int, IntArray], int]:
+def _close_families(search: SearchRun) -> tuple[dict[int, IntArray], int]:
     """Per node the families that clusters compare, and for how many nodes there is no room."""
     graph = search.solution.parents
     wanted: list[tuple[float, int, IntArray]] = []

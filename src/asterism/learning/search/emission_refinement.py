@@ -27,7 +27,7 @@ from asterism.star.problem import Parameters
 from asterism.timeline.evidence import FloatArray
 
 if TYPE_CHECKING:
-    from asterism.learning.search.task import Search
+    from asterism.learning.search.task import SearchRun
 
 #: the largest change, in scales of a measurement, that ends the alternation
 _TOLERANCE = 1e-3
@@ -38,7 +38,7 @@ _MAX_STEPS = 300
 class Refinement:
     """Emissions fitted on a graph."""
 
-    search: Search
+    search: SearchRun
     """With these emissions."""
     solution: GraphSolution
     """Of the graph, with these emissions."""
@@ -46,7 +46,7 @@ class Refinement:
 
 
 def refine_emissions(
-    search: Search, solution: GraphSolution, observations: Observations
+    search: SearchRun, solution: GraphSolution, observations: Observations
 ) -> Refinement | None:
     """Fit emissions on the graph of ``solution``; None if there is nothing to learn.
 

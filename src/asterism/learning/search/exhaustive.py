@@ -11,14 +11,14 @@ import numpy as np
 
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.structure_prior import family_tuple
-from asterism.learning.search.task import Search, sweep_nodes
+from asterism.learning.search.task import SearchRun, sweep_nodes
 
 
-def search_exhaustively(search: Search, begin: GraphSolution | None = None) -> Search:
+def search_exhaustively(search: SearchRun, begin: GraphSolution | None = None) -> SearchRun:
     """From one graph if it is given, otherwise the best of the empty one and random ones."""
     families = {child: search.prior.families(child) for child in search.prior.children}
 
-    def run(begin: GraphSolution) -> Search:
+    def run(begin: GraphSolution) -> SearchRun:
         one = search.begun_at(begin)
         sweep_nodes(one, families, search.scorer.solve, "sweep {}")
         return one
@@ -38,7 +38,7 @@ def search_exhaustively(search: Search, begin: GraphSolution | None = None) -> S
     return best
 
 
-def _random_graph(search: Search, rng: np.random.Generator) -> Parents:
+def _random_graph(search: SearchRun, rng: np.random.Generator) -> Parents:
     graph: list[tuple[int, ...]] = [()] * len(search.nodes)
     for child in search.prior.children:
         families = search.prior.families(child)

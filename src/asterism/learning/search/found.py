@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from asterism.learning.kinds import KindChoice
     from asterism.learning.levels import LevelChoice
     from asterism.learning.search.sampled import SampledGraphs
-    from asterism.learning.search.task import Search
+    from asterism.learning.search.task import SearchRun
 
 IntArray = NDArray[np.int64]
 
@@ -352,7 +352,7 @@ def _names(row: IntArray, names: Sequence[str]) -> list[str]:
 
 
 def result_of(
-    search: Search,
+    search: SearchRun,
     observations: Observations,
     sampled: SampledGraphs | None = None,
     rates: Mapping[int, FloatArray] | None = None,
@@ -405,7 +405,7 @@ def result_of(
 
 
 def counts_beyond(
-    search: Search, known: Mapping[EdgeFamily, Statistics]
+    search: SearchRun, known: Mapping[EdgeFamily, Statistics]
 ) -> dict[tuple[int, int], tuple[FamilyCounts, int]]:
     """Statistics of edges outside the graph, with the prior of their rates."""
     scorer, rate = search.scorer, search.scorer.rate_by_node()
@@ -418,7 +418,7 @@ def counts_beyond(
     }
 
 
-def _shown(search: Search, tables: Mapping[int, FamilyTable]) -> GraphSolution:
+def _shown(search: SearchRun, tables: Mapping[int, FamilyTable]) -> GraphSolution:
     """The solution of the graph to be shown: that of the probable edges, unless asked otherwise."""
     solution = search.solution
     parents = shown_graph(search, tables, solution.parents)
@@ -440,7 +440,7 @@ def _shown(search: Search, tables: Mapping[int, FamilyTable]) -> GraphSolution:
         )
 
 
-def shown_graph(search: Search, tables: Mapping[int, FamilyTable], best: Parents) -> Parents:
+def shown_graph(search: SearchRun, tables: Mapping[int, FamilyTable], best: Parents) -> Parents:
     """The graph to be shown: that of the probable edges, or the best if that was asked for.
 
     Nodes that were not scored have the parents that were required.
@@ -472,7 +472,7 @@ def require_tables(
             )
 
 
-def _stop_reason(search: Search) -> str:
+def _stop_reason(search: SearchRun) -> str:
     if search.complaint.startswith("Stopped after the time limit"):
         return search.complaint
     sweeps = counted(search.n_sweeps, "sweep")
@@ -493,7 +493,7 @@ def _stop_reason(search: Search) -> str:
 
 
 def _network(
-    search: Search, solution: GraphSolution, columns: list[str], rates: Mapping[int, FloatArray]
+    search: SearchRun, solution: GraphSolution, columns: list[str], rates: Mapping[int, FloatArray]
 ) -> tuple[Network, dict[str, FamilyCounts]]:
     """The graph with its rates, nodes and parents in the order of the columns; their statistics."""
     alone, scorer = search.single_nodes.template.network, search.scorer

@@ -33,7 +33,7 @@ from asterism.learning.search.found import (
 )
 from asterism.learning.search.score import Parents
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.task import UNSCREENED_LIMIT, Search, search_observations
+from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
 from asterism.numerics.progress import in_percent
@@ -196,7 +196,7 @@ class DrawLimits(NamedTuple):
 
 
 def sample_from(
-    search: Search,
+    search: SearchRun,
     settings: StructureSettings,
     observations: Observations,
     limits: DrawLimits,
@@ -287,12 +287,12 @@ def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
     return worst, good, words
 
 
-def _are_few(search: Search) -> bool:
+def _are_few(search: SearchRun) -> bool:
     """Whether all families are candidates."""
     return sum(search.prior.n_families(n) for n in search.prior.children) <= UNSCREENED_LIMIT
 
 
-def _all_families(search: Search, candidates: Candidates) -> AllParents:
+def _all_families(search: SearchRun, candidates: Candidates) -> AllParents:
     """What the prior says of every family, for the moves beyond the candidates."""
     prior, n_nodes = search.prior, len(search.nodes)
     if prior.function is not None:
@@ -318,7 +318,7 @@ def _all_families(search: Search, candidates: Candidates) -> AllParents:
     )
 
 
-def _families(search: Search) -> list[IntArray]:
+def _families(search: SearchRun) -> list[IntArray]:
     """Per node all families, if they are few; otherwise those that the search kept."""
     everything = _are_few(search)
     result = []
@@ -343,13 +343,13 @@ def _families(search: Search) -> list[IntArray]:
     return result
 
 
-def _first_initial(search: Search, settings: StructureSettings) -> FloatArray:
+def _first_initial(search: SearchRun, settings: StructureSettings) -> FloatArray:
     if isinstance(settings.initial, str) and settings.initial == "learn":
         return search.single_nodes.initial
     return search.single_nodes.template.network.compiled.initial
 
 
-def _learned_emissions(search: Search, observations: Observations) -> list[LearnedEmission]:
+def _learned_emissions(search: SearchRun, observations: Observations) -> list[LearnedEmission]:
     """Learned emissions whose parameters can be drawn; others stay as they were fitted."""
     network = search.single_nodes.template.network
     single, _ = split_emissions(search.single_nodes.emission, observations)
@@ -367,7 +367,7 @@ def _checkpoint(settings: StructureSettings) -> Path | None:
 
 
 def _result(
-    search: Search,
+    search: SearchRun,
     models: SampledModels,
     families: list[IntArray],
     settings: StructureSettings,
@@ -417,7 +417,7 @@ def _result(
     )
 
 
-def _floor(search: Search, child: int, n_sweeps: int) -> FloatArray:
+def _floor(search: SearchRun, child: int, n_sweeps: int) -> FloatArray:
     """The least probability of each edge that so many sweeps can tell from none.
 
     An edge that was hardly ever compared is not impossible: it has at least its prior probability

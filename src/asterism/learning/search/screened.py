@@ -37,7 +37,7 @@ from asterism.learning.search.local_solves import solve_families
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
-from asterism.learning.search.task import Search, sweep_nodes
+from asterism.learning.search.task import SearchRun, sweep_nodes
 from asterism.learning.tasks import SharedInput, map_tasks
 from asterism.numerics.resources import chunks, current_limit
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -49,7 +49,7 @@ _COUPLED_NODE_SOLVES = 3_000  # families times nodes up to which close calls are
 _HOPELESS = 30.0  # families this many nats below a node's best are not scored again
 
 
-def screened_search(search: Search, begin: GraphSolution | None = None) -> Search:
+def screened_search(search: SearchRun, begin: GraphSolution | None = None) -> SearchRun:
     """All stages; the tables hold the families around the final graph.
 
     With ``begin`` the second stage begins from that solution instead of single nodes.
@@ -112,7 +112,7 @@ def screened_search(search: Search, begin: GraphSolution | None = None) -> Searc
     return search
 
 
-def _settle_close_calls(search: Search) -> None:
+def _settle_close_calls(search: SearchRun) -> None:
     """Let coupled solves decide between each node's best families, if they are few enough."""
     if current_limit().stops():
         return
@@ -176,7 +176,7 @@ def _survivors(
 
 
 def local_scores(
-    search: Search, solution: GraphSolution, families: dict[int, IntArray], context: str
+    search: SearchRun, solution: GraphSolution, families: dict[int, IntArray], context: str
 ) -> dict[int, FloatArray]:
     """Scores of the listed families of every node around one solution.
 
@@ -250,7 +250,7 @@ class Refusals:
         return FamilyTable(table.parents[keep], scores[keep])
 
 
-def propose(search: Search, tables: dict[int, FamilyTable], graph: Parents) -> Proposals:
+def propose(search: SearchRun, tables: dict[int, FamilyTable], graph: Parents) -> Proposals:
     """Nodes with a better family than their own, without new pairs of opposite edges."""
     proposals: Proposals = {}
     for child, table in tables.items():
@@ -273,7 +273,7 @@ def propose(search: Search, tables: dict[int, FamilyTable], graph: Parents) -> P
 
 
 def adopt(
-    search: Search,
+    search: SearchRun,
     solution: GraphSolution,
     tables: dict[int, FamilyTable],
     proposals: Proposals,
@@ -323,7 +323,7 @@ def _astray(trial: GraphSolution) -> set[int]:
 
 
 def _solve_whole(
-    search: Search, graph: Parents, begin: GraphSolution, overwrite: bool
+    search: SearchRun, graph: Parents, begin: GraphSolution, overwrite: bool
 ) -> GraphSolution:
     search.progress.start(1, "solving the whole graph")
     trial = search.scorer.solve(graph, begin, n_jobs=search.settings.n_jobs, overwrite=overwrite)

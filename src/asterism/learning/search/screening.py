@@ -14,7 +14,7 @@ import numpy as np
 
 from asterism.learning.search._parent_gains import single_parent_gains
 from asterism.learning.search.score import GraphSolution, Scorer
-from asterism.learning.search.task import Search
+from asterism.learning.search.task import SearchRun
 from asterism.numerics.resources import require_memory
 from asterism.star._buffers import FIRST, IS_SET, LAST, SPAN
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -23,7 +23,7 @@ _BLOCK_OF_CHILDREN = 64
 _PARENTS_AT_ONCE = 4096
 
 
-def screen(search: Search, solution: GraphSolution) -> dict[int, IntArray]:
+def screen(search: SearchRun, solution: GraphSolution) -> dict[int, IntArray]:
     """For each node, the candidates with the largest gain as its only parent."""
     keep = search.n_candidates
     scorer, prior = search.scorer, search.prior
@@ -50,7 +50,7 @@ def screen(search: Search, solution: GraphSolution) -> dict[int, IntArray]:
     return chosen
 
 
-def _single_prior(search: Search, child: int, possible: IntArray) -> FloatArray:
+def _single_prior(search: SearchRun, child: int, possible: IntArray) -> FloatArray:
     return np.asarray(search.prior.log_prior(child, possible[:, None]), dtype=np.float64)
 
 
@@ -100,7 +100,7 @@ def _without_held(scorer: Scorer, block: IntArray, size: int, own: FloatArray) -
 
 
 def _gains(
-    search: Search, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
+    search: SearchRun, solution: GraphSolution, averages: _Averages, block: IntArray, size: int
 ) -> FloatArray:
     """(children of the block, all nodes) gains of every possible single parent."""
     scorer = search.scorer

@@ -1,8 +1,8 @@
 """The searches over graphs, as data. To add one, write its function and add one entry.
 
-A search is a function of a prepared :class:`~asterism.learning.search.task.Search` and, optionally,
-of a solved graph to begin from; it returns the search at its end. Nothing is loaded here, so that
-``--help`` can list the searches at once.
+A search is a function of a prepared ``SearchRun`` (``task.py``) and, optionally, of a solved graph
+to begin from; it returns the search at its end. Nothing is loaded here, so that ``--help`` can list
+the searches at once.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from asterism.errors import AsterismError
 from asterism.learning.search.found import SearchResult, result_of
 from asterism.learning.search.sampled import DrawLimits, judge_edges, sample_from
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.task import UNSCREENED_LIMIT, Search, search_observations
+from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener
 from asterism.numerics.resources import current_limit
 
@@ -68,7 +68,7 @@ def learn_from_observations(
     )
 
 
-def plan(search: Search, settings: StructureSettings) -> tuple[DrawLimits | None, str]:
+def plan(search: SearchRun, settings: StructureSettings) -> tuple[DrawLimits | None, str]:
     """How long to draw; None with the reason if not at all."""
     if sum(map(search.prior.n_families, search.prior.children)) <= len(search.nodes):
         return None, "there is nothing to choose between"
@@ -85,7 +85,7 @@ def plan(search: Search, settings: StructureSettings) -> tuple[DrawLimits | None
     return DrawLimits(min(settings.max_draws, MOST_SWEEPS, affordable)), ""
 
 
-def seconds_per_sweep(search: Search) -> float:
+def seconds_per_sweep(search: SearchRun) -> float:
     """About how long one sweep of one chain takes on one core."""
     n_families = sum(map(search.prior.n_families, search.prior.children))
     if n_families > UNSCREENED_LIMIT:  # then only those that the search kept are drawn

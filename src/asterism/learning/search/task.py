@@ -1,8 +1,8 @@
 """Where a structure search stands, from the data to the end; which search suits.
 
 Nodes are numbered in the order of their names, so that the order of columns in the data does not
-matter. A search (``exhaustive.py``, ``screened.py``) takes a prepared :class:`Search` and returns
-it further on, with a solved graph and scored families; ``found.py`` makes the result of it.
+matter. A search (``exhaustive.py``, ``screened.py``) takes a prepared :class:`SearchRun` and
+returns it further on, with a solved graph and scored families; ``found.py`` makes the result of it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from asterism.learning.learner_settings import (
     MOVED,
     Accuracy,
     FamilyPrior,
+    Search,
     as_object,
     new_name,
 )
-from asterism.learning.learner_settings import Search as UserSearch
 from asterism.learning.learner_settings import StructurePrior as UserPrior
 from asterism.learning.search.emission_refinement import refine_emissions
 from asterism.learning.search.found import FamilyTable, SearchResult, result_of
@@ -71,7 +71,7 @@ UNSCREENED_LIMIT = 3_000
 
 
 @dataclass
-class Search:
+class SearchRun:
     """One search: its data, prior and scorer, and what it has found so far."""
 
     settings: StructureSettings
@@ -110,7 +110,7 @@ class Search:
     def solution(self, solution: GraphSolution) -> None:
         self.found_solution = solution
 
-    def begun_at(self, solution: GraphSolution) -> Search:
+    def begun_at(self, solution: GraphSolution) -> SearchRun:
         """The same search at the beginning, with this graph."""
         return replace(
             self,
@@ -207,7 +207,7 @@ def prepare(
     observations: Observations,
     progress: ProgressListener,
     nodes: tuple[str, ...] | None = None,
-) -> Search:
+) -> SearchRun:
     """Fit the single nodes and lay out the data on the grid that all graphs share."""
     names = nodes or canonical_nodes(settings, observations)
     prior = settings.structure_prior(names)
@@ -237,7 +237,7 @@ def prepare(
         negligible=_UNSEEN * (1.0 / settings.tempering_factor(alone.known_share) - 1.0),
     )
     n_candidates = len(names) if keeps_all else settings.n_candidates
-    return Search(settings, names, alone, prior, scorer, progress, screened, n_candidates)
+    return SearchRun(settings, names, alone, prior, scorer, progress, screened, n_candidates)
 
 
 # ---- coupled sweeps ---------------------------------------------------------------------------
@@ -247,7 +247,7 @@ Solve = Callable[[Parents, GraphSolution], GraphSolution]
 
 
 def sweep_nodes(
-    search: Search,
+    search: SearchRun,
     families: Mapping[int, IntArray],
     solve: Solve,
     what: str,
@@ -281,7 +281,11 @@ def sweep_nodes(
 
 
 def improve(
-    search: Search, child: int, known: dict[Parents, float], families: IntArray, solve_graph: Solve
+    search: SearchRun,
+    child: int,
+    known: dict[Parents, float],
+    families: IntArray,
+    solve_graph: Solve,
 ) -> FamilyTable | None:
     """Score these families of one node around the current graph and adopt the best.
 
@@ -355,7 +359,7 @@ def learn_from_observations(
 
 def search_observations(
     settings: StructureSettings, observations: Observations, progress: ProgressListener
-) -> Search:
+) -> SearchRun:
     """The search itself, at its end."""
     settings, levels = completed_settings(settings, observations)
     search = prepare(settings, observations, progress)
@@ -378,7 +382,7 @@ def search_observations(
     return search
 
 
-def _say_what_was_cut_short(search: Search) -> None:
+def _say_what_was_cut_short(search: SearchRun) -> None:
     """Nodes that were not scored in full have no table; the reason to stop counts them."""
     unscored = [search.nodes[n] for n in search.prior.children if n not in search.tables]
     which = ""
@@ -391,16 +395,16 @@ def _say_what_was_cut_short(search: Search) -> None:
     )
 
 
-def _run(search: Search, begin: GraphSolution | None = None) -> Search:
+def _run(search: SearchRun, begin: GraphSolution | None = None) -> SearchRun:
     """The search that was asked for, or that suits the number of families."""
     asked = search.settings.search
     entry = SEARCHES[asked if asked != "auto" else "screened" if search.screened else "exhaustive"]
     run = getattr(importlib.import_module(entry.module), entry.function)
-    ended: Search = run(search, begin)
+    ended: SearchRun = run(search, begin)
     return ended
 
 
-def _refined(search: Search, observations: Observations) -> Search:
+def _refined(search: SearchRun, observations: Observations) -> SearchRun:
     """Fit emissions on the graph and search on from there, until the graph stays."""
     for number in range(1, MAX_ROUNDS + 1):
         if current_limit().stops():
@@ -427,7 +431,7 @@ def _refined(search: Search, observations: Observations) -> Search:
 # ---- one graph --------------------------------------------------------------------------------
 
 
-def graph_scorer(search: Search) -> Scorer:
+def graph_scorer(search: SearchRun) -> Scorer:
     """What scores single graphs: for star and mean field, what the search itself uses."""
     return search.scorer
 
@@ -471,7 +475,7 @@ def structure_score(
     method: str = "star",
     *,
     structure_prior: UserPrior | FamilyPrior | str = "uniform",
-    search: UserSearch | str = "auto",
+    search: Search | str = "auto",
     accuracy: Accuracy = Accuracy(),
     progress: ProgressListener | bool | None = None,
     **options: Any,
