@@ -224,8 +224,8 @@ def test_figures_of_a_fit_show_its_numbers(panel_fit: am.ParameterLearner, tmp_p
 def test_numbers_between_four_states_do_not_collide() -> None:
     states = ["stable", "worse", "hospital", "remission"]
     rates = pd.DataFrame(
-        [("s", "", a, b, 3.07) for a in states for b in states if a != b],
-        columns=["node", "configuration", "from", "to", "rate"],
+        [("s", "", a, b, 3.07, 2.0, 4.0) for a in states for b in states if a != b],
+        columns=["node", "configuration", "from", "to", "rate", "lower", "upper"],
     )
     network = am.Network({"s": []}, {"s": np.ones((4, 4)) - np.eye(4)}, {"s": states})
     ax = plots.transitions(Run(network, rates=rates))
