@@ -22,6 +22,7 @@ from asterism.data.observations import Observations
 from asterism.errors import DataError, counted
 from asterism.learning.levels import choose_levels, measured_while_free
 from asterism.model.emission_kinds import kinds_for_flags
+from asterism.model.emission_numeric import PER_STATE
 from asterism.model.emissions import (
     Categorical,
     Exact,
@@ -54,7 +55,10 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
     kind, *parameters = [part.strip() for part in text.strip().split(":")]
     kind = kind.lower()
     learn = "learn" in parameters
-    parameters = [p for p in parameters if p != "learn"]
+    per_state = PER_STATE in parameters
+    parameters = [p for p in parameters if p and p not in ("learn", PER_STATE)]
+    if per_state and kind != "gaussian":
+        raise Refused(f"--emission {text!r}: {PER_STATE} is for gaussian.")
     kinds = kinds_for_flags()
     if kind not in kinds:
         raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(kinds)}.")
@@ -66,7 +70,9 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
     match kind:
         case "gaussian":
             if not values:
-                return Gaussian(learn=True)
+                return Gaussian(learn=True, scale=PER_STATE if per_state else None)
+            if per_state and len(values) == 1:
+                return Gaussian(values[0], PER_STATE, learn=True)
             scale: Any = values[1] if len(values) > 1 else None
             scale = scale[0] if scale is not None and len(scale) == 1 else scale
             return Gaussian(values[0], scale, learn=learn or scale is None)

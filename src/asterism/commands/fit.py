@@ -117,12 +117,12 @@ def _read(options: FitOptions) -> _Input:
         data = Observations.from_trajectories(data)
     data, read = read_values(options.panel, data)
     if options.obstype is not None:
-        data, more = _with_observation_types(options, data, table)
-        read = [*read, more]
+        data, told = _with_observation_types(options, data, table)
+        read = [*read, told]
     panel, final = with_final_states(_listed_transitions(options.panel, table), data)
     warnings = hints(data, panel)
     decisions += [*read, *final]
-    if options.covariate:
+    if covariate_names(options):
         data = _with_covariates(options, data, table)
         decisions.append(f"Covariates (--covariate): {listed(covariate_names(options))}.")
     graph: Any = network
@@ -198,8 +198,9 @@ def _nodes(
 
 
 def covariate_names(options: FitOptions) -> list[str]:
-    """Columns named by --covariate, without the transitions they act on."""
-    return list(dict.fromkeys(text.partition(":")[0].strip() for text in options.covariate))
+    """Columns named by --covariate and the like, without what they act on."""
+    texts = (*options.covariate, *options.outcome_covariate)
+    return list(dict.fromkeys(text.partition(":")[0].strip() for text in texts))
 
 
 def _listed_transitions(panel: PanelOptions, table: Table) -> PanelOptions:
@@ -317,22 +318,30 @@ def _references(options: FitOptions) -> dict[str, str]:
 
 
 def _effects(options: FitOptions, nodes: Sequence[str]) -> list[Any]:
-    """COLUMN, COLUMN:1>2, and in networks COLUMN:NODE and COLUMN:NODE:1>2."""
+    """COLUMN, COLUMN:1>2, and in networks COLUMN:NODE and COLUMN:NODE:1>2; states for outcomes."""
     from asterism.learning.em.rate_model import Effect
 
     result = []
-    for text in options.covariate:
-        name, colon, rest = (part.strip() for part in text.partition(":"))
-        node, _, transitions = (part.strip() for part in rest.partition(":"))
-        if not colon or node not in nodes:
-            node, transitions = "", rest
-        if colon and not node and len(nodes) > 1:
-            raise Refused(
-                f"--covariate {text!r} needs the name of a node, as COLUMN:NODE or "
-                f"COLUMN:NODE:TRANSITIONS; the nodes are {listed(list(nodes))}."
-            )
-        equal = name in options.equal_effects
-        result.append(Effect(name, transitions or None, node or None, equal))
+    for flag, texts in (
+        ("--covariate", options.covariate),
+        ("--outcome-covariate", options.outcome_covariate),
+    ):
+        for text in texts:
+            name, colon, rest = (part.strip() for part in text.partition(":"))
+            node, _, which = (part.strip() for part in rest.partition(":"))
+            if not colon or node not in nodes:
+                node, which = "", rest
+            if colon and not node and len(nodes) > 1:
+                raise Refused(
+                    f"{flag} {text!r} needs the name of a node, as COLUMN:NODE or "
+                    f"COLUMN:NODE:…; the nodes are {listed(list(nodes))}."
+                )
+            equal = name in options.equal_effects
+            if flag == "--covariate":
+                result.append(Effect(name, which or None, node or None, equal))
+            else:
+                states = [s.strip() for s in which.split(",")] if which else None
+                result.append(Effect(name, None, node or None, equal, on="outcome", states=states))
     for name in options.equal_effects:
         if name not in covariate_names(options):
             raise Refused(f"--equal-effects names {name!r}, which is not a --covariate.")
@@ -399,6 +408,11 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
                 f"{row['parameter']}: {_small(row['estimate'])} of the visits "
                 f"({share}: {row['lower']:.3g} to {row['upper']:.3g})."
             )
+    for row in learner.parameters_.query("kind == 'outcome effect'").to_dict("records"):
+        lines.append(
+            f"Effect on {row['parameter']}: {row['estimate']:.4g} "
+            f"({share}: {row['lower']:.4g} to {row['upper']:.4g})."
+        )
     lines.append(
         f"Log-likelihood {learner.log_evidence_:.4f} with "
         f"{counted(learner.n_parameters_, 'parameter')}, start probabilities among them; "

@@ -51,7 +51,8 @@ def _emission() -> Any:
     return MODEL.flag(
         (),
         f"How measured values depend on states: {', '.join(kinds_for_flags())}; for all nodes or "
-        "for one; parameters after a colon, such as gaussian:-1,1:0.2 (means:scale).",
+        "for one; parameters after a colon, such as gaussian:-1,1:0.2 (means:scale) or "
+        "gaussian:per-state (a scale for each state).",
         metavar="[NODE=]KIND",
     )
 
@@ -371,8 +372,13 @@ class FitOptions(Computed):
         "Column that changes the rates of all nodes and transitions, or of some.",
         metavar="COLUMN[:NODE][:1>2,…]",
     )
+    outcome_covariate: Sequence[str] = MODEL.flag(
+        (),
+        "Column that changes what is measured in a state: the mean, or the odds of wrong reports.",
+        metavar="COLUMN[:NODE][:STATES]",
+    )
     equal_effects: Sequence[str] = MODEL.names(
-        "Covariates with one effect for all of their transitions."
+        "Covariates with one effect for all of their transitions, or states."
     )
     reference: Sequence[str] = MODEL.flag(
         (),

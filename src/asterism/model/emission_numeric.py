@@ -28,6 +28,9 @@ from asterism.model.emissions import (
     weighted_means,
 )
 
+#: the scale that stands for one per state, learned
+PER_STATE: Literal["per-state"] = "per-state"
+
 #: a learned scale never falls below this share of the data's spread, or densities would explode
 SMALLEST_SCALE = 1e-6
 
@@ -37,18 +40,20 @@ class Gaussian(Emission):
     """Normal noise around one mean per state; ``scale`` is the standard deviation.
 
     ``scale`` is one number for all states or one per state. With ``learn=True``, means and scale
-    may be left out: they then start from clusters of the data. ``levels`` then says how many states
+    may be left out: they then start from clusters of the data; the scale "per-state" is one for
+    each of them. ``levels`` then says how many states
     there are: a number, or "auto" to let the learner count them, node by node.
     """
 
     means: Sequence[float] | None = None
-    scale: float | Sequence[float] | None = None
+    scale: float | Sequence[float] | Literal["per-state"] | None = None
     learn: bool = False
     levels: int | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
-        means, scale = self.means, self.scale
-        if (means is None or scale is None) and not self.learn:
+        means = self.means
+        scale: Any = self.scale
+        if (means is None or scale is None or isinstance(scale, str)) and not self.learn:
             raise ModelError(
                 "Gaussian needs means and a scale",
                 Advice(" unless learn=True.", ", as in gaussian:-1,1:0.2."),
@@ -57,8 +62,10 @@ class Gaussian(Emission):
             means = finite_numbers("Gaussian means", means)
             object.__setattr__(self, "means", means)
         object.__setattr__(self, "levels", _checked_levels("Gaussian", self.levels, means))
-        if scale is None:
+        if scale is None or scale == PER_STATE:
             return
+        if isinstance(scale, str):
+            raise ModelError(f"The scale of Gaussian is {scale!r}; it is a number or {PER_STATE}.")
         per_state = np.ndim(scale) > 0
         scales = finite_numbers("Gaussian scale", scale if per_state else [scale])
         if min(scales) <= 0.0:
@@ -112,15 +119,15 @@ class Gaussian(Emission):
         return replace(self, means=as_tuple(means), scale=shared if floor > 0.0 else self.scale)
 
     def initialise(self, values: Values, n_states: int) -> Gaussian:
-        if self.means is not None and self.scale is not None:
+        if self.means is not None and self.scale is not None and self.scale != PER_STATE:
             return self
         y = as_floats("Gaussian", values)
         if self.means is None:
             means = cluster_means("Gaussian", y, n_states)
         else:
             means = np.array(self.means)
-        scale = self.scale
-        if scale is None:
+        scale: Any = self.scale
+        if scale is None or scale == PER_STATE:
             within = np.abs(y[:, None] - means).min(axis=1)
             # clusters of equal values have no width; EM needs some to move at all
             scale = max(float(np.sqrt(np.mean(within**2))), 0.05 * float(np.std(y)))
@@ -129,6 +136,8 @@ class Gaussian(Emission):
                     "The starting scale of Gaussian cannot be found; ",
                     Advice("give scale=.", "give it, as in --emission NODE=gaussian:-1,1:0.2."),
                 )
+        if self.scale == PER_STATE:
+            scale = (float(scale),) * len(means)
         return replace(self, means=as_tuple(means), scale=scale, levels=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,7 +147,7 @@ class Gaussian(Emission):
         return content if self.levels is None else {**content, "levels": self.levels}
 
     def _parameters(self) -> tuple[FloatArray, FloatArray]:
-        if self.means is None or self.scale is None:
+        if self.means is None or self.scale is None or isinstance(self.scale, str):
             raise ModelError("Gaussian has no means or scale yet: initialise it from data first.")
         means = np.array(self.means)
         return means, np.broadcast_to(np.asarray(self.scale, dtype=np.float64), means.shape)

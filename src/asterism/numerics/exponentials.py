@@ -22,11 +22,12 @@ def exponentials(matrices: FloatArray) -> FloatArray:
     halvings = np.ceil(np.log2(np.maximum(size / _SMALL, 1.0))).astype(np.int64)
     small = stack / (2.0**halvings)[:, None, None]
     term = small
-    result = np.eye(stack.shape[-1]) + small
+    result: FloatArray = np.eye(stack.shape[-1]) + small
     for k in range(2, _TERMS + 1):
         term = term @ small / k
         result = result + term
     for k in range(int(halvings.max(initial=0))):
         rows = np.flatnonzero(halvings > k)
         result[rows] = result[rows] @ result[rows]
-    return result.reshape(matrices.shape)
+    whole: FloatArray = result.reshape(matrices.shape)
+    return whole

@@ -163,7 +163,7 @@ def transitions(fit: Any, node: str | None = None, *, ax: Axes | None = None) ->
 
 
 def _free_place(
-    start: Any, end: Any, bend: float, length: int, boxes: list[tuple[float, ...]]
+    start: Any, end: Any, bend: float, length: int, boxes: list[tuple[float, float, float, float]]
 ) -> tuple[float, float]:
     """The first place along an arrow where a number covers neither a state nor another number."""
     dx, dy = end - start

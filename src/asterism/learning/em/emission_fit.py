@@ -8,12 +8,15 @@ the expected complete-data log-likelihood Q has a simple gradient and (diagonal)
     Poisson      ∂Q/∂ln μ = Σ w (y−μ)
     Categorical  ∂Q/∂√p_r = 2 (C_r − p_r Σ C) / √p_r
 
-where w are the posterior probabilities of the states. By Fisher's identity these gradients are
-those of the log evidence itself. Other emissions that can learn only take plain EM steps.
+where w are the posterior probabilities of the states. Where covariates act on the outcome
+(``outcome_effects.py``), their effects follow these coordinates. By Fisher's identity these
+gradients are those of the log evidence itself. Other emissions that can learn only take plain EM
+steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +25,8 @@ from numpy.typing import NDArray
 
 from asterism.data.interventions import inside
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, ModelError
+from asterism.learning.em.outcome_effects import OutcomeDesign, Shifted, outcome_design
 from asterism.model.emission_numeric import SMALLEST_SCALE
 from asterism.model.emissions import (
     Categorical,
@@ -36,6 +40,10 @@ from asterism.model.network import Network
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 _LARGEST_LOG_MOVE = 1.5
+_LARGEST_EFFECT = 1e3
+"""No effect of a standardised covariate on an outcome is followed beyond this."""
+_CLIMBS, _HALVINGS = 5, 12
+"""Steps of an M-step that has no closed form: enough to gain, EM repeats it anyway."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,15 @@ class LearnedNode:
     """(n, S) where each measurement's likelihoods stand in the flat evidence."""
     start: Any
     """The emission with which learning starts."""
+    design: OutcomeDesign | None = None
+    """How covariates act on the measurements, if they do."""
+
+    @property
+    def first(self) -> Any:
+        """The start, with effects of covariates at zero."""
+        if self.design is None:
+            return self.start
+        return Shifted(self.start, np.zeros(len(self.design.column)))
 
 
 def started_emissions(
@@ -76,8 +93,9 @@ def learned_nodes(
     observations: Observations,
     emissions: dict[str, Any],
     evidence: Evidence,
+    outcome: Mapping[str, Any] | None = None,
 ) -> tuple[LearnedNode, ...]:
-    """The nodes whose emission is learned, with their data laid out."""
+    """The nodes whose emission is learned, with their data laid out; ``outcome``: effects on it."""
     points = evidence.points
     result = []
     for node, emission in emissions.items():
@@ -100,27 +118,76 @@ def learned_nodes(
             heard, inner = emission.speaking(states), emission.emission
         place = points.offset[rows[position[noisy]]][:, None] + heard
         named = tuple(states[x] for x in heard)
-        result.append(LearnedNode(node, named, record.value[noisy], place, inner))
+        design = None
+        if node in (outcome or {}):
+            when = (observations.covariates, record.trajectory[noisy], record.time[noisy])
+            design = outcome_design(node, (outcome or {})[node], inner, named, when)
+        result.append(LearnedNode(node, named, record.value[noisy], place, inner, design))
+    for node in set(outcome or {}) - {learned.node for learned in result}:
+        raise ModelError(
+            f"Covariates act on the outcome of node {node!r}, whose emission is not learned; that "
+            "is for Gaussian, Poisson and Categorical emissions that are."
+        )
     return tuple(result)
 
 
 def with_silence(old: Any, learned: Any) -> Any:
     """A learned emission, again with the silent states of the one it was learned for."""
+    learned = learned.base if isinstance(learned, Shifted) else learned
     return replace(old, emission=learned) if isinstance(old, SilentStates) else learned
 
 
 def write_log_likelihoods(
-    nodes: tuple[LearnedNode, ...], emissions: tuple[Emission, ...], flat: FloatArray
+    nodes: tuple[LearnedNode, ...], emissions: tuple[Any, ...], flat: FloatArray
 ) -> FloatArray:
     """A copy of the flat log-likelihoods with those of the learned nodes brought up to date."""
     result = flat.copy()
     for learned, emission in zip(nodes, emissions):
-        result[learned.place] = emission.log_likelihood(learned.values, learned.states)
+        result[learned.place] = _log_likelihood(emission, learned)
     return result
 
 
-def coordinates(emission: Emission, learned: LearnedNode) -> FloatArray:
+def _log_likelihood(emission: Any, learned: LearnedNode) -> FloatArray:
+    if isinstance(emission, Shifted) and learned.design is not None:
+        return emission.log_likelihood(learned.values, learned.states, learned.design)
+    found: FloatArray = emission.log_likelihood(learned.values, learned.states)
+    return found
+
+
+def m_step(emission: Any, learned: LearnedNode, weights: FloatArray) -> Any:
+    """The emission that explains the weighted measurements best, or at least better.
+
+    With covariates it is climbed for, each coordinate in units of its own information.
+    """
+    if not isinstance(emission, Shifted):
+        return emission.m_step(learned.values, weights, learned.states)
+    inside = weights > 0.0
+
+    def fit(one: Any) -> float:
+        return float(np.sum(np.where(inside, weights * _log_likelihood(one, learned), 0.0)))
+
+    value = fit(emission)
+    for _ in range(_CLIMBS):
+        vector = coordinates(emission, learned)
+        score, information = score_and_information(emission, learned, weights)
+        step = score / np.where(information > 0.0, information, np.inf)
+        low, high = trusted_range(emission, vector, learned)
+        for _ in range(_HALVINGS):
+            trial = at_coordinates(emission, np.clip(vector + step, low, high), learned)
+            found = fit(trial)
+            if found > value:
+                emission, value = trial, found
+                break
+            step = 0.5 * step
+        else:
+            break
+    return emission
+
+
+def coordinates(emission: Any, learned: LearnedNode) -> FloatArray:
     """The free parameters as unbounded numbers; empty for kinds this file does not know."""
+    if isinstance(emission, Shifted):
+        return np.concatenate([coordinates(emission.base, learned), emission.effects])
     if isinstance(emission, Gaussian):
         scale = np.atleast_1d(np.asarray(emission.scale, dtype=np.float64))
         return np.concatenate([np.asarray(emission.means, dtype=np.float64), np.log(scale)])
@@ -148,8 +215,12 @@ def distance(one: Emission, other: Emission, learned: LearnedNode) -> float:
     return float(apart.max())
 
 
-def at_coordinates(emission: Emission, vector: FloatArray, learned: LearnedNode) -> Emission:
+def at_coordinates(emission: Any, vector: FloatArray, learned: LearnedNode) -> Any:
     """The emission of the same kind at other coordinates."""
+    if isinstance(emission, Shifted):
+        size = len(vector) - len(emission.effects)
+        base = at_coordinates(emission.base, vector[:size], learned)
+        return Shifted(base, np.clip(vector[size:], -_LARGEST_EFFECT, _LARGEST_EFFECT))
     if isinstance(emission, Gaussian):
         size = len(learned.states)
         spread = float(np.std(learned.values.astype(np.float64)))
@@ -174,14 +245,47 @@ def at_coordinates(emission: Emission, vector: FloatArray, learned: LearnedNode)
 
 
 def score_and_information(
-    emission: Emission, learned: LearnedNode, weights: FloatArray
+    emission: Any, learned: LearnedNode, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient and diagonal information of Q in the coordinates."""
+    if isinstance(emission, Shifted) and learned.design is not None:
+        slope, curve = emission.slopes(learned.values, learned.states, learned.design, weights)
+        shift = learned.design.shift(emission.effects)
+        own = _without_effects(emission.base, learned, weights, slope, curve, shift)
+        ours = learned.design.by_effect(slope, curve)
+        return np.concatenate([own[0], ours[0]]), np.concatenate([own[1], ours[1]])
+    return _plain_score(emission, learned, weights, 0.0)
+
+
+def _without_effects(
+    base: Any,
+    learned: LearnedNode,
+    weights: FloatArray,
+    slope: FloatArray,
+    curve: FloatArray,
+    shift: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Gradient and information in the coordinates of the emission at the covariates' reference."""
+    if isinstance(base, Gaussian):
+        return _plain_score(base, learned, weights, shift)
+    if isinstance(base, Poisson):
+        return slope.sum(axis=0), curve.sum(axis=0)
+    free, table = _free_entries(learned), np.array(base.confusion, dtype=np.float64)
+    root = np.sqrt(np.where(table > 0.0, table, 1.0))
+    first = np.where(table > 0.0, 2.0 * slope.sum(axis=0).reshape(table.shape) / root, 0.0)
+    rows = np.broadcast_to(weights.sum(axis=0)[:, None], table.shape)
+    return first[free], 4.0 * rows[free]
+
+
+def _plain_score(
+    emission: Any, learned: LearnedNode, weights: FloatArray, shift: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Gradient and information where measurements are ``shift`` above the means of their states."""
     total = weights.sum(axis=0)
     if isinstance(emission, Gaussian):
         means = np.asarray(emission.means, dtype=np.float64)
         scale = np.broadcast_to(np.asarray(emission.scale, dtype=np.float64), means.shape)
-        z = (learned.values.astype(np.float64)[:, None] - means) / scale
+        z = (learned.values.astype(np.float64)[:, None] - shift - means) / scale
         by_mean = np.sum(weights * z, axis=0) / scale
         by_scale = np.sum(weights * (z**2 - 1.0), axis=0)
         about_scale = 2.0 * total
@@ -206,9 +310,17 @@ def score_and_information(
 
 
 def trusted_range(
-    emission: Emission, vector: FloatArray, learned: LearnedNode
+    emission: Any, vector: FloatArray, learned: LearnedNode
 ) -> tuple[FloatArray, FloatArray]:
     """How far an extrapolated step may take the coordinates."""
+    if isinstance(emission, Shifted):
+        size = len(vector) - len(emission.effects)
+        low, high = trusted_range(emission.base, vector[:size], learned)
+        reach = np.full(len(emission.effects), _LARGEST_LOG_MOVE)
+        if isinstance(emission.base, Gaussian):
+            reach *= float(np.max(np.asarray(emission.base.scale)))
+        effects = vector[size:]
+        return np.concatenate([low, effects - reach]), np.concatenate([high, effects + reach])
     if isinstance(emission, Categorical):
         return 0.03 * vector, np.ones(len(vector))
     reach = np.full(len(vector), _LARGEST_LOG_MOVE)
@@ -225,13 +337,19 @@ def root_score(count: FloatArray, total: FloatArray, value: FloatArray) -> Float
     return result
 
 
-def has_roots(emission: Emission) -> bool:
-    """Whether the coordinates are square roots of probabilities."""
-    return isinstance(emission, Categorical)
+def root_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
+    """Which coordinates are square roots of probabilities."""
+    base = emission.base if isinstance(emission, Shifted) else emission
+    roots = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
+    roots[: len(coordinates(base, learned))] = isinstance(base, Categorical)
+    return roots
 
 
-def reference_coordinates(emission: Emission, learned: LearnedNode) -> NDArray[np.bool_]:
+def reference_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
     """Which coordinates are redundant: of each row of probabilities the largest."""
+    if isinstance(emission, Shifted):
+        effects = np.zeros(len(emission.effects), dtype=np.bool_)
+        return np.concatenate([reference_coordinates(emission.base, learned), effects])
     redundant = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
     if isinstance(emission, Categorical):
         free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
@@ -242,8 +360,11 @@ def reference_coordinates(emission: Emission, learned: LearnedNode) -> NDArray[n
     return redundant
 
 
-def jittered(emission: Emission, learned: LearnedNode, rng: np.random.Generator) -> Emission:
+def jittered(emission: Any, learned: LearnedNode, rng: np.random.Generator) -> Any:
     """A different start of the same kind, within what the data make plausible."""
+    if isinstance(emission, Shifted):
+        moved = emission.effects + 0.3 * rng.normal(size=len(emission.effects))
+        return Shifted(jittered(emission.base, learned, rng), moved)
     vector = coordinates(emission, learned)
     if isinstance(emission, Gaussian):
         size = len(learned.states)

@@ -131,7 +131,7 @@ class Coordinates:
             if count.sum() > 0.0:
                 initial[group] = count / count.sum()
         emissions = tuple(
-            e.m_step(n.values, expected.points[n.place], n.states)
+            emission_fit.m_step(e, n, expected.points[n.place])
             for e, n in zip(estimate.emissions, self.nodes)
         )
         return Estimate(rates, initial, emissions, effects)
@@ -165,8 +165,7 @@ class Coordinates:
         parts = [np.ones(self.n_roots, dtype=np.bool_)]
         parts.append(np.zeros(self.update.n_effects, dtype=np.bool_))
         for emission, node in zip(estimate.emissions, self.nodes):
-            size = len(emission_fit.coordinates(emission, node))
-            parts.append(np.full(size, emission_fit.has_roots(emission)))
+            parts.append(emission_fit.root_coordinates(emission, node))
         return np.concatenate(parts)
 
     def redundant(self, estimate: Estimate) -> BoolArray:

@@ -8,6 +8,7 @@ maximum-likelihood fits of the nodes without their parents.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from asterism.learning.em.covariate_network import Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, StepPlan
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
+from asterism.learning.em.outcome_effects import Tabulated
 from asterism.learning.em.rate_model import RateModel, rate_model
 from asterism.learning.em.rates_update import (
     RateUpdate,
@@ -93,10 +95,14 @@ class Fit:
         rates = _rates_at(self.model, self.task.coordinates.update, estimate, z)
         return network_of(self.network, rates, estimate.initial)
 
-    def with_situations(self, observations: Observations) -> tuple[Network, Observations]:
-        """What inference needs for these data: the network and the data, covariates as a node."""
+    def with_situations(self, observations: Observations) -> tuple[Network, Observations, Any]:
+        """What inference needs for these data: network, data and emissions.
+
+        Covariates of rates become a node, those of outcomes a part of the likelihoods.
+        """
+        observations, emission = self._with_outcomes(observations)
         if not self.model.columns:
-            return self.network, observations
+            return self.network, observations, emission
         best, own = self.outcome.best.estimate, self.network.compiled.initial
         expanded = expand(self.network, observations, self.model)
         index, network = np.arange(expanded.n_rates), expanded.network
@@ -109,7 +115,26 @@ class Fit:
         )
         starts = network.compiled.initial.copy()
         starts[: len(own)] = own
-        return network_of(network, rates, starts), expanded.observations
+        return network_of(network, rates, starts), expanded.observations, emission
+
+    def _with_outcomes(self, observations: Observations) -> tuple[Observations, Any]:
+        """Measurements that covariates act on, as numbers of rows of a table of likelihoods."""
+        measured, emission = dict(observations.measurements), self.emission
+        for node, one in zip(self.task.coordinates.nodes, self.outcome.best.estimate.emissions):
+            record = measured.get(node.node)
+            if node.design is None or record is None or not record.noisy.any():
+                continue
+            rows = np.flatnonzero(record.noisy)
+            design = node.design.at(
+                observations.covariates, record.trajectory[rows], record.time[rows]
+            )
+            table = one.log_likelihood(record.value[rows], node.states, design)
+            value = record.value.astype(object)
+            value[rows] = np.arange(len(rows))
+            measured[node.node] = replace(record, value=value)
+            told = emission_fit.with_silence(emission[node.node], Tabulated(table))
+            emission = {**emission, node.node: told}
+        return replace(observations, measurements=measured), emission
 
 
 def _rates_at(
@@ -130,10 +155,12 @@ def fit_parameters(
     emission: Any,
     settings: Settings,
     model: RateModel | None = None,
+    outcome_effects: Mapping[str, Any] | None = None,
 ) -> Fit:
     """Learn rates, start probabilities and emissions of the template's network.
 
-    ``model``: constraints on the rates and effects of covariates, if there are any.
+    ``model``: constraints on the rates and effects of covariates, ``outcome_effects``: those that
+    act on measurements, if there are any.
     """
     if model is None:
         model = rate_model(template.network, template.allowed, observations)
@@ -143,7 +170,7 @@ def fit_parameters(
     emissions = emission_fit.started_emissions(network, observations, single)
     evidence = build_evidence(network, observations, {**emissions, **joint})
     require_time(evidence)
-    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence)
+    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence, outcome_effects)
     prior = settings.prior
     allowed: NDArray[np.bool_] = template.allowed[expanded.place]
     allowed[expanded.n_rates :] = False

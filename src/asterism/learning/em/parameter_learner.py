@@ -36,6 +36,7 @@ from asterism.learning.em.fitting import (
     fit_parameters,
 )
 from asterism.learning.em.forecasts import forecast_table, most_likely_when_measured
+from asterism.learning.em.outcome_effects import outcome_effects
 from asterism.learning.em.parameter_table import (
     covariance_table,
     effect_table,
@@ -212,12 +213,15 @@ class ParameterLearner(Estimator):
             self.reference,
             self.change_times,
         )
+        outcome = outcome_effects(
+            template.network.nodes, observations, self.covariates, self.reference
+        )
         self._sampled: SampledFit | None = None
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
         try:
             with minutes_limit(self.minutes), stage():
-                fit = fit_parameters(template, observations, emission, settings, model)
+                fit = fit_parameters(template, observations, emission, settings, model, outcome)
         except NoClusters:
             return self._fit_by_sampling(template, observations, emission, settings)
         self._fit: Fit = fit
@@ -450,7 +454,7 @@ class ParameterLearner(Estimator):
         Columns trajectory, time, and the nodes. For few joint states only.
         """
         self._require_fitted("network_")
-        return most_probable_paths(self._maximum(), self.emission_, as_observations(obs))
+        return most_probable_paths(self._maximum(), as_observations(obs))
 
     def forecast(self, obs: Observations | Trajectories, horizons: Any) -> pd.DataFrame:
         """State probabilities some time after the end of each trajectory.
@@ -514,9 +518,9 @@ class ParameterLearner(Estimator):
         }
         entry = METHODS[self.method_]
         options = {k: v for k, v in known.items() if k in (*entry.uses, *entry.options)}
-        network, data = self.network_, as_observations(obs)
+        network, data, emission = self.network_, as_observations(obs), self.emission_
         if self._sampled is not None:
             options = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
         else:
-            network, data = self._maximum().with_situations(data)
-        return quiet_infer(network, data, self.emission_, self.method_, **options)
+            network, data, emission = self._maximum().with_situations(data)
+        return quiet_infer(network, data, emission, self.method_, **options)

@@ -18,6 +18,7 @@ from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
+from asterism.learning.em.outcome_effects import Shifted
 from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
@@ -68,9 +69,12 @@ def parameter_names(fit: Fit, rates: pd.DataFrame) -> list[_Named]:
         node = fit.expanded.network.nodes[n]
         result += [_Named("start", f"{node}: starts in {s}", "logit") for s in network.states[node]]
     for learned, emission in zip(fit.task.coordinates.nodes, fit.outcome.best.estimate.emissions):
+        values = _emission_values(learned, emission)
+        n_effects = 0 if learned.design is None else len(learned.design.column)
+        kinds = ["emission"] * (len(values) - n_effects) + ["outcome effect"] * n_effects
         result += [
-            _Named("emission", f"{learned.node}: {name}", scale)
-            for name, _, scale in _emission_values(learned, emission)
+            _Named(kind, f"{learned.node}: {name}", scale)
+            for kind, (name, _, scale) in zip(kinds, values)
         ]
     return result
 
@@ -78,6 +82,11 @@ def parameter_names(fit: Fit, rates: pd.DataFrame) -> list[_Named]:
 def _emission_values(learned: LearnedNode, emission: Any) -> list[tuple[str, float, str]]:
     """Name, value and scale of each parameter of a learned emission."""
     states = learned.states
+    if isinstance(emission, Shifted) and learned.design is not None:
+        effects = emission.effects / learned.design.scale
+        named = zip(learned.design.names, effects.tolist())
+        own = _emission_values(learned, emission.base)
+        return [*own, *((name, value, "identity") for name, value in named)]
     if isinstance(emission, Gaussian):
         result = [
             (f"mean in {s}", float(m), "identity") for s, m in zip(states, emission.means or ())
@@ -225,7 +234,8 @@ def _probability_groups(fit: Fit, n_rates: int) -> list[tuple[IntArray, IntArray
     place = coordinates.effects.stop
     for learned, emission in zip(coordinates.nodes, fit.outcome.best.estimate.emissions):
         size = len(_emission_values(learned, emission))
-        if isinstance(emission, Categorical):
+        base = emission.base if isinstance(emission, Shifted) else emission
+        if isinstance(base, Categorical):
             start = np.array(learned.start.confusion, dtype=np.float64)
             row, _ = np.nonzero((start > 0.0) & (start < 1.0))
             for x in np.unique(row):

@@ -70,7 +70,8 @@ def chances(fit: Fit, estimate: Estimate, covariates: Given, clock: FloatArray) 
     changes = fit.model.change_times
     if not len(changes) or PERIOD in (covariates or {}):
         q = generator(fit, estimate, covariates)
-        return np.clip(exponentials(q * clock[:, None, None]), 0.0, 1.0)
+        constant: FloatArray = np.clip(exponentials(q * clock[:, None, None]), 0.0, 1.0)
+        return constant
     names = period_names(changes.tolist())
     cuts = np.concatenate([[0.0], changes[changes > 0.0]])
     first = len(changes) - (len(cuts) - 1)
@@ -118,7 +119,8 @@ def survival(
 
     def quantity(estimate: Estimate) -> FloatArray:
         dead = chances(fit, estimate, covariates, clock)[:, :, final].sum(axis=2)
-        return np.clip(1.0 - dead[:, start], 0.0, 1.0).T
+        alive: FloatArray = np.clip(1.0 - dead[:, start], 0.0, 1.0).T
+        return alive
 
     found = uncertainty.interval(quantity, "logit", level)
     rows = [(labels[x], t) for x in start for t in clock]

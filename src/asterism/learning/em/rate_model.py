@@ -37,11 +37,14 @@ _MOST_LEVELS = 20
 
 @dataclass(frozen=True)
 class Effect:
-    """A covariate that multiplies rates by exp(β·value).
+    """A covariate that multiplies rates by exp(β·value), or changes how a state is measured.
 
     ``transitions``: ``"1>2, 1>4"`` or pairs; all if None. ``node``: the node whose rates it
     changes, all nodes if None. ``equal``: one β for all of its transitions instead of one each.
     ``fixed``: a β that is given, not learned. ``start``: where learning starts.
+
+    ``on="outcome"``: it adds β·value to the mean of a learned Gaussian, to the log mean of a
+    Poisson, or to the log odds of a wrong report; ``states`` are those it acts on, all if None.
     """
 
     covariate: str
@@ -50,6 +53,15 @@ class Effect:
     equal: bool = False
     fixed: float | None = None
     start: float = 0.0
+    on: str = "rates"
+    states: Any = None
+
+    def __post_init__(self) -> None:
+        if self.on not in ("rates", "outcome"):
+            raise ModelError(
+                f'The effect of {self.covariate!r} is on {self.on!r}; it can be on "rates" or '
+                'on the "outcome".'
+            )
 
 
 @dataclass(frozen=True)
@@ -168,7 +180,7 @@ def rate_model(
     if len(changes):
         observations = in_periods(observations, changes)
         wanted = as_effects(covariates)
-        named = any(effect.covariate == PERIOD for effect in wanted)
+        named = any(effect.covariate == PERIOD and effect.on == "rates" for effect in wanted)
         covariates = wanted if named else (*wanted, Effect(PERIOD))
     base = np.full(len(allowed), -1, dtype=np.int64)
     group = np.where(allowed, np.arange(len(allowed)), -1)
@@ -243,14 +255,15 @@ def _effects(
     covariates: Any,
     reference: dict[str, Any],
 ) -> tuple[tuple[Column, ...], list[EffectParameter]]:
-    wanted = as_effects(covariates)
-    names = list(dict.fromkeys(effect.covariate for effect in wanted))
+    every = as_effects(covariates)
+    names = list(dict.fromkeys(effect.covariate for effect in every))
     for name in reference:
         if name not in names:
             raise ModelError(
                 *(Setting("reference"), f" names {name!r}, which is not a covariate of the fit; "),
                 f"these are {', '.join(names) or 'none'}.",
             )
+    wanted = [effect for effect in every if effect.on == "rates"]
     if not wanted:
         return (), []
     table = observations.covariates
@@ -262,8 +275,8 @@ def _effects(
     columns: list[Column] = []
     parameters: list[EffectParameter] = []
     taken: set[tuple[int, int]] = set()
-    for name in names:
-        columns += _columns(name, table, reference.get(name))
+    for name in dict.fromkeys(effect.covariate for effect in wanted):
+        columns += columns_of(name, table, reference.get(name))
     for effect in wanted:
         if effect.node is not None and effect.node not in network.nodes:
             raise ModelError(
@@ -316,7 +329,8 @@ def _parameters(
     ]
 
 
-def _columns(name: str, table: Covariates, reference: Any = None) -> list[Column]:
+def columns_of(name: str, table: Covariates, reference: Any = None) -> list[Column]:
+    """The numbers made of one covariate: itself, or one per level of a category but the first."""
     if name not in table.values:
         raise DataError(
             f"There is no covariate {name!r}; the covariates are {', '.join(table.names)}."

@@ -55,7 +55,7 @@ def crude_start(
         each = update.per_base(each / update.factors(effects)) / count
     wanted = update.formula.start_base
     each = np.where(np.isfinite(wanted), np.nan_to_num(wanted), each)
-    emissions = tuple(node.start for node in coordinates.nodes)
+    emissions = tuple(node.first for node in coordinates.nodes)
     flat = update.with_rates(np.zeros_like(rates), each, effects)
     return Estimate(flat, initial, emissions, effects)
 

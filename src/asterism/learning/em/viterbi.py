@@ -29,10 +29,10 @@ from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 
-def most_probable_paths(fit: Fit, emission: Any, observations: Observations) -> pd.DataFrame:
+def most_probable_paths(fit: Fit, observations: Observations) -> pd.DataFrame:
     """trajectory, time, and one column per node, at all times at which anything is known."""
     chain_labels(fit.network)  # refuses what is too large
-    network, data = fit.with_situations(observations)
+    network, data, emission = fit.with_situations(observations)
     evidence = build_evidence(network, data, emission)
     chain = _BestPaths(fit, network, evidence)
     parts = []

@@ -1,0 +1,230 @@
+"""Owns covariates that change how a state is measured: effects on the outcome.
+
+    Gaussian     mean of state x         μ_x + Σ β z
+    Poisson      mean of state x         μ_x exp(Σ β z)
+    Categorical  report r of state x     ∝ p_xr exp(Σ β z)
+
+where z are the covariates of the measurement, from their reference and in units of their scale. A
+reported state has no effect on the report that is right (or on the likeliest one, where there is no
+right one): its β are log odds against that. What a measurement adds to the mean, or to the log
+odds, is its *shift*; the derivatives of the expected log-likelihood Q in the β are sums of those in
+the shifts, times z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from asterism.data.covariates import Covariates, values_at
+from asterism.data.observations import Observations
+from asterism.errors import DataError, ModelError
+from asterism.learning.em.rate_model import Column, Effect, as_effects, columns_of
+from asterism.model.emissions import Categorical, Emission, Gaussian, Poisson, SilentStates
+from asterism.model.priors import state_number
+from asterism.timeline.evidence import FloatArray, IntArray
+
+OUTCOME = "outcome"
+
+
+@dataclass(frozen=True)
+class OutcomeDesign:
+    """How the effects of one node's covariates act on its measurements."""
+
+    columns: tuple[Column, ...]
+    z: FloatArray
+    """(measurements, columns)"""
+    column: IntArray
+    """Per effect: its column."""
+    acts: FloatArray
+    """(effects, shifts) 1 where an effect acts; shifts are per state, or per state and report."""
+    names: tuple[str, ...]
+
+    @property
+    def scale(self) -> FloatArray:
+        """Per effect: how many of the covariate's units its column counts as one."""
+        return np.array([self.columns[c].scale for c in self.column])
+
+    def shift(self, effects: FloatArray) -> FloatArray:
+        """(measurements, shifts)"""
+        table = np.zeros((self.z.shape[1], self.acts.shape[1]))
+        np.add.at(table, self.column, effects[:, None] * self.acts)
+        return self.z @ table
+
+    def by_effect(self, slope: FloatArray, curve: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives in the effects, first and second (diagonal), from those in the shifts."""
+        first = np.sum((self.z.T @ slope)[self.column] * self.acts, axis=1)
+        return first, np.sum(((self.z**2).T @ curve)[self.column] * self.acts, axis=1)
+
+    def at(self, table: Covariates | None, trajectory: IntArray, time: FloatArray) -> OutcomeDesign:
+        """The same effects for other measurements."""
+        if table is None:
+            raise DataError(
+                f"The observations have no covariate {self.columns[0].covariate!r}: add it with "
+                "data.with_covariates(table)."
+            )
+        z = [c.standardised(values_at(table, c.covariate, trajectory, time)) for c in self.columns]
+        return replace(self, z=np.stack(z, axis=1))
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """An emission and the effects of covariates on it."""
+
+    base: Any
+    effects: FloatArray
+
+    def log_likelihood(
+        self, values: NDArray[Any], states: Sequence[Any], design: OutcomeDesign
+    ) -> FloatArray:
+        """(n, S) log probability, or density, of each value under each state."""
+        base, shift = self.base, design.shift(self.effects)
+        if isinstance(base, Gaussian):
+            means, scale = base._parameters()
+            z = (values.astype(np.float64)[:, None] - means - shift) / scale
+            result: FloatArray = -0.5 * z**2 - np.log(scale) - 0.5 * np.log(2.0 * np.pi)
+            return result
+        if isinstance(base, Poisson):
+            count = values.astype(np.float64)[:, None]
+            means = np.asarray(base.means, dtype=np.float64) * np.exp(shift)
+            return np.asarray(xlogy(count, means) - means - gammaln(count + 1.0))
+        number = base._columns(values, states)
+        with np.errstate(divide="ignore"):
+            return np.log(_reports(base, shift)[np.arange(len(values)), :, number])
+
+    def slopes(
+        self,
+        values: NDArray[Any],
+        states: Sequence[Any],
+        design: OutcomeDesign,
+        weights: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n, shifts) derivatives of Q in the shifts: the first, and minus the second."""
+        base, shift = self.base, design.shift(self.effects)
+        if isinstance(base, Gaussian):
+            means, scale = base._parameters()
+            rest = values.astype(np.float64)[:, None] - means - shift
+            return weights * rest / scale**2, weights / scale**2
+        if isinstance(base, Poisson):
+            means = np.asarray(base.means, dtype=np.float64) * np.exp(shift)
+            return weights * (values.astype(np.float64)[:, None] - means), weights * means
+        p = _reports(base, shift)
+        seen = np.zeros_like(p)
+        seen[np.arange(len(values)), :, base._columns(values, states)] = 1.0
+        slope, curve = weights[:, :, None] * (seen - p), weights[:, :, None] * p * (1.0 - p)
+        return slope.reshape(len(p), -1), curve.reshape(len(p), -1)
+
+
+def _reports(base: Categorical, shift: FloatArray) -> FloatArray:
+    """(n, S, reports) probabilities."""
+    table = np.array(base.confusion, dtype=np.float64)
+    odds = table * np.exp(shift.reshape(-1, *table.shape))
+    result: FloatArray = odds / odds.sum(axis=2, keepdims=True)
+    return result
+
+
+@dataclass(frozen=True)
+class Tabulated(Emission):
+    """Likelihoods that were worked out before: measured values are numbers of their rows."""
+
+    table: FloatArray
+
+    def log_likelihood(self, values: NDArray[Any], states: Sequence[Any]) -> FloatArray:
+        return self.table[values.astype(np.int64)]
+
+
+def outcome_effects(
+    nodes: Sequence[str],
+    observations: Observations,
+    covariates: Any,
+    reference: Mapping[str, Any] | None = None,
+) -> dict[str, list[tuple[Effect, list[Column]]]]:
+    """Per node its effects on the outcome, each with the columns of its covariate."""
+    result: dict[str, list[tuple[Effect, list[Column]]]] = {}
+    for effect in as_effects(covariates):
+        if effect.on != OUTCOME:
+            continue
+        if (effect.node is None and len(nodes) > 1) or effect.node not in (None, *nodes):
+            raise ModelError(
+                f"The effect of {effect.covariate!r} on the outcome must name its node; the nodes "
+                f"are {', '.join(nodes)}."
+            )
+        if observations.covariates is None:
+            raise DataError(
+                f"The observations have no covariate {effect.covariate!r}: add it with "
+                "data.with_covariates(table)."
+            )
+        columns = columns_of(
+            effect.covariate, observations.covariates, (reference or {}).get(effect.covariate)
+        )
+        result.setdefault(effect.node or nodes[0], []).append((effect, columns))
+    return result
+
+
+def outcome_design(
+    node: str,
+    effects: list[tuple[Effect, list[Column]]],
+    emission: Any,
+    states: Sequence[Any],
+    measured: tuple[Covariates | None, IntArray, FloatArray],
+) -> OutcomeDesign:
+    """The effects on one node's outcome; ``measured`` are covariates, trajectories and times."""
+    inner = emission.emission if isinstance(emission, SilentStates) else emission
+    if not isinstance(inner, Gaussian | Poisson | Categorical) or not inner.learn:
+        raise ModelError(
+            f"Covariates act on the outcome of node {node!r}, whose emission is not learned; that "
+            "is for Gaussian, Poisson and Categorical emissions that are."
+        )
+    columns, column, acts, names = [], [], [], []
+    for effect, own in effects:
+        wanted = np.arange(len(states))
+        if effect.states is not None:
+            given = [effect.states] if isinstance(effect.states, str) else list(effect.states)
+            wanted = np.array([state_number(node, s, states) for s in given])
+        each, called = _shifts(inner, states, wanted)
+        if effect.equal:
+            each, called = each.sum(axis=0, keepdims=True), ["all states"]
+        for part in own:
+            columns.append(part)
+            column += [len(columns) - 1] * len(each)
+            acts.append(each)
+            names += [f"{_WHAT[type(inner).__name__]} {name} × {part.name}" for name in called]
+    design = OutcomeDesign(
+        tuple(columns),
+        np.zeros((0, len(columns))),
+        np.array(column, dtype=np.int64),
+        np.concatenate(acts),
+        tuple(names),
+    )
+    return design.at(*measured)
+
+
+_WHAT = {
+    "Gaussian": "mean in",
+    "Poisson": "log mean in",
+    "Categorical": "log odds of",
+}
+
+
+def _shifts(emission: Any, states: Sequence[Any], wanted: IntArray) -> tuple[FloatArray, list[str]]:
+    """(effects, shifts) one effect per shift that a covariate can have, and their names."""
+    if not isinstance(emission, Categorical):
+        return np.eye(len(states))[wanted], [str(states[x]) for x in wanted]
+    table = np.array(emission.confusion, dtype=np.float64)
+    free = (table > 0.0) & (table < 1.0)
+    labels = [str(s) for s in (emission.labels or states)]
+    rows, names = [], []
+    for x in wanted:
+        right = labels.index(str(states[x])) if str(states[x]) in labels else -1
+        if right < 0 or not free[x, right]:
+            right = int(np.argmax(np.where(free[x], table[x], -1.0)))
+        for r in np.flatnonzero(free[x]):
+            if r != right:
+                rows.append(x * table.shape[1] + r)
+                names.append(f"{labels[r]} when {states[x]}")
+    return np.eye(table.size)[rows], names

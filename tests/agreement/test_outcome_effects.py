@@ -1,0 +1,160 @@
+"""Covariates that act on what is measured, against a plain forward recursion and scipy."""
+
+import json
+from math import lgamma
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from asterism.errors import AsterismError
+from tests.command_line import assert_refused, invoke
+from tests.reference import hidden_panel
+
+RATES = np.array([[-0.5, 0.5], [0.7, -0.7]])
+
+
+def panel(kind, n_patients=60, n_visits=6, seed=4, effect=(0.8, 0.8)):
+    """Patients with a group (0 or 1) that shifts what is measured in each state."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for patient in range(n_patients):
+        group, state, time = patient % 2, int(rng.integers(2)), 0.0
+        for _ in range(n_visits):
+            shift = effect[state] * group
+            if kind == "gaussian":
+                value = (-1.0, 2.0)[state] + shift + 0.7 * rng.normal()
+            elif kind == "poisson":
+                value = rng.poisson((2.0, 9.0)[state] * np.exp(0.5 * shift))
+            else:
+                odds = np.log((0.15, 0.2)[state] / (1 - (0.15, 0.2)[state])) + shift
+                wrong = rng.uniform() < 1 / (1 + np.exp(-odds))
+                value = "ab"[state ^ int(wrong)]
+            rows.append((patient, time, value, group))
+            gap = rng.uniform(0.2, 0.9)
+            stay = np.exp(-1.2 * gap)
+            time += gap
+            to_other = (RATES[state, 1 - state] / 1.2) * (1 - stay)
+            state = 1 - state if rng.uniform() < to_other else state
+    return pd.DataFrame(rows, columns=["trajectory", "time", "y", "group"])
+
+
+EMISSIONS = {
+    "gaussian": am.Gaussian((-1.0, 2.0), 0.7, learn=True),
+    "poisson": am.Poisson((2.0, 9.0), learn=True),
+    "categorical": am.Categorical([[0.85, 0.15], [0.2, 0.8]], learn=True),
+}
+
+
+def logs_of(kind, v, values, group):
+    """(visits, 2) log-likelihoods at parameters v: those at group 0, then the two effects."""
+    if kind == "gaussian":
+        means, scale, effects = v[:2], np.exp(v[2]), v[3:]
+        z = (values[:, None] - means - group[:, None] * effects) / scale
+        return -0.5 * z**2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
+    if kind == "poisson":
+        mean = np.exp(v[:2] + group[:, None] * v[2:])
+        constants = np.array([lgamma(y + 1) for y in values])[:, None]
+        return values[:, None] * np.log(mean) - mean - constants
+    wrong = 1 / (1 + np.exp(-(v[:2] + group[:, None] * v[2:])))
+    is_wrong = np.stack([values == "b", values == "a"], axis=1)
+    return np.log(np.where(is_wrong, wrong, 1 - wrong))
+
+
+def named(fit, kind):
+    """The fit's parameters in the units of ``logs_of``, and their standard errors."""
+    table = fit.parameters_.set_index("parameter")
+    own = table[table["kind"] == "emission"]
+    effects = table[table["kind"] == "outcome effect"]
+    if kind == "gaussian":
+        base = [*own["estimate"][:2], np.log(own["estimate"].iloc[2])]
+    elif kind == "poisson":
+        base = list(np.log(own["estimate"]))
+    else:
+        p = own["estimate"].to_numpy()[[1, 2]]  # a reported as b, b reported as a
+        base = list(np.log(p / (1 - p)))
+    return base, list(effects["estimate"]), list(effects["se"])
+
+
+@pytest.mark.parametrize("kind", list(EMISSIONS))
+def test_effects_on_the_outcome_are_at_the_maximum_of_the_plain_likelihood(kind):
+    table = panel(kind)
+    obs = am.Observations.from_frame(
+        table, covariates=["group"], labels=["y"] if kind == "categorical" else ()
+    )
+    fit = am.ParameterLearner(
+        {"y": []},
+        emission=EMISSIONS[kind],
+        method="exact",
+        states={"y": ["a", "b"]},
+        covariates=[am.Effect("group", on="outcome")],
+        initial={"y": [0.5, 0.5]},
+    ).fit(obs)
+    assert fit.converged_
+    base, effects, errors = named(fit, kind)
+    rates = fit.rate_intervals_
+    at = np.array([*np.log(rates["rate"]), *base, *effects])
+    groups = [
+        (g["time"].to_numpy(), g["y"].to_numpy(), g["group"].to_numpy(dtype=float))
+        for _, g in table.groupby("trajectory")
+    ]
+
+    def value(v):
+        up, down = np.exp(v[:2])
+        q = np.array([[-up, up], [down, -down]])
+        return sum(
+            hidden_panel.log_likelihood(q, [0.5, 0.5], t, logs_of(kind, v[2:], y, z))
+            for t, y, z in groups
+        )
+
+    assert fit.log_evidence_ == pytest.approx(value(at), abs=1e-6)
+    gain, better, plain_errors = hidden_panel.newton(value, at)
+    assert 2 * gain < 0.01
+    np.testing.assert_allclose(at, better, rtol=5e-3, atol=2e-3)
+    np.testing.assert_allclose(errors, plain_errors[-2:], rtol=0.02)
+    np.testing.assert_allclose(rates["se"] / rates["rate"], plain_errors[:2], rtol=0.02)
+    # inference after the fit uses the covariates of its data
+    assert fit.score(obs) * len(obs) == pytest.approx(fit.log_evidence_, abs=1e-6)
+    assert len(fit.most_probable_paths(obs[:2])) == 12
+
+
+def test_one_effect_for_all_states_and_chosen_states():
+    table = panel("gaussian")
+    obs = am.Observations.from_frame(table, covariates=["group"])
+    common = {"emission": EMISSIONS["gaussian"], "method": "exact", "states": {"y": ["a", "b"]}}
+    one = am.ParameterLearner(
+        {"y": []}, covariates=[am.Effect("group", on="outcome", equal=True)], **common
+    ).fit(obs)
+    assert (one.parameters_["kind"] == "outcome effect").sum() == 1
+    some = am.ParameterLearner(
+        {"y": []}, covariates=[am.Effect("group", on="outcome", states="b")], **common
+    ).fit(obs)
+    found = some.parameters_.query("kind == 'outcome effect'")["parameter"].tolist()
+    assert found == ["y: mean in b × group"]
+    with pytest.raises(AsterismError, match="not learned"):
+        am.ParameterLearner(
+            {"y": []},
+            emission=am.Gaussian((-1.0, 2.0), 0.7),
+            states={"y": ["a", "b"]},
+            covariates=[am.Effect("group", on="outcome")],
+        ).fit(obs)
+
+
+def test_the_command_line_takes_outcome_covariates_and_scales_per_state(tmp_path):
+    panel("gaussian").to_csv(tmp_path / "y.csv", index=False)
+    common = ("fit", tmp_path / "y.csv", "--nodes", "y")
+    result = invoke(
+        *common,
+        *("--outcome-covariate", "group", "--emission", "gaussian:per-state"),
+        *("-o", tmp_path / "RUN", "--json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    table = pd.read_csv(tmp_path / "RUN" / "parameters.csv")
+    assert table["parameter"].str.contains("scale in").sum() == 2
+    effects = table[table["kind"] == "outcome effect"]
+    assert effects["estimate"].to_numpy() == pytest.approx([0.8, 0.8], abs=0.5)
+    assert "group" in result.stderr
+    assert json.loads(result.stdout)["converged"]
+    wrong = invoke(*common, "--outcome-covariate", "weight", "-o", tmp_path / "RUN2")
+    assert_refused(wrong, 3, "weight")
