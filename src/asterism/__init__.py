@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from asterism.learning.learner_settings import StructurePrior as StructurePrior
     from asterism.learning.search.structure_learner import StructureLearner as StructureLearner
     from asterism.learning.search.task import structure_score as structure_score
+    from asterism.model.drift import Drift as Drift
     from asterism.model.emission_continuous import Continuous as Continuous
     from asterism.model.emission_discrete import Categorical as Categorical
     from asterism.model.emission_discrete import Exact as Exact
@@ -59,6 +60,7 @@ _HOMES = {
     "Trajectories": "asterism.data.trajectories",
     "Network": "asterism.model.network",
     "SummaryRates": "asterism.model.rates",
+    "Drift": "asterism.model.drift",
     "glauber": "asterism.model.generators",
     "random_network": "asterism.model.generators",
     **{name: module for module, name in EMISSION_KINDS.values()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,10 +150,34 @@ def test_what_continuous_nodes_cannot_do_is_said() -> None:
         am.infer(network, named, am.Continuous())
     with pytest.raises(AsterismError, match="no states"):
         am.structure_score(graph, data, am.Continuous())
-    with pytest.raises(AttributeError, match="no rates"):
-        _ = chain().network_
-    with pytest.raises(ModelError, match="cannot be saved"):
-        chain().save("nowhere")
+    with pytest.raises(ModelError, match="continuously"):
+        _ = chain().network_.compiled
+
+
+def test_the_network_has_drifts_and_is_saved(tmp_path: Path) -> None:
+    network = chain().network_
+    assert network.parents == {"A": (), "B": ("A",), "C": ("B",)}
+    raised, lowered = network.drifts["B"], network.drifts["C"]
+    # as simulated: decay .3, weights .5 and −.5; values were 10 + 2 x
+    assert raised.linear["A"] / raised.decay == pytest.approx(0.5 / 0.3, rel=0.35)
+    assert lowered.linear["B"] / lowered.decay == pytest.approx(-0.5 / 0.3, rel=0.35)
+    assert raised.diffusion == pytest.approx(2 * 0.4, rel=0.4)
+    nodes = chain().nodes_.set_index("node")
+    assert 1.0 / raised.decay == pytest.approx(nodes.loc["B", "decay_time"], rel=0.3)
+    network.save(tmp_path / "network.json")
+    assert am.Network.load(tmp_path / "network.json") == network
+    run = am.load(chain().save(tmp_path / "run"))
+    assert run.network == network
+    pd.testing.assert_frame_equal(
+        run.tables["nodes"]["decay_time"].to_frame(), chain().nodes_["decay_time"].to_frame()
+    )
+    pd.testing.assert_frame_equal(
+        run.edge_table[["parent", "child", "shift"]],
+        chain().edges_[["parent", "child", "shift"]],
+        check_dtype=False,
+    )
+    found = am.compare([run, run], ["one", "two"]).edges
+    assert set(found.loc[found["in_graph"], "change"]) == {"kept"}
 
 
 def test_evidence_decides_the_kind_if_asked() -> None:

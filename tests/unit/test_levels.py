@@ -217,7 +217,8 @@ def test_what_is_measured_while_a_node_is_held_is_no_level_of_its_own(tmp_path):
     found = []
     for interventions in (None, tmp_path / "held.csv"):
         options = LearnOptions(TableOptions(tmp_path / "t.csv"), interventions=interventions)
-        data, _, _, _, levels = read_data(options, Console(True))
-        found.append(levels["x"]["levels"])
+        read, _ = read_data(options, Console(True))
+        data = read.require()
+        found.append(read.levels["x"]["levels"])
     assert found == [3, 2]
     assert len(data.interventions) == 3

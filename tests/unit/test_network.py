@@ -247,8 +247,8 @@ def test_loading_refuses_other_files(tmp_path) -> None:
         Network.load(tmp_path / "x.json")
 
     good = pair().to_dict()
-    with pytest.raises(ModelError, match=r"version 2.*up to 1; update"):
-        load({**good, "version": 2})
+    with pytest.raises(ModelError, match=r"version 3.*up to 2; update"):
+        load({**good, "version": 3})
     with pytest.raises(ModelError, match="no valid format version"):
         load({**good, "version": "one"})
     with pytest.raises(ModelError, match="not a network file"):

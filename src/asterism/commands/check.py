@@ -35,7 +35,9 @@ def run(options: CheckOptions) -> int:
             with console.busy("Counting the levels of every node"):
                 found = _as_learn_would(table, options)
         n_states = {node: len(labels) for node, labels in (found.states or {}).items()}
-        summary = summarise(table.data, options.max_parents, options.exogenous, n_states)
+        summary = summarise(
+            table.data, options.max_parents, options.exogenous, n_states, found.moving
+        )
         warned = [p for p in table.problems if p.severity == "warning"]
         summary["warnings"] += [in_flags(line) for line in listed(warned)]
         if isinstance(found.data, Observations):

@@ -93,6 +93,17 @@ def model_decisions(
     return lines
 
 
+def graph_decisions(
+    options: LearnOptions, learner: StructureLearner, data: Observations | Trajectories
+) -> list[str]:
+    """Of continuous nodes, which have no rates and need no search: what is said of the graph."""
+    most = min(options.max_parents, len(data.nodes) - 1)
+    return [
+        f"At most {most} parent{'s' * (most != 1)} of a node (--max-parents).",
+        _about_edges(options, learner, data),
+    ]
+
+
 def _about_edges(
     options: LearnOptions, learner: StructureLearner, data: Observations | Trajectories
 ) -> str:

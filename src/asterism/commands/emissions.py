@@ -20,7 +20,9 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.errors import DataError, counted
-from asterism.learning.levels import choose_levels, measured_while_free
+from asterism.learning.kinds import are_numbered_states, decide_kinds, kind_record
+from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free
+from asterism.model.emission_continuous import Continuous
 from asterism.model.emission_kinds import kinds_for_flags
 from asterism.model.emission_numeric import PER_STATE
 from asterism.model.emissions import (
@@ -33,9 +35,6 @@ from asterism.model.emissions import (
     emission_class,
 )
 
-#: a column of whole numbers with no more different ones than this holds states
-MOST_NUMBERED_STATES = 5
-
 #: a column with more different texts than this holds notes rather than states
 MOST_TEXT_STATES = 20
 
@@ -44,7 +43,8 @@ LARGEST = 1e100
 
 
 #: kinds that words on the command line have a meaning of their own for, and their parameters
-_MOST = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0, "likelihood": 0}
+_MOST = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0}
+_MOST |= {"likelihood": 0, "continuous": 0}
 
 #: chance that a reported label is wrong, where learning of a confusion matrix starts
 ERROR_RATE = 0.1
@@ -93,6 +93,8 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
             return Threshold(mean, spread)
         case "exact":
             return Exact()
+        case "continuous":
+            return Continuous()
     return Likelihood()
 
 
@@ -142,6 +144,8 @@ class Choice:
     decisions: list[str]
     levels: dict[str, Any] = field(default_factory=dict)
     """For run.json: per node how many levels were counted, and how clearly."""
+    kinds: dict[str, Any] = field(default_factory=dict)
+    """For run.json: whether columns of numbers jump or move continuously, and how clearly."""
 
 
 def choose_emissions(
@@ -151,19 +155,26 @@ def choose_emissions(
     keep: Sequence[str] = (),
     known_states: Mapping[str, Sequence[Any]] | None = None,
     learned: Mapping[str, Any] | None = None,
+    may_move: bool = False,
+    exogenous: Sequence[str] = (),
 ) -> Choice:
     """One emission per node; columns without information are left out unless in ``keep``.
 
-    ``n_states`` is that of hidden states behind numbers; "auto" counts the levels of each node.
+    ``n_states`` is that of hidden states behind numbers; "auto" counts the levels of each node,
+    and, where they ``may_move``, asks whether they rather move continuously; "continuous" says so.
     ``known_states`` are those of a given network: values that are among them are states.
     ``learned`` are emissions that came with that network.
     """
     measured = observations.measurements
     everywhere, by_node = _asked(specifications, list(measured))
+    if "continuous" in (everywhere, *by_node.values()):  # then the other open columns move too
+        n_states = "continuous" if n_states == "auto" else n_states
     emission: dict[str, Any] = {}
     states: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
     levels: dict[str, Any] = {}
+    all_move = n_states == "continuous"
+    open_columns: dict[str, tuple[NodeMeasurements, LevelChoice]] = {}
     for node, record in measured.items():
         asked = by_node.get(node, everywhere)
         known = None if known_states is None else known_states.get(node)
@@ -178,6 +189,8 @@ def choose_emissions(
                 groups.setdefault(kind, []).append(node)
                 continue
             kind = "exact" if record.holds_labels else "gaussian"
+        if all_move and not asked and kind == "gaussian" and known is None:
+            kind = "continuous"
         size = len(known) if known is not None else 2 if isinstance(n_states, str) else n_states
         emission[node] = _made(kind, node, record, size, known)
         if n_states == "auto" and known is None and _has_open_levels(emission[node]):
@@ -187,9 +200,11 @@ def choose_emissions(
                 if not asked and _are_counts(free.value):
                     counts = choose_levels(node, free, Poisson(levels="auto", learn=True))
                     choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
+                if not asked and isinstance(choice.emission, Gaussian):
+                    open_columns[node] = (free, choice)
                 emission[node], size = choice.emission, choice.n_levels
                 levels[node] = choice.to_dict()
-        if not isinstance(emission[node], Exact | Categorical | Likelihood):
+        if not isinstance(emission[node], Exact | Categorical | Likelihood | Continuous):
             states[node] = hidden_names(emission[node].n_states or size)
         flags = "--states, --emission" if known is None else "--emission"
         words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
@@ -201,7 +216,53 @@ def choose_emissions(
     ]
     if levels:
         decisions.append(_least_clear(levels))
-    return Choice(emission, states, list(emission), decisions, levels)
+    chosen = Choice(emission, states, list(emission), decisions, levels)
+    if may_move and open_columns:
+        return _by_evidence(observations, chosen, open_columns, exogenous)
+    return chosen
+
+
+def _by_evidence(
+    observations: Observations,
+    choice: Choice,
+    open_columns: Mapping[str, tuple[NodeMeasurements, LevelChoice]],
+    exogenous: Sequence[str],
+) -> Choice:
+    """The choice in which columns of numbers move continuously, where their evidence says so."""
+    decision = decide_kinds(
+        observations,
+        {node: record for node, (record, _) in open_columns.items()},
+        {node: levels for node, (_, levels) in open_columns.items()},
+    )
+    kinds, said = kind_record(decision.choices), decision.sentences
+    moving = decision.continuous
+    others = [
+        node
+        for node, one in choice.emission.items()
+        if node not in moving and not (isinstance(one, Exact) and node in exogenous)
+    ]
+    if moving and others:
+        return replace(
+            choice,
+            decisions=[
+                *choice.decisions,
+                f"{said[0]} But {listed(others)} cannot move, and networks of both kinds are not "
+                "learned yet: all jump (--states continuous, --nodes).",
+            ],
+        )
+    said = [*said[:-1], f"{said[-1].removesuffix('.')} (--states N or continuous sets the kind)."]
+    if not moving:
+        return replace(choice, decisions=[*choice.decisions, *said], kinds=kinds)
+    words = (
+        "Numbers are read as noisy values of nodes that move continuously (--states, --emission)"
+    )
+    return Choice(
+        {**choice.emission, **dict.fromkeys(moving, Continuous())},
+        {node: names for node, names in choice.states.items() if node not in moving},
+        choice.nodes,
+        [*said, f"{words}: {listed(moving)}."],
+        kinds=kinds,
+    )
 
 
 def _least_clear(levels: dict[str, Any]) -> str:
@@ -270,9 +331,7 @@ def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
     different = np.unique(record.value)
     if len(different) < 2:
         return "left out because the value never changes"
-    whole = bool(np.all(different == np.round(different)))
-    few = len(different) <= MOST_NUMBERED_STATES and len(record) >= 3 * len(different)
-    return "exact" if whole and few else "gaussian"
+    return "exact" if are_numbered_states(record.value) else "gaussian"
 
 
 def _made(
@@ -282,7 +341,7 @@ def _made(
     if record.likelihood is None:
         n_labels = len({letters(v) for v in pd.unique(record.value)})
     made = parse_emission(kind, size, len(known) if known is not None else n_labels)
-    numeric = isinstance(made, Gaussian | Poisson | Threshold)
+    numeric = isinstance(made, Gaussian | Poisson | Threshold | Continuous)
     if numeric and (record.holds_labels or record.likelihood is not None):
         raise Refused(f"--emission: {node!r} holds {_content(record)}, which is not for {kind}.")
     if isinstance(made, Likelihood) != (record.likelihood is not None):
@@ -313,6 +372,8 @@ def _content(record: NodeMeasurements) -> str:
 def _in_words(emission: Any, size: int, flags: str) -> str:
     if isinstance(emission, Exact):
         return "The values are states, seen without error (--emission categorical allows errors)"
+    if isinstance(emission, Continuous):
+        return f"Numbers are read as noisy values of nodes that move continuously ({flags})"
     if isinstance(emission, Likelihood):
         return "The values are likelihoods of the states"
     if isinstance(emission, Poisson):

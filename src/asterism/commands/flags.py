@@ -101,18 +101,12 @@ def prior(
 
 
 def n_levels(_: click.Context, parameter: click.Parameter, value: Any) -> int | str:
-    """``auto`` or a whole number from 2."""
+    """``auto``, ``continuous`` or a whole number from 2."""
     text = str(value).strip().lower()
-    if text == "auto":
+    if text in ("auto", "continuous"):
         return text
-    if text == "continuous":
-        raise click.BadParameter(
-            "continuous nodes are learned in Python only so far: "
-            "am.StructureLearner(am.Continuous()).",
-            param=parameter,
-        )
     if not text.isdigit() or int(text) < 2:
-        raise click.BadParameter(f"{value!r} is not auto, 2, 3, ….", param=parameter)
+        raise click.BadParameter(f"{value!r} is not auto, continuous, 2, 3, ….", param=parameter)
     return int(text)
 
 

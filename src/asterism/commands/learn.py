@@ -17,6 +17,7 @@ from asterism.commands import exits
 from asterism.commands.chance import chance_of
 from asterism.commands.choices import (
     choose_search,
+    graph_decisions,
     model_decisions,
     prior_of_rates,
     time_scale,
@@ -30,7 +31,7 @@ from asterism.commands.input_table import (
     require_readable,
     with_interventions,
 )
-from asterism.commands.learnable import in_words, make_learnable, summarise
+from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
 from asterism.commands.options import LearnOptions
 from asterism.commands.outputs import (
     CHECKPOINT,
@@ -110,9 +111,11 @@ def learn(options: LearnOptions, console: Console) -> Learned:
 
 def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> Learned:
     with console.busy(f"Reading {options.table.data}"):
-        data, emission, states, decisions, levels = read_data(options, console)
-    panel, final = with_final_states(options.panel, data, options.exogenous)
-    options, decisions = replace(options, panel=panel), [*decisions, *final]
+        found, decisions = read_data(options, console)
+    data, emission, states = found.require(), found.emission, found.states
+    if not found.moving:
+        panel, final = with_final_states(options.panel, data, options.exogenous)
+        options, decisions = replace(options, panel=panel), [*decisions, *final]
     say_if_compiling(console, "up to a minute" if options.method == "star" else "a minute or two")
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
@@ -124,7 +127,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     coded = options.panel.state_code or options.panel.censored
     plain = without_coded(data) if coded and isinstance(data, Observations) else data
     n_states = {node: len(labels) for node, labels in (states or {}).items()}
-    summary = summarise(plain, options.max_parents, options.exogenous, n_states)
+    summary = summarise(plain, options.max_parents, options.exogenous, n_states, found.moving)
     if isinstance(data, Observations):
         summary["warnings"] += hints(data, options.panel)
     # results of an interrupted search are kept, whatever it was doing
@@ -134,7 +137,11 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             changing = [node for node in nodes if node not in options.exogenous]
             learner = make_learner(options, emission, states, changing)
             search = choose_search(options, learner, data)
-            decisions += [*in_words(summary), *model_decisions(options, learner, data, search)]
+            decisions += in_words(summary)
+            if not found.moving:
+                decisions += model_decisions(options, learner, data, search)
+            elif options.max_parents > 0 and len(nodes) > 1:
+                decisions += graph_decisions(options, learner, data)
             if options.refine_emissions:
                 decisions.append(_about_refining(emission))
             for line in decisions:
@@ -145,21 +152,28 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 console.warn(
                     f"{options.output} holds no journal to resume from: the search starts again."
                 )
-            is_shared = search.screened or options.method in ("auto", "sample")
+            is_shared = not found.moving and (
+                search.screened or options.method in ("auto", "sample")
+            )
             around.enter_context(on_cluster(options.scheduler, is_shared, console))
-            if search.screened:
+            if search.screened and not found.moving:
                 around.enter_context(compiling_ahead())
             learner.fit(data, progress=progress)
+        late = []
         if learner.stage_:
-            decisions.append(f"{in_flags(learner.stage_)} (--method, --minutes)")
-            console.say(decisions[-1])
-        decisions.append(time_scale(learner, options.prior, summary.get("time_unit") or ""))
-        console.say(decisions[-1])
+            flags = "" if found.moving else " (--method, --minutes)"
+            late.append(f"{in_flags(learner.stage_)}{flags}")
+        if not found.moving:
+            late.append(time_scale(learner, options.prior, summary.get("time_unit") or ""))
+        for line in late:
+            console.say(line)
+        decisions += late
         record: dict[str, Any] = {
             "command": command,
             "decisions": decisions,
             "warnings": summary["warnings"],
-            "levels": levels,
+            "levels": found.levels,
+            **({"kinds": found.kinds} if found.kinds else {}),
         }
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
@@ -188,12 +202,8 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
 # ---- what goes in ---------------------------------------------------------------------------
 
 
-def read_data(
-    options: LearnOptions, console: Console
-) -> tuple[
-    Observations | Trajectories, Any, dict[str, list[str]] | None, list[str], dict[str, Any]
-]:
-    """The data, the emissions, the names of hidden states, what was decided, levels counted."""
+def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[str]]:
+    """The data with their emissions, and all that was decided."""
     table = read_table(options.table)
     held = None
     if options.interventions is not None:
@@ -203,6 +213,12 @@ def read_data(
         held = read_numbers(options.interventions, ("start", "end"), options.table.comma)
         # before levels are counted: what is measured meanwhile is no level of the node's own
         table = replace(table, data=free.with_interventions(held))
+    if options.stimuli is not None:
+        free = table.require()
+        if isinstance(free, Trajectories):
+            raise Refused("Complete paths cannot have --stimuli yet: give measurements.")
+        told = read_numbers(options.stimuli, ("start", "end"), options.table.comma)
+        table = replace(table, data=free.with_stimuli(told))
     # counting levels may take a third of the time
     left = current_limit().left / 3.0
     with time_limit(None if left == math.inf else max(left, 1e-3)):
@@ -213,6 +229,7 @@ def read_data(
             options.table.nodes,
             options.exogenous,
             options.panel,
+            options.method == "auto",
         )
     data, decisions = found.require(), list(table.decisions)
     for line in listed(p for p in table.problems if p.severity == "warning"):
@@ -221,8 +238,15 @@ def read_data(
         assert isinstance(data, Observations)
         data, said = with_interventions(data, held)  # refuses those of columns that were left out
         decisions.append(said)
-    decisions += found.decisions
-    return data, found.emission, found.states, decisions, found.levels
+        found = replace(found, data=data)
+    if options.stimuli is not None:
+        assert isinstance(data, Observations)
+        assert data.stimuli is not None
+        names = ", ".join(dict.fromkeys(map(str, data.stimuli["name"])))
+        decisions.append(f"Acts from outside, on nodes to be found (--stimuli): {names}.")
+        if not found.moving:
+            console.warn("The nodes jump, and --stimuli is used only for nodes that move so far.")
+    return found, [*decisions, *found.decisions]
 
 
 def _about_refining(emission: Any) -> str:
@@ -305,7 +329,9 @@ def _make_run(
 
     rates = learner.rate_intervals_
     found = posterior = observed = None
-    if isinstance(data, Observations):
+    if isinstance(data, Observations) and learner.network_.drifts:
+        observed = measured_table(data)
+    elif isinstance(data, Observations):
         with console.busy("State probabilities over time"), time_to_finish():
             found = _paths(options, learner, data)
             times, courses = found.courses_at(N_EXTRA_TIMES, LARGEST)

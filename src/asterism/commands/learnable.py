@@ -26,6 +26,7 @@ from asterism.data.measurements import NodeMeasurements, wide_keys
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, counted
+from asterism.model.emission_continuous import Continuous
 from asterism.model.emissions import Exact
 
 #: measurements of a node that one rate of its largest family should have
@@ -57,10 +58,12 @@ def summarise(
     max_parents: int,
     exogenous: Collection[str] = (),
     n_states: Mapping[str, int] | None = None,
+    moving: Collection[str] = (),
 ) -> dict[str, Any]:
     """Plain numbers and sentences, ready for JSON; nothing is learned about ``exogenous`` nodes.
 
-    ``n_states`` says how many hidden states nodes have, where that is known by now.
+    ``n_states`` says how many hidden states nodes have, where that is known by now; nodes that
+    are ``moving`` continuously have none.
     """
     if isinstance(data, Trajectories):
         return _of_paths(data)
@@ -87,7 +90,7 @@ def summarise(
         "last_time": float(data.end.max()) if data.n_trajectories else None,
         "typical_gap": float(np.median(gaps)) if len(gaps) else None,
         "time_unit": data.time_unit,
-        "warnings": _warnings(data, max_parents, exogenous, n_states or {}),
+        "warnings": _warnings(data, max_parents, {*exogenous, *moving}, n_states or {}),
     }
 
 
@@ -254,6 +257,14 @@ class Learnable:
     levels: dict[str, Any] = field(default_factory=dict)
     """Of the nodes whose levels were counted, how."""
     errors: list[str] = field(default_factory=list)
+    kinds: dict[str, Any] = field(default_factory=dict)
+    """Of the columns of numbers, which kind of node the evidence says."""
+
+    @property
+    def moving(self) -> list[str]:
+        """Nodes that move continuously."""
+        by_node = self.emission if isinstance(self.emission, Mapping) else {}
+        return [node for node, one in by_node.items() if isinstance(one, Continuous)]
 
     def require(self) -> Observations | Trajectories:
         """The data, or an error that says everything that is wrong."""
@@ -269,6 +280,7 @@ def make_learnable(
     keep: Sequence[str] = (),
     exogenous: Sequence[str] = (),
     panel: PanelOptions | None = None,
+    may_move: bool = True,
 ) -> Learnable:
     """Choose emissions, and find what would stop the search before it starts."""
     data = table.require()
@@ -277,8 +289,15 @@ def make_learnable(
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
         return Learnable(data, errors=_errors(data, exogenous))
     data, read = read_values(panel or PanelOptions(), data)
-    choose = panel_emissions if read else choose_emissions
-    choice = choose(data, emission, n_states, keep=keep)
+    plain = not (read or (panel is not None and panel.restricts))
+    nothing_else = not (len(data.events) or len(data.intervals) or len(data.interventions))
+    if read:
+        choice = panel_emissions(data, emission, n_states, keep=keep)
+    else:
+        may_move = may_move and plain and nothing_else
+        choice = choose_emissions(
+            data, emission, n_states, keep=keep, may_move=may_move, exogenous=exogenous
+        )
     states = dict(choice.states)
     if panel is not None and panel.restricts:
         from asterism.commands.panel_states import restrict
@@ -299,6 +318,7 @@ def make_learnable(
         [*read, *choice.decisions],
         choice.levels,
         errors,
+        choice.kinds,
     )
 
 

@@ -60,9 +60,10 @@ def _emission() -> Any:
 def _states() -> Any:
     return MODEL.flag(
         "auto",
-        "Hidden states of measured numbers; auto counts the levels of each node.",
+        "Measured numbers are noisy levels of N hidden states, or move continuously; auto lets the "
+        "evidence decide, and counts the levels of each node.",
         callback=n_levels,
-        metavar="auto|N",
+        metavar="auto|N|continuous",
     )
 
 
@@ -78,6 +79,13 @@ def _exogenous() -> Any:
 
 def _interventions() -> Any:
     return INPUT.file("Table of nodes set by the experimenter: trajectory,node,start,end,state.")
+
+
+def _stimuli() -> Any:
+    return INPUT.file(
+        "Table of times during which something from outside acts on nodes yet to be found: "
+        "name,trajectory,start,end."
+    )
 
 
 def _title() -> Any:
@@ -292,6 +300,7 @@ class LearnOptions(Accurate, Computed):
     table: TableOptions = part(TableOptions)
     output: Path = _run_folder()
     interventions: Path | None = _interventions()
+    stimuli: Path | None = _stimuli()
     max_parents: int = _max_parents("Largest number of parents of a node.")
     min_parents: int = MODEL.rare.whole(0, "Smallest number of parents of a node.", at_least=0)
     emission: Sequence[str] = _emission()

@@ -19,6 +19,8 @@ from asterism.continuous.series import FloatArray, IntArray
 
 #: share of rising movement above which an effect raises, and below one minus which it lowers
 _CLEAR = 0.8
+#: values of λ with less of the posterior are not looked at closely
+_WORTH_REFINING = 0.01
 #: points of the parent, between its 10 % and 90 % quantiles, at which its effect is looked at
 _POINTS = 9
 
@@ -60,10 +62,10 @@ def draw_family(
 ) -> FamilyDraws:
     """Draws of decay, noise, intercept and weights of one child with these parents."""
     rng = np.random.default_rng([seed, child, *family])
-    points = _points(scorer, child, np.array(family, dtype=np.int64))
-    logs = np.array([p.log_evidence for p in points])
-    share = np.exp(logs - logs.max())
-    counts = rng.multinomial(n_draws, share / share.sum())
+    parents = np.array(family, dtype=np.int64)
+    points = _points(scorer, child, parents, scorer.grids.decay)
+    points = _points(scorer, child, parents, _finer(points))
+    counts = rng.multinomial(n_draws, _shares(points))
     nu = len(scorer.gaps[child].gap) - 1
     parts = [_drawn(rng, p, int(n), nu) for p, n in zip(points, counts) if n]
     return FamilyDraws(*(np.concatenate(part) for part in zip(*parts)))
@@ -90,7 +92,29 @@ def _drawn(rng: np.random.Generator, point: _Point, n: int, nu: int) -> tuple[Fl
     return point.decay * same, point.noise * same, variance, intercept, weights, strength
 
 
-def _points(scorer: FamilyScorer, child: int, parents: IntArray) -> list[_Point]:
+def _shares(points: Sequence[_Point]) -> FloatArray:
+    logs = np.array([p.log_evidence for p in points])
+    share = np.exp(logs - logs.max())
+    result: FloatArray = share / share.sum()
+    return result
+
+
+def _finer(points: Sequence[_Point]) -> list[float]:
+    """Four values of λ for each that counts: the grid of scores doubles, too coarse to report."""
+    total: dict[float, float] = {}
+    for point, share in zip(points, _shares(points)):
+        total[point.decay] = total.get(point.decay, 0.0) + float(share)
+    return [
+        lam * 2.0**step
+        for lam, share in sorted(total.items())
+        if share > _WORTH_REFINING
+        for step in (-0.375, -0.125, 0.125, 0.375)
+    ]
+
+
+def _points(
+    scorer: FamilyScorer, child: int, parents: IntArray, decays: Sequence[float]
+) -> list[_Point]:
     held, first, linear = scorer.columns_of(parents)
     grids, n = scorer.grids, len(held)
     rows = len(scorer.gaps[child].gap)
@@ -102,7 +126,7 @@ def _points(scorer: FamilyScorer, child: int, parents: IntArray) -> list[_Point]
         kinds.pop()
     factor, solved = np.empty((n, n)), np.empty(n)
     points = []
-    for lam, kappa, rho in product(grids.decay, grids.noise, scorer.rhos):
+    for lam, kappa, rho in product(decays, grids.noise, scorer.rhos):
         table, log_det = _whitened(scorer, child, held, lam, kappa, rho)
         products = table[: n + 2] @ table[: n + 2].T
         ones = float(products[n + 1, n + 1])

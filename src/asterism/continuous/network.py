@@ -16,25 +16,8 @@ from numpy.typing import ArrayLike
 
 from asterism.continuous.series import FloatArray
 from asterism.errors import ModelError
-
-
-@dataclass(frozen=True)
-class Drift:
-    """How a continuous node moves, in the user's units."""
-
-    decay: float
-    diffusion: float
-    baseline: float = 0.0
-    linear: Mapping[str, float] = field(default_factory=dict)
-    """Continuous parent -> weight."""
-    quadratic: Mapping[str, float] = field(default_factory=dict)
-    """Continuous parent -> weight of its square."""
-    shifts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Jumping parent -> what each of its states adds."""
-    start_mean: float = 0.0
-    start_sd: float = 1.0
-    noise_sd: float = 0.0
-    """Of a measurement."""
+from asterism.model.drift import Drift
+from asterism.model.network import Network
 
 
 @dataclass(frozen=True)
@@ -54,8 +37,6 @@ class DriftNetwork:
 
     def __post_init__(self) -> None:
         for name, drift in self.drifts.items():
-            if not (drift.decay > 0.0 and drift.diffusion > 0.0):
-                raise ModelError(f"Node {name!r}: decay and diffusion must be positive.")
             for parent in (*drift.linear, *drift.quadratic):
                 self._check(parent, name, self.drifts, "continuous")
             for parent, shifts in drift.shifts.items():
@@ -68,6 +49,22 @@ class DriftNetwork:
             rates = self.rates(name)
             if rates.ndim != 2 or rates.shape[0] != rates.shape[1] or (rates < 0.0).any():
                 raise ModelError(f"Node {name!r}: rates must be a square table of numbers ≥ 0.")
+
+    @classmethod
+    def of(cls, network: Network) -> DriftNetwork:
+        """The nodes of a network; a node set from outside keeps the state it starts in."""
+        jumps = {}
+        for node in network.nodes:
+            if node not in network.drifts:
+                rates = network.rates[node]
+                size = len(network.states[node])
+                if not (rates is None or (isinstance(rates, np.ndarray) and rates.ndim == 2)):
+                    raise ModelError(
+                        f"Node {node!r} jumps and has parents: such nodes cannot be simulated "
+                        "beside continuous ones yet."
+                    )
+                jumps[node] = JumpRates(np.zeros((size, size)) if rates is None else rates)
+        return cls(network.drifts, jumps)
 
     @staticmethod
     def _check(parent: str, child: str, among: Mapping[str, object], kind: str) -> None:

@@ -19,8 +19,5 @@ EMISSION_KINDS = {
 
 
 def kinds_for_flags() -> list[str]:
-    """The kinds that a flag can name.
-
-    Silent states wrap another emission, and continuous nodes are learned in Python only.
-    """
-    return [kind for kind in EMISSION_KINDS if kind not in ("silent", "continuous")]
+    """The kinds that a flag can name; silent states wrap another emission."""
+    return [kind for kind in EMISSION_KINDS if kind != "silent"]

@@ -24,6 +24,7 @@ from asterism.errors import Advice, AsterismError, ModelError, counted, first_fe
 from asterism.model import joint_space
 from asterism.model import names as labels
 from asterism.model.compiled import CompiledNetwork, compile_graph
+from asterism.model.drift import Drift
 from asterism.model.names import as_parents, checked_parents
 from asterism.model.rates import (
     SummaryRates,
@@ -45,7 +46,7 @@ Rates = FloatArray | SummaryRates | None
 
 #: what a network file says it is
 FORMAT = "asterism-network"
-VERSION = 1
+VERSION = 2
 
 
 class Network:
@@ -55,21 +56,24 @@ class Network:
     (\\*parent states, S, S) with one axis per parent in their order, then from, then to; diagonals
     optional; or :class:`SummaryRates`; or None for an *exogenous* node, whose path the data always
     give. ``states``: {node: labels}, by default "0", "1", …; ``initial``: {node: probabilities},
-    uniform where not given.
+    uniform where not given. ``drifts``: {node: :class:`Drift`} of nodes that move continuously;
+    they have no rates and no states.
     """
 
     def __init__(
         self,
         parents: Mapping[Any, Sequence[Any]],
-        rates: Mapping[Any, Any],
+        rates: Mapping[Any, Any] | None = None,
         states: Mapping[Any, Sequence[Any]] | None = None,
         initial: Mapping[Any, Any] | None = None,
+        drifts: Mapping[Any, Drift] | None = None,
     ) -> None:
         self.parents: dict[str, tuple[str, ...]] = checked_parents(parents)
         self.nodes: tuple[str, ...] = tuple(self.parents)
         given_rates = self._by_node("rates", rates)
+        self.drifts: dict[str, Drift] = self._by_node("drifts", drifts)
         for node in self.nodes:
-            if node not in given_rates:
+            if node not in given_rates and node not in self.drifts:
                 raise ModelError(
                     f"Node {node!r} has no rates; ",
                     Advice(
@@ -81,19 +85,25 @@ class Network:
                 )
         given_states = self._by_node("states", states)
         self.states: dict[str, tuple[Any, ...]] = {
-            node: labels.checked_states(node, given_states[node])
+            node: ()
+            if node in self.drifts
+            else labels.checked_states(node, given_states[node])
             if given_states.get(node) is not None
             else _default_states(node, given_rates[node])
             for node in self.nodes
         }
         self.rates: dict[str, Rates] = {
-            node: self._checked_rates(node, given_rates[node]) for node in self.nodes
+            node: None if node in self.drifts else self._checked_rates(node, given_rates[node])
+            for node in self.nodes
         }
         given_initial = self._by_node("initial", initial)
         self.initial: dict[str, FloatArray] = {
             node: self._checked_initial(node, given_initial.get(node)) for node in self.nodes
         }
-        self.exogenous: frozenset[str] = frozenset(n for n in self.nodes if self.rates[n] is None)
+        self._check_drifts(given_rates)
+        self.exogenous: frozenset[str] = frozenset(
+            n for n in self.nodes if self.rates[n] is None and n not in self.drifts
+        )
 
     @classmethod
     def from_graph(
@@ -168,6 +178,7 @@ class Network:
     @cached_property
     def compiled(self) -> CompiledNetwork:
         """The network as plain arrays, for the kernels; exogenous nodes have zero rates."""
+        self.require_jumping("This")
         weights: dict[int, list[list[int]]] = {}
         n_summary: dict[int, int] = {}
         tables: list[FloatArray] = []
@@ -190,6 +201,7 @@ class Network:
     @property
     def n_joint_states(self) -> int:
         """Number of states of all nodes together: the product of theirs."""
+        self.require_jumping("A joint chain")
         return math.prod(self._sizes)
 
     def joint_states(self, limit: int = joint_space.JOINT_LIMIT) -> IntArray:
@@ -208,12 +220,12 @@ class Network:
     def with_rates(self, rates: Mapping[Any, Any]) -> Network:
         """A copy with other rates for the nodes named."""
         changed = {**self.rates, **self._by_node("rates", rates)}
-        return Network(self.parents, changed, self.states, self.initial)
+        return Network(self.parents, changed, self.states, self.initial, self.drifts)
 
     def with_initial(self, initial: Mapping[Any, Any] | None) -> Network:
         """A copy with other start probabilities for the nodes named; None: uniform for all."""
         changed = None if initial is None else {**self.initial, **self._by_node("initial", initial)}
-        return Network(self.parents, self.rates, self.states, changed)
+        return Network(self.parents, self.rates, self.states, changed, self.drifts)
 
     # ---- files ------------------------------------------------------------------------------
 
@@ -243,10 +255,12 @@ class Network:
                 "parents": list(self.parents[node]),
                 "initial": self.initial[node].tolist(),
                 "rates": rates_to_json(self.rates[node]),
+                **({"drift": self.drifts[node].to_dict()} if node in self.drifts else {}),
             }
             for node in self.nodes
         ]
-        return {"format": FORMAT, "version": VERSION, "nodes": nodes}
+        # files without continuous nodes stay readable for releases that know none
+        return {"format": FORMAT, "version": VERSION if self.drifts else 1, "nodes": nodes}
 
     @classmethod
     def from_dict(cls, content: Any, where: str = "The content") -> Network:
@@ -270,6 +284,7 @@ class Network:
             rates={n["name"]: rates_from_json(str(n["name"]), n["rates"]) for n in nodes},
             states={n["name"]: n["states"] for n in nodes},
             initial={n["name"]: n.get("initial") for n in nodes},
+            drifts={n["name"]: Drift.from_dict(n["drift"]) for n in nodes if n.get("drift")},
         )
 
     def save(self, path: str | Path) -> None:
@@ -290,6 +305,7 @@ class Network:
             self.nodes == other.nodes
             and self.parents == other.parents
             and self.states == other.states
+            and self.drifts == other.drifts
             and all(_same_rates(self.rates[n], other.rates[n]) for n in self.nodes)
             and all(np.array_equal(self.initial[n], other.initial[n]) for n in self.nodes)
         )
@@ -299,7 +315,7 @@ class Network:
     def _repr_html_(self) -> str:
         n_edges = sum(map(len, self.parents.values()))
         rows = [
-            (node, first_few(self.states[node]), first_few(self.parents[node]) or "–")
+            (node, self._in_words(node), first_few(self.parents[node]) or "–")
             for node in self.nodes[:MOST_ROWS]
         ]
         title = f"Network: {counted(self.n_nodes, 'node')}, {counted(n_edges, 'edge')}"
@@ -315,14 +331,53 @@ class Network:
             rates = self.rates[node]
             note = " (exogenous)" if rates is None else ""
             note = " (summary rates)" if isinstance(rates, SummaryRates) else note
-            lines.append(
-                f"  {node:<{width}}  states {_listed(self.states[node])}  <- {above}{note}"
-            )
+            what = "continuous" if node in self.drifts else f"states {_listed(self.states[node])}"
+            note = "" if node in self.drifts else note
+            lines.append(f"  {node:<{width}}  {what}  <- {above}{note}")
         if len(shown) < self.n_nodes:
             lines.append(f"  … and {self.n_nodes - len(shown)} more")
         return "\n".join(lines)
 
+    def _in_words(self, node: str) -> str:
+        return "continuous" if node in self.drifts else first_few(self.states[node])
+
     # ---- checks -----------------------------------------------------------------------------
+
+    def require_jumping(self, what: str) -> None:
+        """Refuse continuous nodes: ``what`` begins the sentence."""
+        if self.drifts:
+            raise ModelError(
+                f"{what} is for nodes that jump between states, but "
+                f"{first_few(list(self.drifts))} move{'s' * (len(self.drifts) == 1)} continuously."
+            )
+
+    def _check_drifts(self, given_rates: Mapping[str, Any]) -> None:
+        for node, drift in self.drifts.items():
+            if not isinstance(drift, Drift):
+                raise ModelError(f"The drift of node {node!r} must be am.Drift, got {drift!r}.")
+            if given_rates.get(node) is not None:
+                raise ModelError(f"Node {node!r} has both rates and a drift; give one of them.")
+            if set(drift.parents) != set(self.parents[node]):
+                raise ModelError(
+                    f"The drift of node {node!r} names {_listed(drift.parents) or 'no parents'}, "
+                    f"but its parents are {_listed(self.parents[node]) or 'none'}."
+                )
+            for parent in (*drift.linear, *drift.quadratic):
+                if parent not in self.drifts:
+                    raise ModelError(f"Node {node!r} has a weight for {parent!r}, which jumps.")
+            for parent, shifts in drift.shifts.items():
+                if len(shifts) != len(self.states[parent]):
+                    raise ModelError(
+                        f"Node {node!r} has {len(shifts)} shifts for {parent!r}, which has "
+                        f"{counted(len(self.states[parent]), 'state')}."
+                    )
+        for node in self.nodes:
+            above = [p for p in self.parents[node] if p in self.drifts]
+            if node not in self.drifts and above:
+                raise ModelError(
+                    f"Node {node!r} jumps and has the continuous parent {above[0]!r}: such rates "
+                    "cannot be given yet."
+                )
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -367,6 +422,8 @@ class Network:
 
     def _checked_initial(self, node: str, initial: Any) -> FloatArray:
         n_states = len(self.states[node])
+        if node in self.drifts:
+            return np.empty(0)
         if initial is None:
             initial = np.full(n_states, 1.0 / n_states)
         return checked_probabilities(f"The start probabilities of node {node!r}", initial, n_states)

@@ -63,6 +63,7 @@ def render(
         has_history=data["history"] is not None,
         traces=bool(data["chains"]),
         levels=bool(data["levels"]),
+        continuous=bool(run.network.drifts),
         truth=data["truth"],
         **shared_context(run, data),
     )

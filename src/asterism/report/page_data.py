@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from asterism.data.clock import per_unit
 from asterism.errors import DataError
-from asterism.model.network import Network
 from asterism.report.graph_layout import positions
 from asterism.results import courses as course_data
 from asterism.results.courses import Levels, Measured, Measurements, levels, measurements
@@ -39,6 +38,8 @@ FAMILY_CONFIGURATIONS = 64
 ALL_CONFIGURATIONS = 8_000
 #: nodes whose measurements are drawn with the levels counted in them
 LEVEL_NODES = 12
+#: measurements of the piece of a continuous node's course
+PIECE = 60
 #: points of a ROC or precision-recall curve
 CURVE_POINTS = 400
 
@@ -50,6 +51,9 @@ MORE_OF_AN_EDGE = {
     "fold": ("fold_change",),
     "fold_low": ("fold_change_lower", "fold_lower"),
     "fold_high": ("fold_change_upper", "fold_upper"),
+    "shift": ("shift",),
+    "shift_low": ("shift_lower",),
+    "shift_high": ("shift_upper",),
 }
 
 
@@ -76,7 +80,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "not_scored": [number[name] for name in run.not_scored],
         "drawn_limit": DRAWN_EDGES,
         "layout": _layout(run, number, edges, notices),
-        "rates": _rates(network, number, intervals, notices),
+        "rates": _rates(run, number, intervals, notices),
         "interval_text": intervals.described if intervals else None,
         "heatmap": _heatmap(run, notices),
         "history": _history(run),
@@ -148,7 +152,10 @@ def _edges(
             value = next((record[name] for name in columns if name in record), None)
             if isinstance(value, int | float) and np.isfinite(value):
                 row[key] = float(f"{value:.4g}")
-        if parent in run.network.parents[child]:
+        if child in run.network.drifts:
+            if record.get("effect"):
+                row["effect"] = str(record["effect"])
+        elif parent in run.network.parents[child]:
             by_state = rates_by_parent_state(run.network, child, parent)
             row["effect"] = effect(run.network, child, parent)
             row["rates"] = [_significant(block) for block in by_state]
@@ -191,18 +198,21 @@ def _layout(
 
 
 def _rates(
-    network: Network,
+    run: Run,
     number: dict[str, int],
     intervals: RateIntervals | None,
     notices: list[str],
 ) -> dict[str, Any]:
     """Per node its parents and, for each configuration of them, the rates."""
+    network = run.network
     families: dict[str, Any] = {}
     n_listed = 0
     for name in network.nodes:
         rows = network.configurations(name, FAMILY_CONFIGURATIONS)
         family: dict[str, Any] = {"parents": [number[p] for p in network.parents[name]]}
-        if network.rates[name] is None:
+        if name in network.drifts:
+            family["continuous"] = movement_sentence(run, name)
+        elif network.rates[name] is None:
             family["exogenous"] = True
         elif rows is not None and n_listed + len(rows) <= ALL_CONFIGURATIONS:
             n_listed += len(rows)
@@ -217,11 +227,34 @@ def _rates(
                     row["low"] = [[json_number(v) for v in line] for line in lower]
                     row["high"] = [[json_number(v) for v in line] for line in upper]
         families[str(number[name])] = family
-    if any("rows" not in f and not f.get("exogenous") for f in families.values()):
+    if any(not {"rows", "exogenous", "continuous"} & set(f) for f in families.values()):
         notices.append(
             "Some tables of rates are too long for this page; network.json holds all of them."
         )
     return families
+
+
+def movement_sentence(run: Run, name: str) -> str:
+    """How a continuous node moves, in the user's units, with intervals where they are known."""
+    drift, table = run.network.drifts[name], run.tables.get("nodes")
+    own: dict[Any, Any] = {}
+    if table is not None and (table["node"] == name).any():
+        own = table[table["node"] == name].iloc[0].to_dict()
+
+    def number(what: str, value: float) -> str:
+        ends = [own.get(f"{what}_{end}") for end in ("lower", "upper")]
+        known = all(isinstance(end, float) and np.isfinite(end) for end in ends)
+        value = own[what] if known else value
+        return f"{value:.3g}" + (f" ({ends[0]:.3g} to {ends[1]:.3g})" if known else "")
+
+    unit = run.run.get("time_unit")
+    time = number("decay_time", 1.0 / drift.decay) + (f" {unit}" if unit else "")
+    said = f"{name} moves continuously: a deviation falls to a third within {time}"
+    if own:
+        return f"{said}; its resting level, with its parents at their mean, is " + (
+            f"{number('resting_level', np.nan)}; a measurement has a noise of {drift.noise_sd:.3g}."
+        )
+    return f"{said}; a measurement has a noise of {drift.noise_sd:.3g}."
 
 
 def _heatmap(run: Run, notices: list[str]) -> dict[str, Any]:
@@ -283,11 +316,55 @@ def _chains(run: Run) -> dict[str, Any] | None:
     return {"draws": int(record["draws"]), "edges": edges}
 
 
+def _kind_panels(run: Run) -> list[dict[str, Any]]:
+    """Histogram and a piece of the course of continuous nodes, the least clear first."""
+    table, kinds = run.observations, run.run.get("kinds")
+    if table is None or not run.network.drifts:
+        return []
+    kinds = kinds if isinstance(kinds, dict) else {}
+
+    def gain(node: str) -> float:
+        own = kinds.get(node) or {}
+        return float(own.get("gain", np.inf))
+
+    found = []
+    for node in sorted(run.network.drifts, key=lambda name: (gain(name), name))[:LEVEL_NODES]:
+        own = table[table["node"].astype(str) == node]
+        values = pd.to_numeric(own["value"], errors="coerce").to_numpy(dtype=np.float64)
+        if not np.isfinite(values).any():
+            continue
+        how = "" if np.isinf(gain(node)) else f", by {gain(node):.0f} nats"
+        first = own["trajectory"] == own["trajectory"].iloc[0]
+        piece = own[first].assign(value=values[first]).dropna(subset="value")[:PIECE]
+        counts, low, high = _histogram(values[np.isfinite(values)], [])
+        found.append(
+            {
+                "title": f"{node}: continuous{how}",
+                "counts": counts,
+                "range": [low, high],
+                "means": [],
+                "course": [
+                    significant_digits(piece[name].to_numpy(dtype=np.float64), 5)
+                    for name in ("time", "value")
+                ],
+            }
+        )
+    return found
+
+
+def _histogram(values: FloatArray, means: list[float]) -> tuple[list[int], float, float]:
+    """Counts, and where the first and the last bin end."""
+    low, high = min([float(values.min()), *means]), max([float(values.max()), *means])
+    high = high if high > low else low + 1.0
+    n_bins = int(min(30, max(6, np.sqrt(len(values)))))
+    return np.histogram(values, n_bins, (low, high))[0].tolist(), low, high
+
+
 def _level_histograms(run: Run) -> list[dict[str, Any]] | None:
-    """Histograms of nodes whose levels were counted, the least clear first."""
+    """Histograms of nodes whose levels were counted, or which move; the least clear first."""
     levels, table = run.run.get("levels"), run.observations
     if not isinstance(levels, dict) or table is None:
-        return None
+        return _kind_panels(run) or None
     order = sorted(levels, key=lambda node: (levels[node].get("probability", 1.0), node))
     found = []
     for node in order[:LEVEL_NODES]:
@@ -299,18 +376,16 @@ def _level_histograms(run: Run) -> list[dict[str, Any]] | None:
         means = [float(mean) for mean in record["means"]]
         counted = record.get("chosen", True)
         how = f", probability {record['probability']:.2f}" if counted else ", given"
-        low, high = min(float(values.min()), *means), max(float(values.max()), *means)
-        high = high if high > low else low + 1.0
-        n_bins = int(min(30, max(6, np.sqrt(len(values)))))
+        counts, low, high = _histogram(values, means)
         found.append(
             {
                 "title": f"{node}: {record['levels']} levels{how}",
-                "counts": np.histogram(values, n_bins, (low, high))[0].tolist(),
+                "counts": counts,
                 "range": [low, high],
                 "means": means,
             }
         )
-    return found or None
+    return [*_kind_panels(run), *found] or None
 
 
 def _truth(run: Run) -> dict[str, Any] | None:

@@ -122,12 +122,19 @@ TITLE = "structure learning of continuous-time Bayesian networks from incomplete
 
 def _model(run: Run) -> str:
     network = run.network
-    sizes = sorted({len(states) for states in network.states.values()})
-    several = len(network.nodes) > 1
-    nodes = f"{len(network.nodes):,} node{'s' * several} with {_or(list(map(str, sizes)))} states"
-    each = " each" if several and len(sizes) == 1 else ""
+    sizes = sorted({len(states) for states in network.states.values() if states})
+    smooth, jumping = len(network.drifts), len(network.nodes) - len(network.drifts)
+    parts = []
+    if smooth:
+        parts.append(
+            f"{counted(smooth, 'node')} that move{'s' * (smooth == 1)} continuously "
+            "(Ornstein–Uhlenbeck processes whose resting levels follow their parents)"
+        )
+    if jumping:
+        each = " each" if jumping > 1 and len(sizes) == 1 else ""
+        parts.append(f"{counted(jumping, 'node')} with {_or(list(map(str, sizes)))} states{each}")
     what = "learned" if run.learned else "used"
-    return f"We {what} a continuous-time Bayesian network of {nodes}{each}."
+    return f"We {what} a continuous-time Bayesian network of {' and '.join(parts)}."
 
 
 def _data(run: Run) -> str:
@@ -152,6 +159,8 @@ def _data(run: Run) -> str:
 def _inference(run: Run) -> str:
     if run.run.get("complete_data"):
         return "All paths were observed completely, so the score of every family was exact."
+    if run.network.drifts:
+        return "Families of continuous nodes were scored in closed form."
     method = _setting(run, "method")
     if not method:
         return ""

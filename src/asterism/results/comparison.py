@@ -151,6 +151,10 @@ def _rows(first: Run, other: Run, name: str) -> list[_Row]:
 
 def _compared(row: _Row, first: Run, other: Run) -> _Row:
     """An edge of both graphs: does its parent act differently?"""
+    if any(row.child in run.network.drifts for run in (first, other)):
+        ends = [_shift_interval(run, row.parent, row.child) for run in (first, other)]
+        apart = ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1]
+        return replace(row, change=CHANGED if apart or row.effect_first != row.effect else KEPT)
     ratio, lower, upper = _fold_ratio(first, other, row.parent, row.child)
     apart = np.isfinite(lower) and not lower <= 1.0 <= upper
     change = CHANGED if apart or row.effect_first != row.effect else KEPT
@@ -167,6 +171,10 @@ def _by_edge(run: Run) -> dict[tuple[str, str], tuple[float, bool]]:
 
 def _effect(run: Run, parent: str, child: str) -> str:
     known = parent in run.network.parents[child]
+    if known and child in run.network.drifts and "effect" in run.edge_table.columns:
+        table = run.edge_table
+        own = table.loc[(table["parent"] == parent) & (table["child"] == child), "effect"]
+        return str(own.iloc[0])
     return effect(run.network, child, parent) if known else ""
 
 
@@ -190,6 +198,17 @@ def _fold_ratio(first: Run, other: Run, parent: str, child: str) -> Estimate:
     )
     ratios = [_ratio(before[move], after[move]) for move in before.keys() & after.keys()]
     return max(ratios, key=_clearness, default=NOTHING)
+
+
+def _shift_interval(run: Run, parent: str, child: str) -> tuple[float, float]:
+    """How far an edge moves its continuous child; without limits where that is not known."""
+    table = run.edge_table
+    own = table[(table["parent"] == parent) & (table["child"] == child)]
+    if "shift_lower" not in table.columns or own[["shift_lower", "shift_upper"]].isna().any(
+        axis=None
+    ):
+        return -np.inf, np.inf
+    return float(own["shift_lower"].iloc[0]), float(own["shift_upper"].iloc[0])
 
 
 def _fold_change(run: Run, parent: str, child: str) -> Estimate | None:

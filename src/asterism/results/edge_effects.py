@@ -45,8 +45,11 @@ def effect(network: Network, child: str, parent: str) -> str:
     """Whether the child's long-run state rises with the parent's, in the order of their states.
 
     "mixed": up in one setting of the other parents and down in another, or neither up nor down
-    all along the parent's states. "none": no difference worth the name.
+    all along the parent's states. "none": no difference worth the name. Of a continuous child, the
+    resting level counts.
     """
+    if child in network.drifts:
+        return _effect_on_level(network, child, parent)
     return _direction(_settings(network, child, parent))
 
 
@@ -66,6 +69,20 @@ def _direction(settings: Iterable[FloatArray]) -> str:
     if np.all(steps < SMALLEST_SHIFT):
         return LOWERS
     return MIXED
+
+
+def _effect_on_level(network: Network, child: str, parent: str) -> str:
+    """From the slopes within two standard deviations of a continuous parent; or its states."""
+    drift = network.drifts[child]
+    if parent in drift.shifts:
+        steps = np.diff(np.asarray(drift.shifts[parent], dtype=np.float64))
+    else:
+        above = network.drifts[parent]
+        ends = above.start_mean + 2.0 * above.start_sd * np.array([-1.0, 1.0])
+        steps = np.array([drift.slope(parent, float(at)) for at in ends])
+    if not np.any(steps):
+        return NONE
+    return RAISES if np.all(steps >= 0.0) else LOWERS if np.all(steps <= 0.0) else MIXED
 
 
 def log_fold_of_odds(mean: FloatArray, variance: FloatArray, slot: int) -> tuple[float, float]:

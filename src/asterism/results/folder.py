@@ -60,7 +60,7 @@ SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
 #: columns of a fit's tables that hold names
 _FIT_LABELS = frozenset(
     ("node", "configuration", "from", "to", "state", "note", "kind", "parameter", "transitions",
-     "covariate", "trajectory")
+     "covariate", "trajectory", "stimulus")
 )  # fmt: skip
 
 #: characters that XML cannot hold in any form

@@ -29,6 +29,7 @@ FILES = (
     *("observations.csv", "history.csv", "truth.csv", "rates.csv"),
     *("effects.csv", "parameters.csv", "covariance.csv", "contributions.csv"),
     *("sojourn_times.csv", "transition_probabilities.csv", "prevalence.csv"),
+    *("nodes.csv", "targets.csv"),
     PAGE,
 )
 

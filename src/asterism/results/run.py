@@ -34,10 +34,11 @@ OBSERVATION_COLUMNS = ["trajectory", "time", "node", "value"]
 #: how the intervals of a learned network's rates are described to readers
 GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, somewhat too narrow"
 
-#: tables that a fit adds to its rates, each a CSV file of this name
+#: tables that a fit adds to its rates, or continuous nodes to edges, each a CSV file of this name
 FIT_TABLES = (
     *("effects", "parameters", "covariance", "contributions"),
     *("sojourn_times", "transition_probabilities", "prevalence", "survival"),
+    *("nodes", "targets"),
 )
 
 #: the caveat of a node, and of pairs of nodes, for which a search had no time
@@ -122,7 +123,7 @@ class Run:
             history=getattr(learner, "history_", None),
             truth=None if truth is None else edge_list(truth),
             rates=rates,
-            tables=dict(tables or {}),
+            tables={**_node_tables(learner), **(tables or {})},
         )
 
     def _repr_html_(self) -> str:
@@ -210,6 +211,14 @@ class Run:
         )
 
 
+def _node_tables(learner: Any) -> dict[str, pd.DataFrame]:
+    """How continuous nodes move, and whom stimuli act on; nothing where there are none."""
+    if not (hasattr(learner, "nodes_") and learner.network_.drifts):
+        return {}
+    found = {"nodes": learner.nodes_, "targets": learner.targets_}
+    return {name: table for name, table in found.items() if len(table)}
+
+
 def _learned_record(learner: Any) -> dict[str, Any]:
     """Prior and emissions that were used, in words and as they can be read back."""
     record: dict[str, Any] = {}
@@ -229,6 +238,7 @@ def _learned_record(learner: Any) -> dict[str, Any]:
         ("tempering", "tempering_"),
         ("known_share", "known_share_"),
         ("levels", "level_record_"),
+        ("kinds", "kind_record_"),
         ("chains", "chain_record_"),
     ):
         if getattr(learner, attribute, None) is not None:

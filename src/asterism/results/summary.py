@@ -26,6 +26,11 @@ SAMPLED = (
     "The probabilities are averages over graphs, rates and paths drawn from their posterior. The "
     "table of edges gives their Monte Carlo errors."
 )
+CONTINUOUS = (
+    "The nodes move continuously: their probabilities are a closed form for linear or quadratic "
+    "influences, in which the data count {factor:.2g} times, because real influences have other "
+    "shapes. It says nothing about causes that were not measured."
+)
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior. "
     "It says nothing about causes that the model leaves out."
@@ -73,11 +78,13 @@ def sentences(run: Summarised) -> list[str]:
 def _how_to_read(run: Summarised) -> str:
     if run.run.get("complete_data"):
         return EXACT
+    factor = run.run.get("tempering")
+    if run.network.drifts:
+        return CONTINUOUS.format(factor=factor if isinstance(factor, int | float) else 1.0)
     settings = run.run.get("settings")
     method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
     if method is not None and not method.has_evidence:
         return SAMPLED
-    factor = run.run.get("tempering")
     if isinstance(factor, int | float) and factor < 1.0:
         return TEMPERED.format(factor=factor)
     return CAUTION
@@ -163,9 +170,10 @@ def _about_the_others(run: Summarised) -> str:
     if len(names) == len(run.network.nodes):
         return " Nothing is known about any edge."
     listed = f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
-    return (
-        f" Nothing is known about edges into {_count(len(names), 'node')} ({listed}): there was no "
-        "time to score all sets of parents."
+    return f" Nothing is known about edges into {_count(len(names), 'node')} ({listed}): " + (
+        "beside continuous nodes, labels are only parents."
+        if run.network.drifts and not any(name in run.network.drifts for name in names)
+        else "there was no time to score all sets of parents."
     )
 
 
@@ -203,7 +211,12 @@ def _described(run: Summarised, row: pd.Series) -> str:
     parent, child = row["parent"], row["child"]
     kind = effect(run.network, child, parent) if parent in run.network.parents[child] else ""
     note = ""
-    if kind in (RAISES, LOWERS):
+    if child in run.network.drifts:
+        kind, moved = row.get("effect") or kind, row.get("shift")
+        note = f", {kind}" if kind else ""
+        if isinstance(moved, float) and not pd.isna(moved):
+            note += f" by {moved:+.2g} standard deviations"
+    elif kind in (RAISES, LOWERS):
         note = f", {kind}"
         if _has_unclear_order(run, parent) or _has_unclear_order(run, child):
             often = "more" if kind == RAISES else "less"

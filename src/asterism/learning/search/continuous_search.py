@@ -28,6 +28,7 @@ from asterism.continuous.learn import (
     Families,
     families_to_score,
 )
+from asterism.continuous.learned_network import learned_network
 from asterism.continuous.series import (
     Series,
     Stimulus,
@@ -36,8 +37,8 @@ from asterism.continuous.series import (
 )
 from asterism.continuous.switching import SwitchingTime, ends_at, find_switching_time
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError, Setting, TooLargeError, counted, first_few
-from asterism.learning.kinds import choose_kinds, kind_frame
+from asterism.errors import DataError, ModelError, Setting, TooLargeError, first_few
+from asterism.learning.kinds import decide_kinds, kind_frame, may_be_either
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.structure_prior import (
@@ -163,7 +164,7 @@ def _learn(
         states={name: tuple(node.states or ()) for name, node in zip(series.names, series.nodes)},
         families=tables,
         graph=graph,
-        network=None,
+        network=learned_network(fit, graph, data.nodes),
         emission={
             name: Continuous() if node.is_continuous else Exact()
             for name, node in zip(series.names, series.nodes)
@@ -264,42 +265,21 @@ def _by_evidence(
     settings: StructureSettings, data: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Let the evidence say which columns are continuous, then learn."""
-    records = {
-        n: record
-        for n, record in data.measurements.items()
-        if not record.holds_labels and record.likelihood is None
-    }
+    records = {n: record for n, record in data.measurements.items() if may_be_either(record)}
     exact = {n: Exact() for n in data.nodes if n not in records}
     if not records:
         settings = replace(settings, emission=exact)
         return _jumping(settings, data, progress)
-    stimuli = _told(data)
-    if data.stimuli is None:
-        switching = find_switching_time(_series(data, list(records)))
-        if switching is not None and switching.is_taken:
-            n = data.n_trajectories
-            until = np.full(n, switching.time)
-            stimuli = [Stimulus("unknown stimulus", np.arange(n), np.full(n, -np.inf), until)]
-    choices = choose_kinds(records, stimuli)
-    n_continuous = sum(c.kind == "continuous" for c in choices)
-    all_continuous = 2 * n_continuous > len(choices)
-    said = ""
-    if 0 < n_continuous < len(choices):
-        taken = "continuous" if all_continuous else "jumping"
-        said = (
-            f"By their evidence {n_continuous} of {counted(len(choices), 'column')} are continuous "
-            "and the others jump; networks of both kinds are not learned yet, so all are taken as "
-            f"{taken}."
-        )
-    kind = "continuous" if all_continuous else "jumps"
-    choices = [replace(c, kind=kind) for c in choices]
-    if all_continuous:
+    decision = decide_kinds(data, records)
+    choices = decision.choices
+    if decision.continuous:
         found = _learn(settings, data, list(records), progress)
     else:
         emission = {**exact, **{c.node: c.levels.emission for c in choices}}
         found = _jumping(replace(settings, emission=emission), data, progress)
         found = replace(found, levels=[c.levels for c in choices])
-    return replace(found, kinds=choices, stage=" ".join(filter(None, [said, found.stage])))
+    stage = " ".join([*decision.sentences, found.stage]).strip()
+    return replace(found, kinds=choices, stage=stage)
 
 
 def _jumping(

@@ -104,7 +104,7 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
                 continue
             moved = fit.effect(*edge)
             what[i], shifts[i] = moved.effect, (moved.shift, moved.lower, moved.upper)
-        elif chosen[parent] and found.network is not None:
+        elif chosen[parent]:
             above = found.nodes[int(parent)]
             what[i] = effect(found.network, name, above)
             counts = found.counts.get(name)
@@ -182,8 +182,6 @@ def rate_frame(found: SearchResult) -> pd.DataFrame | None:
     """One row per rate that may differ from zero; None without counts, or beyond the limit."""
     from scipy.special import gammaincinv
 
-    if found.network is None:
-        return None
     counted = {
         name: found.counts[name]
         for name in found.columns
@@ -214,7 +212,6 @@ def _of_node(
 ) -> tuple[list[tuple[Any, ...]], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Labels, and the two parameters of the Gamma posterior, of every rate of one node."""
     network = found.network
-    assert network is not None
     states, above = network.states[name], network.parents[name]
     moves = [
         (x, y) for x, y in product(range(len(states)), repeat=2) if x != y and counts.allowed[x, y]

@@ -186,8 +186,8 @@ class SearchResult:
     where there was no time to score them all. Exogenous nodes have one family, without parents."""
     graph: list[tuple[int, ...]]
     """Per node the chosen parents, ascending."""
-    network: Network | None
-    """The chosen graph with posterior-mean rates; None for continuous nodes, which have none."""
+    network: Network
+    """The chosen graph with posterior-mean rates, or the drifts of continuous nodes."""
     emission: Any
     """The emissions used at the end, fitted where they learn; by node."""
     prior_rate: float

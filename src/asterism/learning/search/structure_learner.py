@@ -94,7 +94,7 @@ class StructureLearner(Estimator):
     Attributes
     ----------
     network_ : Network
-        The graph shown with the posterior means of its rates; not for continuous nodes.
+        The graph shown with the posterior means of its rates; of continuous nodes, the drifts.
     nodes_ : DataFrame
         node, kind, levels; of continuous nodes decay_time, resting_level and noise_sd; the log
         evidence of both kinds where "auto" compared them.
@@ -244,13 +244,8 @@ class StructureLearner(Estimator):
     # ------------------------------------------------------------------ what was found
     @property
     def network_(self) -> Network:
-        """The graph shown with the posterior means of its rates."""
+        """The graph shown with the posterior means of its rates, or drifts of continuous nodes."""
         self._require_fitted("_found")
-        if self._found.network is None:
-            raise AttributeError(
-                "Continuous nodes have no rates, so there is no network_; see graph_, edges_ and "
-                "nodes_."
-            )
         return self._found.network
 
     @property
@@ -295,28 +290,24 @@ class StructureLearner(Estimator):
         return {choice.node: choice.to_dict() for choice in self._found.levels}
 
     @property
+    def kind_record_(self) -> dict[str, Any] | None:
+        """For files and the report: per node which kind it is, and how clearly; None if told."""
+        from asterism.learning.kinds import kind_record
+
+        self._require_fitted("_found")
+        return kind_record(self._found.kinds) if self._found.kinds else None
+
+    @property
     def graph_(self) -> networkx.DiGraph:
         """The best graph; every edge carries its ``probability``."""
         self._require_fitted("_found")
-        graph = self._bare_graph()
+        graph = self._found.network.graph
         chosen = self.edges_[self.edges_["in_graph"]]
         for parent, child, probability in zip(
             chosen["parent"], chosen["child"], chosen["probability"]
         ):
             if not pd.isna(probability):
                 graph.edges[parent, child]["probability"] = float(probability)
-        return graph
-
-    def _bare_graph(self) -> networkx.DiGraph:
-        found = self._found
-        if found.network is not None:
-            return found.network.graph
-        import networkx
-
-        graph = networkx.DiGraph()
-        graph.add_nodes_from(found.columns)
-        for child, above in zip(found.nodes, found.graph):
-            graph.add_edges_from((found.nodes[p], child) for p in above)
         return graph
 
     @property
@@ -402,9 +393,4 @@ class StructureLearner(Estimator):
         from asterism.results.run import Run
 
         self._require_fitted("_found")
-        if self._found.network is None:
-            raise ModelError(
-                "What was learned about continuous nodes cannot be saved as a run yet; write "
-                "edges_ and nodes_ with to_csv."
-            )
         return save_run(Run.from_learner(self), folder, force)

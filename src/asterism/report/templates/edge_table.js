@@ -16,11 +16,12 @@ if (document.getElementById("edge-table")) {
     { key: "p", label: narrow ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
     { key: "effect", label: "Effect", value: (edge) => (edge.effect ? order.indexOf(edge.effect) : order.length) },
     { key: "fold", label: "Fold change", value: (edge) => (edge.fold == null ? 1 : edge.fold), down: true },
+    { key: "shift", label: "Shift", value: (edge) => edge.shift ?? 0, down: true },
     { key: "in_graph", label: "In graph", value: (edge) => Number(edge.in_graph), down: true },
     { key: "true", label: "True", value: (edge) => Number(edge.true), down: true },
   ].filter((column) => {
     if (column.key === "true") return known("true");
-    if (column.key === "fold") return known("fold") && !narrow;
+    if (["fold", "shift"].includes(column.key)) return known(column.key) && !narrow;
     return report.learned || !["p", "in_graph"].includes(column.key);
   });
 
@@ -40,6 +41,12 @@ if (document.getElementById("edge-table")) {
 
   const mark = (yes) => report.element("td", {}, report.element("span", { role: "img", "aria-label": yes ? "yes" : "no" }, yes ? "✓" : "–"));
 
+  const withRange = (value, low, high) => {
+    if (value == null) return report.element("td", {});
+    const range = low != null && high != null ? ` ${report.number(low, 2)} to ${report.number(high, 2)}` : "";
+    return report.element("td", {}, report.number(value, 2), report.element("span", { class: "between" }, range));
+  };
+
   const cells = {
     from: (edge) => {
       const button = report.element("button", { type: "button", "aria-label": `${report.name(edge.from)} to ${report.name(edge.to)}` }, report.name(edge.from));
@@ -47,11 +54,8 @@ if (document.getElementById("edge-table")) {
     },
     to: (edge) => report.element("td", {}, report.name(edge.to)),
     p: probabilityCell,
-    fold: (edge) => {
-      if (edge.fold == null) return report.element("td", {});
-      const range = edge.fold_low != null && edge.fold_high != null ? ` ${report.number(edge.fold_low, 2)} to ${report.number(edge.fold_high, 2)}` : "";
-      return report.element("td", {}, report.number(edge.fold, 2), report.element("span", { class: "between" }, range));
-    },
+    fold: (edge) => withRange(edge.fold, edge.fold_low, edge.fold_high),
+    shift: (edge) => withRange(edge.shift, edge.shift_low, edge.shift_high),
     in_graph: (edge) => mark(edge.in_graph),
     effect: (edge) => effectCell(edge.effect),
     true: (edge) => mark(edge.true),
@@ -120,13 +124,13 @@ if (document.getElementById("edge-table")) {
   /** The listed edges as a table for other programs; quotes in names are doubled. */
   const saveCsv = () => {
     const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
-    const lines = report.listedEdges().map((edge) => [quoted(report.name(edge.from)), quoted(report.name(edge.to)), edge.p, edge.in_graph, edge.effect || "", edge.fold ?? ""].join(","));
-    report.saveFile("edges.csv", "text/csv", ["parent,child,probability,in_graph,effect,fold_change", ...lines].join("\n") + "\n");
+    const lines = report.listedEdges().map((edge) => [quoted(report.name(edge.from)), quoted(report.name(edge.to)), edge.p, edge.in_graph, edge.effect || "", edge.fold ?? "", edge.shift ?? ""].join(","));
+    report.saveFile("edges.csv", "text/csv", ["parent,child,probability,in_graph,effect,fold_change,shift", ...lines].join("\n") + "\n");
   };
 
   report.startEdgeTable = () => {
     headings.append(...columns.map(heading));
-    report.byId("fold-hint").hidden = !columns.some((column) => column.key === "fold");
+    for (const key of ["fold", "shift"]) report.byId(`${key}-hint`).hidden = !columns.some((column) => column.key === key);
     report.byId("edge-table").classList.toggle("many", columns.length > 6);
     markSorting();
     report.byId("search").addEventListener("input", report.listEdges);

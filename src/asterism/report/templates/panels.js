@@ -18,7 +18,7 @@
     return figure(`${parent} → ${child}: ${probability.toFixed(2)} ± ${figureOf(error, 3)}, R̂ ${figureOf(rHat, 2)}`, "Trace of", width, height, ...lines, ...chains, words);
   };
 
-  const histogram = ({ title, counts, range: [low, high], means }) => {
+  const histogram = ({ title, counts, range: [low, high], means, course }) => {
     const width = 220, height = 96, top = 6, bottom = height - 16, most = Math.max(...counts), each = (width - 8) / counts.length;
     const x = (v) => 4 + (v - low) / (high - low) * (width - 8);
     const bars = counts.map((count, i) => report.svg("rect", { x: 4 + i * each, width: each, y: bottom - (bottom - top) * count / most, height: (bottom - top) * count / most, fill: report.ink.axis, opacity: 0.5 }));
@@ -30,7 +30,13 @@
       free = at + wide / 2 + 4;
       return [line, report.label(at, height - 4, text, { "font-size": 11 })];
     });
-    return figure(title, "Measurements of", width, height, ...bars, ...levels);
+    if (!course) return figure(title, "Measurements of", width, height, ...bars, ...levels);
+    const [times, values] = course, [first, last] = [times[0], times[times.length - 1]];
+    const across = (t) => width + 6 + (t - first) / (last - first || 1) * (width - 12), up = (v) => bottom - (v - low) / (high - low) * (bottom - top);
+    const ends = [low, high].map((v) => report.label(v === low ? 4 : width - 4, height - 4, report.number(v), { "font-size": 11, "text-anchor": v === low ? "start" : "end" }));
+    const line = report.svg("path", { d: report.through(times, values, across, up), fill: "none", stroke: report.colours[0], "stroke-width": 1.5 });
+    const dots = times.map((t, i) => report.svg("circle", { cx: across(t), cy: up(values[i]), r: 2, fill: report.colours[0] }));
+    return figure(title, "Measurements of", 2 * width, height, ...bars, ...ends, line, ...dots);
   };
 
   report.drawPanels = () => {

@@ -96,6 +96,12 @@
     const blocks = family.rows ? family.rows.map((line) => line.r) : edges.flatMap((edge) => edge.rates);
     const moves = report.transitions(node).filter(({ x, y }) => blocks.some((block) => block[x][y] > 0));
     const text = report.byId("rates-text");
+    if (family.continuous) {
+      const into = report.edges.filter((edge) => edge.to === node && edge.in_graph);
+      text.textContent = [family.continuous, ...into.map((edge) => `${report.name(edge.from)} ${report.effectText[edge.effect] || "acts on"}${["raises", "lowers"].includes(edge.effect) ? ` ${name}` : ""}${edge.shift == null ? "" : `: one standard deviation more of it moves ${name} by ${report.between(edge.shift, edge.shift_low, edge.shift_high)} of its own`}.`)].join(" ");
+      holder.hidden = report.byId("rates-table").hidden = true;
+      return;
+    }
     if (family.exogenous) text.textContent = `The path of ${name} was given with the data; it has no rates.`;
     else if (!family.parents.length) text.textContent = `${name} has no parents: its rates are the same at all times.`;
     else text.replaceChildren(...edges.flatMap((edge) => effectSentence(edge, name, moves)));

@@ -88,6 +88,7 @@ report.describeEdge = (edge) => {
   if (edge.prior != null) box.append(` · prior ${report.probability(edge.prior)}`);
   if (edge.bf != null) box.append(` · Bayes factor ${report.number(edge.bf)}`);
   if (edge.fold != null) box.append(` · fold change ${report.between(edge.fold, edge.fold_low, edge.fold_high)}`);
+  if (edge.shift != null) box.append(` · shift ${report.between(edge.shift, edge.shift_low, edge.shift_high)} standard deviations`);
   if (!edge.rates) return box;
   const moves = report.transitions(edge.to).slice(0, 6);
   const head = report.element("tr", {}, report.element("th", { scope: "col" }, `rates of ${child.name} when`));

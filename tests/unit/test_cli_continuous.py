@@ -1,0 +1,84 @@
+"""``asterism learn`` on tables whose columns move: what it decides, writes and shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import asterism as am
+from tests.command_line import assert_refused, invoke
+from tests.unit.test_continuous_learner import table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("smooth")
+    table(0.7).to_csv(place / "t.csv", index=False)
+    (place / "stimuli.csv").write_text("name,trajectory,start,end\ndose,,0,10\n")
+    return place
+
+
+def learn(folder: Path, *flags: Any, name: str = "run") -> tuple[am.Run, dict[str, Any]]:
+    result = invoke("learn", folder / "t.csv", "-o", folder / name, "--force", "--json", *flags)
+    assert result.exit_code == 0, result.output
+    return am.load(folder / name), json.loads(result.stdout)
+
+
+def test_evidence_decides_and_everything_is_written(folder: Path) -> None:
+    run, said = learn(folder)
+    assert set(run.network.drifts) == set("ABC")
+    assert {("A", "B"), ("B", "C")} <= set(run.network.graph.edges)
+    text = " ".join(said["decisions"])
+    assert "moving continuously" in text
+    assert "--states" in text
+    assert "until 10" in text
+    kinds = run.run["kinds"]
+    assert {own["kind"] for own in kinds.values()} == {"continuous"}
+    assert all(own["continuous"] > own["jumps"] for own in kinds.values())
+    edges = run.edge_table.set_index(["parent", "child"])
+    assert edges.loc[("A", "B"), "shift"] > 0.0 > edges.loc[("B", "C"), "shift"]
+    assert set(run.tables) == {"nodes", "targets"}
+    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "moves continuously" in page
+    assert '"course":[[' in page
+    assert invoke("report", folder / "run").exit_code == 0
+
+
+def test_flags_set_the_kind_and_tell_stimuli(folder: Path) -> None:
+    told = ("--states", "continuous", "--stimuli", folder / "stimuli.csv", "--null", 1)
+    run, _ = learn(folder, *told, name="told")
+    assert set(run.tables["targets"]["stimulus"]) == {"dose"}
+    assert run.run["null"]["largest"][0] < 1.0
+    one, _ = learn(folder, "--emission", "A=continuous", name="one")
+    assert set(one.network.drifts) == set("ABC")
+    jumping, _ = learn(folder, "--states", 2, "--method", "star", name="jumps")
+    assert not jumping.network.drifts
+    assert jumping.network.n_states == dict.fromkeys("ABC", 2)
+    compared = invoke("compare", folder / "told", folder / "jumps", "-o", folder / "both")
+    assert compared.exit_code == 0, compared.output
+
+
+def test_columns_that_cannot_move_keep_the_table_jumping(folder: Path) -> None:
+    mixed = pd.read_csv(folder / "t.csv").assign(
+        L=lambda t: (t["A"] > 10).map({True: "y", False: "n"})
+    )
+    mixed.to_csv(folder / "mixed.csv", index=False)
+    checked = json.loads(invoke("check", folder / "mixed.csv", "--json").stdout)
+    assert any("'L' cannot move" in line for line in checked["decisions"])
+    set_outside = invoke("check", folder / "mixed.csv", "--json", "--exogenous", "L")
+    assert any("read as noisy values" in x for x in json.loads(set_outside.stdout)["decisions"])
+
+
+def test_misspelt_kinds_and_labels_are_refused(folder: Path) -> None:
+    assert_refused(invoke("learn", folder / "t.csv", "--states", "smooth"), 2, "continuous")
+    mixed = pd.read_csv(folder / "t.csv").assign(L="y")
+    mixed.loc[::2, "L"] = "n"
+    mixed.to_csv(folder / "labels.csv", index=False)
+    result = invoke(
+        "learn", folder / "labels.csv", "--emission", "L=continuous", "-o", folder / "x"
+    )
+    assert_refused(result, 2, "'L'", "text")
