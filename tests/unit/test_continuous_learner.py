@@ -180,8 +180,8 @@ def test_the_network_has_drifts_and_is_saved(tmp_path: Path) -> None:
     assert set(found.loc[found["in_graph"], "change"]) == {"kept"}
 
 
-def test_evidence_decides_the_kind_if_asked() -> None:
-    learner = am.StructureLearner("auto").fit(am.Observations.from_frame(table()), progress=False)
+def test_evidence_decides_the_kind() -> None:
+    learner = am.StructureLearner().fit(am.Observations.from_frame(table()), progress=False)
     nodes = learner.nodes_.set_index("node")
     assert (nodes["kind"] == "continuous").all()
     assert (nodes["log_evidence_continuous"] > nodes["log_evidence_jumps"]).all()
@@ -197,7 +197,7 @@ def test_columns_that_jump_are_learned_as_such() -> None:
             state = np.where(rng.random(2) < 0.15, 1 - state, state)
             rows.append([d, float(t), *(3.0 * state + 0.2 * rng.normal(size=2))])
     frame = pd.DataFrame(rows, columns=["trajectory", "time", "A", "B"])
-    learner = am.StructureLearner("auto").fit(am.Observations.from_frame(frame), progress=False)
+    learner = am.StructureLearner().fit(am.Observations.from_frame(frame), progress=False)
     nodes = learner.nodes_.set_index("node")
     assert (nodes["kind"] == "jumps").all()
     assert nodes["levels"].tolist() == [2, 2]

@@ -15,6 +15,7 @@ import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,7 @@ from asterism.continuous.switching import SwitchingTime, ends_at, find_switching
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting, TooLargeError, first_few
 from asterism.learning.kinds import decide_kinds, kind_frame, may_be_either
+from asterism.learning.levels import choose_levels, measured_while_free
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.structure_prior import (
@@ -49,7 +51,7 @@ from asterism.learning.search.structure_prior import (
 )
 from asterism.learning.tasks import ProgressListener
 from asterism.model.emission_continuous import Continuous
-from asterism.model.emissions import Exact, check_emissions
+from asterism.model.emissions import Exact, Gaussian, Likelihood, check_emissions
 from asterism.numerics.resources import current_limit
 
 #: families of one node that are scored at most: about a minute
@@ -265,21 +267,45 @@ def _by_evidence(
     settings: StructureSettings, data: Observations, progress: ProgressListener
 ) -> SearchResult:
     """Let the evidence say which columns are continuous, then learn."""
-    records = {n: record for n, record in data.measurements.items() if may_be_either(record)}
-    exact = {n: Exact() for n in data.nodes if n not in records}
-    if not records:
-        settings = replace(settings, emission=exact)
-        return _jumping(settings, data, progress)
-    decision = decide_kinds(data, records)
-    choices = decision.choices
-    if decision.continuous:
-        found = _learn(settings, data, list(records), progress)
-    else:
-        emission = {**exact, **{c.node: c.levels.emission for c in choices}}
-        found = _jumping(replace(settings, emission=emission), data, progress)
-        found = replace(found, levels=[c.levels for c in choices])
-    stage = " ".join([*decision.sentences, found.stage]).strip()
-    return replace(found, kinds=choices, stage=stage)
+    named = set(settings.states or ())
+    records = {
+        n: record
+        for n, record in data.measurements.items()
+        if may_be_either(record) and n not in named
+    }
+    others: dict[str, Any] = {
+        n: Likelihood()
+        if n in data.measurements and data.measurements[n].likelihood is not None
+        else Exact()
+        for n in data.nodes
+        if n not in records
+    }
+    choices, said = [], []
+    if records and _may_move(settings, data, others):
+        decision = decide_kinds(data, records)
+        choices, said = decision.choices, decision.sentences
+        if decision.continuous:
+            found = _learn(settings, data, list(records), progress)
+            return replace(found, kinds=choices, stage=" ".join([*said, found.stage]).strip())
+    levels = [c.levels for c in choices] or [
+        choose_levels(n, measured_while_free(data, n), Gaussian(levels="auto", learn=True))
+        for n in records
+    ]
+    emission = {**others, **{choice.node: choice.emission for choice in levels}}
+    found = _jumping(replace(settings, emission=emission), data, progress)
+    stage = " ".join([*said, found.stage]).strip()
+    return replace(found, kinds=choices, levels=levels or found.levels, stage=stage)
+
+
+def _may_move(settings: StructureSettings, data: Observations, others: Mapping[str, Any]) -> bool:
+    """Whether columns of numbers may be continuous: nothing else asks for states.
+
+    Nodes that cannot move are parents only beside continuous ones, so they must be exogenous.
+    """
+    asks = settings.method not in ("star", AUTO) or settings.states or settings.allowed_transitions
+    seen = len(data.events) or len(data.intervals) or len(data.interventions)
+    noisy = all(record.noisy.all() for record in data.measurements.values())
+    return bool(noisy and not asks and not seen and set(others) <= set(settings.exogenous))
 
 
 def _jumping(

@@ -51,7 +51,7 @@ LEAST_TEMPERING = 0.01
 class StructureSettings:
     """What a search needs to know besides the data."""
 
-    emission: Any = None
+    emission: Any = AUTO
     max_parents: int | Mapping[str, int] = 2
     prior: GammaPrior = LEARNERS_PRIOR
     method: str = "star"

@@ -50,7 +50,8 @@ class StructureLearner(Estimator):
     emission
         How measurements arise from states: one emission, or {node: emission}; those with
         ``learn`` are fitted to every node alone. Not used for complete paths. ``am.Continuous()``
-        is for nodes that move smoothly; "auto" lets the evidence decide that for every column.
+        is for nodes that move smoothly. "auto" (default): labels, and few whole numbers, are
+        states; the evidence decides whether other numbers jump between 2 to 5 levels or move.
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     method
@@ -136,7 +137,7 @@ class StructureLearner(Estimator):
     @without_old_names(MOVED)
     def __init__(
         self,
-        emission: Any = None,
+        emission: Any = AUTO,
         max_parents: int | Mapping[str, int] = 2,
         *,
         method: str = "star",
