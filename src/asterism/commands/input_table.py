@@ -20,7 +20,7 @@ import pandas as pd
 
 from asterism.commands.exits import in_flags
 from asterism.commands.options import TableOptions
-from asterism.data.clock import UNITS
+from asterism.data.clock import UNITS, read_clock
 from asterism.data.columns import cells, missing, numbers, without_codes
 from asterism.data.counting_tables import CountingColumns, read_counting, require_counting
 from asterism.data.files import read_meta
@@ -37,8 +37,17 @@ from asterism.data.problems import (
     line_numbers,
 )
 from asterism.data.problems import listed as told_once
+from asterism.data.sample_tables import (
+    SampleTable,
+    annotated,
+    annotations_beside,
+    read_grid,
+    read_names,
+    sample_table,
+)
 from asterism.data.table_file import (
     BYTES_PER_BYTE,
+    first_rows,
     read_header,
     read_text_table,
     sheet_names,
@@ -78,10 +87,16 @@ class Table:
 def read_table(options: TableOptions) -> Table:
     """Guess, read, and collect every problem."""
     header = require_readable(options)
+    samples = _samples_if_told(options)
+    if samples is not None:
+        return _read_samples(options, samples)
     free = [name for name in header if name != options.end_column]
     try:
-        columns = guess_columns(free, options.kind, options.time, options.trajectory, options.nodes)
+        columns = _guessed(options, free)
     except DataError as error:
+        samples = _samples_if_found(options)
+        if samples is not None:
+            return _read_samples(options, samples)
         sheets = sheet_names(options.data) if options.sheet is None else []
         if len(sheets) < 2:
             raise
@@ -111,7 +126,170 @@ def read_table(options: TableOptions) -> Table:
     notes = [in_flags(line) for line in told_once(said_of_cells, shown=2)]
     unit = table.data.time_unit if table.data is not None else ""
     said = _said(columns, options, unit)
-    return replace(table, decisions=(*said, *notes, *table.decisions))
+    return _chosen(replace(table, decisions=(*said, *notes, *table.decisions)), options.top)
+
+
+def _guessed(options: TableOptions, header: Sequence[str]) -> Columns:
+    """What the columns are; a column called year that holds no times is not the time."""
+    time = options.time
+    if time is None:
+        wanted = _all_known([n for n in header if n not in options.nodes], TIME, _UNIT)
+        doubtful = [name for name in wanted if _normal(name) in _DOUBTFUL]
+        if doubtful:
+            rows = first_rows(options.data, options.sheet)
+            wrong = {name for name in doubtful if not _holds_times(rows, name)}
+            header = [name for name in header if name not in wrong]
+            if len(wrong) == len(wanted):
+                raise DataError(
+                    f"No column looks like the time: column {doubtful[0]!r} holds no single times. "
+                    "Name the column with --time COLUMN."
+                )
+    return guess_columns(header, options.kind, time, options.trajectory, options.nodes)
+
+
+def _holds_times(rows: Sequence[Sequence[str]], name: str) -> bool:
+    """Whether at least half of the first cells of a column can be read as times."""
+    place = [cell.strip() for cell in rows[0]].index(name)
+    column = [row[place].strip() for row in rows[1:] if len(row) > place]
+    array = cells(pd.Series(column, dtype=object))
+    given = ~missing(array)
+    read = read_clock(array, name).time
+    return 2 * int(np.isfinite(read).sum()) >= int(given.sum())
+
+
+# ---- one row per node, samples in columns ---------------------------------------------------
+
+
+def _samples_if_told(options: TableOptions) -> SampleTable | None:
+    """The table of samples where a flag says that it is one."""
+    if options.samples is not None:
+        path, sheet = Path(options.samples), None
+        if not path.is_file():
+            path, sheet = options.data, options.samples
+            if sheet not in sheet_names(path):
+                raise DataError(
+                    f"--samples {options.samples!r} is neither a file nor a sheet of the table."
+                )
+        found = _annotated(options, options.samples, path, sheet)
+        if found is None:
+            raise DataError(
+                f"No column of --samples {options.samples!r} names the samples of the table: its "
+                "names must be columns, or the first cells of rows, of the table."
+            )
+        return found
+    if options.kind != "rows":
+        return None
+    found = _samples_if_found(options)
+    if found is None:
+        raise DataError(
+            "The names of the columns do not say the times of the samples (as 0h_rep1 or t=30min "
+            "do): annotate the samples in a table with --samples FILE."
+        )
+    return found
+
+
+def _samples_if_found(options: TableOptions) -> SampleTable | None:
+    """The table of samples, if annotations lie beside it or its header looks like one."""
+    if options.kind not in ("auto", "rows") or options.time or options.trajectory:
+        return None
+    for name, path, sheet in annotations_beside(options.data, options.sheet):
+        found = _annotated(options, name, path, sheet)
+        if found is not None:
+            return found
+    grid = read_grid(options.data, options.sheet)
+    samples = read_names(grid.header)
+    if samples is None:
+        return None
+    how = "Times and trajectories come from the names of the columns"
+    return sample_table(grid, samples, how, options.counts == "keep", options.missing)
+
+
+def _annotated(
+    options: TableOptions, name: str, path: Path, sheet: str | None
+) -> SampleTable | None:
+    """The table of samples by a table of annotations; None where that is about something else."""
+    notes = read_text_table(path, sheet)
+
+    def first(names: Sequence[str], known: Sequence[str] | None) -> str | None:
+        return _first(names, TIME, _UNIT) if known is None else _first(names, known, _NUMBERING)
+
+    found = annotated(read_grid(options.data, options.sheet), notes, first)
+    if found is None:
+        return None
+    samples, grid, stimuli = found
+    how = f"Times and trajectories come from {name} (--samples)"
+    table = sample_table(grid, samples, how, options.counts == "keep", options.missing)
+    return replace(table, stimuli=stimuli)
+
+
+def _read_samples(options: TableOptions, samples: SampleTable) -> Table:
+    frame = samples.frame
+    time, trajectory = (str(name) for name in frame.columns[:2])
+    settings: dict[str, Any] = {
+        **{"time": time, "trajectory": trajectory, "kind": "wide", "sort": True},
+        **{"start": options.start, "end": options.end, "unit": options.unit},
+        **{"comma": options.comma, "labels": tuple(options.labels)},
+        **{"missing": tuple(options.missing), "ties": options.ties},
+    }
+    if options.nodes:
+        _require_nodes(options.nodes, [str(name) for name in frame.columns[2:]])
+        settings["nodes"] = list(options.nodes)
+    data, problems = Observations.check_frame(frame, **settings)
+    decisions = list(samples.decisions)
+    if data is not None and samples.stimuli is not None:
+        data = data.with_stimuli(samples.stimuli)
+        names = listed(list(dict.fromkeys(samples.stimuli["name"])))
+        decisions.append(f"Stimuli of the samples: {names}.")
+    placed = tuple(map(samples.placed, problems))
+    notes = told_once((p for p in placed if p.severity == "note"), shown=2)
+    decisions += [in_flags(line) for line in notes]
+    columns = Columns("rows", time, trajectory)
+    return _chosen(Table(data, columns, tuple(decisions), placed), options.top)
+
+
+# ---- too many nodes -------------------------------------------------------------------------
+
+#: nodes up to which a table is never too wide
+_FEW_NODES = 30
+
+
+def _chosen(table: Table, top: int | None) -> Table:
+    """Only the most variable nodes, if asked; a warning where nodes are too many for the times."""
+    data = table.data
+    if not isinstance(data, Observations):
+        return table
+    decisions, problems = table.decisions, table.problems
+    if top is not None and top < len(data.measurements):
+        kept = _most_variable(data, top)
+        said = f"The {top} most variable of {len(data.measurements):,} nodes are used (--top)."
+        data, decisions = only_nodes(data, kept), (*decisions, said)
+    n_nodes, n_times = len(data.measurements), _n_times(data)
+    if n_nodes > max(_FEW_NODES, n_times):
+        wide = (
+            f"{n_nodes:,} nodes were measured at only {counted(n_times, 'time')}: most edges "
+            "cannot be told from chance, and learning takes long. Use the most variable nodes "
+            f"(--top {max(10, min(_FEW_NODES, n_times))}), or name those that matter (--nodes)."
+        )
+        problems = (*problems, TableProblem(wide, severity="warning", kind="too many nodes"))
+    return replace(table, data=data, decisions=decisions, problems=problems)
+
+
+def _n_times(data: Observations) -> int:
+    """Times of all trajectories at which anything was measured."""
+    keys = {(id(m.trajectory), id(m.time)): m for m in data.measurements.values()}
+    return len({key for m in keys.values() for key in zip(m.trajectory.tolist(), m.time.tolist())})
+
+
+def _most_variable(data: Observations, top: int) -> list[str]:
+    """The nodes whose numbers vary most, in the order of the table; nodes of labels stay."""
+    spread = {
+        node: float(np.var(record.value.astype(np.float64))) if len(record) > 1 else 0.0
+        for node, record in data.measurements.items()
+        if not record.holds_labels and record.likelihood is None
+    }
+    order = sorted(spread, key=lambda node: -spread[node])
+    kept = {*order[:top], *(node for node in data.measurements if node not in spread)}
+    return [node for node in data.measurements if node in kept]
 
 
 def require_readable(options: TableOptions) -> list[str]:
@@ -390,7 +568,7 @@ _UNIT = re.compile(rf"_({'|'.join(UNITS)})$|_(post|after|since|from|past)(_.*)?$
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what; ``kind`` is "wide", "long", "paths" or "counting"."""
+    """Which column is what; ``kind`` is "wide", "long", "rows", "paths" or "counting"."""
 
     kind: str
     time: str
@@ -461,6 +639,15 @@ def listed(names: Sequence[object], shown: int = 12) -> str:
     """The first few names, and how many more."""
     text = ", ".join(repr(str(name)) for name in names[:shown])
     return text + (f" and {len(names) - shown} more" if len(names) > shown else "")
+
+
+#: names of a column that may hold a time, and may as well hold a period such as 1995-1998
+_DOUBTFUL = ("year", "years", "age", "date")
+
+
+def _all_known(header: Sequence[str], known: Sequence[str], ending: re.Pattern[str]) -> list[str]:
+    """All columns whose name is known, with or without an ending."""
+    return [n for n in header if {_normal(n), ending.sub("", _normal(n))} & {*known}]
 
 
 def _first(

@@ -169,9 +169,21 @@ class TableOptions:
     time: str | None = INPUT.flag(None, "Column that holds the time.", metavar="COLUMN")
     nodes: Sequence[str] = INPUT.names("Columns to use as nodes; all others if not given.")
     kind: str = INPUT.choice(
-        *("auto", "wide", "long", "paths", "counting"),
-        help="One column per node (wide), one row per measurement (long), complete paths, or one "
-        "row per stay (counting: id, from, to, start, stop, status).",
+        *("auto", "wide", "long", "rows", "paths", "counting"),
+        help="One column per node (wide), one row per measurement (long), one row per node and one "
+        "column per sample (rows), complete paths, or one row per stay (counting: id, from, to, "
+        "start, stop, status).",
+    )
+    samples: str | None = INPUT.flag(
+        None,
+        "File or sheet that annotates samples: column, time, trajectory, stimulus.",
+        metavar="FILE",
+    )
+    top: int | None = INPUT.whole(None, "Use only the N most variable nodes.", at_least=2)
+    counts: str = INPUT.rare.choice(
+        *("log", "keep"),
+        help="Counts in a table with one column per sample: take log2(1 + count) by the depth of "
+        "the sample, or leave them as they are.",
     )
     start: float | None = INPUT.flag(
         None, "Start of every trajectory; its first measurement if not given.", type=NUMBER

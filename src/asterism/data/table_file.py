@@ -53,7 +53,7 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
     Duplicate column names are kept, so that they can be reported. An unnamed first column that
     only counts the rows is left out.
     """
-    numbered = _rows(Path(path), sheet)
+    numbered = text_rows(Path(path), sheet)
     if not numbered:
         raise DataError(f"{str(path)!r} is empty")
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
@@ -107,6 +107,20 @@ def read_header(path: Path, sheet: str | None = None) -> list[str]:
     except (csv.Error, StopIteration) as error:
         raise DataError(f"The header of {str(path)!r} cannot be read: {error}.") from None
     return [unescape_cell(cell.strip()) for cell in cells if cell.strip()]
+
+
+def first_rows(path: Path, sheet: str | None = None, limit: int = 50) -> list[list[str]]:
+    """The header and some rows below it, from the beginning of the file alone."""
+    with _opened(path) as file:
+        beginning = file.read(LONGEST_HEADER)
+    if beginning.startswith(_ZIP):
+        return [cells for _, cells in _sheet_rows(path, sheet, limit=limit)]
+    lines = _decoded(beginning, path, whole=len(beginning) < LONGEST_HEADER).splitlines()
+    if len(beginning) == LONGEST_HEADER:
+        lines = lines[:-1]  # cut
+    lines = [line for line in lines if line.strip()][:limit]
+    separator = max(",;\t", key=lines[0].count) if lines else ","
+    return list(csv.reader(lines, delimiter=separator))
 
 
 def sheet_names(path: Path) -> list[str]:
@@ -183,8 +197,8 @@ def _decoded(content: bytes, path: Path, whole: bool = True) -> str:
         ) from None
 
 
-def _rows(path: Path, sheet: str | None) -> list[tuple[int, list[str]]]:
-    """The rows that hold anything, each with its line."""
+def text_rows(path: Path, sheet: str | None = None) -> list[tuple[int, list[str]]]:
+    """The rows that hold anything, each with its line, as they stand in the file."""
     content = _content(path)
     if content.startswith(_ZIP):
         sheet_rows = list(_sheet_rows(path, sheet))

@@ -26,7 +26,10 @@ class Graphml:
 
 
 def read_graphml(path: str | Path) -> Graphml:
-    """Nodes and directed edges; names are a ``name`` or ``label`` that all nodes have, or ids."""
+    """Nodes and directed edges; names are a ``name`` or ``label`` that all nodes have, or ids.
+
+    Edges that say that they are not in the graph (``in_graph``, in a results folder) are left out.
+    """
     import networkx
 
     try:
@@ -50,6 +53,8 @@ def read_graphml(path: str | Path) -> Graphml:
             break
     found: dict[tuple[str, str], dict[str, float | str]] = {}
     for parent, child, data in graph.edges(data=True):
+        if data.get("in_graph") is False:
+            continue
         known: dict[str, float | str] = {
             str(key): value if isinstance(value, str | bool) else float(value)
             for key, value in data.items()
