@@ -137,6 +137,23 @@ def _data(
     }
 
 
+def weak_run() -> Run:
+    """A run in which no edge is certain, as real data often end: effects of the likely ones."""
+    run = example_run({gene: [] for gene in GENES}, truth=False)
+    table, rng = run.edge_table.copy(), np.random.default_rng(4)
+    table["probability"] *= 0.45 / float(table["probability"].max())
+    table["prior"], likely = 0.12, np.arange(len(table)) < 25
+    odds = table["probability"] / (1.0 - table["probability"])
+    table["bayes_factor"] = odds / (0.12 / 0.88)
+    log_fold = np.abs(rng.normal(0.8, 0.4, len(table))) * np.where(np.arange(len(table)) % 3, 1, -1)
+    log_fold[0] = abs(log_fold[0])
+    table["effect"] = np.where(likely, np.where(log_fold > 0, "raises", "lowers"), "")
+    for name, end in (("", 0.0), ("_lower", -0.9), ("_upper", 0.9)):
+        table[f"fold_change{name}"] = np.where(likely, np.exp(log_fold + end), np.nan)
+    run.run["settings"]["threshold"] = 0.5
+    return replace(run, edges=table)
+
+
 def with_rate_intervals(run: Run, width: float = 1.5) -> Run:
     """The run with an interval of every rate, and with what a learner says of its edges."""
     rows = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from asterism.results.run import Run
-from tests.example_runs import example_run, large_run, with_rate_intervals
+from tests.example_runs import example_run, large_run, weak_run, with_rate_intervals
 
 NASTY_NAMES = [
     "</script><script>throw 1</script>",
@@ -30,6 +30,7 @@ RUNS: dict[str, Callable[[], Run]] = {
     "one": lambda: example_run({"FEV1": []}, truth=False, n_weak=0),
     "empty": lambda: example_run({"A": [], "B": [], "C": []}, truth=False),
     "given": lambda: replace(example_run(truth=False), families=None, edges=None),
+    "weak": weak_run,
     "intervals": lambda: with_rate_intervals(example_run()),
 }
 

@@ -178,10 +178,13 @@ def test_page_of_one_node_speaks_of_no_edges(browser: Any, pages: Any) -> None:
 
 def test_page_without_edges_says_what_comes_closest(browser: Any, pages: Any) -> None:
     open_page(browser, pages("empty"))
-    assert "The surest is" in text(browser, "no-edges")
-    move_slider(browser, 0.0)
-    assert text(browser, "no-edges") == ""
+    assert "No single edge is certain" in text(browser, "summary")
+    assert count(browser, "#ranking-table tbody tr") == 6
     assert count(browser, "#edge-table tbody tr") == 6
+    assert count(browser, "#drawing .edge") == 6
+    assert "of these edges are true" in text(browser, "drawn-count")
+    move_slider(browser, 0.99)
+    assert "The surest is" in text(browser, "no-edges")
 
 
 def test_navigation_and_headings_use_the_same_names(browser: Any, pages: Any) -> None:
@@ -206,3 +209,52 @@ def test_intervals_and_prior_are_drawn_where_they_are_known(browser: Any, pages:
     open_page(browser, pages("small"))
     assert count(browser, "#rates-chart .interval, #heatmap-chart .prior") == 0
     assert "Fold" not in text(browser, "edge-table")
+
+
+def test_the_page_opens_with_a_ranking_that_has_signs(browser: Any, pages: Any) -> None:
+    for width in (1280, 390):
+        open_page(browser, pages("weak"), width, 800)
+        rows = browser.find_elements("css selector", "#ranking-table tbody tr")
+        assert len(rows) == 10
+        first = rows[0].text
+        for part in ("→", "raises", "to", "0."):
+            assert part in first
+        assert "the ten most probable contain about" in text(browser, "summary")
+        assert browser.execute_script(
+            """const box = document.querySelector(".ranking");
+            return box.scrollWidth <= box.clientWidth
+              && document.documentElement.scrollWidth <= innerWidth;"""
+        ), "nothing is cut"
+        assert browser.get_log("browser") == []
+    rows[1].find_element("css selector", "button").click()
+    assert "Bayes factor" in text(browser, "edge-detail")
+
+
+def test_edges_below_the_threshold_are_drawn_with_their_signs(browser: Any, pages: Any) -> None:
+    open_page(browser, pages("weak"))
+    move_slider(browser, 0.05)
+    assert count(browser, "#drawing .line.raises.dashed") > 0
+    assert count(browser, "#drawing .line.lowers.dashed") > 0
+    listed = browser.execute_script(
+        """return report.edges.filter((edge) => edge.p >= 0.05)
+        .reduce((sum, edge) => sum + edge.p, 0);"""
+    )
+    assert f"about {listed:.1f} of these edges are true" in text(browser, "drawn-count")
+
+
+def test_edges_do_not_run_behind_other_nodes(browser: Any, pages: Any) -> None:
+    open_page(browser, pages("weak"))
+    move_slider(browser, 0.1)
+    hidden = browser.execute_script(
+        """const boxes = [...document.querySelectorAll("#drawing .node")].map((node) => (
+          { node: node.dataset.node, box: node.querySelector("rect").getBBox() }));
+        return [...document.querySelectorAll("#drawing .edge")].filter((edge) => {
+          const path = edge.querySelector(".line"), ends = edge.dataset.edge.split("-");
+          return [...Array(40).keys()].some((k) => {
+            const at = path.getPointAtLength(path.getTotalLength() * k / 39);
+            return boxes.some(({ node, box }) => !ends.includes(node) && at.x > box.x
+              && at.x < box.x + box.width && at.y > box.y && at.y < box.y + box.height);
+          });
+        }).length;"""
+    )
+    assert hidden == 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
 
 import asterism as am
 from asterism.commands.chance import permuted_between_nodes
+from asterism.data.formats.graphml import read_graphml
 from asterism.errors import AsterismError
 from asterism.learning.learner_settings import regrouped
 from tests.command_line import invoke
@@ -36,14 +38,24 @@ def learned(data: Path, folder: Path, *flags: object) -> tuple[str, pd.DataFrame
 def test_nothing_is_said_to_be_nothing(files: Path, tmp_path: Path) -> None:
     words, edges = learned(files / "empty.csv", tmp_path / "run")
     said = " ".join(words.split())
-    assert "No edge is supported by these data" in said
+    assert "No edge reaches a probability of 0.5" in said
     assert "before the data" in said
+    expected = edges["probability"].head(10).sum()
+    assert "No single edge is certain; the ten most probable contain" in said
+    assert f"about {expected:.1f} true ones" in said
+    assert (edges["effect"].head(10) != "").all()
     assert "Few edges are expected: an edge has a probability of" in said
     assert not edges["in_graph"].any()
     network = am.Network.load(tmp_path / "run" / "network.json")
     assert network.graph.number_of_edges() == 0
-    graphml = (tmp_path / "run" / "graph.graphml").read_text()
-    assert "<edge " not in graphml
+    drawn = networkx.read_graphml(tmp_path / "run" / "graph.graphml")
+    assert drawn.number_of_edges() == len(edges.head(10))
+    row = edges.iloc[0]
+    held = drawn.edges[row["parent"], row["child"]]
+    assert held["in_graph"] is False
+    for name in ("probability", "prior", "bayes_factor", "effect", "fold_change_lower", "error"):
+        assert held[name] == (row[name] if name == "effect" else pytest.approx(row[name]))
+    assert read_graphml(tmp_path / "run" / "graph.graphml").edges == []
 
 
 def test_the_graph_is_one_everywhere(files: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from asterism.errors import DataError
 from asterism.report import plots
 from asterism.report.graph_layout import positions
 from asterism.results.run import Run
-from tests.example_runs import TRUE_PARENTS, example_run, with_rate_intervals
+from tests.example_runs import TRUE_PARENTS, example_run, weak_run, with_rate_intervals
 
 
 def arrows(ax: object) -> list[FancyArrowPatch]:
@@ -144,12 +144,12 @@ def test_roc_needs_a_truth_and_a_known_kind() -> None:
 def test_figures_are_saved_in_every_format(tmp_path: Path) -> None:
     files = plots.save_figures(example_run(), tmp_path / "figures", formats=("png", "svg", "pdf"))
     names = {path.stem for path in files}
-    assert names == {"network", "edges", "roc", "precision_recall", "course"}
-    assert len(files) == 15
+    assert names == {"network", "ranking", "edges", "roc", "precision_recall", "course"}
+    assert len(files) == 18
     starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
     for path in files:
         assert path.read_bytes().startswith(starts[path.suffix])
-    assert len(list((tmp_path / "figures").iterdir())) == 15
+    assert len(list((tmp_path / "figures").iterdir())) == 18
 
 
 def test_figures_show_the_nodes_and_the_threshold_asked_for(tmp_path: Path) -> None:
@@ -233,3 +233,21 @@ def test_numbers_between_four_states_do_not_collide() -> None:
     boxes = [t.get_window_extent() for t in ax.texts if t.get_gid() == "rate"]
     assert len(boxes) == 12
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_the_ranking_shows_the_surest_edges_with_their_signs() -> None:
+    run = weak_run()
+    for given in (run, run.edge_table):
+        axes = plots.ranking(given)
+        top = run.edge_table.head(10)
+        names = [f"{p} → {c}" for p, c in zip(top["parent"], top["child"])]
+        assert [text.get_text() for text in axes.get_yticklabels()] == names
+        widths = [bar.get_width() for bar in axes.patches]
+        np.testing.assert_allclose(widths, top["probability"])
+        assert f"about {top['probability'].sum():.1f} of these 10" in axes.get_title("left")
+    assert len(plots.ranking(run, 3, labels=False).texts) == 0
+    signs = {"raises": "↑", "lowers": "↓", "mixed": "↕", "none": "="}
+    for text, kind in zip(axes.texts, top["effect"]):
+        assert not kind or text.get_text().startswith(signs[kind])
+    with pytest.raises(DataError, match="fitted learner"):
+        plots.ranking("edges.csv")

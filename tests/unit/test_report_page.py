@@ -84,17 +84,19 @@ def test_json_refuses_what_is_no_number() -> None:
         json_for_script({"p": float("nan")})
 
 
-def test_summary_is_three_sentences_and_a_caution() -> None:
+def test_summary_says_what_how_much_and_how_sure() -> None:
     run = example_run()
     said = sentences(run)
-    assert len(said) == 3
+    assert len(said) == 4
     assert said[0] == (
         "From 253 measurements in 4 trajectories, a network was learned among 8 nodes with 9 edges."
     )
     surest = run.edge_table.iloc[0]
     assert f"{surest['parent']} → {surest['child']}" in said[1]
-    assert "assumes that the rest of the graph is as learned" in said[2]
-    assert "tends to be too sure" in said[2]
+    expected = run.edge_table["probability"].head(10).sum()
+    assert f"the ten most probable contain about {expected:.1f} true ones" in said[2]
+    assert "assumes that the rest of the graph is as learned" in said[3]
+    assert "tends to be too sure" in said[3]
 
 
 def test_a_small_prior_is_not_said_to_be_nothing() -> None:
@@ -118,7 +120,7 @@ def test_required_edges_are_no_findings() -> None:
 def test_complete_paths_need_no_caution_about_the_rest_of_the_graph() -> None:
     run = example_run()
     run.run["complete_data"] = True
-    assert "exact under the model" in sentences(run)[2]
+    assert "exact under the model" in sentences(run)[-1]
 
 
 def test_summary_of_a_given_or_an_empty_network() -> None:
@@ -128,7 +130,7 @@ def test_summary_of_a_given_or_an_empty_network() -> None:
     assert "is -63.0859." in sentences(weighed)[1]
     assert "not learned" in given[2]
     empty = example_run({"A": [], "B": []}, truth=False, n_weak=0)
-    assert "No edge is supported by these data" in sentences(empty)[1]
+    assert "No edge reaches the threshold" in sentences(empty)[1]
     assert render(empty)
 
 

@@ -21,7 +21,7 @@ from asterism.results.courses import gather, measured_table
 from asterism.results.folder import load, save_run
 from asterism.results.manifest import versions
 from asterism.results.run import Run, join_names, split_names
-from tests.example_runs import example_network, example_run
+from tests.example_runs import example_network, example_run, with_rate_intervals
 
 ODD = {"NA": [], "007": ["NA"], "a;b\\": ["007", "NA"], 'q"u,o\n': ["a;b\\"], "Ünï 基因\x01": []}
 
@@ -58,7 +58,7 @@ def test_folder_holds_the_promised_files(tmp_path: Path) -> None:
     held = {path.name for path in (tmp_path / "run").iterdir()}
     assert held == {
         "network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml", "run.json",
-        "report.html", "observations.csv", "history.csv", "truth.csv",
+        "report.html", "observations.csv", "history.csv", "truth.csv", "graph_style.xml",
     }  # fmt: skip
     first = (tmp_path / "run" / "edges.csv").read_text().splitlines()[0]
     assert first == "parent,child,probability,in_graph"
@@ -80,18 +80,36 @@ def test_odd_names_survive_every_file(tmp_path: Path) -> None:
     assert back.observations is not None
     assert set(back.observations["node"]) == set(ODD)
     graph = nx.read_graphml(tmp_path / "run" / "graph.graphml")
-    assert graph.number_of_edges() == 4
+    inside = [edge for *edge, held in graph.edges(data="in_graph") if held]
+    assert len(inside) == 4
 
 
-def test_graphml_is_the_learned_graph_with_probabilities(tmp_path: Path) -> None:
+def test_graphml_holds_the_graph_and_likely_edges_with_probabilities(tmp_path: Path) -> None:
     run = example_run()
     save_run(run, tmp_path / "run")
     graph = nx.read_graphml(tmp_path / "run" / "graph.graphml")
-    assert set(graph.edges) == set(run.network.graph.edges)
+    inside = {(p, c) for p, c, held in graph.edges(data="in_graph") if held}
+    assert inside == set(run.network.graph.edges)
+    top = run.edge_table.head(10)
+    assert set(graph.edges) == inside | set(zip(top["parent"], top["child"]))
     for parent, child, probability in run.edge_table.iloc[:, :3].itertuples(index=False):
         if graph.has_edge(parent, child):
             assert graph.edges[parent, child]["probability"] == pytest.approx(probability)
+        if (parent, child) in inside:
             assert graph.edges[parent, child]["effect"] in ("raises", "lowers", "mixed", "none")
+
+
+def test_the_style_for_cytoscape_uses_what_the_graph_holds(tmp_path: Path) -> None:
+    from xml.etree import ElementTree
+
+    save_run(with_rate_intervals(example_run()), tmp_path / "run")
+    graph = nx.read_graphml(tmp_path / "run" / "graph.graphml")
+    held = {name for *_, data in graph.edges(data=True) for name in data}
+    style = ElementTree.parse(tmp_path / "run" / "graph_style.xml").getroot()
+    used = {e.get("attributeName") for e in style.iter() if e.get("attributeName")}
+    assert used - {"name"} <= held
+    shapes = {e.get("attributeValue"): e.get("value") for e in style.iter("discreteMappingEntry")}
+    assert {"raises", "lowers", "true", "false"} <= set(shapes)
 
 
 def test_existing_results_are_refused_without_force(tmp_path: Path) -> None:

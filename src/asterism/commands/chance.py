@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from asterism.learning.search.structure_learner import StructureLearner
 
 
+#: of all permutations together, the highest probabilities that the record keeps
+_KEPT = 2_000
+
+
 def chance_of(
     learner: StructureLearner,
     data: Observations | Trajectories,
@@ -34,7 +38,7 @@ def chance_of(
     """The largest probabilities found in permuted data, and a sentence about them."""
     if isinstance(data, Trajectories) or len(data.events) or len(data.intervals):
         raise DataError("--null permutes measurements; complete or partly known paths have none.")
-    largest, claimed = [], []
+    largest, claimed, everything = [], [], []
     settings = learner.get_params(deep=False)
     search = as_object("search", learner.search)
     settings["search"] = replace(search, journal=None, resume=False)
@@ -46,6 +50,7 @@ def chance_of(
                 type(learner)(**settings).fit(permuted).edges_["probability"].dropna().to_numpy()
             )
         largest.append(float(found.max(initial=0.0)))
+        everything += found.tolist()
         claimed.append(int((found >= learner.threshold).sum()))
     reached = learner.edges_
     above = reached[reached["in_graph"] & (reached["probability"] > max(largest))]
@@ -55,7 +60,13 @@ def chance_of(
         f"{np.mean(claimed):.2g} edges reached {learner.threshold:g} on average; "
         f"{len(above)} of the edges found exceed that."
     )
-    return {"largest": largest, "claimed": claimed, "sentence": sentence}
+    highest = [round(p, 6) for p in sorted(everything, reverse=True)[:_KEPT]]
+    return {
+        "largest": largest,
+        "claimed": claimed,
+        "probabilities": highest,
+        "sentence": sentence,
+    }
 
 
 def permuted_between_nodes(data: Observations, rng: np.random.Generator) -> Observations:

@@ -205,6 +205,9 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
 def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[str]]:
     """The data with their emissions, and all that was decided."""
     table = read_table(options.table)
+    if not table.errors:
+        for line in listed(p for p in table.problems if p.severity == "warning"):
+            console.warn(in_flags(line))
     held = None
     if options.interventions is not None:
         free = table.require()
@@ -232,8 +235,6 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
             options.method == "auto",
         )
     data, decisions = found.require(), list(table.decisions)
-    for line in listed(p for p in table.problems if p.severity == "warning"):
-        console.warn(line)
     if held is not None:
         assert isinstance(data, Observations)
         data, said = with_interventions(data, held)  # refuses those of columns that were left out
@@ -395,17 +396,13 @@ def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[s
 
 def _findings(result: Run, folder: Path) -> list[str]:
     """The result in words, and where it lies."""
-    from asterism.results.summary import sentences
+    from asterism.results.summary import against_truth, sentences
 
     lines = sentences(result)
     if result.run.get("null"):
         lines.append(result.run["null"]["sentence"])
     scores = result.scores()
     if scores is not None:
-        lines.append(
-            f"Against the truth: AUROC {scores['auroc']:.2f}, AUPR {scores['aupr']:.2f}; of the "
-            f"graph's edges {scores['ppv']:.0%} are true, of the true edges {scores['se']:.0%} are "
-            "in the graph."
-        )
+        lines.append(against_truth(result, scores))
     lines.append(f"Results: {folder}; open {folder / 'report.html'}")
     return lines

@@ -77,9 +77,10 @@ def graph(
     }
     drawn = {(parent, child) for parent, child, _ in rows}
     kinds: dict[str, tuple[str, str]] = {}
+    said = _effects(edges)
     for parent, child, probability in rows:
         known = parent in network.parents[child]
-        kind = effect(network, child, parent) if known else OUTSIDE
+        kind = effect(network, child, parent) if known else said.get((parent, child), OUTSIDE)
         colour, style = EFFECT_STYLE[kind]
         kinds[kind] = colour, style
         end = f"{style},widthA=0,widthB=0.35" if style == "|-|" else style
@@ -138,6 +139,14 @@ def _add_legend(ax: Axes, kinds: dict[str, tuple[str, str]], threshold: float | 
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
     )
+
+
+def _effects(table: pd.DataFrame | None) -> dict[tuple[str, str], str]:
+    """What a table of edges says of them, also of those outside the graph."""
+    if table is None or "effect" not in table.columns:
+        return {}
+    rows = zip(table["parent"], table["child"], table["effect"])
+    return {(str(p), str(c)): str(kind) for p, c, kind in rows if kind in EFFECT_STYLE}
 
 
 def _drawn_edges(

@@ -6,12 +6,14 @@ comparison, and ``page_frame.py`` what all share.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from asterism.data.files import write_text
-from asterism.report.page_data import page_data
+from asterism.report.page_data import page_data, ranking_rows
 from asterism.report.page_frame import render_page, shared_context
 from asterism.report.rates_page import render_rates
+from asterism.results.ranking import ranked, support
 from asterism.results.run import Run
 from asterism.results.summary import sentences
 
@@ -46,18 +48,32 @@ def render(
     threshold: float = 0.5,
     node: str | None = None,
 ) -> str:
-    """The page as text: ``threshold`` is where its slider starts, ``node`` what it shows first."""
-    data = page_data(run, threshold, node)
+    """The page as text: ``threshold`` is where its slider starts, ``node`` what it shows first.
+
+    Where no edge reaches the threshold, the slider starts at the tenth edge instead.
+    """
+    shown = threshold
+    top = ranked(run.edge_table)["probability"] if run.learned else []
+    if len(top) and top.iloc[0] < threshold:
+        shown = math.floor(100.0 * float(top.iloc[-1])) / 100.0
+    data = page_data(run, shown, node)
+    lead, rest = sentences(run)[:2], sentences(run)[2:]
+    supported = support(run.edge_table) if run.learned else ""
     return render_page(
         "report.html.j2",
         SCRIPTS,
         data,
         title=title,
-        sentences=sentences(run),
+        lead=lead,
+        support=supported,
+        caution=[text for text in rest if text != supported],
+        ranking=ranking_rows(data["edges"], run.network.nodes) if run.learned else [],
         facts=_facts(run),
         learned=run.learned,
-        threshold=threshold,
+        threshold=shown,
+        graph_threshold=threshold,
         has_edges=any(run.network.parents.values()),
+        has_effects=any("effect" in edge for edge in data["edges"]),
         prior=data["heatmap"]["prior"],
         large=len(data["layout"]) > LARGE_DRAWING,
         has_history=data["history"] is not None,
@@ -72,7 +88,8 @@ def render(
 def _facts(run: Run) -> list[tuple[str, str]]:
     facts = [("nodes", f"{len(run.network.nodes):,}")]
     if len(run.network.nodes) > 1:
-        facts.append(("edges", f"{sum(map(len, run.network.parents.values())):,}"))
+        reached = "edges above the threshold" if run.learned else "edges"
+        facts.append((reached, f"{sum(map(len, run.network.parents.values())):,}"))
     if run.observations is not None:
         facts.append(("trajectories", f"{run.observations['trajectory'].nunique():,}"))
         facts.append(("measurements", f"{len(run.observations):,}"))

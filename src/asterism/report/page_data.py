@@ -7,6 +7,7 @@ are numbers in the order of ``Network.nodes``; the page looks their names up onc
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import networkx
@@ -21,7 +22,9 @@ from asterism.results import courses as course_data
 from asterism.results.courses import Levels, Measured, Measurements, levels, measurements
 from asterism.results.edge_effects import effect, rate_ratios, rates_by_parent_state
 from asterism.results.metrics import pr_curve, roc_curve
+from asterism.results.ranking import TOP, by_chance
 from asterism.results.run import RateIntervals, Run, rate_intervals
+from asterism.results.summary import probability_text
 
 #: edges that the page can list and search; the rest is in edges.csv
 LISTED_EDGES = 3_000
@@ -120,8 +123,8 @@ def _first_node(run: Run, number: dict[str, int], wanted: str | None) -> int:
                 f"{' and more' if len(number) > 20 else ''}."
             )
         return number[wanted]
-    inside = run.edge_table[run.edge_table["in_graph"]]
-    return number[str(inside["child"].iloc[0])] if len(inside) else 0
+    surest = run.edge_table[run.edge_table["probability"].notna()]
+    return number[str(surest["child"].iloc[0])] if len(surest) else 0
 
 
 def _edges(
@@ -152,10 +155,12 @@ def _edges(
             value = next((record[name] for name in columns if name in record), None)
             if isinstance(value, int | float) and np.isfinite(value):
                 row[key] = float(f"{value:.4g}")
-        if child in run.network.drifts:
-            if record.get("effect"):
-                row["effect"] = str(record["effect"])
-        elif parent in run.network.parents[child]:
+        known = record.get("effect")
+        if isinstance(known, str) and known:
+            row["effect"] = known
+        if (chance := by_chance(run.run, float(record["probability"]))) is not None:
+            row["chance"] = float(f"{chance:.3g}")
+        if child not in run.network.drifts and parent in run.network.parents[child]:
             by_state = rates_by_parent_state(run.network, child, parent)
             row["effect"] = effect(run.network, child, parent)
             row["rates"] = [_significant(block) for block in by_state]
@@ -173,6 +178,50 @@ def _edges(
     return rows
 
 
+def ranking_rows(edges: list[dict[str, Any]], nodes: Sequence[str]) -> list[dict[str, Any]]:
+    """The most probable edges in words, for the table at the head of the page."""
+    rows = []
+    for edge in edges[:TOP]:
+        if not edge["p"] > 0.0:
+            break
+        rows.append(
+            {
+                "id": f"{edge['from']}-{edge['to']}",
+                "parent": nodes[edge["from"]],
+                "child": nodes[edge["to"]],
+                "p": probability_text(edge["p"]),
+                "share": round(100 * edge["p"]),
+                "effect": edge.get("effect", ""),
+                "fold": _with_interval(edge, "fold"),
+                "shift": _with_interval(edge, "shift"),
+                "bf": _short(edge["bf"]) if "bf" in edge else "",
+                "prior": f"{edge['prior']:.2g}" if "prior" in edge else "",
+                "chance": _short(edge["chance"]) if "chance" in edge else "",
+                "true": edge.get("true"),
+                "in_graph": edge["in_graph"],
+            }
+        )
+    return rows
+
+
+def _with_interval(edge: dict[str, Any], name: str) -> tuple[str, str]:
+    """A number, and its interval in words where one is known."""
+    if name not in edge:
+        return "", ""
+    low, high = edge.get(f"{name}_low"), edge.get(f"{name}_high")
+    between = "" if low is None or high is None else f"{_short(low)} to {_short(high)}"
+    return _short(edge[name]), between
+
+
+def _short(value: float) -> str:
+    """Two digits that a person can read; beyond a million only how many."""
+    if abs(value) >= 1e6:
+        return "> 10⁶"
+    if 0.0 < abs(value) < 1e-3:
+        return "< 0.001"
+    return f"{float(f'{value:.2g}'):,g}"
+
+
 def _layout(
     run: Run, number: dict[str, int], edges: list[dict[str, Any]], notices: list[str]
 ) -> dict[str, Any]:
@@ -186,7 +235,9 @@ def _layout(
     graph = networkx.DiGraph()
     graph.add_nodes_from(sorted(shown))
     graph.add_edges_from(
-        (e["from"], e["to"]) for e in drawable if e["in_graph"] or e["p"] >= LAYOUT_PROBABILITY
+        (e["from"], e["to"])
+        for i, e in enumerate(drawable)
+        if e["in_graph"] or e["p"] >= LAYOUT_PROBABILITY or i < TOP
     )
     if not small:
         notices.append(

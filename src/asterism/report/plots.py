@@ -19,12 +19,13 @@ from asterism.data.files import write_atomically
 from asterism.errors import DataError
 from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tidy
 from asterism.report.fit_figures import forest, prevalence, sojourn, survival, transitions
-from asterism.report.network_figure import graph
+from asterism.report.network_figure import EFFECT_STYLE, OUTSIDE, graph
 from asterism.report.page_data import common_prior
 from asterism.results import courses as course_data
 from asterism.results.courses import levels, measurements
 from asterism.results.edge_sets import edge_list
 from asterism.results.metrics import edge_scores, pr_curve, roc_curve
+from asterism.results.ranking import TOP, expected_true, ranked
 from asterism.results.run import Run
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "graph",
     "posterior",
     "prevalence",
+    "ranking",
     "roc",
     "save_figures",
     "sojourn",
@@ -143,6 +145,57 @@ def edges(probabilities: pd.DataFrame | Run, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def ranking(learner: Any, n: int = TOP, *, labels: bool = True, ax: Axes | None = None) -> Axes:
+    """The most probable edges of a fitted learner, a run or a table of edges, surest on top.
+
+    A bar is a probability, a grey mark the prior one. Colour and sign say what the parent does;
+    ``labels`` adds the fold change or shift with its interval. The title gives the number of these
+    edges that are expected to be true.
+    """
+    table = getattr(learner, "edge_table", getattr(learner, "edges_", learner))
+    if not isinstance(table, pd.DataFrame) or "probability" not in table.columns:
+        raise DataError("A ranking needs a fitted learner, a run, or its table of edges.")
+    top = ranked(table.sort_values("probability", ascending=False, kind="stable"), n)
+    if not len(top):
+        raise DataError("There is no edge with a probability to rank.")
+    ax = axes_or_new(ax, (6.0, 0.9 + 0.32 * len(top)))
+    effects = top["effect"] if "effect" in top.columns else pd.Series([""] * len(top))
+    colours = [EFFECT_STYLE[kind if kind in EFFECT_STYLE else OUTSIDE][0] for kind in effects]
+    place = np.arange(len(top))
+    chance = top["probability"].to_numpy(dtype=np.float64)
+    ax.barh(place, chance, color=colours, height=0.62, alpha=0.85)
+    if "prior" in top.columns:
+        prior = top["prior"].to_numpy(dtype=np.float64)
+        style: dict[str, Any] = {"color": "#4d4d4d", "linewidth": 1.6, "label": "prior"}
+        ax.vlines(prior, place - 0.4, place + 0.4, gid="prior", **style)
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
+    names = [f"{p} → {c}" for p, c in zip(top["parent"], top["child"])]
+    ax.set_yticks(place, names, fontsize=9)
+    for i, row in enumerate(top.to_dict("records") if labels else []):
+        ax.text(chance[i] + 0.012, i, _in_short(row), va="center", fontsize=8)
+    ax.invert_yaxis()
+    ax.set(xlim=(0.0, 1.0), xlabel="probability")
+    about = f"about {expected_true(top):.1f} of these {len(top)} are true"
+    ax.set_title(about if len(top) > 1 else "", loc="left", fontsize=10)
+    tidy(ax)
+    return ax
+
+
+_SIGNS = {"raises": "↑", "lowers": "↓", "mixed": "↕", "none": "="}
+
+
+def _in_short(row: dict[str, Any]) -> str:
+    """The sign of an edge and how strong it is, such as "↑ ×3.1 (1.2 to 8)"."""
+    text = _SIGNS.get(str(row.get("effect") or ""), "")
+    for name, sign in (("fold_change", "×"), ("shift", "")):
+        value, low, high = (row.get(f"{name}{end}") for end in ("", "_lower", "_upper"))
+        if isinstance(value, float) and np.isfinite(value):
+            text += f" {sign}{value:.2g}"
+            if isinstance(low, float) and isinstance(high, float) and np.isfinite(high - low):
+                text += f" ({low:.2g} to {high:.2g})"
+    return text
+
+
 def roc(
     edge_probabilities: pd.DataFrame | Run,
     truth: Any = None,
@@ -213,6 +266,8 @@ def save_figures(
         )
     folder.mkdir(parents=True, exist_ok=True)
     made = {"network": graph(run, threshold=threshold)}
+    if run.learned and len(ranked(run.edge_table)):
+        made["ranking"] = ranking(run)
     if run.learned and len(run.network.nodes) <= 200:
         made["edges"] = edges(run)
     if run.scores() is not None and run.learned:

@@ -1,6 +1,7 @@
 """The results folder: one run as files that other tools can read, and back.
 
-``network.json``, ``edges.csv``, ``families.csv``, ``posterior.nc``, ``graph.graphml``,
+``network.json``, ``edges.csv``, ``families.csv``, ``posterior.nc``, ``graph.graphml`` with
+``graph_style.xml``,
 ``observations.csv``, ``history.csv``, ``truth.csv``, ``run.json`` and ``report.html``. This is the
 only writer of such folders and their only reader, for the learners' ``save`` and for the commands.
 Every file is written beside its place and renamed; ``run.json`` comes last, marks a finished run
@@ -21,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.columns import exact_numbers
-from asterism.data.files import TEMPORARY, write_bytes, write_table
+from asterism.data.files import TEMPORARY, write_bytes, write_table, write_text
 from asterism.data.table_file import unescaped
 from asterism.errors import Advice, DataError
 from asterism.model.network import Network
@@ -31,12 +32,14 @@ from asterism.results.lock import LOCK, only_writer
 from asterism.results.manifest import (
     FILES,
     RECORD,
+    STYLE,
     complete_record,
     read_record,
     verify_files,
     write_record,
 )
 from asterism.results.posterior_file import read_posterior, write_posterior
+from asterism.results.ranking import likely
 from asterism.results.run import (
     EDGE_COLUMNS,
     FAMILY_COLUMNS,
@@ -85,7 +88,7 @@ def save_run(
         # a folder without run.json is unfinished, also while an old run is being replaced
         (folder / RECORD).unlink(missing_ok=True)
         notices = list(run.run.get("notices", []))
-        written = {"network.json", "edges.csv", "graph.graphml"}
+        written = {"network.json", "edges.csv", "graph.graphml", STYLE}
         run.network.save(folder / "network.json")
         for name, table in _tables(run).items():
             write_table(folder / name, table)
@@ -94,6 +97,7 @@ def save_run(
             notices += _write_thinned(folder / "posterior.nc", run.posterior, run.network)
             written.add("posterior.nc")
         _write_graphml(folder / "graph.graphml", run)
+        write_text(folder / STYLE, _STYLE)
         for name in FILES:  # of an older run: they must not stay
             if name not in written:
                 (folder / name).unlink(missing_ok=True)
@@ -242,7 +246,10 @@ def _write_thinned(path: Path, posterior: xarray.Dataset, network: Network) -> l
 
 
 def _write_graphml(path: Path, run: Run) -> None:
-    """The learned graph for Cytoscape and networkx; edges carry probability and effect."""
+    """The graph for Cytoscape and networkx, with likely edges outside it.
+
+    An edge carries all that the table of edges says of it; ``in_graph`` tells the graph's own.
+    """
     import networkx
 
     graph = networkx.DiGraph()
@@ -251,15 +258,74 @@ def _write_graphml(path: Path, run: Run) -> None:
         graph.add_node(_xml_text(node), states=_xml_text(states))
         if node in run.not_scored:
             graph.nodes[_xml_text(node)]["caveat"] = NOT_SCORED
-    for parent, child, attributes in run.graph.edges(data=True):
-        graph.add_edge(
-            _xml_text(parent),
-            _xml_text(child),
-            **{"probability": 0.0, "effect": effect(run.network, child, parent), **attributes},
-        )
+    for row in likely(run.edge_table).to_dict("records"):
+        parent, child = row.pop("parent"), row.pop("child")
+        known = {
+            name: _xml_text(value) if isinstance(value, str) else value
+            for name, value in row.items()
+            if value != "" and not pd.isna(value)
+        }
+        if "effect" not in known and parent in run.network.parents[child]:
+            known["effect"] = effect(run.network, child, parent)
+        graph.add_edge(_xml_text(parent), _xml_text(child), **known)
     buffer = io.BytesIO()
     networkx.write_graphml(graph, buffer)
     write_bytes(path, buffer.getvalue())
+
+
+#: A style of Cytoscape 3 (File > Import > Styles from File). Colours are Okabe and Ito's.
+_STYLE = """<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
+<vizmap id="Asterism" documentVersion="3.1">
+  <visualStyle name="Asterism">
+    <network>
+      <visualProperty default="#FFFFFF" name="NETWORK_BACKGROUND_PAINT"/>
+    </network>
+    <node>
+      <dependency value="false" name="nodeSizeLocked"/>
+      <visualProperty default="ROUND_RECTANGLE" name="NODE_SHAPE"/>
+      <visualProperty default="#FFFFFF" name="NODE_FILL_COLOR"/>
+      <visualProperty default="#0B4F79" name="NODE_BORDER_PAINT"/>
+      <visualProperty default="1.5" name="NODE_BORDER_WIDTH"/>
+      <visualProperty default="70.0" name="NODE_WIDTH"/>
+      <visualProperty default="28.0" name="NODE_HEIGHT"/>
+      <visualProperty default="12" name="NODE_LABEL_FONT_SIZE"/>
+      <visualProperty name="NODE_LABEL" default="">
+        <passthroughMapping attributeType="string" attributeName="name"/>
+      </visualProperty>
+    </node>
+    <edge>
+      <dependency value="true" name="arrowColorMatchesEdge"/>
+      <visualProperty default="#4D4D4D" name="EDGE_UNSELECTED_PAINT">
+        <discreteMapping attributeType="string" attributeName="effect">
+          <discreteMappingEntry value="#0072B2" attributeValue="raises"/>
+          <discreteMappingEntry value="#D55E00" attributeValue="lowers"/>
+          <discreteMappingEntry value="#4D4D4D" attributeValue="mixed"/>
+        </discreteMapping>
+      </visualProperty>
+      <visualProperty default="DELTA" name="EDGE_TARGET_ARROW_SHAPE">
+        <discreteMapping attributeType="string" attributeName="effect">
+          <discreteMappingEntry value="DELTA" attributeValue="raises"/>
+          <discreteMappingEntry value="T" attributeValue="lowers"/>
+        </discreteMapping>
+      </visualProperty>
+      <visualProperty default="SOLID" name="EDGE_LINE_TYPE">
+        <discreteMapping attributeType="boolean" attributeName="in_graph">
+          <discreteMappingEntry value="SOLID" attributeValue="true"/>
+          <discreteMappingEntry value="EQUAL_DASH" attributeValue="false"/>
+        </discreteMapping>
+      </visualProperty>
+      <visualProperty default="1.5" name="EDGE_WIDTH">
+        <continuousMapping attributeType="float" attributeName="probability">
+          <continuousMappingPoint lesserValue="0.8" greaterValue="0.8" equalValue="0.8"
+            attrValue="0.0"/>
+          <continuousMappingPoint lesserValue="6.0" greaterValue="6.0" equalValue="6.0"
+            attrValue="1.0"/>
+        </continuousMapping>
+      </visualProperty>
+    </edge>
+  </visualStyle>
+</vizmap>
+"""
 
 
 def _xml_text(text: str) -> str:

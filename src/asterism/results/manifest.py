@@ -24,9 +24,10 @@ RECORD = "run.json"
 PAGE = "report.html"
 
 #: files that belong to a run, besides run.json
+STYLE = "graph_style.xml"
 FILES = (
     *("network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml"),
-    *("observations.csv", "history.csv", "truth.csv", "rates.csv"),
+    *(STYLE, "observations.csv", "history.csv", "truth.csv", "rates.csv"),
     *("effects.csv", "parameters.csv", "covariance.csv", "contributions.csv"),
     *("sojourn_times.csv", "transition_probabilities.csv", "prevalence.csv"),
     *("nodes.csv", "targets.csv"),

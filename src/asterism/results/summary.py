@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import pandas as pd
@@ -11,6 +12,7 @@ from asterism.data.numbers import as_number
 from asterism.inference.methods import METHODS
 from asterism.model.network import Network
 from asterism.results.edge_effects import LOWERS, RAISES, effect
+from asterism.results.ranking import support
 
 CAUTION = (
     "Each probability assumes that the rest of the graph is as learned, so it tends to be too "
@@ -72,7 +74,23 @@ def sentences(run: Summarised) -> list[str]:
         return [_what(run), "There is no other node that could influence it.", ALONE]
     if not run.learned:
         return [_what(run), _evidence(run), GIVEN]
-    return [_what(run), _findings(run), *_added(run), _how_to_read(run)]
+    supported = support(run.edge_table)
+    return [
+        *(_what(run), _findings(run)),
+        *([supported] if supported else []),
+        *(*_added(run), _how_to_read(run)),
+    ]
+
+
+def against_truth(run: Summarised, scores: Mapping[str, float]) -> str:
+    """How the result compares with the true edges."""
+    ranking = f"Against the truth: AUROC {scores['auroc']:.2f}, AUPR {scores['aupr']:.2f}"
+    if not run.edge_table["in_graph"].any():
+        return f"{ranking}; the graph has no edges to compare."
+    return (
+        f"{ranking}; of the graph's edges {scores['ppv']:.0%} are true, of the true edges "
+        f"{scores['se']:.0%} are in the graph."
+    )
 
 
 def _how_to_read(run: Summarised) -> str:
@@ -181,13 +199,16 @@ def _nothing(run: Summarised, edges: pd.DataFrame) -> str:
     """That no edge was found, and how close the likeliest came."""
     if not len(edges) and run.not_scored:
         return "No edge was scored: the time was too short."
-    text = "No edge is supported by these data"
+    settings = run.run.get("settings")
+    threshold = settings.get("threshold") if isinstance(settings, dict) else None
+    reached = f"a probability of {threshold:g}" if isinstance(threshold, float) else "the threshold"
+    text = f"No edge reaches {reached}"
     if run.not_scored:
-        text = "None of the edges that were scored is supported by these data"
+        text = f"None of the edges that were scored reaches {reached}"
     if not len(edges):
         return f"{text}."
     row = edges.iloc[0]
-    likeliest = f"the likeliest, {row['parent']} → {row['child']}, has a probability of "
+    likeliest = f"the likeliest, {row['parent']} → {row['child']}, has "
     likeliest += probability_text(row["probability"])
     if "prior" in edges:
         likeliest += f" ({row['prior']:.2f} before the data)"

@@ -18,16 +18,13 @@ from asterism.learning.search.local_solves import solve_families
 from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer
 from asterism.learning.search.structure_prior import family_rows, family_tuple
 from asterism.numerics.resources import current_limit, time_to_finish
+from asterism.results.ranking import TIMES_PRIOR, TOP
 from asterism.timeline.evidence import FloatArray, IntArray
 
 Family = tuple[int, ...]
 Statistics = tuple[FloatArray, FloatArray]
 """Expected transitions (…, S, S) and dwell times (…, S), … the states of the parents."""
 
-#: edges that have an effect whatever their probability
-ALWAYS = 10
-#: and how many times the prior an edge must be as probable to have one
-TIMES_PRIOR = 2.0
 #: most edges outside the graph that have one, so that large networks do not wait for them
 MOST = 1_000
 #: edges for which the whole graph is solved, and nodes up to which it is: as many as the search
@@ -62,11 +59,11 @@ def asked_edges(
     for child in range(len(graph)):
         chance = np.nan_to_num(probability(child), nan=0.0)
         likely = (chance > 0.0) & (chance >= TIMES_PRIOR * prior(child))
-        first = np.argsort(-chance, kind="stable")[:ALWAYS]
+        first = np.argsort(-chance, kind="stable")[:TOP]
         often = np.flatnonzero(likely)
         for parent in np.union1d(first[chance[first] > 0.0], often):
             found.append((-float(chance[parent]), int(parent), child, bool(likely[parent])))
-    kept = [row for i, row in enumerate(sorted(found)) if i < ALWAYS or row[3]][:MOST]
+    kept = [row for i, row in enumerate(sorted(found)) if i < TOP or row[3]][:MOST]
     return [(parent, child) for _, parent, child, _ in kept if parent not in graph[child]]
 
 

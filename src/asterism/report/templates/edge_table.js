@@ -16,12 +16,12 @@ if (document.getElementById("edge-table")) {
     { key: "p", label: narrow ? "Prob." : "Probability", value: (edge) => edge.p, down: true },
     { key: "effect", label: "Effect", value: (edge) => (edge.effect ? order.indexOf(edge.effect) : order.length) },
     { key: "fold", label: "Fold change", value: (edge) => (edge.fold == null ? 1 : edge.fold), down: true },
-    { key: "shift", label: "Shift", value: (edge) => edge.shift ?? 0, down: true },
+    { key: "shift", label: "Shift", value: (edge) => (edge.shift == null ? 0 : edge.shift), down: true },
     { key: "in_graph", label: "In graph", value: (edge) => Number(edge.in_graph), down: true },
     { key: "true", label: "True", value: (edge) => Number(edge.true), down: true },
   ].filter((column) => {
     if (column.key === "true") return known("true");
-    if (["fold", "shift"].includes(column.key)) return known(column.key) && !narrow;
+    if (column.key === "fold" || column.key === "shift") return known(column.key) && !narrow;
     return report.learned || !["p", "in_graph"].includes(column.key);
   });
 
@@ -32,20 +32,24 @@ if (document.getElementById("edge-table")) {
   };
 
   /** An arrow and a word; on a phone the arrow alone is seen. */
-  const effectCell = (effect) => {
+  const effectCell = (edge) => {
+    const { effect } = edge;
     if (!effect) return report.element("td", {});
     const [arrow, word] = { raises: ["↑", " raises"], lowers: ["↓", " lowers"], mixed: ["↕", " mixed"], none: ["=", " none"] }[effect];
     const meaning = report.element("span", { role: "img", "aria-label": word.trim() }, arrow);
-    return report.element("td", { class: "mark" }, meaning, report.element("span", { class: "word", "aria-hidden": "true" }, word));
+    const cell = report.element("td", { class: `mark ${effect}` }, meaning, report.element("span", { class: "word", "aria-hidden": "true" }, word));
+    // a phone has no room for columns of their own
+    for (const key of narrow ? ["fold", "shift"] : []) if (edge[key] != null) cell.append(" ", ...withRange(edge, key));
+    return cell;
+  };
+
+  const withRange = (edge, key) => {
+    const [low, high] = [edge[`${key}_low`], edge[`${key}_high`]];
+    const range = low != null && high != null ? ` ${report.number(low, 2)} to ${report.number(high, 2)}` : "";
+    return [report.number(edge[key], 2), report.element("span", { class: "between" }, range)];
   };
 
   const mark = (yes) => report.element("td", {}, report.element("span", { role: "img", "aria-label": yes ? "yes" : "no" }, yes ? "✓" : "–"));
-
-  const withRange = (value, low, high) => {
-    if (value == null) return report.element("td", {});
-    const range = low != null && high != null ? ` ${report.number(low, 2)} to ${report.number(high, 2)}` : "";
-    return report.element("td", {}, report.number(value, 2), report.element("span", { class: "between" }, range));
-  };
 
   const cells = {
     from: (edge) => {
@@ -54,10 +58,10 @@ if (document.getElementById("edge-table")) {
     },
     to: (edge) => report.element("td", {}, report.name(edge.to)),
     p: probabilityCell,
-    fold: (edge) => withRange(edge.fold, edge.fold_low, edge.fold_high),
-    shift: (edge) => withRange(edge.shift, edge.shift_low, edge.shift_high),
+    fold: (edge) => report.element("td", {}, ...(edge.fold == null ? [] : withRange(edge, "fold"))),
+    shift: (edge) => report.element("td", {}, ...(edge.shift == null ? [] : withRange(edge, "shift"))),
     in_graph: (edge) => mark(edge.in_graph),
-    effect: (edge) => effectCell(edge.effect),
+    effect: effectCell,
     true: (edge) => mark(edge.true),
   };
 
@@ -99,7 +103,8 @@ if (document.getElementById("edge-table")) {
     more.hidden = shown.length === edges.length;
     more.textContent = `Show all ${edges.length}`;
     const unknown = report.not_scored?.length ? `; not scored: edges into ${report.not_scored.slice(0, 5).map(report.name).join(", ")}${report.not_scored?.length > 5 ? " and more" : ""}` : "";
-    report.byId("listed-count").textContent = `${edges.length} of ${report.edges.length} edges${shown.length < edges.length ? `, the first ${shown.length} shown` : ""}${unknown}`;
+    const truly = report.learned && edges.length ? `, about ${report.sumOf(edges)} of them true` : "";
+    report.byId("listed-count").textContent = `${edges.length} of ${report.edges.length} edges${truly}${shown.length < edges.length ? `, the first ${shown.length} shown` : ""}${unknown}`;
   };
 
   const heading = (column) => {
@@ -124,15 +129,22 @@ if (document.getElementById("edge-table")) {
   /** The listed edges as a table for other programs; quotes in names are doubled. */
   const saveCsv = () => {
     const quoted = (text) => `"${String(text).replaceAll('"', '""')}"`;
-    const lines = report.listedEdges().map((edge) => [quoted(report.name(edge.from)), quoted(report.name(edge.to)), edge.p, edge.in_graph, edge.effect || "", edge.fold ?? "", edge.shift ?? ""].join(","));
-    report.saveFile("edges.csv", "text/csv", ["parent,child,probability,in_graph,effect,fold_change,shift", ...lines].join("\n") + "\n");
+    const more = { prior: "prior", bf: "bayes_factor", effect: "effect", fold: "fold_change", fold_low: "fold_change_lower", fold_high: "fold_change_upper", shift: "shift", shift_low: "shift_lower", shift_high: "shift_upper" };
+    const keys = Object.keys(more).filter((key) => ["effect", "fold"].includes(key) || known(key));
+    const lines = report.listedEdges().map((edge) => [quoted(report.name(edge.from)), quoted(report.name(edge.to)), edge.p, edge.in_graph, ...keys.map((key) => edge[key] ?? "")].join(","));
+    report.saveFile("edges.csv", "text/csv", [["parent", "child", "probability", "in_graph", ...keys.map((key) => more[key])].join(","), ...lines].join("\n") + "\n");
   };
 
   report.startEdgeTable = () => {
     headings.append(...columns.map(heading));
-    for (const key of ["fold", "shift"]) report.byId(`${key}-hint`).hidden = !columns.some((column) => column.key === key);
+    for (const key of ["fold", "shift"]) report.byId(`${key}-hint`).hidden = !known(key);
     report.byId("edge-table").classList.toggle("many", columns.length > 6);
     markSorting();
+    document.querySelectorAll("#ranking-table tr[data-edge]").forEach((element) => {
+      const edge = report.edges.find(({ from, to }) => `${from}-${to}` === element.dataset.edge);
+      element.addEventListener("click", () => report.chooseEdge(edge));
+      report.listeners.edge.push((chosen) => element.classList.toggle("on", report.sameEdge(edge, chosen)));
+    });
     report.byId("search").addEventListener("input", report.listEdges);
     report.byId("show-more").addEventListener("click", () => { everything = true; report.listEdges(); });
     report.byId("save-csv").addEventListener("click", saveCsv);

@@ -46,6 +46,23 @@
     };
   };
 
+  /** How far an edge bends so that it runs behind no other node: the first bend that is free. */
+  report.freeBend = (from, to, boxes, first) => {
+    const others = boxes.filter((box) => box !== from && box !== to);
+    const sign = Math.sign(first) || 1;
+    const bends = [first, -0.14, 0.14, 0.28, -0.28, 0.42, -0.42, 0.6, -0.6].filter((bend) => first < 0.1 || bend * sign > 0.1);
+    const hidden = (bend) => {
+      const mid = { x: (from.x + to.x) / 2 - (to.y - from.y) * bend, y: (from.y + to.y) / 2 + (to.x - from.x) * bend };
+      let found = 0;
+      for (let t = 0.06; t < 0.95; t += 0.04) {
+        const x = (1 - t) ** 2 * from.x + 2 * t * (1 - t) * mid.x + t ** 2 * to.x, y = (1 - t) ** 2 * from.y + 2 * t * (1 - t) * mid.y + t ** 2 * to.y;
+        if (others.some((box) => Math.abs(x - box.x) < box.half + 4 && Math.abs(y - box.y) < HALF_HEIGHT + 4)) found += 1;
+      }
+      return found;
+    };
+    return bends.reduce((best, bend) => (best.hidden && hidden(bend) < best.hidden ? { bend, hidden: hidden(bend) } : best), { bend: first, hidden: hidden(first) }).bend;
+  };
+
   report.nodeBox = ({ x, y, half }, name, attributes = {}) => report.svg("g", { class: "node", ...attributes },
     report.svg("title", { "aria-hidden": "true" }, name),
     report.svg("rect", { x: x - half, y: y - HALF_HEIGHT, width: 2 * half, height: 2 * HALF_HEIGHT, rx: HALF_HEIGHT }),

@@ -9,12 +9,14 @@ if (document.getElementById("drawing")) {
 
   const make = report.svg;
 
-  const edgeElement = (edge, opposite) => {
-    const kind = edge.in_graph ? edge.effect || "none" : "outside";
+  const edgeElement = (edge, opposite, obstacles) => {
+    const sign = edge.effect || (edge.in_graph ? "none" : "outside");
+    const kind = edge.in_graph ? sign : `${sign} dashed`;
     const width = report.learned ? 0.8 + 4.7 * edge.p : 2.5;
-    const tee = kind === "lowers";
-    const { line, head } = report.arrow(places[edge.from], places[edge.to], { width, bend: opposite ? 0.18 : 0.03, tee });
-    const group = make("g", { class: "edge", role: "button", tabindex: -1, "data-edge": `${edge.from}-${edge.to}`, "aria-label": `Edge ${report.name(edge.from)} → ${report.name(edge.to)}${report.learned ? `, probability ${report.probability(edge.p)}` : ""}` },
+    const tee = sign === "lowers";
+    const bend = report.freeBend(places[edge.from], places[edge.to], obstacles, opposite ? 0.18 : 0.03);
+    const { line, head } = report.arrow(places[edge.from], places[edge.to], { width, bend, tee });
+    const group = make("g", { class: "edge", role: "button", tabindex: -1, "data-edge": `${edge.from}-${edge.to}`, "aria-label": `Edge ${report.name(edge.from)} → ${report.name(edge.to)}${report.learned ? `, probability ${report.probability(edge.p)}` : ""}${edge.effect ? `, ${report.effectText[edge.effect]}` : ""}` },
       make("path", { class: "reach", d: line }),
       make("path", { class: `line ${kind}`, d: line, style: `stroke-width:${width.toFixed(2)}` }),
       tee ? make("path", { class: `line ${kind}`, d: head, style: `stroke-width:${(2 + width * 0.5).toFixed(2)}` })
@@ -86,7 +88,8 @@ if (document.getElementById("drawing")) {
     const drawn = new Set(edges.map((edge) => `${edge.from}-${edge.to}`));
     const used = new Set(edges.flatMap((edge) => [edge.from, edge.to]));
     const nodes = Object.keys(places).filter((node) => drawsAllNodes || used.has(Number(node)));
-    const lines = make("g", {}, ...edges.slice().reverse().map((edge) => edgeElement(edge, drawn.has(`${edge.to}-${edge.from}`))));
+    const obstacles = nodes.map((node) => places[node]);
+    const lines = make("g", {}, ...edges.slice().reverse().map((edge) => edgeElement(edge, drawn.has(`${edge.to}-${edge.from}`), obstacles)));
     const dots = make("g", {}, ...nodes.map(nodeElement));
     svg.replaceChildren(lines, dots);
     svg.setAttribute("aria-label", `Network with ${report.count(nodes.length, "node")} and ${report.count(edges.length, "edge")}. Arrow keys move between them, Enter chooses; the table lists the edges.`);
@@ -96,9 +99,11 @@ if (document.getElementById("drawing")) {
       svg.append(make("text", { class: "empty", "text-anchor": "middle", x: view.x + view.width / 2, y: view.y + view.height / 2 }, "No edge reaches this probability."));
     }
     const count = report.count(nodes.length, "node");
-    report.byId("drawn-count").textContent = edges.length < above
+    const among = edges.length < above
       ? `The ${edges.length} surest of ${above} edges, between ${count}`
       : `${report.count(edges.length, "edge")}, ${count}`;
+    report.byId("drawn-count").textContent = report.learned && edges.length
+      ? `${among}; about ${report.sumOf(edges)} of these edges are true` : among;
   };
 
   report.startNetwork = () => {

@@ -72,6 +72,9 @@ report.effectText = {
   raises: "raises", lowers: "lowers", mixed: "has a mixed effect", none: "has no clear effect",
 };
 
+/** The number of these edges that are true on average: the sum of their probabilities. */
+report.sumOf = (edges) => edges.reduce((sum, edge) => sum + edge.p, 0).toFixed(1);
+
 report.count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 /** "2.4 (1.3 to 4.5)": a number with its interval, where one is known. */
@@ -89,6 +92,7 @@ report.describeEdge = (edge) => {
   if (edge.bf != null) box.append(` · Bayes factor ${report.number(edge.bf)}`);
   if (edge.fold != null) box.append(` · fold change ${report.between(edge.fold, edge.fold_low, edge.fold_high)}`);
   if (edge.shift != null) box.append(` · shift ${report.between(edge.shift, edge.shift_low, edge.shift_high)} standard deviations`);
+  if (edge.chance != null) box.append(` · by chance ${report.number(edge.chance, 2)} edges this probable`);
   if (!edge.rates) return box;
   const moves = report.transitions(edge.to).slice(0, 6);
   const head = report.element("tr", {}, report.element("th", { scope: "col" }, `rates of ${child.name} when`));
