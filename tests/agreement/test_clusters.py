@@ -56,6 +56,7 @@ def test_one_cluster_is_exact_for_every_kind_of_evidence(
     np.testing.assert_allclose(found.marginals(times), expected.marginals(times), atol=1e-9)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("graph", [TREE, RING], ids=["tree", "ring"])
 def test_without_coupling_everything_is_exact(graph: dict[int, list[int]]) -> None:
     network, evidence = noisy_spins(graph, b=0.0)

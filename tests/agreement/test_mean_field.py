@@ -67,6 +67,7 @@ def test_a_lower_bound_on_many_networks() -> None:
     assert_never_above_the_exact_evidence(range(60, count))
 
 
+@pytest.mark.smoke
 def test_every_sweep_raises_the_evidence() -> None:
     """Each update maximises F over one node; the first sweep starts from nothing."""
     network, evidence = noisy_spins(RING, 1.0, n_trajectories=1)

@@ -183,6 +183,7 @@ def small_case() -> tuple[am.Network, am.Observations, am.Gaussian]:
     return network, seen, noise
 
 
+@pytest.mark.smoke
 def test_the_door_and_what_a_sampled_posterior_offers() -> None:
     network, seen, noise = small_case()
     found = am.infer(network, seen, noise, method="sample", seed=1)

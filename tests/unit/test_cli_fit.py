@@ -97,6 +97,7 @@ def test_covariates_and_constraints(panel, tmp_path):
     assert run.tables["effects"]["covariate"].tolist() == ["sex"]
 
 
+@pytest.mark.smoke
 def test_a_graph_is_fitted(tmp_path):
     network = am.random_network(n_nodes=3, n_states=2, max_parents=1, seed=0)
     paths = am.simulate(network, n_trajectories=20, duration=5.0, seed=0)

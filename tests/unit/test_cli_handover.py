@@ -37,6 +37,7 @@ def test_warnings_about_the_data_stay_with_the_results(run: Path) -> None:
     assert "few measurements" in page
 
 
+@pytest.mark.smoke
 def test_infer_reads_measurements_as_learn_did(run: Path) -> None:
     network = run / "RUN" / "network.json"
     record = json.loads((run / "RUN" / "run.json").read_text())

@@ -39,6 +39,7 @@ def chain() -> am.StructureLearner:
     return learned(am.Observations.from_frame(table()))
 
 
+@pytest.mark.smoke
 def test_recovers_a_chain_and_says_what_edges_do() -> None:
     learner = chain()
     assert set(learner.graph_.edges) == {("A", "B"), ("B", "C")}

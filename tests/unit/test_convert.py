@@ -218,6 +218,7 @@ def test_graphml_names_come_from_cytoscape_attributes(tmp_path: Path) -> None:
         read_graphml(tmp_path / "no.graphml")
 
 
+@pytest.mark.smoke
 def test_graph_survives_graphml_and_edges(network: am.Network, tmp_path: Path) -> None:
     network.save(tmp_path / "n.json")
     assert recognise(tmp_path / "n.json") == "network"

@@ -22,6 +22,7 @@ def test_bundled_data_are_what_the_script_makes(tmp_path: Path) -> None:
         assert files.truth.read_text() == (tmp_path / "true_edges.csv").read_text()
 
 
+@pytest.mark.smoke
 def test_demo_finds_most_edges_and_says_where_the_report_is(tmp_path: Path) -> None:
     result = invoke("demo", "-o", tmp_path / "deep" / "RUN")
     assert result.exit_code == 0, result.output

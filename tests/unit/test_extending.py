@@ -63,6 +63,7 @@ def chain() -> tuple[am.Network, am.Observations, Laplace]:
     return network, am.observe(paths, noise, n_observations=6, seed=2), noise
 
 
+@pytest.mark.smoke
 def test_an_emission_is_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     network, seen, noise = chain()
     exact = am.infer(network, seen, noise, method="exact")

@@ -90,6 +90,7 @@ def test_one_far_value_makes_no_more_than_one_level():
     assert choice.n_levels == 2
 
 
+@pytest.mark.smoke
 def test_named_states_settle_the_number():
     obs = am.Observations.from_frame(sticky((0, 1, 2)))
     resolved, choices = with_levels(AUTO, obs, {"x": ["low", "high"]})

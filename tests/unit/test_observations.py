@@ -55,6 +55,7 @@ def test_table_without_trajectory_column_is_one_trajectory():
     assert obs.n_trajectories == 1
 
 
+@pytest.mark.smoke
 def test_long_table_gives_the_same_as_the_wide_one():
     obs = am.Observations.from_frame(wide())
     again = am.Observations.from_frame(obs.to_frame("long"))

@@ -56,6 +56,7 @@ def test_nothing_is_learned_before_fit(data):
         _ = learner.rate_intervals_
 
 
+@pytest.mark.smoke
 def test_results(learner, data):
     assert learner.converged_
     assert "below 1e-06" in learner.stop_reason_

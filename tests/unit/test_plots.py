@@ -36,6 +36,7 @@ def test_public_name() -> None:
     assert am.plots is plots
 
 
+@pytest.mark.smoke
 def test_graph_draws_edges_above_the_threshold_with_widths_by_probability() -> None:
     run = example_run()
     ax = plots.graph(run, threshold=0.3)

@@ -77,6 +77,7 @@ def test_tables(posterior: am.Posterior) -> None:
     assert likely.loc[1, "gene"] == "off"
 
 
+@pytest.mark.smoke
 def test_evidence_views(posterior: am.Posterior) -> None:
     assert list(posterior.log_evidence_by_trajectory.index) == ["a", "b"]
     assert posterior.log_evidence == pytest.approx(posterior.log_evidence_by_trajectory.sum())

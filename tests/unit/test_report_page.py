@@ -50,6 +50,7 @@ def embedded(html: str) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.smoke
 def test_page_is_one_file_without_outside_addresses(tmp_path: Path) -> None:
     path = write_report(example_run(), tmp_path / "report.html")
     html = path.read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ from tests.example_runs import example_network, example_run, with_rate_intervals
 ODD = {"NA": [], "007": ["NA"], "a;b\\": ["007", "NA"], 'q"u,o\n': ["a;b\\"], "Ünï 基因\x01": []}
 
 
+@pytest.mark.smoke
 def test_everything_reads_back(tmp_path: Path) -> None:
     run = example_run()
     assert save_run(run, tmp_path / "run", page=write_report) == tmp_path / "run"

@@ -31,6 +31,7 @@ def test_a_trajectory_does_not_depend_on_how_many_are_drawn(network: am.Network)
     assert np.array_equal(few.jump_time, many.jump_time[: few.n_jumps])
 
 
+@pytest.mark.smoke
 def test_paths_are_legal(network: am.Network) -> None:
     paths = am.simulate(network, n_trajectories=20, duration=5.0, seed=1)
     for d in range(20):

@@ -166,6 +166,7 @@ def test_other_data_are_refused() -> None:
 # ---- what is found ----------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_tables_agree_with_one_another(learner: am.StructureLearner) -> None:
     families = learner.family_scores_
     for node, mine in families.groupby("node"):

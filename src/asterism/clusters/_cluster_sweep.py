@@ -255,8 +255,7 @@ def read(regions, problem, d, table, work, reading, precision):
                 n_parts = parts_of(bound * length, precision)
                 step = length / n_parts
                 rates = work.back if side == 0 else work.local
-                for _ in range(n_parts):
-                    advance(regions, c, work, rates, step, bound * step, precision, vector)
+                advance(regions, c, work, rates, step, n_parts, precision, vector, bool(False))
         norm = 0.0
         for x in range(n_joint):
             norm += left[x] * right[x]

@@ -30,7 +30,9 @@ from asterism.clusters._region_step import (
     load_transposed,
     parts_of,
     rescale,
+    shape_of,
     term_limits,
+    terms_for,
 )
 from asterism.numerics._jit import inner, separate, unit
 
@@ -161,8 +163,7 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
             return False
         n_parts = parts_of(bound * width, precision)
         step = width / n_parts
-        for _ in range(n_parts):
-            advance(regions, r, work, work.local, step, bound * step, precision, vector)
+        advance(regions, r, work, work.local, step, n_parts, precision, vector, bool(False))
     start = work.first_time
     for x in range(n_joint):
         start[x] = backward[0, x]
@@ -287,31 +288,32 @@ def _series_step(regions, r, problem, d, table, precision, is_held, is_wanted, w
     load_transposed(regions, r, work)
     n_parts = parts_of(bound * width, precision)
     step = width / n_parts
-    mass = bound * step
     gained = -sigma * width
     if not is_wanted:
-        for _ in range(n_parts):
-            top = advance(regions, r, work, work.back, step, mass, precision, vector)
-            gained += math.log(top) if top > 0.0 else -np.inf
-        return gained
+        return gained + advance(
+            regions, r, work, work.back, step, n_parts, precision, vector, bool(True)
+        )
+    shape, target, diagonal = shape_of(regions, r), regions.column, work.vector[0]
+    local, back, u, v = work.local, work.back, work.u, work.v
+    n_terms = terms_for(bound * step, precision)
     summed, unused = work.vector[2], work.vector[3]
     kept = work.endings.shape[0] // 2
     ending = work.vector[4]
     find_ending(regions, r, problem, d, table, is_held, work, k, ending)
     if n_parts > 1:
-        block_endings(regions, r, n_parts, kept, step, mass, precision, work, ending)
+        block_endings(regions, r, n_parts, kept, step, precision, work, ending)
     for part in range(n_parts):
         if n_parts > 1:
             if part % kept == 0:
-                part_endings(regions, r, n_parts, kept, part, step, mass, precision, work)
+                part_endings(regions, r, n_parts, kept, part, step, precision, work)
             ending = work.endings[part % kept]
-        least, most = term_limits(regions, r, work, mass, precision, ending)
-        least_v, most_v = term_limits(regions, r, work, mass, precision, vector)
+        least, most = term_limits(shape, u.shape[0], n_terms, precision, ending)
+        least_v, most_v = term_limits(shape, u.shape[0], n_terms, precision, vector)
         least, most = max(least, least_v), max(most, most_v)
-        n_u = add_terms(regions, r, work, work.local, step, least, most, ending, work.u, unused)
-        n_v = add_terms(regions, r, work, work.back, step, n_u, most, vector, work.v, summed)
+        n_u = add_terms(shape, target, diagonal, local, step, least, most, ending, u, unused)
+        n_v = add_terms(shape, target, diagonal, back, step, n_u, most, vector, v, summed)
         if n_v > n_u:
-            add_terms(regions, r, work, work.local, step, n_v, n_v, ending, work.u, unused)
+            add_terms(shape, target, diagonal, local, step, n_v, n_v, ending, u, unused)
         ahead = 0.0
         for x in range(n_joint):
             ahead += summed[x] * ending[x]
@@ -326,7 +328,7 @@ def _series_step(regions, r, problem, d, table, precision, is_held, is_wanted, w
 
 
 @inner
-def block_endings(regions, r, n_parts, kept, step, mass, precision, work, vector):
+def block_endings(regions, r, n_parts, kept, step, precision, work, vector):
     """Backward vectors at the ends of blocks of ``kept`` parts, behind those of single parts."""
     for i in range(n_parts - 1, -1, -1):
         if i == n_parts - 1 or (i + 1) % kept == 0:
@@ -334,11 +336,11 @@ def block_endings(regions, r, n_parts, kept, step, mass, precision, work, vector
                 work.endings[kept + i // kept, x] = vector[x]
         if i < kept:
             break
-        advance(regions, r, work, work.local, step, mass, precision, vector)
+        advance(regions, r, work, work.local, step, int(1), precision, vector, bool(False))
 
 
 @inner
-def part_endings(regions, r, n_parts, kept, part, step, mass, precision, work):
+def part_endings(regions, r, n_parts, kept, part, step, precision, work):
     """Backward vectors at the ends of the parts of the block that begins with ``part``."""
     n_joint = regions.n_joint[r]
     vector = work.vector[4]
@@ -348,4 +350,4 @@ def part_endings(regions, r, n_parts, kept, part, step, mass, precision, work):
         for x in range(n_joint):
             work.endings[i - part, x] = vector[x]
         if i > part:
-            advance(regions, r, work, work.local, step, mass, precision, vector)
+            advance(regions, r, work, work.local, step, int(1), precision, vector, bool(False))

@@ -38,6 +38,17 @@ def terms_for(mass, precision):
 
 
 @inner
+def shape_of(regions, r):
+    """Joint states, jumps per state, first entry and nodes of a region.
+
+    Loops that run once per part of a step are given these numbers: reading them from the arrays
+    takes as long as a term of the series of a small region.
+    """
+    nodes = regions.node_start[r + 1] - regions.node_start[r]
+    return regions.n_joint[r], regions.per_row[r], regions.entry_start[r], nodes
+
+
+@inner
 def load_column(n_joint, per_row, work, c, is_held):
     """Copy a column's rates to contiguous room; σ, and the largest row sum of A + σI.
 
@@ -88,19 +99,18 @@ def parts_of(mass, precision):
 
 
 @inner
-def term_limits(regions, r, work, mass, precision, vector):
+def term_limits(shape, most, n_terms, precision, vector):
     """The least and the largest number of terms for one part.
 
-    With a precision both are the same: more where states are empty that several jumps can reach.
-    Precision 0 means as many as it takes until every entry has converged by itself.
+    With a precision both are ``n_terms`` (see :func:`terms_for`), or more where states are empty
+    that several jumps can reach. Precision 0 means as many as it takes until every entry has
+    converged by itself, at most ``most``.
     """
     if precision == 0.0:
-        return 2, work.u.shape[0]
-    n_terms = terms_for(mass, precision)
-    for x in range(regions.n_joint[r]):
+        return 2, most
+    for x in range(shape[0]):
         if vector[x] == 0.0:
-            reach = regions.node_start[r + 1] - regions.node_start[r]
-            n_terms = min(n_terms + reach, MOST_TERMS)
+            n_terms = min(n_terms + shape[3], MOST_TERMS)
             break
     return n_terms, n_terms
 
@@ -127,16 +137,14 @@ def _has_converged(n_joint, term, total, is_reached):
 
 
 @inner
-def add_terms(regions, r, work, rates, step, least, most, start, terms, total):
+def add_terms(shape, column, diagonal, rates, step, least, most, start, terms, total):
     """terms[j] = B^j start / j!, and their sum in ``total``; the number of terms.
 
-    ``rates``: those of the jumps for a column vector, ``work.back`` for start B^j / j!. Beyond
-    ``least`` terms the series ends as soon as every entry has converged.
+    ``column``: the state behind each jump; ``diagonal``: ``work.vector[0]``; ``rates``: those of
+    the jumps for a column vector, ``work.back`` for start B^j / j!. Beyond ``least`` terms the
+    series ends as soon as every entry has converged.
     """
-    n_joint = regions.n_joint[r]
-    per_row = regions.per_row[r]
-    begin = regions.entry_start[r]
-    diagonal, column = work.vector[0], regions.column
+    n_joint, per_row, begin, _ = shape
     for x in range(n_joint):
         terms[0, x] = start[x]
         total[x] = start[x]
@@ -162,15 +170,21 @@ def add_terms(regions, r, work, rates, step, least, most, start, terms, total):
 
 
 @inner
-def advance(regions, r, work, rates, step, mass, precision, vector):
-    """Carry a vector over one part of a step, in place, up to a factor that is returned."""
-    n_joint = regions.n_joint[r]
-    summed = work.vector[2]
-    least, most = term_limits(regions, r, work, mass, precision, vector)
-    add_terms(regions, r, work, rates, step, least, most, vector, work.u, summed)
-    for x in range(n_joint):
-        vector[x] = summed[x]
-    return rescale(n_joint, vector)
+def advance(regions, r, work, rates, step, n_parts, precision, vector, is_counted):
+    """Carry a vector over parts of a step, in place, up to a factor; its logarithm if wanted."""
+    shape = shape_of(regions, r)
+    column, diagonal, summed, terms = regions.column, work.vector[0], work.vector[2], work.u
+    n_terms = terms_for(work.loaded[2] * step, precision)
+    gained = 0.0
+    for _ in range(n_parts):
+        least, most = term_limits(shape, terms.shape[0], n_terms, precision, vector)
+        add_terms(shape, column, diagonal, rates, step, least, most, vector, terms, summed)
+        for x in range(shape[0]):
+            vector[x] = summed[x]
+        top = rescale(shape[0], vector)
+        if is_counted:
+            gained += math.log(top) if top > 0.0 else -np.inf
+    return gained
 
 
 @inner

@@ -32,7 +32,7 @@ from asterism.clusters._region_evidence import (
     jump_target,
     sort_evidence,
 )
-from asterism.clusters._region_step import add_terms, load_column, parts_of
+from asterism.clusters._region_step import add_terms, load_column, parts_of, shape_of
 from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import choose, new_stream, uniform
@@ -193,6 +193,7 @@ def _draw(regions, problem, d, column, time, parameters, is_held, n_draws, key, 
     ending = np.empty(n)
     kept = work.endings.shape[0] // 2
     summed = work.vector[3]
+    shape = shape_of(regions, whole)
     for k in range(len(time)):
         for at in range(work.event_start[k], work.event_start[k + 1]):
             if not is_recorded(problem, work, at):
@@ -216,13 +217,22 @@ def _draw(regions, problem, d, column, time, parameters, is_held, n_draws, key, 
         _, bound = load_column(n, per_row, work, work.column[k], is_held)
         n_parts = parts_of(bound * width, _EXACT)
         step = width / n_parts
-        block_endings(regions, whole, n_parts, kept, step, bound * step, _EXACT, work, ending)
+        block_endings(regions, whole, n_parts, kept, step, _EXACT, work, ending)
         for part in range(n_parts):
             if part % kept == 0:
-                part_endings(regions, whole, n_parts, kept, part, step, bound * step, _EXACT, work)
+                part_endings(regions, whole, n_parts, kept, part, step, _EXACT, work)
             copy(work.endings[part % kept], ending)
             size = add_terms(
-                regions, whole, work, work.local, step, int(2), len(share), ending, work.u, summed
+                shape,
+                regions.column,
+                work.vector[0],
+                work.local,
+                step,
+                int(2),
+                len(share),
+                ending,
+                work.u,
+                summed,
             )
             for draw in range(n_draws):
                 stream = streams[draw]
