@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import asterism as am
 from asterism.continuous.kalman import smooth
 from asterism.continuous.learn import learn
 from asterism.continuous.network import Drift, DriftNetwork, JumpRates
@@ -109,3 +110,74 @@ def test_what_cannot_be_is_refused() -> None:
         smooth(curved, TIMES, np.zeros((len(TIMES), 2)))
     with pytest.raises(DataError, match="ascend"):
         smooth(LOOP, TIMES[::-1], np.zeros((len(TIMES), 3)))
+
+
+def pair() -> am.Network:
+    return am.Network(
+        {"B": ["A"], "A": []},
+        drifts={
+            "A": Drift(0.5, 0.4, 1.0, start_mean=2.0, start_sd=0.5, noise_sd=0.2),
+            "B": Drift(0.8, 0.6, 0.2, {"A": 0.7}, noise_sd=0.1),
+        },
+    )
+
+
+def test_a_network_is_simulated_measured_and_inferred() -> None:
+    network = pair()
+    paths = am.simulate(network, 100, duration=6.0, seed=1)
+    again = am.simulate(network, 100, duration=6.0, seed=1)
+    assert paths.to_frame().equals(again.to_frame())
+    seen = am.observe(paths, n_observations=7, missing=0.3, seed=2, per_node=True)
+    times = np.array([0.0, 2.9, 6.0, 7.5])
+    found = am.infer(network, seen)
+    post = found.marginals(times)
+    assert post.dims == ("trajectory", "time", "node", "quantity")
+    # the truth lies where the posterior says, of the nodes in the network's order
+    index = [int(np.argmin(np.abs(paths.times - t))) for t in times[:3]]
+    truth = paths.values[:, index]
+    mean, sd = (post.sel(quantity=name).to_numpy()[:, :3] for name in ("mean", "sd"))
+    z = (truth - mean) / sd
+    assert np.abs(z.mean()) < 0.15
+    assert z.std() == pytest.approx(1.0, abs=0.1)
+    # and the true numbers have more evidence than others
+    other = am.Network(
+        network.parents,
+        drifts={**network.drifts, "B": Drift(0.8, 0.6, 0.9, {"A": 0.2}, noise_sd=0.1)},
+    )
+    assert found.log_evidence > am.infer(other, seen).log_evidence + 10
+
+
+def test_evidence_of_a_trajectory_as_of_the_joint_normal() -> None:
+    network = pair()
+    seen = am.observe(am.simulate(network, 1, duration=4.0, seed=3), n_observations=5, seed=4)
+    frame = seen.to_frame()
+    times = np.concatenate([[0.0], frame["time"].to_numpy()])
+    values = np.vstack([[np.nan, np.nan], frame[["A", "B"]].to_numpy()])
+    drifts = DriftNetwork({name: network.drifts[name] for name in "AB"})
+    noise = np.tile([0.2**2, 0.1**2], len(times))
+    *_, evidence = conditioned(*as_normal(drifts, times), noise, values.ravel())
+    assert am.infer(network, seen).log_evidence == pytest.approx(evidence, abs=1e-6)
+
+
+def test_what_cannot_be_simulated_or_inferred_is_said() -> None:
+    network = pair()
+    with pytest.raises(DataError, match="duration"):
+        am.simulate(network, 1, n_transitions=3)
+    grows = am.Network(
+        {"A": ["B"], "B": ["A"]},
+        drifts={"A": Drift(0.1, 1.0, linear={"B": 50.0}), "B": Drift(0.1, 1.0, linear={"A": 50.0})},
+    )
+    with pytest.raises(ModelError, match="bounds"):
+        am.simulate(grows, 1, duration=100.0, seed=0)
+    seen = am.observe(am.simulate(network, 1, duration=4.0, seed=3), n_observations=5, seed=4)
+    bent = am.Network(
+        {"A": [], "B": ["A"]},
+        drifts={"A": Drift(1.0, 1.0), "B": Drift(1.0, 1.0, quadratic={"A": 0.1})},
+    )
+    with pytest.raises(ModelError, match="quadratic"):
+        am.infer(bent, seen)
+    with pytest.raises(ModelError, match="parents are"):
+        am.Network(
+            {"A": [], "B": []},
+            drifts={"A": Drift(1.0, 1.0), "B": Drift(1.0, 1.0, linear={"A": 0.1})},
+        )

@@ -82,3 +82,22 @@ def test_misspelt_kinds_and_labels_are_refused(folder: Path) -> None:
         "learn", folder / "labels.csv", "--emission", "L=continuous", "-o", folder / "x"
     )
     assert_refused(result, 2, "'L'", "text")
+
+
+def test_a_learned_network_is_simulated_and_read_again(folder: Path) -> None:
+    place = folder / "network.json"
+    drifts = {
+        "A": am.Drift(0.5, 0.4, noise_sd=0.1),
+        "B": am.Drift(0.5, 0.3, linear={"A": 0.8}, noise_sd=0.1),
+    }
+    am.Network({"A": [], "B": ["A"]}, drifts=drifts).save(place)
+    drawn = ("simulate", place, "-o", folder / "drawn.csv", "--trajectories", 4, "--json")
+    result = invoke(*drawn, "--interval", 0.5, "--force")
+    assert result.exit_code == 0, result.output
+    assert len(pd.read_csv(folder / "drawn.csv")) == 4 * 21
+    paths = invoke("simulate", place, "-o", folder / "paths.csv", "--paths")
+    assert paths.exit_code == 0, paths.output
+    refused = invoke("infer", folder / "drawn.csv", "--network", place, "-o", folder / "post")
+    assert_refused(refused, 2, "am.infer")
+    noisy = ("--emission", "gaussian:-1,1:0.2", "--force")
+    assert_refused(invoke(*drawn, *noisy), 2, "--emission")

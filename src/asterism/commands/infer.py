@@ -53,6 +53,11 @@ def run(options: InferOptions) -> int:
     console = Console(options.quiet)
     with console.listening(), writing_to(options.output, options.force):
         network = _load_network(options)
+        if network.drifts:
+            raise Refused(
+                "The network has continuous nodes, which are inferred in Python only so far: "
+                "am.infer(am.Network.load(…), observations)."
+            )
         with console.busy(f"Reading {options.table.data}"):
             data, emission, decisions = _read(options, network)
         for line in decisions:

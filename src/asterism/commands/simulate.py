@@ -14,6 +14,7 @@ from asterism.commands.emissions import parse_emission
 from asterism.commands.exits import Refused
 from asterism.commands.options import SimulateOptions
 from asterism.commands.outputs import print_json, require_file
+from asterism.data.files import write_table
 from asterism.errors import ModelError, counted
 from asterism.model.emissions import Gaussian
 from asterism.model.network import Network
@@ -33,6 +34,8 @@ def run(options: SimulateOptions) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
     with console.listening():
         network = make_network(options)
+        if network.drifts and options.emission:
+            raise Refused("The noise of continuous nodes is in the network: leave out --emission.")
         duration = options.duration
         if duration is None and options.transitions is None:
             duration = 10.0
@@ -47,13 +50,16 @@ def run(options: SimulateOptions) -> int:
                 minutes=options.minutes,
                 progress=progress,
             )
-        if options.paths:
+        if options.paths and network.drifts:
+            write_table(options.output, drawn.to_frame())
+            amount = "fine paths"
+        elif options.paths:
             drawn.save(options.output)
             amount = counted(drawn.n_jumps, "jump")
         else:
             observed = observe(
                 drawn,
-                _emissions(options.emission, network),
+                None if network.drifts else _emissions(options.emission, network),
                 n_observations=options.observations,
                 interval=options.interval,
                 missing=options.missing,
@@ -76,7 +82,7 @@ def run(options: SimulateOptions) -> int:
                 "output": str(options.output),
                 "n_nodes": network.n_nodes,
                 "n_trajectories": options.trajectories,
-                "n_jumps": drawn.n_jumps,
+                "n_jumps": None if network.drifts else drawn.n_jumps,
                 "seed": options.seed,
             }
         )

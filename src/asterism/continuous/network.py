@@ -64,7 +64,8 @@ class DriftNetwork:
                         "beside continuous ones yet."
                     )
                 jumps[node] = JumpRates(np.zeros((size, size)) if rates is None else rates)
-        return cls(network.drifts, jumps)
+        drifts = {node: network.drifts[node] for node in network.nodes if node in network.drifts}
+        return cls(drifts, jumps)
 
     @staticmethod
     def _check(parent: str, child: str, among: Mapping[str, object], kind: str) -> None:

@@ -36,7 +36,7 @@ def simulate(
     rng = np.random.default_rng(seed)
     if network.is_linear:
         return _exact_paths(network, at, n_trajectories, rng)
-    step = time_step or _default_step(network)
+    step = time_step or default_step(network)
     return _stepped_paths(network, at, n_trajectories, rng, step)
 
 
@@ -64,7 +64,8 @@ def measure(
     return frame
 
 
-def _default_step(network: DriftNetwork) -> float:
+def default_step(network: DriftNetwork) -> float:
+    """A step in which nothing changes much."""
     fastest = [d.decay for d in network.drifts.values()]
     fastest += [float(network.rates(n).sum(axis=1).max()) for n in network.jumps]
     return 1.0 / (_STEPS_PER_RELAXATION * max(fastest))

@@ -380,6 +380,9 @@ def infer(
     ``joint_limit``, "clusters" ``cluster_size``. Trajectories count as seen throughout. After
     ``minutes`` the iteration ends with the best so far. ``progress``: a bar is shown in notebooks;
     True shows one everywhere, False none. Warns if the iteration did not settle.
+
+    Linear networks of continuous nodes are solved exactly, by Kalman smoothing, whatever the
+    method: their ``marginals`` hold "mean" and "sd" of every node.
     """
     posterior = quiet_infer(
         net,
@@ -411,6 +414,9 @@ def quiet_infer(
     **options: Any,
 ) -> Posterior:
     """:func:`infer` for callers that themselves say whether the iteration settled."""
+    if net.drifts:
+        found: Any = importlib.import_module("asterism.continuous.posterior").solve(net, obs)
+        return found  # type: ignore[no-any-return]
     entry = METHODS.get(method) if isinstance(method, str) else None
     if entry is None:
         raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asterism.continuous.paths import ContinuousPaths, simulate_paths
 from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.measurements import NodeMeasurements, no_events, no_intervals
 from asterism.data.observations import Observations
@@ -57,7 +58,13 @@ def simulate(
     stays as it is until ``duration``, or ends with its last jump. A first path shows how many jumps
     to expect: too many are refused at once. After ``minutes`` the paths drawn so far are
     returned, with a warning. ``progress``: as for :func:`infer`.
+
+    Of continuous nodes the paths are values on a fine grid of times (``ContinuousPaths``), which
+    :func:`observe` measures; ``initial`` and ``paths`` are for nodes that jump.
     """
+    if net.drifts:
+        found: Any = simulate_paths(net, n_trajectories, duration, seed)
+        return found  # type: ignore[no-any-return]
     _check_request(n_trajectories, duration, n_transitions)
     compiled = net.compiled
     graph = compiled.graph
@@ -265,8 +272,8 @@ def _forced_moves(
 
 
 def observe(
-    paths: Trajectories,
-    emission: Any,
+    paths: Trajectories | ContinuousPaths,
+    emission: Any = None,
     n_observations: int = 10,
     times: ArrayLike | None = None,
     interval: float | None = None,
@@ -282,7 +289,7 @@ def observe(
     All nodes are measured at the same times unless ``per_node`` draws times for each. ``missing``
     is the probability that a value is left out. ``emission`` may be a dictionary, and then only
     its nodes are measured. The paths of the nodes in ``known`` are seen throughout. Start and end
-    of the trajectories are kept.
+    of the trajectories are kept. Continuous nodes need no emission: their noise is the network's.
     """
     if not 0.0 <= missing < 1.0:
         raise DataError(
@@ -291,6 +298,8 @@ def observe(
     if (times is not None) + (interval is not None) > 1:
         raise DataError("Give either times or interval to observe, not both.")
     rng = np.random.default_rng(seed)
+    if isinstance(paths, ContinuousPaths):
+        return _measured_paths(paths, (n_observations, times, interval), missing, per_node, rng)
     known = tuple(known)
     measured = _measured_nodes(paths, emission, known)
     records: dict[str, NodeMeasurements] = {}
@@ -323,6 +332,36 @@ def observe(
     )
 
 
+def _measured_paths(
+    paths: ContinuousPaths, when: Any, missing: float, per_node: bool, rng: np.random.Generator
+) -> Observations:
+    """Noisy values of continuous nodes, and the states of jumping ones."""
+    records: dict[str, NodeMeasurements] = {}
+    clock = _observation_times(paths, *when, rng)
+    for node in paths.nodes:
+        if per_node and records:
+            clock = _observation_times(paths, *when, rng)
+        inside = np.isfinite(clock)
+        trajectory = np.repeat(np.arange(paths.n_trajectories), inside.sum(axis=1))
+        kept = rng.random(len(trajectory)) >= missing
+        values = paths.measured(node, trajectory, clock[inside], rng)
+        records[node] = NodeMeasurements(
+            trajectory=trajectory[kept].astype(np.int64),
+            time=clock[inside][kept],
+            value=values[kept],
+            exact=np.zeros(int(kept.sum()), dtype=np.bool_),
+            row=np.flatnonzero(kept),
+        )
+    return Observations(
+        trajectories=paths.labels,
+        start=paths.start,
+        end=paths.end,
+        measurements=records,
+        events=no_events(),
+        intervals=no_intervals(),
+    )
+
+
 def _measured_nodes(paths: Trajectories, emission: Any, known: tuple[str, ...]) -> list[str]:
     if isinstance(emission, Mapping):
         for name, one in emission.items():
@@ -343,7 +382,7 @@ def _measured_nodes(paths: Trajectories, emission: Any, known: tuple[str, ...]) 
 
 
 def _observation_times(
-    paths: Trajectories,
+    paths: Trajectories | ContinuousPaths,
     n_observations: int,
     times: ArrayLike | None,
     interval: float | None,
