@@ -8,7 +8,9 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.stats import kstest, t
 
+import asterism as am
 from asterism.errors import DataError, ModelError
 from asterism.model.emissions import (
     Categorical,
@@ -143,6 +145,39 @@ class TestGaussian:
             Gaussian((-1, 1), 0.2).log_likelihood(np.array([1.0, math.inf]), TWO)
         with pytest.raises(ModelError, match=r"shape \(3, 2\), expected \(4, 2\)"):
             Gaussian((-1, 1), 0.2).m_step(self.values, np.ones((3, 2)))
+
+
+class TestStudentT:
+    values = np.array([-1.4, -0.2, 0.9, 30.0])
+
+    def test_likelihood_is_the_t_density(self) -> None:
+        emission = am.StudentT((-1, 1), 0.5, df=3.0)
+        expected = t.logpdf(self.values[:, None], 3.0, loc=[-1, 1], scale=0.5)
+        np.testing.assert_allclose(emission.log_likelihood(self.values, TWO), expected)
+        far = emission.log_likelihood(np.array([1e200]), TWO)
+        assert np.isfinite(far).all()
+
+    def test_em_finds_the_maximum_of_the_likelihood(self) -> None:
+        values = t.rvs(3.0, loc=2.0, scale=0.7, size=400, random_state=1)
+        fitted = am.StudentT((0.0, 9.0), 2.0, df=3.0, learn=True)
+        weights = np.tile([1.0, 0.0], (400, 1))
+        for _ in range(300):
+            fitted = fitted.m_step(values, weights)
+        _, mean, scale = t.fit(values, f0=3.0)
+        assert fitted.means is not None
+        np.testing.assert_allclose([fitted.means[0], fitted.scale], [mean, scale], rtol=1e-4)
+
+    def test_draws_have_its_distribution(self) -> None:
+        drawn = am.StudentT((0, 5), 2.0, df=2.5).sample(
+            np.ones(4_000, dtype=np.int64), np.random.default_rng(0), TWO
+        )
+        assert kstest(drawn, t(2.5, loc=5, scale=2.0).cdf).pvalue > 0.001
+
+    def test_refusals(self) -> None:
+        with pytest.raises(ModelError, match="positive"):
+            am.StudentT((-1, 1), 0.2, df=0)
+        with pytest.raises(ModelError, match="StudentT needs means"):
+            am.StudentT()
 
 
 class TestPoisson:
@@ -327,6 +362,7 @@ class TestJoint:
 
 
 ALL = [
+    am.StudentT((-1, 1), 0.2, df=3.0),
     Gaussian((-1, 1), 0.2),
     Gaussian((-1, 1), (0.2, 0.1), learn=True),
     Gaussian(learn=True),

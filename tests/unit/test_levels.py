@@ -17,7 +17,7 @@ from asterism.commands.options import LearnOptions
 from asterism.errors import DataError, ModelError
 from asterism.learning._level_pass import level_pass
 from asterism.learning.level_moves import Redrawn, Stepwise
-from asterism.learning.levels import choose_levels, with_levels
+from asterism.learning.levels import choose_levels, with_levels, with_outliers
 from asterism.model.emissions import emission_from_dict
 
 AUTO = am.Gaussian(levels="auto", learn=True)
@@ -88,6 +88,20 @@ def test_one_far_value_makes_no_more_than_one_level():
     table = pd.DataFrame({"trajectory": 0, "time": np.arange(61.0), "x": values})
     choice = choose_levels("x", am.Observations.from_frame(table).measurements["x"], AUTO)
     assert choice.n_levels == 2
+
+
+def test_outliers_are_no_levels_and_normal_noise_stays_normal():
+    table = sticky((0, 1), 0.25, n=300)
+    record = am.Observations.from_frame(table).measurements["x"]
+    assert type(with_outliers(record, choose_levels("x", record, AUTO)).emission) is am.Gaussian
+    table = sticky((0, 1), 0.0, n=300)
+    table["x"] += 0.25 * np.random.default_rng(3).standard_t(2, size=len(table))
+    record = am.Observations.from_frame(table).measurements["x"]
+    plain = choose_levels("x", record, AUTO)
+    chosen = with_outliers(record, plain)
+    assert isinstance(chosen.emission, am.StudentT)
+    assert chosen.n_levels == 2 < plain.n_levels
+    np.testing.assert_allclose(chosen.emission.means, [0, 1], atol=0.2)
 
 
 @pytest.mark.smoke

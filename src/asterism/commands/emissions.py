@@ -21,7 +21,12 @@ from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.errors import DataError, counted
 from asterism.learning.kinds import are_numbered_states, decide_kinds, kind_record
-from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free
+from asterism.learning.levels import (
+    LevelChoice,
+    choose_levels,
+    measured_while_free,
+    with_outliers,
+)
 from asterism.model.emission_continuous import Continuous
 from asterism.model.emission_kinds import kinds_for_flags
 from asterism.model.emission_numeric import PER_STATE
@@ -31,6 +36,7 @@ from asterism.model.emissions import (
     Gaussian,
     Likelihood,
     Poisson,
+    StudentT,
     Threshold,
     emission_class,
 )
@@ -43,7 +49,7 @@ LARGEST = 1e100
 
 
 #: kinds that words on the command line have a meaning of their own for, and their parameters
-_MOST = {"gaussian": 2, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0}
+_MOST = {"gaussian": 2, "t": 3, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0}
 _MOST |= {"likelihood": 0, "continuous": 0}
 
 #: chance that a reported label is wrong, where learning of a confusion matrix starts
@@ -68,14 +74,16 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
     if len(parameters) > _MOST[kind]:
         raise Refused(f"--emission {text!r} has more than {counted(_MOST[kind], 'parameter')}.")
     match kind:
-        case "gaussian":
+        case "gaussian" | "t":
+            made = Gaussian if kind == "gaussian" else StudentT
             if not values:
-                return Gaussian(learn=True, scale=PER_STATE if per_state else None)
+                return made(learn=True, scale=PER_STATE if per_state else None)
             if per_state and len(values) == 1:
-                return Gaussian(values[0], PER_STATE, learn=True)
+                return made(values[0], PER_STATE, learn=True)
             scale: Any = values[1] if len(values) > 1 else None
             scale = scale[0] if scale is not None and len(scale) == 1 else scale
-            return Gaussian(values[0], scale, learn=learn or scale is None)
+            more = {"df": values[2][0]} if len(values) > 2 else {}
+            return made(values[0], scale, learn=learn or scale is None, **more)
         case "poisson":
             return Poisson(values[0], learn=learn) if values else Poisson(learn=True)
         case "categorical":
@@ -113,7 +121,9 @@ def as_flag(emission: Any) -> str | None:
     match emission:
         case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
             scales = scale if isinstance(scale, Sequence) else (scale,)
-            return f"gaussian:{_listed_numbers(means)}:{_listed_numbers(scales)}"
+            heavy = isinstance(emission, StudentT)
+            words = f"{_listed_numbers(means)}:{_listed_numbers(scales)}"
+            return f"t:{words}:{emission.df:g}" if heavy else f"gaussian:{words}"
         case Poisson(means=means) if means is not None:
             return f"poisson:{_listed_numbers(means)}"
     return None
@@ -200,6 +210,8 @@ def choose_emissions(
                 if not asked and _are_counts(free.value):
                     counts = choose_levels(node, free, Poisson(levels="auto", learn=True))
                     choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
+                if not asked:
+                    choice = with_outliers(free, choice)
                 if not asked and isinstance(choice.emission, Gaussian):
                     open_columns[node] = (free, choice)
                 emission[node], size = choice.emission, choice.n_levels
@@ -380,6 +392,12 @@ def _in_words(emission: Any, size: int, flags: str) -> str:
         return (
             f"Counts are read as noisy levels of {size} hidden states, with Poisson noise, which "
             f"fits better here than Gaussian, and means learned from the data ({flags})"
+        )
+    if isinstance(emission, StudentT):
+        return (
+            f"Numbers are read as noisy levels of {size} hidden states; there are outliers, so the "
+            f"noise is Student's t with {emission.df:g} degrees of freedom, its means and scale "
+            f"learned from the data ({flags}; --emission gaussian takes normal noise)"
         )
     return (
         f"Numbers are read as noisy levels of {size} hidden states, with means and noise learned "

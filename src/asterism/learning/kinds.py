@@ -24,7 +24,7 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError, counted, first_few
 from asterism.learning.level_moves import Redrawn
-from asterism.learning.levels import LevelChoice, LevelRows, choose_levels, climb
+from asterism.learning.levels import LevelChoice, LevelRows, choose_levels, climb, with_outliers
 from asterism.model.emissions import Gaussian
 
 FloatArray = NDArray[np.float64]
@@ -177,6 +177,7 @@ def choose_kind(
     spread, is_spread = _spread_within_rounding(record)
     if levels is None or is_spread:
         levels = choose_levels(node, spread, Gaussian(levels="auto", learn=True))
+        levels = with_outliers(spread, levels)
     scores = np.array(list(levels.scores.values()))
     jumps = float(np.logaddexp.reduce(scores)) - float(np.log(len(scores)))
     column = Column(spread.trajectory, spread.time, spread.value)

@@ -11,6 +11,7 @@ graph is looked at, so the choice costs little beside a search.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -24,7 +25,14 @@ from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import Advice, AsterismError, DataError
 from asterism.learning.level_moves import Redrawn, Stepwise
-from asterism.model.emissions import Gaussian, Joint, Poisson, emission_for, leaves_levels_open
+from asterism.model.emissions import (
+    Gaussian,
+    Joint,
+    Poisson,
+    StudentT,
+    emission_for,
+    leaves_levels_open,
+)
 from asterism.numerics.resources import current_limit
 
 FloatArray = NDArray[np.float64]
@@ -40,6 +48,10 @@ _PRICE_OF_A_LEVEL = 1.0
 _HOPELESS = 8.0
 #: steps that show which level to add
 _FEW_STEPS = 6
+#: degrees of freedom of noise with outliers, and by how many nats it must be better than normal
+#: noise: without outliers the two differ by less (see tests/unit/test_levels.py)
+_DFS = (4.0, 2.0)
+_CLEARLY_BETTER = 3.0
 _TOLERANCE = 2e-3  # of the log likelihood, in nats per step
 #: measurements of a node that are looked at; of more, stretches of this length spread over all
 _MOST_VALUES = 3_000
@@ -151,22 +163,58 @@ def choose_levels(node: str, record: NodeMeasurements, emission: Any) -> LevelCh
         # fewer levels are where a fit starts from
         tried = range(FEWEST if asked <= MOST else asked, asked + 1)
     open_levels = replace(emission, levels=None)
+    scores, fits = _scored(rows, open_levels, tried, _HOPELESS if auto else math.inf)
+    best = max(scores, key=lambda size: (scores[size], -size)) if auto else asked
+    complete = not current_limit().was_felt
+    return LevelChoice(node, best, fits[best], scores if auto else {}, auto, complete)
+
+
+def with_outliers(record: NodeMeasurements, plain: LevelChoice) -> LevelChoice:
+    """The choice with Student's t noise, where that explains the measurements clearly better.
+
+    Far outliers make normal noise wide, or become levels of their own. So no more levels are tried
+    than normal noise needed.
+    """
+    if not plain.chosen or type(plain.emission) is not Gaussian or current_limit().stops():
+        return plain
+    rows, best = LevelRows.of(record), plain
+    needed = plain.scores[plain.n_levels] + _CLEARLY_BETTER
+    for df in _DFS:
+        scores, fits = _scored(
+            rows, StudentT(df=df, learn=True), range(FEWEST, plain.n_levels + 1), 0.0
+        )
+        size = max(scores, key=lambda size: (scores[size], -size))
+        if scores[size] > needed:
+            needed = scores[size]
+            best = replace(plain, n_levels=size, emission=fits[size], scores=scores)
+        elif plain.n_levels == FEWEST:
+            break  # no outlier is a level, and heavier tails do not help
+    return best
+
+
+def _scored(
+    rows: LevelRows, emission: Any, sizes: Sequence[int], hopeless: float
+) -> tuple[dict[int, float], dict[int, Any]]:
+    """Scores and fitted emissions by number of levels.
+
+    More levels are tried until one is worse than the best by ``hopeless`` nats. Where that is
+    infinite all are tried, whatever the time.
+    """
+    least = FEWEST if hopeless == 0.0 else FEWEST + 1
     scores: dict[int, float] = {}
     fits: dict[int, Any] = {}
     smaller: LevelFit | None = None
-    for size in tried:
-        if auto and scores and current_limit().stops():
+    for size in sizes:
+        if scores and hopeless < math.inf and current_limit().stops():
             break
-        both = _fits(rows, open_levels, size, smaller)
+        both = _fits(rows, emission, size, smaller)
         smaller = both[0]
         # either kind of moves is as probable beforehand
         scores[size] = float(np.logaddexp(both[0].score, both[1].score)) - float(np.log(2.0))
         fits[size] = max(both, key=lambda fit: fit.score).emission
-        if auto and size > FEWEST + 1 and scores[size] < max(scores.values()) - _HOPELESS:
+        if size > least and scores[size] < max(scores.values()) - hopeless:
             break
-    best = max(scores, key=lambda size: (scores[size], -size)) if auto else asked
-    complete = not current_limit().was_felt
-    return LevelChoice(node, best, fits[best], scores if auto else {}, auto, complete)
+    return scores, fits
 
 
 class LevelRows(NamedTuple):

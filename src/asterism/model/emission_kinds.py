@@ -8,6 +8,7 @@ from __future__ import annotations
 
 EMISSION_KINDS = {
     "gaussian": ("asterism.model.emission_numeric", "Gaussian"),
+    "t": ("asterism.model.emission_numeric", "StudentT"),
     "poisson": ("asterism.model.emission_numeric", "Poisson"),
     "categorical": ("asterism.model.emission_discrete", "Categorical"),
     "exact": ("asterism.model.emission_discrete", "Exact"),

@@ -1,4 +1,4 @@
-"""Emissions of numbers with one mean per state: Gaussian and Poisson.
+"""Emissions of numbers with one mean per state: Gaussian, Student t and Poisson.
 
 Everything is computed in logs, so that a measurement far out in a tail stays finite.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -55,24 +55,24 @@ class Gaussian(Emission):
         scale: Any = self.scale
         if (means is None or scale is None or isinstance(scale, str)) and not self.learn:
             raise ModelError(
-                "Gaussian needs means and a scale",
+                f"{self._name} needs means and a scale",
                 Advice(" unless learn=True.", ", as in gaussian:-1,1:0.2."),
             )
         if means is not None:
-            means = finite_numbers("Gaussian means", means)
+            means = finite_numbers(f"{self._name} means", means)
             object.__setattr__(self, "means", means)
-        object.__setattr__(self, "levels", _checked_levels("Gaussian", self.levels, means))
+        object.__setattr__(self, "levels", _checked_levels(self._name, self.levels, means))
         if scale is None or scale == PER_STATE:
             return
         if isinstance(scale, str):
             raise ModelError(f"The scale of Gaussian is {scale!r}; it is a number or {PER_STATE}.")
         per_state = np.ndim(scale) > 0
-        scales = finite_numbers("Gaussian scale", scale if per_state else [scale])
+        scales = finite_numbers(f"{self._name} scale", scale if per_state else [scale])
         if min(scales) <= 0.0:
-            raise ModelError(f"The scale of Gaussian must be positive, got {scale}.")
+            raise ModelError(f"The scale of {self._name} must be positive, got {scale}.")
         if per_state and means is not None and len(scales) != len(means):
             raise ModelError(
-                f"Gaussian has {len(means)} means but {len(scales)} scales; "
+                f"{self._name} has {len(means)} means but {len(scales)} scales; "
                 "give one scale, or one per state."
             )
         object.__setattr__(self, "scale", scales if per_state else scales[0])
@@ -87,43 +87,63 @@ class Gaussian(Emission):
 
     def log_likelihood(self, values: Values, states: Sequence[Any]) -> FloatArray:
         means, scale = self._parameters()
-        require_n_states("Gaussian", self.n_states, states)
-        y = as_floats("Gaussian", values)
+        require_n_states(self._name, self.n_states, states)
+        y = as_floats(self._name, values)
         with np.errstate(over="ignore"):
-            z = (y[:, None] - means) / scale
-            result: FloatArray = -0.5 * z**2 - np.log(scale) - 0.5 * math.log(2.0 * math.pi)
-        return result
+            return self._log_density((y[:, None] - means) / scale) - np.log(scale)
 
     def sample(self, state_indices: IntArray, rng: np.random.Generator, states: Any) -> FloatArray:
         means, scale = self._parameters()
-        require_n_states("Gaussian", self.n_states, states)
-        return rng.normal(means[state_indices], scale[state_indices])
+        require_n_states(self._name, self.n_states, states)
+        drawn: FloatArray = means[state_indices] + scale[state_indices] * self._deviations(
+            rng, len(state_indices)
+        )
+        return drawn
 
-    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Gaussian:
+    # ---- the distribution of (value − mean) / scale ----
+
+    def _log_density(self, z: FloatArray) -> FloatArray:
+        result: FloatArray = -0.5 * z**2 - 0.5 * math.log(2.0 * math.pi)
+        return result
+
+    def _deviations(self, rng: np.random.Generator, n: int) -> FloatArray:
+        return rng.normal(size=n)
+
+    def precision(self, z: FloatArray) -> FloatArray:
+        """The weight of a measurement that deviates by z scales; 1 for normal noise."""
+        return np.ones_like(z)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def m_step(self, values: Values, weights: FloatArray, states: Any = None) -> Self:
         means, scale = self._parameters()
-        y = as_floats("Gaussian", values)
+        y = as_floats(self._name, values)
         w = checked_weights(y, weights, len(means))
         if w.sum() <= 0.0:
             return self
-        means = weighted_means(y, w, means)
+        # outliers of heavy tails weigh less (EM for a normal of unknown precision)
+        heavy = w * self.precision((y[:, None] - means) / scale)
+        means = weighted_means(y, heavy, means)
         squares = (y[:, None] - means) ** 2
         floor = SMALLEST_SCALE * float(np.std(y))
         if isinstance(self.scale, tuple):
             total = w.sum(axis=0)
-            variance = (w * squares).sum(axis=0) / np.where(total > 0.0, total, 1.0)
+            variance = (heavy * squares).sum(axis=0) / np.where(total > 0.0, total, 1.0)
             fitted = np.where(total > 0.0, np.sqrt(variance), scale)
             # without any spread there is nothing to learn a scale from: keep the old one
             fitted = np.maximum(fitted, floor) if floor > 0.0 else scale
             return replace(self, means=as_tuple(means), scale=as_tuple(fitted))
-        shared = max(math.sqrt(float((w * squares).sum() / w.sum())), floor)
+        shared = max(math.sqrt(float((heavy * squares).sum() / w.sum())), floor)
         return replace(self, means=as_tuple(means), scale=shared if floor > 0.0 else self.scale)
 
-    def initialise(self, values: Values, n_states: int) -> Gaussian:
+    def initialise(self, values: Values, n_states: int) -> Self:
         if self.means is not None and self.scale is not None and self.scale != PER_STATE:
             return self
-        y = as_floats("Gaussian", values)
+        y = as_floats(self._name, values)
         if self.means is None:
-            means = cluster_means("Gaussian", y, n_states)
+            means = cluster_means(self._name, y, n_states)
         else:
             means = np.array(self.means)
         scale: Any = self.scale
@@ -133,7 +153,7 @@ class Gaussian(Emission):
             scale = max(float(np.sqrt(np.mean(within**2))), 0.05 * float(np.std(y)))
             if scale == 0.0:
                 raise DataError(
-                    "The starting scale of Gaussian cannot be found; ",
+                    f"The starting scale of {self._name} cannot be found; ",
                     Advice("give scale=.", "give it, as in --emission NODE=gaussian:-1,1:0.2."),
                 )
         if self.scale == PER_STATE:
@@ -148,9 +168,55 @@ class Gaussian(Emission):
 
     def _parameters(self) -> tuple[FloatArray, FloatArray]:
         if self.means is None or self.scale is None or isinstance(self.scale, str):
-            raise ModelError("Gaussian has no means or scale yet: initialise it from data first.")
+            raise ModelError(
+                f"{self._name} has no means or scale yet: initialise it from data first."
+            )
         means = np.array(self.means)
         return means, np.broadcast_to(np.asarray(self.scale, dtype=np.float64), means.shape)
+
+
+@dataclass(frozen=True, init=False)
+class StudentT(Gaussian):
+    """Noise with outliers: Student's t with ``df`` degrees of freedom around one mean per state.
+
+    ``scale`` is that of the t distribution; the other arguments are those of :class:`Gaussian`.
+    The fewer degrees of freedom, the heavier the tails; ``df`` itself is not learned.
+    """
+
+    df: float = 4.0
+
+    def __init__(
+        self,
+        means: Sequence[float] | None = None,
+        scale: float | Sequence[float] | None = None,
+        df: float = 4.0,
+        learn: bool = False,
+        levels: int | Literal["auto"] | None = None,
+    ) -> None:
+        df = finite_numbers("StudentT degrees of freedom", [df])[0]
+        if df <= 0.0:
+            raise ModelError(f"The degrees of freedom of StudentT must be positive, got {df:g}.")
+        given = {"means": means, "scale": scale, "df": df, "learn": learn, "levels": levels}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
+
+    def _log_density(self, z: FloatArray) -> FloatArray:
+        half = 0.5 * (self.df + 1.0)
+        constant = gammaln(half) - gammaln(0.5 * self.df) - 0.5 * math.log(self.df * math.pi)
+        # through the square of a hypotenuse: z² would overflow
+        result: FloatArray = constant - 2.0 * half * np.log(np.hypot(1.0, z / math.sqrt(self.df)))
+        return result
+
+    def _deviations(self, rng: np.random.Generator, n: int) -> FloatArray:
+        return rng.standard_t(self.df, size=n)
+
+    def precision(self, z: FloatArray) -> FloatArray:
+        weight: FloatArray = (self.df + 1.0) / (self.df + z**2)
+        return weight
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "kind": "t", "df": self.df}
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from asterism.model.emission_discrete import Likelihood as Likelihood
     from asterism.model.emission_numeric import Gaussian as Gaussian
     from asterism.model.emission_numeric import Poisson as Poisson
+    from asterism.model.emission_numeric import StudentT as StudentT
     from asterism.model.emission_silent import SilentStates as SilentStates
     from asterism.model.emission_threshold import Threshold as Threshold
 

@@ -87,8 +87,8 @@ class PriorChoice:
 
 
 def can_sample(emission: Any) -> bool:
-    """Whether the parameters of this kind of emission can be drawn."""
-    return isinstance(emission, Gaussian | Poisson | Categorical)
+    """Whether the parameters of this kind of emission can be drawn; others stay as fitted."""
+    return type(emission) in (Gaussian, Poisson, Categorical)
 
 
 def model_setup(

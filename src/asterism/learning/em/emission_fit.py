@@ -5,6 +5,7 @@ as logarithms, rows of a confusion matrix as square roots that are normalised ag
 the expected complete-data log-likelihood Q has a simple gradient and (diagonal) information:
 
     Gaussian     ∂Q/∂μ = Σ w (y−μ)/σ²      ∂Q/∂ln σ = Σ w ((y−μ)²/σ² − 1)
+    Student t    the same with w times (ν+1) / (ν + (y−μ)²/σ²), but for the last −1
     Poisson      ∂Q/∂ln μ = Σ w (y−μ)
     Categorical  ∂Q/∂√p_r = 2 (C_r − p_r Σ C) / √p_r
 
@@ -286,8 +287,9 @@ def _plain_score(
         means = np.asarray(emission.means, dtype=np.float64)
         scale = np.broadcast_to(np.asarray(emission.scale, dtype=np.float64), means.shape)
         z = (learned.values.astype(np.float64)[:, None] - shift - means) / scale
-        by_mean = np.sum(weights * z, axis=0) / scale
-        by_scale = np.sum(weights * (z**2 - 1.0), axis=0)
+        heavy = emission.precision(z)
+        by_mean = np.sum(weights * heavy * z, axis=0) / scale
+        by_scale = np.sum(weights * (heavy * z**2 - 1.0), axis=0)
         about_scale = 2.0 * total
         if not isinstance(emission.scale, tuple):
             by_scale, about_scale = by_scale.sum(keepdims=True), about_scale.sum(keepdims=True)
