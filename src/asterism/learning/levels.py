@@ -183,7 +183,8 @@ def with_outliers(record: NodeMeasurements, plain: LevelChoice) -> LevelChoice:
         scores, fits = _scored(
             rows, StudentT(df=df, learn=True), range(FEWEST, plain.n_levels + 1), 0.0
         )
-        size = max(scores, key=lambda size: (scores[size], -size))
+        # a level more for the sake of one far value is none
+        size = min(k for k in scores if scores[k] > max(scores.values()) - _CLEARLY_BETTER)
         if scores[size] > needed:
             needed = scores[size]
             best = replace(plain, n_levels=size, emission=fits[size], scores=scores)
