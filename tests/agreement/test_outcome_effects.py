@@ -11,34 +11,7 @@ import asterism as am
 from asterism.errors import AsterismError
 from tests.command_line import assert_refused, invoke
 from tests.reference import hidden_panel
-
-RATES = np.array([[-0.5, 0.5], [0.7, -0.7]])
-
-
-def panel(kind, n_patients=60, n_visits=6, seed=4, effect=(0.8, 0.8)):
-    """Patients with a group (0 or 1) that shifts what is measured in each state."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for patient in range(n_patients):
-        group, state, time = patient % 2, int(rng.integers(2)), 0.0
-        for _ in range(n_visits):
-            shift = effect[state] * group
-            if kind == "gaussian":
-                value = (-1.0, 2.0)[state] + shift + 0.7 * rng.normal()
-            elif kind == "poisson":
-                value = rng.poisson((2.0, 9.0)[state] * np.exp(0.5 * shift))
-            else:
-                odds = np.log((0.15, 0.2)[state] / (1 - (0.15, 0.2)[state])) + shift
-                wrong = rng.uniform() < 1 / (1 + np.exp(-odds))
-                value = "ab"[state ^ int(wrong)]
-            rows.append((patient, time, value, group))
-            gap = rng.uniform(0.2, 0.9)
-            stay = np.exp(-1.2 * gap)
-            time += gap
-            to_other = (RATES[state, 1 - state] / 1.2) * (1 - stay)
-            state = 1 - state if rng.uniform() < to_other else state
-    return pd.DataFrame(rows, columns=["trajectory", "time", "y", "group"])
-
+from tests.reference.simulated_panels import outcome_panel as panel
 
 EMISSIONS = {
     "gaussian": am.Gaussian((-1.0, 2.0), 0.7, learn=True),

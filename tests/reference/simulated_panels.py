@@ -107,8 +107,10 @@ def coverage(table: pd.DataFrame) -> pd.DataFrame:
 
 def _is_open(part: pd.DataFrame) -> pd.Series:
     """Intervals that exclude nothing."""
-    widest = {"rate": (0.0, np.inf), "effect": (-np.inf, np.inf), "emission": (0.0, 1.0)}
-    low, high = (part["kind"].map({k: v[i] for k, v in widest.items()}) for i in (0, 1))
+    widest = {"rate": (0.0, np.inf), "emission": (0.0, 1.0)}
+    every = (-np.inf, np.inf)
+    ends = [widest.get(kind, every) for kind in part["kind"]]
+    low, high = (pd.Series(end, index=part.index) for end in zip(*ends))
     return (part["lower"] <= low) & (part["upper"] >= high)
 
 
@@ -124,3 +126,100 @@ def _truth(kind: str, name: str) -> float:
     if kind == "effect":
         return EFFECTS[name.split(": ")[1].split(" ")[0]]
     return float(CONFUSION[int(name[3]) - 1, int(name[-1]) - 1])
+
+
+# ---- covariates of outcomes, and rates that change ----------------------------------------------
+
+#: what the group adds to the mean of every state, or to log odds
+SHIFT = 0.8
+HIDDEN_RATES = np.array([[-0.5, 0.5], [0.7, -0.7]])
+
+
+def outcome_panel(
+    kind: str, n_patients: int = 60, n_visits: int = 6, seed: int = 4
+) -> pd.DataFrame:
+    """Patients with a group (0 or 1) that shifts what is measured in each state."""
+    rng = np.random.default_rng(seed)
+    rows: list[tuple[Any, ...]] = []
+    for patient in range(n_patients):
+        group, state, time = patient % 2, int(rng.integers(2)), 0.0
+        for _ in range(n_visits):
+            shift = SHIFT * group
+            if kind == "gaussian":
+                value = (-1.0, 2.0)[state] + shift + 0.7 * rng.normal()
+            elif kind == "poisson":
+                value = rng.poisson((2.0, 9.0)[state] * np.exp(0.5 * shift))
+            else:
+                odds = np.log((0.15, 0.2)[state] / (1 - (0.15, 0.2)[state])) + shift
+                wrong = rng.uniform() < 1 / (1 + np.exp(-odds))
+                value = "ab"[state ^ int(wrong)]
+            rows.append((patient, time, value, group))
+            gap = rng.uniform(0.2, 0.9)
+            stay = np.exp(-1.2 * gap)
+            time += gap
+            to_other = (HIDDEN_RATES[state, 1 - state] / 1.2) * (1 - stay)
+            state = 1 - state if rng.uniform() < to_other else state
+    return pd.DataFrame(rows, columns=["trajectory", "time", "y", "group"])
+
+
+def outcome_intervals(seed: int, n_patients: int) -> pd.DataFrame:
+    """Effects of the group on the two means, and whether their intervals hold the truth."""
+    obs = am.Observations.from_frame(
+        outcome_panel("gaussian", n_patients, seed=seed), covariates=["group"]
+    )
+    fit = am.ParameterLearner(
+        {"y": []},
+        emission=am.Gaussian((-1.0, 2.0), 0.7, learn=True),
+        method="exact",
+        states={"y": ["a", "b"]},
+        covariates=[am.Effect("group", on="outcome")],
+    ).fit(obs)
+    table = fit.parameters_.query("kind == 'outcome effect'")
+    return table.assign(panel=seed, covered=(table["lower"] <= SHIFT) & (table["upper"] >= SHIFT))
+
+
+#: rates well > ill, well > dead, ill > dead before and after the change
+CHANGE, BEFORE, AFTER = 2.0, (0.4, 0.2, 0.4), (0.8, 0.2, 0.8)
+
+
+def changing_panel(seed: int, n_patients: int) -> pd.DataFrame:
+    """States at eight visits of patients whose rates change, by a fine walk in time."""
+    rng = np.random.default_rng(seed)
+    state, rows = np.zeros(n_patients, dtype=int), []
+    visits = np.cumsum(rng.uniform(0.3, 0.9, size=(n_patients, 8)), axis=1) - 0.3
+    step = 0.002
+    at = np.zeros(n_patients, dtype=int)
+    for k in range(int(np.ceil(visits.max() / step)) + 1):
+        due = np.flatnonzero(
+            (at < 8) & (visits[np.arange(n_patients), np.minimum(at, 7)] <= k * step)
+        )
+        rows += [(d, visits[d, at[d]], ("well", "ill", "dead")[state[d]]) for d in due]
+        at[due] += 1
+        ill, dies, dies_ill = BEFORE if k * step < CHANGE else AFTER
+        chance = rng.uniform(size=n_patients) / step
+        well = state == 0
+        state = np.where(well & (chance < ill), 1, state)
+        state = np.where(well & (chance >= ill) & (chance < ill + dies), 2, state)
+        state = np.where(~well & (state == 1) & (chance < dies_ill), 2, state)
+    return pd.DataFrame(rows, columns=["trajectory", "time", "state"]).sort_values(
+        ["trajectory", "time"]
+    )
+
+
+def changing_intervals(seed: int, n_patients: int) -> pd.DataFrame:
+    """Rates before a change and their factors after it, and whether intervals hold the truth."""
+    moves = ("well>ill", "well>dead", "ill>dead")
+    fit = am.ParameterLearner(
+        {"state": []},
+        method="exact",
+        states={"state": ["well", "ill", "dead"]},
+        allowed_transitions={"state": ", ".join(moves)},
+        change_times=[CHANGE],
+    ).fit(am.Observations.from_frame(changing_panel(seed, n_patients)))
+    table = fit.parameters_.query("kind != 'start'").reset_index(drop=True)
+    truth = [*BEFORE, *np.log(np.array(AFTER) / BEFORE)]
+    return table.assign(
+        panel=seed,
+        kind=["rate before the change"] * 3 + ["log factor after it"] * 3,
+        covered=(table["lower"] <= truth) & (truth <= table["upper"]),
+    )

@@ -10,7 +10,12 @@ import os
 import pandas as pd
 import pytest
 
-from tests.reference.simulated_panels import coverage, intervals
+from tests.reference.simulated_panels import (
+    changing_intervals,
+    coverage,
+    intervals,
+    outcome_intervals,
+)
 
 REDUCED = os.environ.get("ASTERISM_REDUCED") == "1"
 N_PANELS = 20 if REDUCED else 200
@@ -28,3 +33,15 @@ def test_intervals_cover_the_truth():
         assert low <= row["plain_covered"] <= high, (kind, row)
         # small panels hold too few transitions for some effects
         assert row["open"] <= (0.1 if REDUCED else 0.01) * row["intervals"], (kind, row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [outcome_intervals, changing_intervals])
+def test_intervals_of_outcome_effects_and_changing_rates_cover_the_truth(made):
+    """The full run of 200 panels is benchmarks/clinic_coverage.py."""
+    table = pd.concat([made(seed, 100) for seed in range(25 if REDUCED else 200)])
+    found = coverage(table).set_index("kind")
+    print(found.to_string())
+    low, high = (0.84, 1.0) if REDUCED else (0.91, 0.98)
+    assert (found["covered"] >= low).all()
+    assert (found["covered"] <= high).all()

@@ -243,3 +243,20 @@ def test_probabilities_at_zero_have_limits_by_the_likelihood():
     held = fitted([[1.0 - wrong.upper, wrong.upper], [0.0, 1.0]], learn=False)
     fall = 2.0 * (free.log_evidence_ - held.log_evidence_)
     assert 2.0 < fall < 6.0  # 3.84 if the evidence fell in a straight line
+
+
+def test_hazard_ratios_of_edges_are_ratios_of_rates():
+    """Of complete paths, ln ratio has the variance 1/M + 1/M', where M are the transitions."""
+    network = am.glauber({"A": [], "B": ["A"], "C": ["A", "B"]}, a=1.0, b=0.5)
+    paths = am.simulate(network, n_trajectories=10, duration=6.0, seed=3)
+    fit = am.ParameterLearner({"A": [], "B": ["A"], "C": ["A", "B"]}, method="exact").fit(paths)
+    found = fit.edge_ratios_
+    assert set(zip(found["parent"], found["child"])) == {("A", "B"), ("A", "C"), ("B", "C")}
+    row = found.query("parent == 'A' and child == 'B' and transition == '-1>1'").iloc[0]
+    rates = fit.rate_intervals_.query("node == 'B' and `from` == -1").set_index("configuration")
+    one, other = rates.loc["A=1"], rates.loc["A=-1"]
+    assert row["hazard_ratio"] == pytest.approx(one["rate"] / other["rate"])
+    variance = 1 / one["expected_transitions"] + 1 / other["expected_transitions"]
+    width = np.exp(1.959964 * np.sqrt(variance))
+    assert row["upper"] == pytest.approx(row["hazard_ratio"] * width, rel=1e-3)
+    assert set(found.query("parent == 'B'")["others"]) == {"A=-1", "A=1"}

@@ -401,6 +401,7 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
         )
     if len(effects) > MOST_LINES:
         lines.append(f"Hazard ratios: {MOST_LINES} of {len(effects)}; all in effects.csv.")
+    lines += _edge_lines(learner.edge_ratios_, share)
     if options.misreported:
         errors = learner.parameters_.query("kind == 'emission'")
         for row in errors[[not _is_right(name) for name in errors["parameter"]]].to_dict("records"):
@@ -427,6 +428,24 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
         )
     lines.append(f"{given_first}.")
     lines.append(f"Results: {options.output}; open {options.output / 'report.html'}")
+    return lines
+
+
+def _edge_lines(ratios: pd.DataFrame, share: str) -> list[str]:
+    """The first hazard ratios of edges, and how many there are."""
+    lines = []
+    for row in ratios.head(MOST_LINES).to_dict("records"):
+        where = f" (with {row['others']})" if row["others"] else ""
+        note = f"; {row['note']}" if row["note"] else ""
+        lines.append(
+            f"{row['parent']} {row['state']} against {row['against']}: {row['child']} "
+            f"{row['transition']} {row['hazard_ratio']:.3g} times as fast "
+            f"({share}: {row['lower']:.3g} to {row['upper']:.3g}){where}{note}."
+        )
+    if len(ratios) > MOST_LINES:
+        lines.append(
+            f"Hazard ratios of edges: {MOST_LINES} of {len(ratios)}; all in edge_ratios.csv."
+        )
     return lines
 
 

@@ -63,7 +63,7 @@ SEARCH_FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
 #: columns of a fit's tables that hold names
 _FIT_LABELS = frozenset(
     ("node", "configuration", "from", "to", "state", "note", "kind", "parameter", "transitions",
-     "covariate", "trajectory", "stimulus")
+     "covariate", "trajectory", "stimulus", "parent", "child", "transition", "against", "others")
 )  # fmt: skip
 
 #: characters that XML cannot hold in any form

@@ -36,7 +36,7 @@ GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, some
 
 #: tables that a fit adds to its rates, or continuous nodes to edges, each a CSV file of this name
 FIT_TABLES = (
-    *("effects", "parameters", "covariance", "contributions"),
+    *("effects", "edge_ratios", "parameters", "covariance", "contributions"),
     *("sojourn_times", "transition_probabilities", "prevalence", "survival"),
     *("nodes", "targets"),
 )

@@ -381,6 +381,15 @@ class ParameterLearner(Estimator):
         return effect_table(self._uncertainty(), self.level)
 
     @property
+    def edge_ratios_(self) -> pd.DataFrame:
+        """Hazard ratios of each edge: parent, child, transition, state, against, others, …
+
+        How many times faster the child's transition is with the parent in ``state`` than in its
+        first state (``against``), the other parents being as ``others`` says; lower, upper, note.
+        """
+        return quantities.edge_ratios(self._uncertainty(), self.level)
+
+    @property
     def parameters_(self) -> pd.DataFrame:
         """All parameters: kind, parameter, estimate, se, lower, upper, note."""
         return parameter_table(self._uncertainty(), self.level)

@@ -25,8 +25,9 @@ from asterism.learning.em.derived import Interval, Uncertainty
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.situations import network_for
-from asterism.learning.em.uncertainty import configurations
+from asterism.learning.em.uncertainty import configurations, rate_table
 from asterism.model.network import Network
+from asterism.model.rates import SummaryRates
 from asterism.numerics.exponentials import exponentials
 from asterism.timeline.evidence import FloatArray, IntArray
 
@@ -155,6 +156,67 @@ def kaplan_meier(
     curve = np.concatenate([[1.0], np.cumprod(1.0 - deaths / at_risk)])
     followed = len(lasted) - np.searchsorted(np.sort(lasted), clock, side="left")
     return curve[np.searchsorted(times, clock, side="right")], followed
+
+
+def edge_ratios(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
+    """One row per edge, state of the parent, others' states and transition: the hazard ratio.
+
+    It compares the rate with that under the parent's first state. A rate estimated as zero makes it
+    0 or inf, with an open interval.
+    """
+    fit = uncertainty.fit
+    network, graph = fit.network, fit.network.compiled.graph
+    notes = rate_table(fit, uncertainty.information, level)["note"].tolist()
+    model = fit.model
+    place = np.flatnonzero((model.base >= 0) | (model.fixed > 0.0))
+    zero = {int(p) for p, note in zip(place, notes) if note not in ("", "fixed")}
+    rows: list[tuple[Any, ...]] = []
+    above, below = [], []
+    known = set(place.tolist())
+    for n, node in enumerate(network.nodes):
+        parents, table = network.parents[node], network.rates[node]
+        if not parents or table is None or isinstance(table, SummaryRates):
+            continue
+        number = int(graph.table_start[n]) + np.arange(table.size).reshape(table.shape)
+        for *given, x, y in np.ndindex(*table.shape):
+            for k, parent in enumerate(parents):
+                first = [*given[:k], 0, *given[k + 1 :], x, y]
+                a, b = int(number[(*given, x, y)]), int(number[tuple(first)])
+                if given[k] == 0 or a not in known or b not in known or {a, b} <= zero:
+                    continue
+                others = ", ".join(
+                    f"{p}={network.states[p][s]}"
+                    for i, (p, s) in enumerate(zip(parents, given))
+                    if i != k
+                )
+                states, move = network.states[parent], network.states[node]
+                note = "too few transitions to tell" if {a, b} & zero else ""
+                rows.append((parent, node, f"{move[x]}>{move[y]}", states[given[k]], states[0],
+                             others, note))  # fmt: skip
+                above.append(a)
+                below.append(b)
+    names = ["parent", "child", "transition", "state", "against", "others", "note"]
+    table = pd.DataFrame(rows, columns=names)
+    if not rows:
+        return table
+
+    unclear = (table["note"] != "").to_numpy()
+
+    def quantity(estimate: Estimate) -> FloatArray:
+        rates = fit.base_rates(estimate)
+        ratio: FloatArray = np.where(unclear, 1.0, rates[above])
+        return ratio / np.where(unclear, 1.0, rates[below])
+
+    found = uncertainty.interval(quantity, "log", level)
+    at_zero = np.isin(above, list(zero))
+    ratio = np.where(unclear, np.where(at_zero, 0.0, np.inf), found.value)
+    note = table.pop("note")
+    return table.assign(
+        hazard_ratio=ratio,
+        lower=np.where(unclear, 0.0, found.lower),
+        upper=np.where(unclear, np.inf, found.upper),
+        note=note,
+    )
 
 
 def final_numbers(fit: Fit) -> IntArray:

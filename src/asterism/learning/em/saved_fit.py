@@ -83,6 +83,10 @@ def fit_tables(learner: ParameterLearner) -> dict[str, pd.DataFrame]:
     }
     if len(learner.effects_):
         tables["effects"] = learner.effects_
+    if learner._fit.task.coordinates.update.graph.parents.size:
+        ratios = learner.edge_ratios_
+        if len(ratios):
+            tables["edge_ratios"] = ratios
     data = learner._observations
     longest = float(np.max(data.end - data.start))
     clock = np.linspace(0.0, longest, N_TIMES)
