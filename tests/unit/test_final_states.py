@@ -8,6 +8,7 @@ import pytest
 
 import asterism as am
 from asterism.data.problems import DataWarning
+from asterism.results.edge_effects import effect
 from tests.command_line import assert_refused, invoke
 
 EXITS = {"well": {"ill": 0.4, "dead": 0.1}, "ill": {"well": 0.3, "dead": 0.4}}
@@ -225,3 +226,30 @@ def test_learn_takes_death_as_final(paths, tmp_path):
     network = am.load(tmp_path / "RUN").network
     dead = [str(s) for s in network.states["state"]].index("dead")
     assert (np.asarray(network.rates["state"]).reshape(-1, 3, 3)[:, dead] == 0).all()
+
+
+def test_a_parent_of_a_final_state_raises_it():
+    """In the long run everybody falls ill; the parent says how soon."""
+    rates = np.zeros((2, 2, 2))
+    rates[:, 0, 1] = [0.1, 0.4]
+    network = am.Network(
+        {"diabetes": [], "kidney": ["diabetes"]},
+        {"diabetes": [[0, 0.1], [0, 0]], "kidney": rates},
+        {"diabetes": ["no", "yes"], "kidney": ["no", "yes"]},
+    )
+    assert effect(network, "kidney", "diabetes") == "raises"
+    slower = am.Network(network.parents, {**network.rates, "kidney": rates[::-1]}, network.states)
+    assert effect(slower, "kidney", "diabetes") == "lowers"
+
+
+def test_forecasts_leave_the_dead_where_they_are(paths):
+    visits = _visits(paths)
+    fit = am.ParameterLearner({"state": []}).fit(am.Observations.from_frame(visits))
+    obs = am.Observations.from_frame(visits)
+    table = fit.forecast(obs, [1.0, 20.0])
+    dead = visits.groupby("trajectory")["state"].last().eq("dead")
+    rows = table[(table["state"] == "dead") & table["trajectory"].map(dead)]
+    assert len(rows)
+    np.testing.assert_allclose(rows["probability"], 1.0)
+    sojourn = fit.sojourn_times().set_index("state")
+    assert not np.isfinite(sojourn.loc["dead", "mean"])

@@ -59,9 +59,16 @@ def effect_of_rates(rates: FloatArray, slot: int) -> str:
 
 
 def _direction(settings: Iterable[FloatArray]) -> str:
-    """Of (S_parent, S, S) rates in each setting of the other parents."""
-    shifts = [np.diff([_long_run_mean(block) for block in by_state]) for by_state in settings]
-    steps = np.concatenate(shifts)
+    """Of (S_parent, S, S) rates in each setting of the other parents.
+
+    Where a state is final every chain ends there in the long run: then the mean state after about
+    the time of one transition counts, which says how soon.
+    """
+    blocks = list(settings)
+    exits = -np.diagonal(blocks, axis1=2, axis2=3)
+    steps = _shifts(blocks, 0.0)
+    if np.all(np.abs(steps) < SMALLEST_SHIFT) and not exits.all():
+        steps = _shifts(blocks, float(exits[exits > 0.0].mean()) if exits.any() else 0.0)
     if np.all(np.abs(steps) < SMALLEST_SHIFT):
         return NONE
     if np.all(steps > -SMALLEST_SHIFT):
@@ -83,6 +90,12 @@ def _effect_on_level(network: Network, child: str, parent: str) -> str:
     if not np.any(steps):
         return NONE
     return RAISES if np.all(steps >= 0.0) else LOWERS if np.all(steps <= 0.0) else MIXED
+
+
+def _shifts(blocks: list[FloatArray], horizon: float) -> FloatArray:
+    """By how much the mean state moves from one state of the parent to the next."""
+    means = [[_long_run_mean(block, horizon) for block in by_state] for by_state in blocks]
+    return np.concatenate([np.diff(part) for part in means])
 
 
 def log_fold_of_odds(mean: FloatArray, variance: FloatArray, slot: int) -> tuple[float, float]:
@@ -144,8 +157,8 @@ def _summary_rates_by_state(rates: SummaryRates, slot: int) -> FloatArray:
     return np.stack([np.tensordot(others, rates.table[blocks + w], axes=1) for w in own])
 
 
-def _long_run_mean(block: FloatArray) -> float:
-    """Mean state number in the long run, from a uniform start.
+def _long_run_mean(block: FloatArray, horizon: float = 0.0) -> float:
+    """Mean state number from a uniform start, in the long run or until an exponential ``horizon``.
 
     A trickle of restarts in a random state makes the answer unique for chains with absorbing
     states, and is too small to matter otherwise.
@@ -154,7 +167,7 @@ def _long_run_mean(block: FloatArray) -> float:
     fastest = float(np.max(np.abs(block)))
     if fastest == 0.0:
         return (n_states - 1) / 2
-    restart = 1e-9
+    restart = max(1e-9, horizon / fastest)
     generator = block / fastest
     # occupation of a chain restarted at rate `restart`: restart · uniform · (restart − Q)^-1
     start = np.full(n_states, 1.0 / n_states)
