@@ -122,7 +122,7 @@ def _complete_paths() -> list[Row]:
 
     complete = _part("complete_data")
     _, paths = complete.data(seed=0)
-    learner = am.StructureLearner(max_parents=complete.MAX_PARENTS, n_jobs=1)
+    learner = am.StructureLearner(max_parents=complete.MAX_PARENTS, n_jobs=1, method="star")
     prior = learner.fit(paths).prior_
     slow = best_of(lambda: complete.numpy_scores(paths, prior.shape, prior.rate_value), 1)
     ours = best_of(lambda: learner.fit(paths), 5)

@@ -97,6 +97,7 @@ def star_edges(network: am.Network, obs: am.Observations) -> tuple[np.ndarray, n
         states={n: ["0", "1"] for n in network.nodes},
         structure_prior="uniform",
         accuracy=am.Accuracy(tempering=1.0),
+        method="star",
     ).fit(obs)
     found = learner._found
     number = [list(network.nodes).index(n) for n in found.nodes]

@@ -113,6 +113,7 @@ def one_graph(
         n_jobs=1,
         search="exhaustive",
         structure_prior=STRUCTURE_PRIORS[structure_prior],
+        method="star",
     ).fit(seen)
     as_drawn = size_log_prior(N_NODES, SEARCHED_PARENTS)
     log_prior = as_drawn if structure_prior == "as drawn" else None
@@ -148,7 +149,7 @@ def one_tree(seed: int, sweeps: int) -> dict[str, Any]:
     """Families found by both; what the exact posterior says where the learner is wrong."""
     network, seen = tree(TREE_TRAJECTORIES, seed, TREE_SIGMA)
     noise = am.Gaussian((-1, 1), TREE_SIGMA)
-    learner = am.StructureLearner(noise, max_parents=1).fit(seen)
+    learner = am.StructureLearner(noise, max_parents=1, method="star").fit(seen)
     prior = (learner.prior_.shape, learner.prior_.rate_value)
     found = chains(network, Measured.of(seen, network.nodes, noise), 1, prior, sweeps, seed)
     probabilities = np.mean([chain.probabilities for chain in found], axis=0)

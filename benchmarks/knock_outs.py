@@ -58,7 +58,11 @@ def experiment(
 
 def learned(network: am.Network, data: Any, max_parents: int = 2) -> dict[str, Any]:
     learner = am.StructureLearner(
-        NOISE, max_parents=max_parents, states=network.states, n_jobs=1
+        NOISE,
+        max_parents=max_parents,
+        states=network.states,
+        n_jobs=1,
+        method="star",
     ).fit(data)
     matrix = learner.edge_probabilities_
     return {"probability": {f"{p}>{c}": float(matrix.loc[p, c]) for p in matrix for c in matrix}}

@@ -23,7 +23,7 @@ def _screened() -> None:
     paths = am.simulate(am.glauber("tree:400", a=1.0, b=0.6), 40, duration=10.0, seed=1)
     seen = am.observe(paths, noise, n_observations=10, seed=2)
     options = {"max_parents": 1, "search": "screened", "n_jobs": 1}
-    am.StructureLearner(noise, **regrouped(**options, **old_settings())).fit(seen)
+    am.StructureLearner(noise, method="star", **regrouped(**options, **old_settings())).fit(seen)
 
 
 def _fine_steps() -> None:

@@ -63,7 +63,11 @@ def learned(data: str, settings: dict[str, Any], seed: int) -> dict[str, float]:
     paths, observations, _ = unconnected(seed)
     if data == "complete paths":
         return claims(am.StructureLearner(n_jobs=1, **regrouped(**settings)).fit(paths))
-    return claims(am.StructureLearner(COUNTED, n_jobs=1, **regrouped(**settings)).fit(observations))
+    return claims(
+        am.StructureLearner(COUNTED, n_jobs=1, **regrouped(**{"method": "star", **settings})).fit(
+            observations
+        )
+    )
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ Seeds below 1,000 are for choices; from 1,000 on for figures (the default).
 
 Written: ``pairs.csv`` (networks) and ``pairs_summary.csv`` (sizes), beside this script.
 
-    python benchmarks/pairs.py [--nodes 20 40 80 100] [--networks 10] [--first 1000] [--minutes M]
+    python benchmarks/pairs.py [--nodes 20 40 80 100] [--networks 10] [--first 1000] [--jobs N]
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def random_rates(n_nodes: int, rng: np.random.Generator) -> am.Network:
     return am.Network(parents, rates, dict.fromkeys(names, STATES))
 
 
-def one_network(n_nodes: int, seed: int, minutes: float | None) -> tuple[dict[str, Any], Any, Any]:
+def one_network(n_nodes: int, seed: int, jobs: int) -> tuple[dict[str, Any], Any, Any]:
     """Figures of one network; probabilities and truth of all its pairs."""
     rng = np.random.default_rng([32, n_nodes, seed])
     network = random_rates(n_nodes, rng)
@@ -55,7 +55,7 @@ def one_network(n_nodes: int, seed: int, minutes: float | None) -> tuple[dict[st
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         emission = am.Gaussian(levels=2, learn=True)
-        learner = am.StructureLearner(emission, method="auto", random_state=seed, minutes=minutes)
+        learner = am.StructureLearner(emission, random_state=seed, n_jobs=jobs)
         learner.fit(obs)
     table = learner.edge_probabilities_
     names = list(network.nodes)
@@ -70,6 +70,9 @@ def one_network(n_nodes: int, seed: int, minutes: float | None) -> tuple[dict[st
         "trajectories": n_trajectories,
         "noise": noise,
         "method": learner.method_,
+        "sweeps": learner.n_sweeps_,
+        "converged": learner.converged_,
+        "largest_error": float(learner.edges_["error"].max()),
         "log_loss": log_loss(probability, is_edge),
         "base_rate": log_loss(np.full(len(is_edge), is_edge.mean()), is_edge),
         "zeros": int((probability == 0.0).sum()),
@@ -105,34 +108,35 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[20, 40, 80, 100])
     parser.add_argument("--networks", type=int, default=10)
     parser.add_argument("--first", type=int, default=1000, help="first seed")
-    parser.add_argument("--minutes", type=float, help="limit for each network")
+    parser.add_argument("--jobs", type=int, default=-1, help="threads; results do not depend on it")
     options = parser.parse_args()
-    rows, sizes = [], []
+    rows, sizes = [], {}
     for n_nodes in options.nodes:
         found = []
         for seed in range(options.first, options.first + options.networks):
-            found.append(one_network(n_nodes, seed, options.minutes))
+            found.append(one_network(n_nodes, seed, options.jobs))
             rows.append(found[-1][0])
             print({k: v for k, v in rows[-1].items() if k != "stop_reason"}, flush=True)
             pd.DataFrame(rows).to_csv(options.output / "pairs.csv", index=False)
-        probability, is_edge = (np.concatenate([f[i] for f in found]) for i in (1, 2))
-        own = pd.DataFrame([f[0] for f in found])
-        sizes.append(
-            {
-                "nodes": n_nodes,
-                "networks": len(own),
-                "log_loss": own["log_loss"].mean(),
-                "base_rate": own["base_rate"].mean(),
-                "calibration_error": calibration_error(probability, is_edge),
-                "zeros": int(own["zeros"].sum()),
-                "claimed": int(own["claimed"].sum()),
-                "false": int(own["false"].sum()),
-                "reversals": int(own["reversals"].sum()),
-                "seconds": own["seconds"].mean(),
-            }
-        )
-        print(sizes[-1], flush=True)
-        pd.DataFrame(sizes).to_csv(options.output / "pairs_summary.csv", index=False)
+            sizes[n_nodes] = summary(found)
+            pd.DataFrame(sizes.values()).to_csv(options.output / "pairs_summary.csv", index=False)
+        print(sizes[n_nodes], flush=True)
+
+
+def summary(found: list[tuple[dict[str, Any], Any, Any]]) -> dict[str, Any]:
+    """Figures of all networks of one size."""
+    probability, is_edge = (np.concatenate([f[i] for f in found]) for i in (1, 2))
+    own = pd.DataFrame([f[0] for f in found])
+    means = own[["nodes", "log_loss", "base_rate", "seconds", "processor_seconds"]].mean()
+    sums = own[["zeros", "true_zeros", "claimed", "false", "reversals", "converged"]].sum()
+    return {
+        "nodes": int(means.pop("nodes")),
+        "networks": len(own),
+        "gain": means["base_rate"] - means["log_loss"],
+        "calibration_error": calibration_error(probability, is_edge),
+        **means,
+        **sums.astype(int),
+    }
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def graph_by_asterism() -> Callable[[], Measured]:
     seen = paths()
 
     def work() -> Measured:
-        learner = am.StructureLearner(max_parents=2).fit(seen)
+        learner = am.StructureLearner(max_parents=2, method="star").fit(seen)
         return f1({(str(p), str(c)) for p, c in learner.graph_.edges})
 
     return work
@@ -199,7 +199,7 @@ def half_graph_by_asterism() -> Callable[[], Measured]:
     seen = halves_for_asterism()
 
     def work() -> Measured:
-        learner = am.StructureLearner(max_parents=2, states=STATES).fit(seen)
+        learner = am.StructureLearner(max_parents=2, states=STATES, method="star").fit(seen)
         return f1({(str(p), str(c)) for p, c in learner.graph_.edges})
 
     return work
@@ -227,7 +227,9 @@ def noisy_by_asterism() -> Callable[[], Measured]:
     seen = am.observe(replicates, emission, n_observations=20, seed=2)
 
     def work() -> Measured:
-        learner = am.StructureLearner(emission, max_parents=2, minutes=120 / 60).fit(seen)
+        learner = am.StructureLearner(emission, max_parents=2, minutes=120 / 60, method="star").fit(
+            seen
+        )
         return f1({(str(p), str(c)) for p, c in learner.graph_.edges})
 
     return work

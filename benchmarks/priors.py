@@ -99,9 +99,9 @@ def measure(seeds: range, n_nodes: int, hidden: bool) -> Iterator[dict[str, Any]
             settings = {"prior": am.GammaPrior(shape, "auto"), "tempering": 1.0, "n_jobs": 1}
             begin = time.process_time()
             if hidden:
-                learner = am.StructureLearner(case.emission, **regrouped(**settings)).fit(
-                    case.observations
-                )
+                learner = am.StructureLearner(
+                    case.emission, **regrouped(**{"method": "star", **settings})
+                ).fit(case.observations)
             else:
                 learner = am.StructureLearner(**regrouped(**settings)).fit(case.paths)
             seconds = time.process_time() - begin

@@ -52,9 +52,9 @@ def random_graph(key: tuple[int, int, float], learner: str, seed: int) -> dict[s
     settings = LEARNERS[learner]
     if learner == "paper":
         settings = {"prior": am.GammaPrior(table1.SHAPE, table1.RATE), **PAPER}
-    found = am.StructureLearner(noise, n_jobs=1, **regrouped(search="exhaustive", **settings)).fit(
-        seen
-    )
+    found = am.StructureLearner(
+        noise, n_jobs=1, method="star", **regrouped(search="exhaustive", **settings)
+    ).fit(seen)
     return described(network, found)
 
 
@@ -66,7 +66,9 @@ def tree(n_trajectories: int, sigma: float, learner: str, seed: int) -> dict[str
     if sigma:
         noise = am.Gaussian((-1, 1), sigma)
         seen = am.observe(paths, noise, n_observations=10, seed=seed + 1000)
-        found = am.StructureLearner(noise, max_parents=1, n_jobs=1, **regrouped(**prior)).fit(seen)
+        found = am.StructureLearner(
+            noise, max_parents=1, n_jobs=1, method="star", **regrouped(**prior)
+        ).fit(seen)
     else:
         found = am.StructureLearner(n_jobs=1, **regrouped(**prior)).fit(paths)
     return described(network, found)

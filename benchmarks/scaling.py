@@ -34,7 +34,11 @@ def one_size(n_nodes: int, n_trajectories: int, scale: float, jobs: int) -> dict
         obs = am.observe(paths, emission, n_observations=10, seed=seed + 1)
         del paths  # nobody who learns from measurements has them
         learner = am.StructureLearner(
-            emission=emission, max_parents=1, search="screened", n_jobs=jobs
+            emission=emission,
+            max_parents=1,
+            search="screened",
+            n_jobs=jobs,
+            method="star",
         )
         return timed(lambda: learner.fit(obs))
 

@@ -105,7 +105,11 @@ def against_all_families(
     """Part 1, for one number of trajectories and of candidates."""
     network, seen, noise = observed(n_nodes, 2, n_trajectories, 0.2, 10.0, seed=0)
     learner = am.StructureLearner(
-        noise, max_parents=2, n_jobs=2, search=am.Search("screened", candidates=n_candidates)
+        noise,
+        max_parents=2,
+        n_jobs=2,
+        search=am.Search("screened", candidates=n_candidates),
+        method="star",
     )
     begin = time.process_time()
     search = learn_and_keep(learner, seen)
@@ -178,7 +182,9 @@ def same_graphs(n_seeds: int) -> list[Row]:
             _, seen, noise = observed(5, k_max, n_trajectories, sigma, 5.0, seed)
             chosen = [
                 set(
-                    am.StructureLearner(noise, prior=am.GammaPrior(5, 10), search=search)
+                    am.StructureLearner(
+                        noise, prior=am.GammaPrior(5, 10), search=search, method="star"
+                    )
                     .fit(seen)
                     .graph_.edges
                 )
@@ -194,7 +200,9 @@ def same_graphs(n_seeds: int) -> list[Row]:
 def two_workers() -> list[Row]:
     """Part 3."""
     _, seen, noise = observed(40, 2, 40, 0.2, 10.0, seed=2)
-    search = learn_and_keep(am.StructureLearner(noise, max_parents=2, search="screened"), seen)
+    search = learn_and_keep(
+        am.StructureLearner(noise, max_parents=2, search="screened", method="star"), seen
+    )
     search = replace(search, progress=Silent())
     families = {c: table.parents[:40] for c, table in search.tables.items()}
 
@@ -229,7 +237,9 @@ def share_of_peak(n_nodes: int = 1000, n_trajectories: int = 20, repeats: int = 
     original = screened.screen
     screened.screen = remember
     try:
-        am.StructureLearner(noise, max_parents=1, search="screened", n_jobs=1).fit(seen)
+        am.StructureLearner(noise, max_parents=1, search="screened", n_jobs=1, method="star").fit(
+            seen
+        )
     except _Enough:
         pass
     finally:

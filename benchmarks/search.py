@@ -57,7 +57,7 @@ def search(n_states: int, n_nodes: int, n_trajectories: int, n_points: int, **op
     def work() -> float:
         begin = time.process_time()
         learner = am.StructureLearner(
-            emission=emission, max_parents=2, n_jobs=1, **regrouped(**options)
+            emission=emission, max_parents=2, n_jobs=1, **regrouped(**{"method": "star", **options})
         )
         work.found = learner.fit(values)  # type: ignore[attr-defined]
         return time.process_time() - begin

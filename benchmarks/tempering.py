@@ -42,7 +42,11 @@ def learned(seed: int, shape: float) -> dict[str, Any]:
     case = tuning_set(seed)
     begin = time.process_time()
     learner = am.StructureLearner(
-        COUNTED, prior=am.GammaPrior(shape), n_jobs=1, accuracy=am.Accuracy(tempering=1.0)
+        COUNTED,
+        prior=am.GammaPrior(shape),
+        n_jobs=1,
+        accuracy=am.Accuracy(tempering=1.0),
+        method="star",
     ).fit(case.observations)
     return {
         "kind": case.kind,

@@ -97,7 +97,9 @@ def main() -> None:
         am.infer(network, seen, noise, method="star")
 
     def fit() -> None:
-        am.StructureLearner(noise, max_parents=1, search="screened", n_jobs=1).fit(seen)
+        am.StructureLearner(noise, max_parents=1, search="screened", n_jobs=1, method="star").fit(
+            seen
+        )
 
     def learn() -> None:
         from asterism.cli import main as command

@@ -12,6 +12,7 @@ PAPER_SETTINGS: dict[str, Any] = {
     "prior": am.GammaPrior(5.0),
     "edge_log_odds": None,
     "graph": "map",
+    "method": "star",
     "tempering": 1.0,
 }
 

@@ -102,11 +102,11 @@ def test_the_unit_of_time_does_not_matter(rate: str) -> None:
     seen = am.observe(am.simulate(network, 6, duration=5.0, seed=1), noise, 10, seed=2)
     settings = {"prior": GammaPrior(3.0, rate), "max_parents": 0, "n_jobs": 1}
     table = seen.to_frame()
-    hours = am.StructureLearner(noise, **regrouped(**settings)).fit(
+    hours = am.StructureLearner(noise, method="star", **regrouped(**settings)).fit(
         am.Observations.from_frame(table)
     )
     table["time"] *= 60.0
-    minutes = am.StructureLearner(noise, **regrouped(**settings)).fit(
+    minutes = am.StructureLearner(noise, method="star", **regrouped(**settings)).fit(
         am.Observations.from_frame(table)
     )
     np.testing.assert_allclose(minutes.prior_rates_, 60.0 * hours.prior_rates_, rtol=1e-6)

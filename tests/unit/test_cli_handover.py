@@ -139,7 +139,7 @@ def test_infer_reads_what_a_learner_saved(run: Path, tmp_path: Path, one_for_all
     noise = am.Gaussian((-1, 1), 0.3)
     emission = noise if one_for_all else dict.fromkeys("012", noise)
     data = am.Observations.from_csv(run / "data.csv")
-    learner = am.StructureLearner(emission, max_parents=1, n_jobs=1).fit(data)
+    learner = am.StructureLearner(emission, max_parents=1, n_jobs=1, method="star").fit(data)
     learner.save(tmp_path / "RUN")
     found = invoke(
         *("infer", run / "data.csv", "--network", tmp_path / "RUN" / "network.json"),

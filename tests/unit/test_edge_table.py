@@ -81,7 +81,7 @@ def paths():
 
 @pytest.fixture(scope="module")
 def learned(paths):
-    return am.StructureLearner(n_jobs=1).fit(paths)
+    return am.StructureLearner(n_jobs=1, method="star").fit(paths)
 
 
 def test_bayes_factors_are_odds_over_odds(learned):
@@ -96,7 +96,9 @@ def test_bayes_factors_are_odds_over_odds(learned):
 
 def test_required_edges_gain_nothing_from_the_data(paths):
     found = (
-        am.StructureLearner(n_jobs=1, structure_prior=am.StructurePrior(required=[("d", "a")]))
+        am.StructureLearner(
+            n_jobs=1, structure_prior=am.StructurePrior(required=[("d", "a")]), method="star"
+        )
         .fit(paths)
         .edges_
     )
@@ -108,11 +110,11 @@ def test_the_graph_is_the_probable_edges(paths, learned):
     edges = learned.edges_
     assert (edges["in_graph"] == (edges["probability"] >= 0.5)).all()
     assert sorted(learned.graph_.edges) == [("a", "b"), ("b", "c")]
-    everything = am.StructureLearner(threshold=0.01, n_jobs=1).fit(paths)
+    everything = am.StructureLearner(threshold=0.01, n_jobs=1, method="star").fit(paths)
     assert (everything.edges_["in_graph"] == (everything.edges_["probability"] >= 0.01)).all()
     assert everything.graph_.number_of_edges() > 2
     assert set(everything.network_.graph.edges) == set(everything.graph_.edges)
-    best = am.StructureLearner(graph="map", n_jobs=1).fit(paths)
+    best = am.StructureLearner(graph="map", n_jobs=1, method="star").fit(paths)
     top = best.family_scores_.groupby("node", sort=False).first()["parents"]
     assert {n: tuple(best.network_.parents[n]) for n in "abcd"} == dict(top)
     for options, words in (
@@ -172,7 +174,9 @@ def test_edges_below_the_threshold_have_the_effects_of_the_family_that_holds_the
 
 
 def test_tempering_pulls_towards_the_prior(paths, learned):
-    half = am.StructureLearner(n_jobs=1, accuracy=am.Accuracy(tempering=0.5)).fit(paths)
+    half = am.StructureLearner(n_jobs=1, accuracy=am.Accuracy(tempering=0.5), method="star").fit(
+        paths
+    )
     both = learned.edges_.merge(half.edges_, on=["parent", "child"], suffixes=("", "_half"))
     gain, gain_half = np.log(both["bayes_factor"]), np.log(both["bayes_factor_half"])
     assert (np.abs(gain_half) <= np.abs(gain) + 1e-9).all()

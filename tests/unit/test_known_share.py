@@ -55,8 +55,8 @@ def test_scores_count_in_full_where_enough_is_known():
 
 def test_the_default_prior_of_rates_depends_on_what_is_known():
     paths = am.simulate(am.glauber({"A": [], "B": ["A"]}), 3, duration=5.0, seed=1)
-    assert am.StructureLearner(n_jobs=1).fit(paths).prior_.shape == 1.0
-    asked = am.StructureLearner(prior=am.GammaPrior(2.0), n_jobs=1).fit(paths)
+    assert am.StructureLearner(n_jobs=1, method="star").fit(paths).prior_.shape == 1.0
+    asked = am.StructureLearner(prior=am.GammaPrior(2.0), n_jobs=1, method="star").fit(paths)
     assert asked.prior_.shape == 2.0
     default = am.StructureLearner().prior
     assert (default.shape, default.rate) == (5.0, "by node")

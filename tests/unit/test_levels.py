@@ -72,12 +72,14 @@ def test_learners_count_levels_and_say_so():
     table = sticky((0, 1, 2), n=100).rename(columns={"x": "a"})
     table["b"] = sticky((0, 1), n=100, seed=5)["x"]
     obs = am.Observations.from_frame(table)
-    learner = am.StructureLearner(AUTO, max_parents=1, n_jobs=1).fit(obs)
+    learner = am.StructureLearner(AUTO, max_parents=1, n_jobs=1, method="star").fit(obs)
     assert [len(learner.network_.states[n]) for n in "ab"] == [3, 2]
     assert learner.levels_["levels"].tolist() == [3, 2]
     assert (learner.levels_["probability"] > 0.5).all()
     assert learner.level_record_["a"]["levels"] == 3
-    told = am.StructureLearner(am.Gaussian(levels=2, learn=True), max_parents=1, n_jobs=1).fit(obs)
+    told = am.StructureLearner(
+        am.Gaussian(levels=2, learn=True), max_parents=1, n_jobs=1, method="star"
+    ).fit(obs)
     assert [len(told.network_.states[n]) for n in "ab"] == [2, 2]
     fit = am.ParameterLearner({"a": [], "b": []}, AUTO).fit(obs)
     assert [len(fit.network_.states[n]) for n in "ab"] == [3, 2]
@@ -121,7 +123,9 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ModelError, match="2 means but levels=3"):
         am.Gaussian((0.0, 1.0), 1.0, levels=3)
     with pytest.raises(ModelError, match='levels="auto"'):
-        am.StructureLearner(am.Gaussian(learn=True)).fit(am.Observations.from_frame(sticky((0, 1))))
+        am.StructureLearner(am.Gaussian(learn=True), method="star").fit(
+            am.Observations.from_frame(sticky((0, 1)))
+        )
     flat = am.Observations.from_frame(sticky((0, 1)).assign(x=1.5))
     with pytest.raises(DataError, match=r"Node 'x': .* without any variation"):
         with_levels(AUTO, flat)

@@ -79,7 +79,7 @@ def test_posterior_and_learners_say_whether_they_converged(
     assert f"{post.log_evidence:.6g}" in checked(post)
     post.converged, post.stop_reason = False, "Stopped at the limit."
     assert "Not converged. Stopped at the limit." in checked(post)
-    learner = am.StructureLearner(max_parents=1)
+    learner = am.StructureLearner(max_parents=1, method="star")
     assert "not fitted" in checked(learner)
     learner.fit(am.simulate(network, n_trajectories=20, duration=10.0, seed=2))
     shown = checked(learner)
@@ -200,8 +200,8 @@ def test_calls_that_take_long_say_how_far_they_are(observations: am.Observations
 def test_fitting_with_a_bar_changes_nothing(observations: am.Observations) -> None:
     network = am.glauber({"A": [], "B": ["A"]}, b=1.2)
     paths = am.simulate(network, n_trajectories=10, duration=5.0, seed=2)
-    quiet = am.StructureLearner(max_parents=1).fit(paths, progress=False)
-    shown = am.StructureLearner(max_parents=1).fit(paths, progress=True)
+    quiet = am.StructureLearner(max_parents=1, method="star").fit(paths, progress=False)
+    shown = am.StructureLearner(max_parents=1, method="star").fit(paths, progress=True)
     np.testing.assert_array_equal(quiet.edges_["probability"], shown.edges_["probability"])
 
 

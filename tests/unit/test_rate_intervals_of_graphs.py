@@ -16,7 +16,9 @@ from asterism.results.run import GIVEN_THE_GRAPH, RATE_COLUMNS
 def learner() -> am.StructureLearner:
     network = am.glauber({"A": [], "B": ["A"]}, b=1.5)
     paths = am.simulate(network, n_trajectories=30, duration=10.0, seed=1)
-    return am.StructureLearner(max_parents=1, prior=am.GammaPrior(2.0, 1.0)).fit(paths)
+    return am.StructureLearner(max_parents=1, prior=am.GammaPrior(2.0, 1.0), method="star").fit(
+        paths
+    )
 
 
 def test_intervals_are_those_of_the_gamma_posterior(learner: am.StructureLearner) -> None:

@@ -131,7 +131,9 @@ def test_a_fit_of_rates_ends_with_the_best_so_far(method: str) -> None:
 @pytest.mark.usefixtures("no_time")
 def test_a_search_ends_with_the_best_so_far(search: str) -> None:
     _, obs = data()
-    learner = am.StructureLearner(EMISSION, max_parents=1, search=search, minutes=1.0 / 60)
+    learner = am.StructureLearner(
+        EMISSION, max_parents=1, search=search, minutes=1.0 / 60, method="star"
+    )
     learner.fit(obs)
     assert not learner.converged_
     assert learner.stop_reason_.startswith("Stopped after the time limit of 1 s")
@@ -144,7 +146,7 @@ def test_a_search_ends_with_the_best_so_far(search: str) -> None:
 
 def test_a_coupled_solve_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     _, obs = data()
-    settings = {"max_parents": 1, "search": "screened", "edge_log_odds": 5.0}
+    settings = {"max_parents": 1, "search": "screened", "edge_log_odds": 5.0, "method": "star"}
     am.StructureLearner(EMISSION, **regrouped(**settings)).fit(obs)  # compiles, outside the limit
     slow_sweeps = []
 
@@ -214,7 +216,12 @@ def cut_short(monkeypatch: pytest.MonkeyPatch) -> am.StructureLearner:
     for n_times in range(10, 400, 7):
         monkeypatch.setattr(SomeFamilies, "n_times", n_times)
         learner = am.StructureLearner(
-            EMISSION, max_parents=1, search="exhaustive", minutes=50.0 / 60, n_jobs=1
+            EMISSION,
+            max_parents=1,
+            search="exhaustive",
+            minutes=50.0 / 60,
+            n_jobs=1,
+            method="star",
         ).fit(obs)
         if 0 < len(learner.not_scored_) < 4:
             return learner
@@ -290,7 +297,7 @@ def test_compiled_loops_end_with_the_time(search: str) -> None:
     table.insert(0, "trajectory", np.repeat(np.arange(4_000), 2))
     obs = am.Observations.from_frame(table)
     few = am.Observations.from_frame(table[:20])
-    settings: dict[str, Any] = {"search": search, "n_jobs": 1, "tempering": 1.0}
+    settings: dict[str, Any] = {"search": search, "n_jobs": 1, "tempering": 1.0, "method": "star"}
     am.StructureLearner(EMISSION, **regrouped(**settings)).fit(few)  # compiles, outside the limit
     begin = time.process_time()
     learner = am.StructureLearner(EMISSION, **regrouped(max_seconds=2.0, **settings)).fit(obs)
@@ -305,7 +312,7 @@ def test_many_short_trajectories_of_noise_settle() -> None:
     table = pd.DataFrame(rng.normal(size=(2 * n, 3)).round(3), columns=list("ABC"))
     table.insert(0, "time", np.tile([0.0, 1.0], n))
     table.insert(0, "trajectory", np.repeat(np.arange(n), 2))
-    learner = am.StructureLearner(am.Gaussian(levels="auto", learn=True), n_jobs=1)
+    learner = am.StructureLearner(am.Gaussian(levels="auto", learn=True), n_jobs=1, method="star")
     learner.fit(am.Observations.from_frame(table))
     assert learner.converged_, learner.stop_reason_
     assert learner.n_sweeps_ == 1

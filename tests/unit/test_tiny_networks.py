@@ -263,6 +263,7 @@ def test_a_search_scores_every_family(search: str) -> None:
         n_jobs=1,
         accuracy=am.Accuracy(time_step=0.5, tolerance=1e-2, tempering=1.0),
         structure_prior="uniform",
+        method="star",
     ).fit(data())
     probability = learner.edge_probabilities_.to_numpy()
     off = ~np.eye(2, dtype=bool)
@@ -313,6 +314,7 @@ def test_emissions_are_fitted_again_on_the_graph() -> None:
             n_jobs=1,
             search=am.Search(refine_emissions=True),
             accuracy=am.Accuracy(time_step=0.5, tolerance=1e-2),
+            method="star",
         ).fit(data())
     for emission in learner.emission_.values():
         assert emission.means[0] < emission.means[1]

@@ -42,14 +42,14 @@ def run(options: DemoOptions) -> int:
             ),
             console,
         )
-        if not learned.converged:
+        if not learned.usable:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
     if options.as_json:
         print_json(learned.summary)
     else:
         for line in [*comparison(learned), *learned.findings]:
             click.echo(line)
-    return exits.OK if learned.converged else exits.NOT_CONVERGED
+    return exits.OK if learned.usable else exits.NOT_CONVERGED
 
 
 def _copy_tables(folder: Path, force: bool) -> int:

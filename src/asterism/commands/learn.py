@@ -66,7 +66,8 @@ class Learned:
 
     run: Run
     folder: Path
-    converged: bool
+    usable: bool
+    """Whether the answer can be used: it converged, or says how far it may be off."""
     summary: dict[str, Any]
     findings: list[str]
     """The result in words, and where it lies."""
@@ -89,13 +90,15 @@ def run(options: LearnOptions) -> int:
             return exits.INTERRUPTED
         if learned.interrupted:
             console.warn("Interrupted: the results hold what was drawn; --resume goes on.")
-        elif not learned.converged:
+        elif not learned.usable:
             console.warn(f"The search did not converge: {learned.summary['stop_reason']}")
+        elif not learned.summary["converged"]:
+            console.say(learned.summary["stop_reason"])
     if options.as_json:
         print_json(learned.summary)
     if learned.interrupted:
         return exits.INTERRUPTED
-    return exits.OK if learned.converged else exits.NOT_CONVERGED
+    return exits.OK if learned.usable else exits.NOT_CONVERGED
 
 
 def learn(options: LearnOptions, console: Console) -> Learned:
@@ -191,7 +194,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     return Learned(
         result,
         options.output,
-        bool(learner.converged_),
+        bool(learner.usable_),
         _summary(options, result, decisions),
         findings,
         posterior,

@@ -125,6 +125,7 @@ def warm_up(tell: Callable[[str], None]) -> Path:
                 search=search,
                 n_jobs=1,
                 accuracy=am.Accuracy(max_sweeps=2),
+                method="star",
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

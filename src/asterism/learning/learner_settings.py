@@ -135,9 +135,10 @@ class Search(_Described):
 class Sampling(_Described):
     """How long graphs, rates and paths are drawn.
 
-    Drawing stops before if every edge has a Monte Carlo error of at most .03 and R̂ ≤ 1.05. Method
-    "auto" makes at most 1,500 sweeps unless a time is given, and calls draws converged with an
-    error of at most .1 and R̂ ≤ 1.2.
+    Drawing stops before if every edge has a Monte Carlo error of at most .03 and every edge with a
+    probability between .02 and .98 has R̂ ≤ 1.05 and at least 100 effective draws. Method "auto"
+    makes 300 to 1,900 sweeps, burn-in included, by the size of the data; a limit of time only ends
+    them earlier.
 
     Parameters
     ----------

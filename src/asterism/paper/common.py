@@ -32,6 +32,7 @@ ROWS = "rows.jsonl"
 #: the paper's learner: every family equally probable beforehand, the best family of each node
 #: shown, probabilities as the star gives them
 PAPER: dict[str, Any] = {
+    "method": "star",
     "structure_prior": "uniform",
     "graph": "map",
     "accuracy": Accuracy(tempering=1.0),

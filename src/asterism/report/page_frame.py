@@ -59,6 +59,7 @@ def shared_context(run: Run, data: dict[str, Any]) -> dict[str, Any]:
     """What the pages of all runs show: how the run ended, courses, methods and settings."""
     return {
         "converged": run.run.get("converged"),
+        "usable": run.run.get("usable"),
         "stop_reason": run.run.get("stop_reason") or "",
         "warnings": run.run.get("warnings") or [],
         "notices": [*(run.run.get("notices") or []), *data["notices"]],

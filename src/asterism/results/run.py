@@ -104,6 +104,7 @@ class Run:
             "settings": settings,
             "seed": settings.get("random_state"),
             "converged": getattr(learner, "converged_", None),
+            "usable": getattr(learner, "usable_", None),
             "stop_reason": getattr(learner, "stop_reason_", None),
             "n_sweeps": getattr(learner, "n_sweeps_", None),
             "not_scored": getattr(learner, "not_scored_", []),
@@ -131,7 +132,8 @@ class Run:
 
         said = sentences(self)
         stop = self.run.get("stop_reason") or ""
-        warning = f"Not converged. {stop}" if self.run.get("converged") is False else ""
+        unusable = self.run.get("converged") is False and not self.run.get("usable")
+        warning = f"Not converged. {stop}" if unusable else ""
         names = ("parent", "child", "probability", "in_graph")
         rows = [
             (p, c, NOT_SCORED if pd.isna(q) else f"{q:.3f}", "yes" if g else "no")
@@ -177,7 +179,7 @@ class Run:
     def edge_probabilities(self) -> pd.DataFrame:
         """Square table, rows = parents, columns = children; pairs that are not listed are 0.
 
-        Pairs that were not scored are missing.
+        Above 200 nodes those below .01 are not listed. Pairs that were not scored are missing.
         """
         nodes = list(self.network.nodes)
         if len(nodes) > SQUARE_TABLE_LIMIT:

@@ -291,6 +291,7 @@ HIDDEN = frozenset(
         "history",
         "title",
         "converged",
+        "usable",
         "warnings",
         "stop_reason",
         "n_nodes",

@@ -294,7 +294,10 @@ def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> s
     if found.converged:
         return f"{n_sweeps} were enough: {words}."
     if clock.used() >= 1.0:
-        return f"The time was over after {n_sweeps}: {words}. Allow more time."
+        return (
+            f"The time was over after {n_sweeps}: {words}. Allow more time. Another run with the "
+            "same seed may stop elsewhere, so the last digits are not reproducible."
+        )
     return f"The limit of {n_sweeps} was reached: {words}. Allow more."
 
 

@@ -27,11 +27,17 @@ from asterism.learning.search.found import (
     FamilyCounts,
     FamilyTable,
     SearchResult,
+    Unscored,
+    about_unscored,
     require_tables,
 )
 from asterism.learning.search.score import allowed_off_diagonal, posterior_mean_rates
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.structure_prior import NumberedPrior, enumerate_families
+from asterism.learning.search.structure_prior import (
+    NO_PARENT,
+    NumberedPrior,
+    enumerate_families,
+)
 from asterism.learning.tasks import ProgressListener, Silent
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, as_mask, automatic_rate
@@ -164,6 +170,7 @@ def learn_from_trajectories(
         structure=constraints,
         counts=counts,
         tempering=factor,
+        stage=about_unscored(paths.nodes, dict(enumerate(tables))),
     )
     return replace(found, beyond=_beyond(found, paths, scorer))
 
@@ -279,10 +286,12 @@ def _score_all(
     def one_node(child: int, _: int) -> FamilyTable:
         if child in constraints.exogenous:
             return FamilyTable(np.full((1, 1), -1, dtype=np.int64), np.zeros(1))
-        among = _screen(scorer, constraints, child, settings.n_candidates) if screened else None
+        among, unscored = None, None
+        if screened:
+            among, unscored = _screen(scorer, constraints, child, settings.n_candidates)
         families = constraints.families(child, among)
         scores = scorer.scores(child, families) + constraints.log_prior(child, families)
-        table = FamilyTable(families, scores)
+        table = FamilyTable(families, scores).with_unscored(unscored)
         with lock:
             progress.advance()
         return table.likely(HOPELESS) if prune else table
@@ -295,17 +304,23 @@ def _score_all(
 
 def _screen(
     scorer: CompleteScorer, constraints: NumberedPrior, child: int, n_candidates: int
-) -> IntArray:
-    """The candidates that score best as one more parent beside the required ones."""
+) -> tuple[IntArray, Unscored | None]:
+    """The candidates that score best as one more parent beside the required ones; all gains."""
     required = constraints.required.get(child, ())
     candidates = constraints.candidates(child)
     n_candidates = max(n_candidates, int(constraints.min_parents[child]))
     if len(candidates) - len(required) <= n_candidates:
-        return candidates
-    single = enumerate_families(candidates, len(required) + 1, required)[1:]
-    scores = scorer.scores(child, single) + constraints.log_prior(child, single)
+        return candidates, None
+    families = enumerate_families(candidates, len(required) + 1, required)
+    evidence = scorer.scores(child, families)
+    single, free = families[1:], np.setdiff1d(candidates, required)
+    scores = evidence[1:] + constraints.log_prior(child, single)
     best = np.argsort(-scores, kind="stable")[:n_candidates]
-    return np.unique(single[best])
+    # row by row the one parent that is not required
+    added = single[~np.isin(single, [*required, NO_PARENT])]
+    assert len(added) == len(free)
+    unscored = Unscored.of(constraints, child, added, evidence[1:] - evidence[0])
+    return np.unique(single[best]), unscored
 
 
 def _network(

@@ -9,7 +9,8 @@ level. ``error`` says how far the probability
 may be off: zero where it is exact, a Monte Carlo standard error where graphs were sampled,
 otherwise the distance between the probability as the method gives it and as it is printed,
 tempered. ``caveat`` says what a reader must know: "not scored" where there was no time, and then
-the cells of probability, Bayes factor and error are empty.
+the cells of probability, Bayes factor and error are empty. Up to 200 nodes every allowed pair has a
+row, beyond that those in the graph or with a probability of at least ``LARGE_FLOOR``.
 
 Rates: given the graph, and the expected transitions and times as if they had been counted, every
 rate has a Gamma posterior. Its interval ignores that courses were inferred and that another graph
@@ -19,6 +20,7 @@ might be true, so it is rather too narrow. Complete paths leave only the second 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +45,11 @@ MORE_COLUMNS = (
 )
 #: further ones of continuous nodes
 SHIFT_COLUMNS = ("shift", "shift_lower", "shift_upper")
-#: nodes up to which every pair that was not scored is listed
+#: nodes up to which every allowed pair is listed
 MOST_LISTED_NODES = 200
-#: edges less probable than this are left out of the long table
-SMALLEST_PROBABILITY = 1e-6
+#: In larger networks less probable edges are left out of the long table: it then has at most some
+#: hundred rows per node.
+LARGE_FLOOR = 0.01
 #: probabilities this sure are not told apart from certainty in a Bayes factor
 _LARGEST_LOG = 690.0
 #: standard deviations on both sides that hold 90 % of a normal distribution
@@ -75,9 +78,9 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
     chance = found.edge_probabilities(child)
     chosen = np.zeros(n_nodes, dtype=np.bool_)
     chosen[list(found.graph[child])] = True
-    listed = (chance >= SMALLEST_PROBABILITY) | chosen
+    listed = (chance >= LARGE_FLOOR) | chosen
     if n_nodes <= MOST_LISTED_NODES:
-        listed |= np.isnan(chance)
+        listed |= (chance > 0.0) | np.isnan(chance)
     kept = np.flatnonzero(listed)
     name = found.nodes[child]
     size = len(kept)
@@ -89,8 +92,8 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
         error = np.zeros(n_nodes)
         error[np.isnan(chance)] = np.nan
     else:
-        factors = _bayes_factors(table, kept, prior)
-        untempered = type(table)(table.parents, table.scores).edge_probabilities(n_nodes)
+        factors = _bayes_factors(table, kept, prior, chance)
+        untempered = replace(table, tempered=None, factor=1.0).edge_probabilities(n_nodes)
         error = np.abs(untempered - chance)
     if found.sampled is not None and table is not None:
         error = found.sampled.edge_errors[:, child]
@@ -137,13 +140,19 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
     return frame
 
 
-def _bayes_factors(table: FamilyTable, parents: IntArray, prior: FloatArray) -> FloatArray:
+def _bayes_factors(
+    table: FamilyTable, parents: IntArray, prior: FloatArray, chance: FloatArray
+) -> FloatArray:
     """Posterior odds over prior odds; 1 where the edge was certain or ruled out beforehand."""
     result = np.ones(len(parents))
     for i, parent in enumerate(parents):
         before = prior[parent]
         if 0.0 < before < 1.0 - 1e-12:
-            log_odds = table.log_odds(int(parent)) - np.log(before) + np.log1p(-before)
+            after = table.log_odds(int(parent))
+            if table.unscored is not None or table.pairs is not None:
+                with np.errstate(divide="ignore"):
+                    after = np.log(chance[parent]) - np.log1p(-chance[parent])
+            log_odds = after - np.log(before) + np.log1p(-before)
             result[i] = np.exp(np.clip(log_odds, -_LARGEST_LOG, _LARGEST_LOG))
     return result
 

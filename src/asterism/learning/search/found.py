@@ -4,6 +4,12 @@ A search gives every node a :class:`FamilyTable`: sets of parents with their sco
 ln P(family) + ln P(data | family). The family posterior is the softmax of the scores; the
 probability of an edge is the sum over the families that contain it.
 
+Above some thousand families a search scores only those of the best candidates. Screening has
+looked at every other parent alone (:class:`Unscored`): added to a scored family F, parent m
+multiplies its weight by about odds(m) · e^gain(m). These terms enter the sum by which all are
+normalised, so that no pair is impossible only because nobody looked. Two such parents at once are
+left out: their terms are of second order.
+
 A search numbers the nodes by name, and so do its tables here. :func:`result_of` makes the result:
 the tables, tempered, the graph to be shown as a network, and why the search stopped. What the user
 sees is in the order of the data's columns.
@@ -65,6 +71,81 @@ LARGEST_TABLE = 4_096
 TIE = 1e-12
 
 
+#: parents of a node without a scored family that are remembered one by one
+MOST_REMEMBERED = 2_000
+#: an allowed pair has at least this probability: rounding makes nothing impossible
+LEAST_PROBABILITY = 1e-12
+
+
+@dataclass(frozen=True)
+class Unscored:
+    """Parents of one node in none of its scored families, and what screening says of them."""
+
+    parents: IntArray
+    """(K,) ascending."""
+    gains: FloatArray
+    """(K,) by how many nats each explains the data better than no parent, all else frozen."""
+    log_odds: FloatArray
+    """(K,) of the prior."""
+    growth: FloatArray
+    """[number of parents] what one parent more adds to ln P(family); −inf where it is too many."""
+    rest: IntArray
+    """The remaining ones, of which only the mean of e^gain is known."""
+    rest_gain: float = 0.0
+    """ln of that mean."""
+    rest_log_odds: float = 0.0
+
+    @classmethod
+    def of(cls, prior: NumberedPrior, child: int, parents: IntArray, gains: FloatArray) -> Unscored:
+        """From the screened gains of all parents that may be; the best are remembered."""
+        most = int(prior.max_parents[child])
+        by_number = prior.log_prior_by_number(child, most)
+        growth = np.full(most + 1, -np.inf)
+        growth[:-1] = np.diff(np.maximum(by_number, -1e6))  # too few parents: any more is welcome
+        log_odds = prior.log_odds(child)[parents]
+        if prior.function is not None:
+            fewest = family_rows([prior.required.get(child, ())])
+            singles = np.column_stack([np.repeat(fewest, len(parents), axis=0), parents])
+            singles = np.sort(singles, axis=1) if fewest.min() >= 0 else parents[:, None]
+            log_odds = prior.log_prior(child, singles) - prior.log_prior(child, fewest)
+        order = np.argsort(-(gains + log_odds), kind="stable")
+        kept, rest = np.sort(order[:MOST_REMEMBERED]), np.sort(order[MOST_REMEMBERED:])
+        mean_gain = mean_odds = 0.0
+        if len(rest):
+            mean_gain = float(np.logaddexp.reduce(gains[rest]) - np.log(len(rest)))
+            mean_odds = float(log_odds[rest].mean())
+        return cls(
+            parents[kept],
+            gains[kept].astype(np.float32).astype(np.float64),
+            log_odds[kept],
+            growth,
+            parents[rest],
+            mean_gain,
+            mean_odds,
+        )
+
+    def without(self, listed: IntArray) -> Unscored:
+        """Only parents that are not listed."""
+        keep, keep_rest = (~np.isin(own, listed) for own in (self.parents, self.rest))
+        return replace(
+            self,
+            parents=self.parents[keep],
+            gains=self.gains[keep],
+            log_odds=self.log_odds[keep],
+            rest=self.rest[keep_rest],
+        )
+
+    def odds(self, factor: float) -> tuple[FloatArray, float]:
+        """(K,) by what each multiplies a family's weight; and each of the rest."""
+        own: FloatArray = np.exp(self.log_odds + factor * self.gains)
+        return own, math.exp(self.rest_log_odds + factor * self.rest_gain)
+
+    def total(self, factor: float) -> float:
+        """The sum over all parents."""
+        own, each = self.odds(factor)
+        return float(own.sum()) + len(self.rest) * each
+
+
 @dataclass(frozen=True)
 class FamilyTable:
     """Scored families of one node."""
@@ -79,6 +160,10 @@ class FamilyTable:
     """What all listed families have together; the rest belongs to families that are not listed."""
     pairs: FloatArray | None = None
     """(N,) probability that each node is a parent, where families that are not listed count too."""
+    unscored: Unscored | None = None
+    """What screening says of parents in no listed family."""
+    factor: float = 1.0
+    """How often the data count in the log weights."""
 
     def __post_init__(self) -> None:
         if len(self.scores) == 0:
@@ -100,9 +185,47 @@ class FamilyTable:
     def tempered_by(self, factor: float, log_prior: FloatArray) -> FamilyTable:
         """What the data say about each family counts only ``factor`` times."""
         if factor == 1.0:
-            return FamilyTable(self.parents, self.scores, None, self.share, self.pairs)
+            return replace(self, tempered=None, factor=1.0)
         weights = log_prior + factor * (self.scores - log_prior)
-        return FamilyTable(self.parents, self.scores, weights)
+        return replace(self, tempered=weights, factor=factor)
+
+    def with_unscored(self, unscored: Unscored | None) -> FamilyTable:
+        """Together with what screening says of parents in none of these families."""
+        if unscored is None:
+            return self
+        left = unscored.without(np.unique(self.parents))
+        if not len(left.parents) and not len(left.rest):
+            return self
+        return replace(self, unscored=left)
+
+    @cached_property
+    def _extended(self) -> tuple[FloatArray, float]:
+        """(F,) how much families with one unscored parent more have, over the listed; the share."""
+        assert self.unscored is not None
+        growth = np.exp(self.unscored.growth[family_sizes(self.parents)])
+        extended = self._among_listed * growth * self.unscored.total(self.factor)
+        return extended, float(1.0 / (1.0 + extended.sum()))
+
+    @property
+    def outside(self) -> float:
+        """Probability of the families that are not listed."""
+        return 1.0 - (self.share if self.unscored is None else self._extended[1])
+
+    def draw(self, n_graphs: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+        """Families drawn from the posterior."""
+        chosen = self.parents[rng.choice(len(self.scores), size=n_graphs, p=self._among_listed)]
+        drawn = [family_tuple(row) for row in chosen]
+        if self.unscored is None:
+            return drawn
+        extended, _ = self._extended
+        own, each = self.unscored.odds(self.factor)
+        weight = np.concatenate([own, np.full(len(self.unscored.rest), each)])
+        others = np.concatenate([self.unscored.parents, self.unscored.rest])
+        for i in np.flatnonzero(rng.random(n_graphs) < self.outside):
+            base = self.parents[rng.choice(len(extended), p=extended / extended.sum())]
+            more = int(others[rng.choice(len(others), p=weight / weight.sum())])
+            drawn[i] = tuple(sorted((*family_tuple(base), more)))
+        return drawn
 
     def log_odds(self, parent: int) -> float:
         """Posterior log-odds of one edge; ±inf where every or no family has it."""
@@ -118,20 +241,34 @@ class FamilyTable:
         return tuple(int(p) for p in np.flatnonzero(chance >= threshold - 1e-12))
 
     @cached_property
-    def probabilities(self) -> FloatArray:
-        """(F,) the family posterior: softmax of the scores, tempered where that was asked for."""
+    def _among_listed(self) -> FloatArray:
+        """(F,) softmax of the log weights."""
         logs = self.log_weights
         weights = np.exp(logs - logs.max())
-        result: FloatArray = weights * (self.share / weights.sum())
+        result: FloatArray = weights / weights.sum()
         return result
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """(F,) the family posterior: softmax of the scores, tempered where that was asked for."""
+        return self._among_listed * (1.0 - self.outside)
 
     def edge_probabilities(self, n_nodes: int) -> FloatArray:
         """(n_nodes,) probability that each node is a parent."""
         if self.pairs is not None:
-            return self.pairs
+            return self.pairs.copy()
+        weight, extended = self.probabilities, None
+        if self.unscored is not None:
+            extended, share = self._extended
+            weight = weight + extended * share
         total = np.zeros(n_nodes + 1)  # the padding −1 lands in the last entry
         for column in self.parents.T:
-            total += np.bincount(column % (n_nodes + 1), self.probabilities, n_nodes + 1)
+            total += np.bincount(column % (n_nodes + 1), weight, n_nodes + 1)
+        if self.unscored is not None and extended is not None:
+            own, each = self.unscored.odds(self.factor)
+            per_odds = self.outside / self.unscored.total(self.factor)
+            total[self.unscored.parents] = own * per_odds
+            total[self.unscored.rest] = each * per_odds
         return np.minimum(total[:n_nodes], 1.0)
 
     def ranking(self, names: Sequence[str]) -> IntArray:
@@ -215,6 +352,8 @@ class SearchResult:
     """The draws of graphs, where there are any."""
     columns: tuple[str, ...] = ()
     """The nodes in the order in which the user sees them; ``nodes`` if empty."""
+    usable: bool | None = None
+    """Whether the answer can be used as it is, with its errors; None: only if it converged."""
     stage: str = ""
     """Which stage gave the probabilities, in words; where the method leaves that open."""
     continuous: ContinuousFit | None = None
@@ -252,7 +391,12 @@ class SearchResult:
         """
         table = self.tables[child]
         if table is not None:
-            return table.edge_probabilities(len(self.nodes))
+            chance = table.edge_probabilities(len(self.nodes))
+            if self.structure is None or not self.structure.max_parents[child]:
+                return chance
+            allowed = self.structure.candidates(child)
+            chance[allowed] = np.maximum(chance[allowed], LEAST_PROBABILITY)
+            return chance
         assert self.structure is not None
         beforehand = self.structure.edge_probabilities(child)
         return np.where((beforehand == 0.0) | (beforehand == 1.0), beforehand, np.nan)
@@ -339,12 +483,8 @@ class SearchResult:
                 f"Graphs cannot be drawn: {len(self.not_scored)} of {len(self.nodes)} nodes were "
                 f"not scored ({self.not_scored[0]!r} is one); learn again with more time."
             )
-        drawn = [
-            table.parents[rng.choice(len(table.scores), size=n_graphs, p=table.probabilities)]
-            for table in self.tables
-            if table is not None
-        ]
-        return [[family_tuple(rows[i]) for rows in drawn] for i in range(n_graphs)]
+        drawn = [table.draw(n_graphs, rng) for table in self.tables if table is not None]
+        return [list(families) for families in zip(*drawn)]
 
 
 def _names(row: IntArray, names: Sequence[str]) -> list[str]:
@@ -370,6 +510,8 @@ def result_of(
         n: table.tempered_by(tempering, search.prior.log_prior(n, table.parents))
         for n, table in search.tables.items()
     }
+    if sampled is None:
+        tables = {n: t.with_unscored(search.unscored.get(n)) for n, t in tables.items()}
     solution = search.solution if sampled is not None else _shown(search, tables)
     columns = [n for n in observations.nodes if n in search.nodes]
     columns += [n for n in search.nodes if n not in columns]
@@ -396,6 +538,21 @@ def result_of(
         known_share=alone.known_share,
         levels=search.levels,
         sampled=sampled,
+        stage=about_unscored(search.nodes, tables),
+    )
+
+
+def about_unscored(nodes: Sequence[str], tables: Mapping[int, FamilyTable]) -> str:
+    """How much probability lies in sets of parents that were not scored; "" if all were."""
+    outside = {n: table.outside for n, table in tables.items() if table.unscored is not None}
+    if not outside:
+        return ""
+    most = max(outside, key=lambda n: outside[n])
+    mean = sum(outside.values()) / len(tables)
+    return (
+        f"Sets of parents that were not scored hold {mean:.1%} of the probability on average "
+        f"({outside[most]:.1%} for {nodes[most]}); edges from parents in none of the scored sets "
+        "have their probabilities from screening single parents."
     )
     if sampled is not None:
         return found

@@ -33,6 +33,7 @@ from asterism.learning.search.found import (
 )
 from asterism.learning.search.score import Parents
 from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.structure_prior import family_sizes
 from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
@@ -48,6 +49,7 @@ from asterism.sampling.draw_tree import Drawn, draw_tree
 from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced, mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
+    OTHERS_COMPARED,
     LearnedEmission,
     ModelSetup,
     PriorChoice,
@@ -62,11 +64,23 @@ from asterism.timeline.evidence import FloatArray, IntArray
 if TYPE_CHECKING:
     import xarray
 
-#: stop when every edge is known as well as this
-ERROR_GOAL = 0.03
+#: an edge between these is unsure: R̂ and effective draws of the others say nothing that matters
+UNSURE = (0.02, 0.98)
+#: the draws have converged when all unsure edges reach these (Vehtari et al. 2021 ask for R̂ ≤ 1.01
+#: of parameters; of an edge only the mean is read, and its error is told)
 R_HAT_GOAL = 1.05
-#: R̂ of edges whose error is below this says nothing that matters
-_SURE = 0.1 * ERROR_GOAL
+EFFECTIVE_GOAL = 100.0
+#: drawing ends before its limit when, besides, no edge has a larger error than this
+ERROR_GOAL = 0.03
+#: With a larger R̂ chains stay apart so far that errors are not to be trusted. An answer in which
+#: that holds for most unsure edges should not be used, unless all errors are small all the same.
+LOOSE_R_HAT, LOOSE_ERROR = 1.2, 0.1
+#: edges that vary by less than this between draws have no error to speak of
+_STILL = 0.003
+#: a family that a search kept is drawn from directly if its score is within so many nats of the
+#: best; the others are reached by exchanges of one parent. Three in ten are within 8 nats (networks
+#: of 20 and 40 nodes), which makes a sweep a third cheaper
+_DRAWN_DIRECTLY = 8.0
 #: probability that a family which was never likely still has
 _SMALLEST = 1e-12
 CHECKPOINT = "sampling.npz"
@@ -193,6 +207,8 @@ class DrawLimits(NamedTuple):
     max_sweeps: int
     """Per chain."""
     seconds: float | None = None
+    burn_in: int = 400
+    """Sweeps per chain before the draws count."""
 
 
 def sample_from(
@@ -244,6 +260,7 @@ def sample_from(
             judge=judge_edges,
             n_jobs=settings.n_jobs,
             seed=settings.random_state,
+            burn_in=limits.burn_in,
             max_sweeps=limits.max_sweeps,
             seconds=limits.seconds,
             checkpoint=_checkpoint(settings),
@@ -261,30 +278,71 @@ def _on_cluster(setup: ModelSetup, tasks: list[ChainTask]) -> Iterator[AdvancedC
     return map_tasks(advanced, setup, [(task,) for task in tasks], 1, Silent())
 
 
-def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
-    """The worst edge, whether all are known well enough, and both in words."""
-    edges = models.series("edges").astype(np.float64)
-    if edges.shape[1] < 4 or edges.shape[2] == 0:
-        done = edges.shape[2] == 0
-        words = "there are no edges" if done else "too few draws to say how sure edges are"
-        return Diagnosis(0.0 if done else np.inf, 1.0 if done else np.inf, 0.0), done, words
-    # a quick look first: edges that hardly vary cannot have a large error
-    varied = np.flatnonzero(edges.std(axis=(0, 1)) > _SURE)
-    error = monte_carlo_error(edges[:, :, varied])
-    unsure = varied[error > _SURE]
-    r_hat = potential_scale_reduction(edges[:, :, unsure])
-    size = effective_size(edges[:, :, unsure])
+@dataclass(frozen=True)
+class EdgeCheck:
+    """How well the draws know the edges."""
+
+    worst: Diagnosis
+    """The largest error of any edge; R̂ and effective draws of the worst unsure edge."""
+    n_unsure: int
+    n_known: int
+    """Unsure edges with R̂ and effective draws as good as the goals."""
+    usable: bool
+    """Whether the errors can be trusted, so that the answer can be used with them."""
+    has_draws: bool = True
+
+    @property
+    def converged(self) -> bool:
+        """Whether all unsure edges are known well."""
+        return self.has_draws and self.n_known == self.n_unsure
+
+    @property
+    def words(self) -> str:
+        """As part of a sentence."""
+        if not self.has_draws:
+            return "too few draws to say how sure edges are"
+        low, high = UNSURE
+        between = f"with a probability between {low:g} and {high:g}"
+        goals = f"R̂ ≤ {R_HAT_GOAL} and at least {EFFECTIVE_GOAL:.0f} effective draws"
+        error = f"the largest Monte Carlo error of an edge is {self.worst.error:.3f}"
+        if self.n_unsure == 0:
+            return f"no edge has a probability between {low:g} and {high:g}; {error}"
+        if self.converged:
+            return f"all {self.n_unsure:,} edges {between} have {goals}; {error}"
+        share = math.floor(100.0 * self.n_known / self.n_unsure)
+        return (
+            f"{self.n_known:,} of {self.n_unsure:,} edges {between} ({share} %) have {goals}, the "
+            f"largest R̂ is {self.worst.r_hat_words}; {error}"
+        )
+
+
+def check_edges(models: SampledModels) -> EdgeCheck:
+    """How well the draws so far know the edges."""
+    edges = models.series("edges")
+    if edges.shape[2] == 0:
+        return EdgeCheck(Diagnosis(0.0, 1.0, np.inf), 0, 0, True)
+    if edges.shape[1] < 4:
+        return EdgeCheck(Diagnosis(np.inf, np.inf, 0.0), 0, 0, False, False)
+    moving = edges[:, :, edges.std(axis=(0, 1)) > _STILL].astype(np.float64)
+    error = monte_carlo_error(moving)
+    mean = moving.mean(axis=(0, 1))
+    unsure = moving[:, :, (mean >= UNSURE[0]) & (mean <= UNSURE[1])]
+    r_hat, size = potential_scale_reduction(unsure), effective_size(unsure)
     worst = Diagnosis(
         float(error.max(initial=0.0)),
         float(r_hat.max(initial=1.0)),
         float(size.min(initial=edges.shape[0] * edges.shape[1])),
     )
-    good = worst.error <= ERROR_GOAL and worst.r_hat <= R_HAT_GOAL
-    words = (
-        f"the largest Monte Carlo error of an edge is {worst.error:.3f} (goal {ERROR_GOAL}), the "
-        f"largest R̂ {worst.r_hat_words} (goal {R_HAT_GOAL})"
-    )
-    return worst, good, words
+    known = int(((r_hat <= R_HAT_GOAL) & (size >= EFFECTIVE_GOAL)).sum())
+    apart = int((r_hat > LOOSE_R_HAT).sum())
+    usable = worst.error <= LOOSE_ERROR or apart <= len(r_hat) / 2
+    return EdgeCheck(worst, len(r_hat), known, usable)
+
+
+def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:
+    """The worst edge, whether drawing can end, and how well edges are known in words."""
+    check = check_edges(models)
+    return check.worst, check.converged and check.worst.error <= ERROR_GOAL, check.words
 
 
 def _are_few(search: SearchRun) -> bool:
@@ -318,6 +376,19 @@ def _all_families(search: SearchRun, candidates: Candidates) -> AllParents:
     )
 
 
+def families_compared(search: SearchRun) -> float:
+    """About how many families a sweep compares, of all nodes together."""
+    listed = sum(map(len, _families(search)))
+    if _are_few(search):
+        return listed
+    # draws from the candidates and exchanges take turns
+    others = sum(
+        min(len(search.prior.candidates(n)), search.n_candidates + OTHERS_COMPARED)
+        for n in search.prior.children
+    )
+    return (listed + others) / 2
+
+
 def _families(search: SearchRun) -> list[IntArray]:
     """Per node all families, if they are few; otherwise those that the search kept."""
     everything = _are_few(search)
@@ -329,7 +400,10 @@ def _families(search: SearchRun) -> list[IntArray]:
         if everything:
             rows = search.prior.families(n)
         elif n in search.tables:
-            rows = search.tables[n].parents
+            table = search.tables[n]
+            keep = table.scores >= table.scores.max() - _DRAWN_DIRECTLY
+            keep[np.argmin(family_sizes(table.parents))] = True  # one chain begins there
+            rows = table.parents[keep]
         else:  # there was no time to find its candidates: all its families are moves beyond them
             rows = np.array([[*search.prior.required.get(n, ())] or [-1]], dtype=np.int64)
         own = search.solution.parents[n]
@@ -406,11 +480,13 @@ def _result(
         network = search.single_nodes.template.network
         every = emission_fit.started_emissions(network, observations, single)
         emission = {**every, **means, **joint}
+    check = check_edges(models)
     return replace(
         found,
         beyond=counts_beyond(search, beyond),
         emission=emission,
-        converged=models.converged,
+        converged=check.converged and not models.interrupted,
+        usable=check.usable,
         stop_reason=models.stop_reason,
         history=[dict(row) for row in models.history],
         n_sweeps=models.n_draws * models.keep_every,

@@ -1,8 +1,10 @@
-"""Screening: which single parents of each node are worth a closer look.
+"""Screening: which single parents of each node are worth a closer look, and what of the others.
 
 With every node solved alone and its moments frozen, the expected statistics of all single-parent
 families are matrix products over time. They are made in blocks, and only the best candidates of
-each node are kept, so that memory grows linearly with the number of nodes.
+each node are kept, so that memory grows linearly with the number of nodes. Gains of the others
+stay with the search (``found.Unscored``; of very large networks only the larger ones): their edges
+have probabilities too.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from asterism.learning.search._parent_gains import single_parent_gains
+from asterism.learning.search.found import Unscored
 from asterism.learning.search.score import GraphSolution, Scorer
 from asterism.learning.search.task import SearchRun
 from asterism.numerics.resources import require_memory
@@ -24,7 +27,10 @@ _PARENTS_AT_ONCE = 4096
 
 
 def screen(search: SearchRun, solution: GraphSolution) -> dict[int, IntArray]:
-    """For each node, the candidates with the largest gain as its only parent."""
+    """For each node, the candidates with the largest gain as its only parent.
+
+    ``search.unscored`` keeps what is known about all of them.
+    """
     keep = search.n_candidates
     scorer, prior = search.scorer, search.prior
     sizes = np.array(scorer.n_states)
@@ -40,6 +46,8 @@ def screen(search: SearchRun, solution: GraphSolution) -> dict[int, IntArray]:
             for row, child in enumerate(block):
                 possible = prior.candidates(int(child))
                 mine = gains[row, possible] + _single_prior(search, int(child), possible)
+                unscored = Unscored.of(prior, int(child), possible, gains[row, possible])
+                search.unscored[int(child)] = unscored
                 required = np.array(sorted(prior.required.get(int(child), ())), dtype=np.int64)
                 # ties are broken by the number of the node, i.e. by its name
                 enough = max(keep, int(prior.min_parents[child]))

@@ -54,7 +54,7 @@ class StructureSettings:
     emission: Any = AUTO
     max_parents: int | Mapping[str, int] = 2
     prior: GammaPrior = LEARNERS_PRIOR
-    method: str = "star"
+    method: str = AUTO
     search: str = "auto"
     n_candidates: int = 10
     initial: Any = "learn"

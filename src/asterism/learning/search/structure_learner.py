@@ -55,9 +55,11 @@ class StructureLearner(Estimator):
     max_parents
         The most parents a node may have: a number, or {node: number} (2 for nodes not named).
     method
-        "star" or "mean_field"; "clusters" searches with the star and then decides close cases, and
-        reciprocal edges, by clusters; "sample" draws graphs; "auto" draws them where that takes
-        less than about a minute, and leaves the star's answer elsewhere.
+        "auto" (the default, also of the command line) searches with the star and then draws
+        graphs, up to some hundred nodes; the number of sweeps follows from the size of the data,
+        for about two minutes on two cores at most, and in larger networks the star's answer stays.
+        "star" or "mean_field" alone; "clusters" searches with the star and then decides close
+        cases, and reciprocal edges, by clusters; "sample" draws graphs for longer.
     prior
         Gamma prior of the rates, by default of shape 5, or 1 for complete paths. The rate "auto"
         takes the time scale from the data, so that minutes and hours give the same graph, and "by
@@ -108,9 +110,9 @@ class StructureLearner(Estimator):
     edges_ : DataFrame
         parent, child, probability, in_graph, prior, bayes_factor, effect, fold_change (with
         _lower and _upper, a 90 % interval; for continuous nodes shift, with a 95 % interval: how
-        many of its standard deviations one of the parent moves the child), error; probability
-        ≥ 1e-6 or in the graph; surest first. Edges outside the graph have no effect
-        and no fold change.
+        many of its standard deviations one of the parent moves the child), error; surest first.
+        Every allowed pair up to 200 nodes, beyond that those in the graph or with a probability of
+        at least .01. Edges outside the graph have no effect and no fold change.
     family_scores_ : DataFrame
         node, parents, score (structure prior included), probability.
     prior_ : GammaPrior
@@ -122,13 +124,18 @@ class StructureLearner(Estimator):
     tempering_ : float
         The factor that was used.
     method_, stage_ : str
-        What gave the probabilities: with "auto", "sample" or "star"; and a sentence about it.
+        What gave the probabilities: with "auto", "sample" or "star"; and a sentence about it, with
+        how much probability sets of parents have that were not scored.
     known_share_ : float
         How much of what complete paths would say about rates the measurements say.
     not_scored_ : list
         Nodes for which there was no time: their families have no scores, and the edges into them
         no probabilities (missing values in the tables).
-    emission_, converged_, stop_reason_, history_, n_sweeps_
+    converged_, usable_ : bool
+        Draws have converged if every edge with a probability between .02 and .98 has R̂ ≤ 1.05 and
+        at least 100 effective draws. An answer that did not converge is still usable where the
+        column ``error`` of ``edges_`` says how far each probability may be off.
+    emission_, stop_reason_, history_, n_sweeps_
         The emissions at the end, and how the search went.
     """
 
@@ -140,7 +147,7 @@ class StructureLearner(Estimator):
         emission: Any = AUTO,
         max_parents: int | Mapping[str, int] = 2,
         *,
-        method: str = "star",
+        method: str = "auto",
         prior: GammaPrior = LEARNERS_PRIOR,
         random_state: Any = 0,
         n_jobs: int = -1,
@@ -224,6 +231,7 @@ class StructureLearner(Estimator):
             own = [found.prior_rates.get(n, found.prior_rate) for n in found.columns]
             self.prior_rates_ = pd.Series(own, index=list(found.columns), name="rate")
         self.converged_ = found.converged
+        self.usable_ = found.converged if found.usable is None else found.usable
         self.stop_reason_ = found.stop_reason
         self.history_ = found.history
         self.n_sweeps_ = found.n_sweeps

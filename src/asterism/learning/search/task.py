@@ -28,7 +28,7 @@ from asterism.learning.learner_settings import (
 )
 from asterism.learning.learner_settings import StructurePrior as UserPrior
 from asterism.learning.search.emission_refinement import refine_emissions
-from asterism.learning.search.found import FamilyTable, SearchResult, result_of
+from asterism.learning.search.found import FamilyTable, SearchResult, Unscored, result_of
 from asterism.learning.search.score import (
     GraphSolution,
     GridPlan,
@@ -92,6 +92,8 @@ class SearchRun:
     found_solution: GraphSolution | None = None
     tables: dict[int, FamilyTable] = field(default_factory=dict)
     """Of the nodes that were scored in full."""
+    unscored: dict[int, Unscored] = field(default_factory=dict)
+    """Of nodes whose parents were screened, what screening says of all of them."""
     history: list[dict[str, Any]] = field(default_factory=list)
     n_sweeps: int = 0
     settled: bool = False
@@ -209,6 +211,8 @@ def prepare(
     nodes: tuple[str, ...] | None = None,
 ) -> SearchRun:
     """Fit the single nodes and lay out the data on the grid that all graphs share."""
+    if settings.method == AUTO:  # whose first stage this is
+        settings = replace(settings, method="star")
     names = nodes or canonical_nodes(settings, observations)
     prior = settings.structure_prior(names)
     try:
