@@ -173,6 +173,13 @@ def test_a_small_network_is_sampled_by_default(measured: Path, tmp_path: Path) -
     assert record["command"]["method"] == "auto"
     assert record["chains"]["chains"] == 4
     assert record["converged"] is True
+    # the same as from Python, whose defaults are those of the command line
+    obs = am.Observations.from_frame(pd.read_csv(measured))
+    python = am.StructureLearner(am.Gaussian((-1.0, 1.0), 0.4)).fit(obs)
+    assert python.method_ == "sample"
+    pairs = ["parent", "child"]
+    both = python.edges_.set_index(pairs)["probability"], edges.set_index(pairs)["probability"]
+    pd.testing.assert_series_equal(*both, rtol=1e-9)
     # finished: nothing to go on with, and the folder is an ordinary one
     assert not (tmp_path / "run" / "sampling.npz").exists()
     again = invoke("learn", measured, "-o", tmp_path / "run", "--resume", *flags)
@@ -193,13 +200,19 @@ def test_sampling_goes_by_the_size_of_the_data_not_by_the_clock(
     pd.testing.assert_frame_equal(first.edges_, second.edges_)
     assert first.method_ == "sample"
     star = am.StructureLearner(method="star", **regrouped(**settings)).fit(obs)
-    monkeypatch.setattr(staged, "SECONDS", 1e-3)
+    roomy = am.StructureLearner(minutes=30.0, **regrouped(**settings)).fit(obs)
+    pd.testing.assert_frame_equal(first.edges_, roomy.edges_)
+    monkeypatch.setattr(staged, "MOST_SECONDS", 1e-3)
     large = am.StructureLearner(method="auto", **regrouped(**settings)).fit(obs)
     assert large.method_ == "star"
-    assert "takes longer than about a minute" in large.stage_
+    assert "a network of this size" in large.stage_
     pd.testing.assert_frame_equal(large.edges_, star.edges_)
     late = am.StructureLearner(method="auto", **regrouped(max_seconds=3.0, **settings)).fit(obs)
     assert "no time left for sampling" in late.stage_
+    monkeypatch.undo()
+    monkeypatch.setattr(staged, "SECONDS", 1e-3)
+    short = am.StructureLearner(method="auto", **regrouped(**settings)).fit(obs)
+    assert short.n_sweeps_ < staged.FEWEST_SWEEPS <= first.n_sweeps_
     monkeypatch.undo()
 
     def refuses(*_: object) -> None:
