@@ -540,6 +540,11 @@ def result_of(
         sampled=sampled,
         stage=about_unscored(search.nodes, tables),
     )
+    if sampled is not None:
+        return found
+    n_jobs = settings.n_jobs if search.screened else None
+    known = solved_statistics(search.scorer, solution, found.asked_families(), n_jobs)
+    return replace(found, beyond=counts_beyond(search, known))
 
 
 def about_unscored(nodes: Sequence[str], tables: Mapping[int, FamilyTable]) -> str:
@@ -554,11 +559,6 @@ def about_unscored(nodes: Sequence[str], tables: Mapping[int, FamilyTable]) -> s
         f"({outside[most]:.1%} for {nodes[most]}); edges from parents in none of the scored sets "
         "have their probabilities from screening single parents."
     )
-    if sampled is not None:
-        return found
-    n_jobs = settings.n_jobs if search.screened else None
-    known = solved_statistics(search.scorer, solution, found.asked_families(), n_jobs)
-    return replace(found, beyond=counts_beyond(search, known))
 
 
 def counts_beyond(
