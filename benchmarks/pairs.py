@@ -9,7 +9,7 @@ of a size: the expected calibration error of ten bins, among pairs of at least .
 
 Seeds below 1,000 are for choices; from 1,000 on for figures (the default).
 
-Written: ``pairs.csv`` (networks) and ``pairs_summary.csv`` (sizes), beside this script.
+Written after every network: ``pairs.csv`` (networks) and ``pairs_summary.csv`` (sizes).
 
     python benchmarks/pairs.py [--nodes 20 40 80 100] [--networks 10] [--first 1000] [--jobs N]
 """
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,7 +103,7 @@ def calibration_error(probability: Any, is_edge: Any) -> float:
 
 def main() -> None:
     """Measure and write."""
-    parser = option_parser(__doc__, str(Path(__file__).resolve().parent))
+    parser = option_parser(__doc__, "docs/results")
     parser.add_argument("--nodes", type=int, nargs="+", default=[20, 40, 80, 100])
     parser.add_argument("--networks", type=int, default=10)
     parser.add_argument("--first", type=int, default=1000, help="first seed")

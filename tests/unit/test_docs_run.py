@@ -20,6 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>.*)$")
 
 
+@pytest.fixture(autouse=True)
+def _few_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the examples print is not looked at, so learning need not draw for long."""
+    from asterism.learning.search import staged
+
+    monkeypatch.setattr(staged, "MOST_SWEEPS", staged.FEWEST_SWEEPS)
+
+
 def python_blocks(text: str) -> list[tuple[int, str]]:
     """(number of the line before the code, code) of every runnable Python block."""
     blocks: list[tuple[int, str]] = []
