@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from asterism.commands.console import Console
 from asterism.data.measurements import NodeMeasurements
@@ -58,7 +59,8 @@ def chance_of(
         f"In {n_permutations} permutation{'' if n_permutations == 1 else 's'} of the data between "
         f"nodes (--null) the largest probability of an edge was {max(largest):.2f} and "
         f"{np.mean(claimed):.2g} edges reached {learner.threshold:g} on average; "
-        f"{len(above)} of the edges found exceed that."
+        f"{len(above)} of the edges found exceed that. Permuting cannot exclude a cause that was "
+        "not measured, nor differences between trajectories that all nodes share."
     )
     highest = [round(p, 6) for p in sorted(everything, reverse=True)[:_KEPT]]
     return {
@@ -96,3 +98,19 @@ def _shifted(record: NodeMeasurements, rng: np.random.Generator) -> NodeMeasurem
     values = np.roll(record.value, by)
     likelihood = None if record.likelihood is None else np.roll(record.likelihood, by, axis=0)
     return replace(record, value=values, exact=np.roll(record.exact, by), likelihood=likelihood)
+
+
+def held_out_words(gain: pd.Series, n_folds: int) -> str:
+    """The gain with its error, and what it means."""
+    mean, error = float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))
+    if mean > 2.0 * error:
+        verdict = "the edges predict"
+    elif mean < -2.0 * error:
+        verdict = "the edges predict worse than none"
+    else:
+        verdict = "that the edges predict cannot be said"
+    return (
+        f"In {n_folds} folds of held-out trajectories (--cross-validate), ln P of a trajectory is "
+        f"{mean:+.2f} ± {error:.2f} beside a network without edges: {verdict}. Prediction cannot "
+        "show whether edges stand for a cause that was not measured."
+    )

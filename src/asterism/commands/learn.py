@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asterism.commands import exits
-from asterism.commands.chance import chance_of
+from asterism.commands.chance import chance_of, held_out_words
 from asterism.commands.choices import (
     choose_search,
     graph_decisions,
@@ -180,6 +180,8 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         }
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
+        if options.cross_validate is not None:
+            record["held_out"] = _held_out(options, learner, data, console)
         result, posterior = _make_run(options, learner, data, truth, record, console)
 
     from asterism.report.page import write_report
@@ -379,6 +381,24 @@ def _paths(options: LearnOptions, learner: StructureLearner, data: Observations)
     )
 
 
+def _held_out(
+    options: LearnOptions,
+    learner: StructureLearner,
+    data: Observations | Trajectories,
+    console: Console,
+) -> dict[str, Any]:
+    """What the network gains on trajectories that it was not learned from."""
+    from asterism.learning.held_out import held_out_gain
+
+    n_folds = options.cross_validate or 2
+    with console.busy(f"Learning from {n_folds} parts of the trajectories"):
+        gain = held_out_gain(learner, data, n_folds, options.seed)
+    return {
+        "gain": {str(name): float(value) for name, value in gain.items()},
+        "sentence": held_out_words(gain, n_folds),
+    }
+
+
 def _summary(options: LearnOptions, result: Run, decisions: list[str]) -> dict[str, Any]:
     edges = result.edge_table
     shown = edges[edges["in_graph"] | (edges["probability"] >= 0.1)]
@@ -404,6 +424,8 @@ def _findings(result: Run, folder: Path) -> list[str]:
     lines = sentences(result)
     if result.run.get("null"):
         lines.append(result.run["null"]["sentence"])
+    if result.run.get("held_out"):
+        lines.append(result.run["held_out"]["sentence"])
     scores = result.scores()
     if scores is not None:
         lines.append(against_truth(result, scores))

@@ -349,6 +349,13 @@ class LearnOptions(Accurate, Computed):
     null: int | None = SEARCH.whole(
         None, "Also search N times in permuted data, to see what arises by chance.", metavar="N"
     )
+    cross_validate: int | None = SEARCH.whole(
+        None,
+        "Also learn from all but one of K parts of the trajectories, and say how well the network "
+        "predicts the part left out.",
+        at_least=2,
+        metavar="K",
+    )
     search: str = SEARCH.rare.choice(
         *("auto", *SEARCHES),
         help="Score every set of parents (exhaustive), or only sets of the best candidates "

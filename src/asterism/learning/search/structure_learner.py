@@ -373,6 +373,21 @@ class StructureLearner(Estimator):
             raise ModelError('There are no draws: only method="sample" on measurements makes some.')
         return self._found.sampled
 
+    def score(self, data: Observations | Trajectories, y: object = None) -> float:
+        """Average ln P of a trajectory under the network learned: larger is better."""
+        return float(self.score_samples(data).mean())
+
+    def score_samples(self, data: Observations | Trajectories) -> pd.Series:
+        """ln P of every trajectory under the network learned, by name.
+
+        A network that predicts gives trajectories it was not learned from a higher value than one
+        without edges (``max_parents=0``).
+        """
+        from asterism.learning.held_out import log_probabilities
+
+        self._require_fitted("_found")
+        return log_probabilities(self, data)
+
     def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
         """Graphs drawn from the family posteriors, each node independently of the others.
 

@@ -1,0 +1,74 @@
+"""Does the network predict? ln P of trajectories that were not learned from.
+
+A network that describes how the nodes act on each other gives new trajectories a higher
+probability than a network without edges that was learned in the same way. The difference is the
+gain. It cannot expose a hidden cause: edges that stand for one predict well too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from asterism.data.observations import Observations
+from asterism.data.trajectories import Trajectories
+from asterism.errors import DataError, TooLargeError
+from asterism.learning.learner_settings import as_object
+
+if TYPE_CHECKING:
+    from asterism.learning.search.structure_learner import StructureLearner
+
+
+def log_probabilities(learner: StructureLearner, data: Observations | Trajectories) -> pd.Series:
+    """ln P of every trajectory under the network learned, by clusters where that is possible."""
+    from asterism.inference.posterior import quiet_infer
+
+    network, emission = learner.network_, learner.emission_
+    if isinstance(data, Trajectories):
+        data, emission = Observations.from_trajectories(data), None
+    try:
+        found = quiet_infer(network, data, emission, "clusters", n_jobs=learner.n_jobs)
+    except TooLargeError:
+        found = quiet_infer(network, data, emission, "star", n_jobs=learner.n_jobs)
+    return found.log_evidence_by_trajectory
+
+
+def held_out_gain(
+    learner: StructureLearner,
+    data: Observations | Trajectories,
+    n_folds: int,
+    seed: int = 0,
+    tell: Callable[[int], None] = lambda fold: None,
+) -> pd.Series:
+    """ln P of every trajectory, learned from the other folds, less that without edges.
+
+    The emissions stay those of ``learner``: the levels of the nodes are not learned again.
+    """
+    if isinstance(data, Trajectories):
+        raise DataError("Complete paths cannot be held out in folds yet: give measurements.")
+    n = data.n_trajectories
+    if not 2 <= n_folds <= n:
+        raise DataError(
+            f"{n_folds} folds cannot be made of {n} trajectories; give a number from 2 to {n}."
+        )
+    search = replace(as_object("search", learner.search), journal=None, resume=False)
+    prior = as_object("structure_prior", learner.structure_prior)
+    settings = {**learner.get_params(deep=False), "search": search}
+    settings["emission"] = learner.emission_ or settings["emission"]
+    alone = {**settings, "max_parents": 0, "method": "star"}
+    alone["structure_prior"] = replace(prior, required=(), min_parents=0)
+    order = np.random.default_rng(seed).permutation(n)
+    gains = []
+    for fold in range(n_folds):
+        tell(fold)
+        out = np.sort(order[fold::n_folds])
+        known = data[np.setdiff1d(np.arange(n), out)]
+        with_edges = type(learner)(**settings).fit(known)
+        without = type(learner)(**alone).fit(known)
+        new = data[out]
+        gains.append(log_probabilities(with_edges, new) - log_probabilities(without, new))
+    return pd.concat(gains)
