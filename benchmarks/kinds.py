@@ -4,7 +4,7 @@ Jumps between 2 or 3 levels, the noise a third of the distance between levels; O
 processes, the noise a third of their standard deviation or of four of them (their range). Few
 trajectories with many points and many with few.
 
-    python benchmarks/kinds.py [--sets 50] [-o .]
+    python benchmarks/kinds.py [--sets 50] [--design NAME] [-o .]
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def main() -> None:
     """Write kinds.csv."""
     parser = option_parser(__doc__, str(Path(__file__).parent))
     parser.add_argument("--sets", type=int, default=50, help="columns per row (50)")
+    parser.add_argument("--design", default="", help="only designs whose name holds this")
     options = parser.parse_args()
     lines = []
-    for design, size in DESIGNS.items():
+    for design, size in ((k, v) for k, v in DESIGNS.items() if options.design in k):
         for name, make in ROWS.items():
             found = [
                 choose_kind("x", record(make(np.random.default_rng([seed, 7]), *size)))
