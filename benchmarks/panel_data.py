@@ -86,6 +86,8 @@ def main() -> None:
                 "minus2loglik": -2.0 * learner.log_evidence_given_first_,
                 "parameters": learner.n_parameters_,
                 "aic": learner.aic_,
+                "parameters_given_first": learner.n_parameters_given_first_,
+                "aic_given_first": learner.aic_given_first_,
             }
         )
     pairs = {("cav", "cav with sex"), ("cav", "cav with donor age"), ("psor", "psor constrained")}

@@ -143,13 +143,12 @@ def _filled(
     series = pd.Series(numbers if is_number else texts)
     groups = series.groupby(d)
     filled = groups.ffill().where(~groups.ffill().isna(), groups.bfill())
-    seen = np.unique(d[~filled.isna().to_numpy()])
-    for number, label in enumerate(trajectories):
-        if number not in seen:
-            raise DataError(
-                f"Covariate {name!r} has no value in trajectory {label!r}; give one, or leave the "
-                "trajectory out."
-            )
+    absent = np.setdiff1d(np.arange(len(trajectories)), d[~filled.isna().to_numpy()])
+    if len(absent):
+        raise DataError(
+            f"Covariate {name!r} has no value in trajectory {trajectories[int(absent[0])]!r}; give "
+            "one, or leave the trajectory out."
+        )
     result: NDArray[Any] = filled.to_numpy(dtype=np.float64 if is_number else object)
     return result
 
