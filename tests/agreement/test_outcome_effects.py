@@ -131,3 +131,61 @@ def test_the_command_line_takes_outcome_covariates_and_scales_per_state(tmp_path
     assert json.loads(result.stdout)["converged"]
     wrong = invoke(*common, "--outcome-covariate", "weight", "-o", tmp_path / "RUN2")
     assert_refused(wrong, 3, "weight")
+
+
+def test_starts_that_depend_on_a_covariate(tmp_path):
+    """Against the forward recursion, with a start that differs between the groups."""
+    table = panel("gaussian", n_patients=60, seed=9)
+    # many of the second group start in the upper state
+    later = table[table["group"] == 1].groupby("trajectory").head(1).index
+    first = table.loc[later, "y"]
+    table.loc[later, "y"] = np.where(np.arange(len(first)) % 4 > 0, 2.8, first)
+    obs = am.Observations.from_frame(table, covariates=["group"])
+    fit = am.ParameterLearner(
+        {"y": []},
+        emission=am.Gaussian((-1.0, 2.0), 0.9, learn=True),
+        method="exact",
+        states={"y": ["a", "b"]},
+        covariates=[am.Effect("group", on="start")],
+    ).fit(obs)
+    assert fit.converged_
+    found = fit.parameters_
+    start = found[found["kind"] == "start"]["estimate"].to_numpy()
+    effect = found[found["kind"] == "start effect"]
+    own = found[found["kind"] == "emission"]["estimate"].to_numpy()
+    rates = fit.rate_intervals_
+    at = np.array([
+        *np.log(rates["rate"]), own[0], own[1], np.log(own[2]),
+        np.log(start[1] / start[0]), float(effect["estimate"].iloc[0]),
+    ])  # fmt: skip
+    patients = [
+        (g["time"].to_numpy(), g["y"].to_numpy(), float(g["group"].iloc[0]))
+        for _, g in table.groupby("trajectory")
+    ]
+
+    def value(v):
+        up, down = np.exp(v[:2])
+        q = np.array([[-up, up], [down, -down]])
+        total = 0.0
+        for t, y, group in patients:
+            upper = 1 / (1 + np.exp(-(v[5] + v[6] * group)))
+            logs = logs_of("gaussian", [*v[2:5], 0.0, 0.0], y, np.zeros(len(y)))
+            total += hidden_panel.log_likelihood(q, [1 - upper, upper], t, logs)
+        return total
+
+    assert fit.log_evidence_ == pytest.approx(value(at), abs=1e-6)
+    gain, better, errors = hidden_panel.newton(value, at)
+    assert 2 * gain < 0.01
+    np.testing.assert_allclose(at, better, rtol=5e-3, atol=5e-3)
+    assert effect["se"].iloc[0] == pytest.approx(errors[-1], rel=0.02)
+    assert fit.score(obs) * len(obs) == pytest.approx(fit.log_evidence_, abs=1e-6)
+    np.testing.assert_allclose(fit.network_.initial["y"], start, atol=1e-12)
+    assert fit.n_parameters_ - fit.n_parameters_given_first_ == 2
+    table.to_csv(tmp_path / "y.csv", index=False)
+    result = invoke(
+        *("fit", tmp_path / "y.csv", "--nodes", "y", "--start-covariate", "group"),
+        *("-o", tmp_path / "RUN"),
+    )
+    assert result.exit_code == 0, result.stderr
+    saved = pd.read_csv(tmp_path / "RUN" / "parameters.csv").query("kind == 'start effect'")
+    assert saved["estimate"].iloc[0] == pytest.approx(effect["estimate"].iloc[0], abs=0.02)

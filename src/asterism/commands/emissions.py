@@ -75,7 +75,7 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
         raise Refused(f"--emission {text!r} has more than {counted(_MOST[kind], 'parameter')}.")
     match kind:
         case "gaussian" | "t":
-            made = Gaussian if kind == "gaussian" else StudentT
+            made: Any = Gaussian if kind == "gaussian" else StudentT
             if not values:
                 return made(learn=True, scale=PER_STATE if per_state else None)
             if per_state and len(values) == 1:

@@ -199,7 +199,7 @@ def _nodes(
 
 def covariate_names(options: FitOptions) -> list[str]:
     """Columns named by --covariate and the like, without what they act on."""
-    texts = (*options.covariate, *options.outcome_covariate)
+    texts = (*options.covariate, *options.outcome_covariate, *options.start_covariate)
     return list(dict.fromkeys(text.partition(":")[0].strip() for text in texts))
 
 
@@ -325,6 +325,7 @@ def _effects(options: FitOptions, nodes: Sequence[str]) -> list[Any]:
     for flag, texts in (
         ("--covariate", options.covariate),
         ("--outcome-covariate", options.outcome_covariate),
+        ("--start-covariate", options.start_covariate),
     ):
         for text in texts:
             name, colon, rest = (part.strip() for part in text.partition(":"))
@@ -341,7 +342,8 @@ def _effects(options: FitOptions, nodes: Sequence[str]) -> list[Any]:
                 result.append(Effect(name, which or None, node or None, equal))
             else:
                 states = [s.strip() for s in which.split(",")] if which else None
-                result.append(Effect(name, None, node or None, equal, on="outcome", states=states))
+                on = flag.removeprefix("--").removesuffix("-covariate")
+                result.append(Effect(name, None, node or None, equal, on=on, states=states))
     for name in options.equal_effects:
         if name not in covariate_names(options):
             raise Refused(f"--equal-effects names {name!r}, which is not a --covariate.")
@@ -409,7 +411,9 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
                 f"{row['parameter']}: {_small(row['estimate'])} of the visits "
                 f"({share}: {row['lower']:.3g} to {row['upper']:.3g})."
             )
-    for row in learner.parameters_.query("kind == 'outcome effect'").to_dict("records"):
+    for row in learner.parameters_.query("kind in ('outcome effect', 'start effect')").to_dict(
+        "records"
+    ):
         lines.append(
             f"Effect on {row['parameter']}: {row['estimate']:.4g} "
             f"({share}: {row['lower']:.4g} to {row['upper']:.4g})."

@@ -405,6 +405,11 @@ class FitOptions(Computed):
         "Column that changes what is measured in a state: the mean, or the odds of wrong reports.",
         metavar="COLUMN[:NODE][:STATES]",
     )
+    start_covariate: Sequence[str] = MODEL.flag(
+        (),
+        "Column that changes the probabilities of the states at the start.",
+        metavar="COLUMN[:NODE]",
+    )
     equal_effects: Sequence[str] = MODEL.names(
         "Covariates with one effect for all of their transitions, or states."
     )

@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 from asterism.data.interventions import inside
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, ModelError
-from asterism.learning.em.outcome_effects import OutcomeDesign, Shifted, outcome_design
+from asterism.learning.em.outcome_effects import (
+    Effects,
+    OutcomeDesign,
+    Shifted,
+    Starts,
+    outcome_design,
+)
 from asterism.model.emission_numeric import SMALLEST_SCALE
 from asterism.model.emissions import (
     Categorical,
@@ -61,6 +67,8 @@ class LearnedNode:
     """The emission with which learning starts."""
     design: OutcomeDesign | None = None
     """How covariates act on the measurements, if they do."""
+    is_start: bool = False
+    """Whether this is about the start: a factor of measurements that have likelihoods already."""
 
     @property
     def first(self) -> Any:
@@ -132,6 +140,34 @@ def learned_nodes(
     return tuple(result)
 
 
+def learned_starts(
+    network: Network, observations: Observations, evidence: Evidence, effects: Effects
+) -> tuple[LearnedNode, ...]:
+    """The nodes whose start depends on covariates; trajectories must be measured at their start."""
+    points, result = evidence.points, []
+    for node, own in effects.items():
+        n, states = network.node_index(node), network.states[node]
+        rows = np.flatnonzero(
+            (points.node == n) & (points.time == evidence.start[points.trajectory])
+        )
+        d, first = np.unique(points.trajectory[rows], return_index=True)
+        if len(d) < evidence.n_trajectories:
+            label = observations.trajectories[
+                int(np.setdiff1d(np.arange(len(evidence.start)), d)[0])
+            ]
+            raise ModelError(
+                f"Covariates act on the start of node {node!r}, which trajectory {label!r} does "
+                "not measure at its start."
+            )
+        place = points.offset[rows[first]][:, None] + np.arange(len(states))
+        even = Starts((tuple(np.full(len(states), 1.0 / len(states))),), learn=True)
+        when = (observations.covariates, d, evidence.start)
+        design = outcome_design(node, own, even, states, when)
+        values = np.zeros(len(d))
+        result.append(LearnedNode(node, tuple(states), values, place, even, design, is_start=True))
+    return tuple(result)
+
+
 def with_silence(old: Any, learned: Any) -> Any:
     """A learned emission, again with the silent states of the one it was learned for."""
     learned = learned.base if isinstance(learned, Shifted) else learned
@@ -144,7 +180,11 @@ def write_log_likelihoods(
     """A copy of the flat log-likelihoods with those of the learned nodes brought up to date."""
     result = flat.copy()
     for learned, emission in zip(nodes, emissions):
-        result[learned.place] = _log_likelihood(emission, learned)
+        if not learned.is_start:
+            result[learned.place] = _log_likelihood(emission, learned)
+    for learned, emission in zip(nodes, emissions):
+        if learned.is_start:
+            result[learned.place] += _log_likelihood(emission, learned)
     return result
 
 
@@ -274,7 +314,8 @@ def _without_effects(
     free, table = _free_entries(learned), np.array(base.confusion, dtype=np.float64)
     root = np.sqrt(np.where(table > 0.0, table, 1.0))
     first = np.where(table > 0.0, 2.0 * slope.sum(axis=0).reshape(table.shape) / root, 0.0)
-    rows = np.broadcast_to(weights.sum(axis=0)[:, None], table.shape)
+    total = weights.sum() if learned.is_start else weights.sum(axis=0)[:, None]
+    rows = np.broadcast_to(total, table.shape)
     return first[free], 4.0 * rows[free]
 
 

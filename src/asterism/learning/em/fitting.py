@@ -8,13 +8,14 @@ maximum-likelihood fits of the nodes without their parents.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Sentence, Setting
@@ -25,7 +26,7 @@ from asterism.learning.em.covariate_network import Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, StepPlan
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
-from asterism.learning.em.outcome_effects import Tabulated
+from asterism.learning.em.outcome_effects import Effects, Tabulated
 from asterism.learning.em.rate_model import RateModel, rate_model
 from asterism.learning.em.rates_update import (
     RateUpdate,
@@ -36,7 +37,7 @@ from asterism.learning.em.rates_update import (
 from asterism.learning.em.relabel import in_order_of_means
 from asterism.learning.em.start import crude_start, other_start
 from asterism.model.compiled import CompiledGraph
-from asterism.model.emissions import split_emissions
+from asterism.model.emissions import emission_for, split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
@@ -101,10 +102,16 @@ class Fit:
         Covariates of rates become a node, those of outcomes a part of the likelihoods.
         """
         observations, emission = self._with_outcomes(observations)
+        nodes = self.task.coordinates.nodes
+        even = {node.node: None for node in nodes if node.is_start}
+        network = self.network
+        if even:
+            kept = {n: p for n, p in network.initial.items() if n not in even}
+            network = Network(network.parents, network.rates, network.states, kept)
         if not self.model.columns:
-            return self.network, observations, emission
-        best, own = self.outcome.best.estimate, self.network.compiled.initial
-        expanded = expand(self.network, observations, self.model)
+            return network, observations, emission
+        best, own = self.outcome.best.estimate, network.compiled.initial
+        expanded = expand(network, observations, self.model)
         index, network = np.arange(expanded.n_rates), expanded.network
         rates = np.zeros(len(expanded.place))
         rates[index] = self.model.rates(
@@ -122,7 +129,17 @@ class Fit:
         measured, emission = dict(observations.measurements), self.emission
         for node, one in zip(self.task.coordinates.nodes, self.outcome.best.estimate.emissions):
             record = measured.get(node.node)
-            if node.design is None or record is None or not record.noisy.any():
+            if node.design is None or record is None:
+                continue
+            if node.is_start:
+                table = self._with_starts(node, one, record, emission, observations)
+                numbers = np.arange(len(record), dtype=np.float64)
+                none = np.zeros(len(record), dtype=np.bool_)
+                measured[node.node] = replace(record, value=numbers, exact=none, among=None)
+                by_node = emission if isinstance(emission, Mapping) else {}
+                emission = {**by_node, node.node: Tabulated(table)}
+                continue
+            if not record.noisy.any():
                 continue
             rows = np.flatnonzero(record.noisy)
             design = node.design.at(
@@ -135,6 +152,45 @@ class Fit:
             told = emission_fit.with_silence(emission[node.node], Tabulated(table))
             emission = {**emission, node.node: told}
         return replace(observations, measurements=measured), emission
+
+    def _with_starts(
+        self,
+        node: emission_fit.LearnedNode,
+        one: Any,
+        record: NodeMeasurements,
+        emission: Any,
+        observations: Observations,
+    ) -> FloatArray:
+        """(rows, S) log-likelihoods of one node's rows; first rows hold the start as a factor."""
+        assert node.design is not None
+        alone = Network(
+            {node.node: []},
+            {node.node: np.zeros((len(node.states),) * 2)},
+            {node.node: node.states},
+        )
+        data = replace(
+            observations,
+            measurements={node.node: record},
+            events=observations.events.take(np.zeros(0, dtype=np.int64)),
+            intervals=observations.intervals.take(np.zeros(0, dtype=np.int64)),
+            covariates=None,
+        )
+        points = build_evidence(alone, data, {node.node: emission_for(emission, node.node)}).points
+        table = points.log_likelihood.reshape(-1, len(node.states)).copy()
+        d = np.arange(observations.n_trajectories)
+        first = np.searchsorted(record.trajectory, d)
+        inside = first < len(record)
+        at = np.where(inside, first, 0)
+        seen = inside & (record.trajectory[at] == d) & (record.time[at] == observations.start)
+        if not seen.all():
+            label = observations.trajectories[int(np.flatnonzero(~seen)[0])]
+            raise DataError(
+                f"Covariates act on the start of node {node.node!r}, which trajectory {label!r} "
+                "does not measure at its start."
+            )
+        design = node.design.at(observations.covariates, d, observations.start)
+        table[first] += one.log_likelihood(np.zeros(len(d)), node.states, design)
+        return table
 
 
 def _rates_at(
@@ -156,11 +212,12 @@ def fit_parameters(
     settings: Settings,
     model: RateModel | None = None,
     outcome_effects: Mapping[str, Any] | None = None,
+    start_effects: Effects | None = None,
 ) -> Fit:
     """Learn rates, start probabilities and emissions of the template's network.
 
-    ``model``: constraints on the rates and effects of covariates, ``outcome_effects``: those that
-    act on measurements, if there are any.
+    ``model``: constraints on the rates and effects of covariates, ``outcome_effects`` and
+    ``start_effects``: those that act on measurements and on the start, if there are any.
     """
     if model is None:
         model = rate_model(template.network, template.allowed, observations)
@@ -171,6 +228,13 @@ def fit_parameters(
     evidence = build_evidence(network, observations, {**emissions, **joint})
     require_time(evidence)
     nodes = emission_fit.learned_nodes(network, observations, emissions, evidence, outcome_effects)
+    if start_effects:
+        if not settings.learn_initial:
+            raise ModelError(
+                "Covariates act on the start only where it is learned: ",
+                *(Setting("initial", "learn"), "."),
+            )
+        nodes += emission_fit.learned_starts(network, observations, evidence, start_effects)
     prior = settings.prior
     allowed: NDArray[np.bool_] = template.allowed[expanded.place]
     allowed[expanded.n_rates :] = False
@@ -182,7 +246,9 @@ def fit_parameters(
     formula = model.formula(expanded.place[index], expanded.z_of(index))
     ceiling = fastest_rate(evidence)
     update = rate_update(graph, allowed, prior, settings.use_mode, ceiling, formula)
-    coordinates = Coordinates(update, _initial_groups(network, settings), nodes)
+    coordinates = Coordinates(
+        update, _initial_groups(network, settings, start_effects or ()), nodes
+    )
     if settings.method == AUTO:
         settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)
@@ -197,9 +263,12 @@ def fit_parameters(
     learned = {
         node.node: emission_fit.with_silence(emissions[node.node], e)
         for node, e in zip(nodes, best.emissions)
+        if not node.is_start
     }
     return Fit(
-        network=network_of(template.network, _rates_at(model, update, best), best.initial),
+        network=network_of(
+            template.network, _rates_at(model, update, best), _starts(network, coordinates, best)
+        ),
         emission={**emissions, **learned, **joint} if nodes else emission,
         outcome=outcome,
         task=task,
@@ -287,14 +356,26 @@ def _completed(outcome: EmOutcome, task: Task, network: Network, evidence: Evide
     return replace(outcome, best=task.evaluate(replace(estimate, rates=rates)))
 
 
-def _initial_groups(network: Network, settings: Settings) -> tuple[Any, ...]:
+def _starts(network: Network, coordinates: Coordinates, best: Estimate) -> FloatArray:
+    """Flat start probabilities; where covariates change them, those at the reference."""
+    initial = best.initial.copy()
+    for node, one in zip(coordinates.nodes, best.emissions):
+        if node.is_start:
+            first = int(network.compiled.graph.state_start[network.node_index(node.node)])
+            initial[first : first + len(node.states)] = one.base.confusion[0]
+    return initial
+
+
+def _initial_groups(
+    network: Network, settings: Settings, elsewhere: Collection[str] = ()
+) -> tuple[Any, ...]:
     if not settings.learn_initial:
         return ()
     start = network.compiled.graph.state_start
     return tuple(
         np.arange(start[n], start[n + 1])
         for n, node in enumerate(network.nodes)
-        if node not in network.exogenous
+        if node not in network.exogenous and node not in elsewhere
     )
 
 

@@ -1,14 +1,16 @@
-"""Owns covariates that change how a state is measured: effects on the outcome.
+"""Owns covariates that change how a state is measured, or where a trajectory starts.
 
     Gaussian     mean of state x         μ_x + Σ β z
     Poisson      mean of state x         μ_x exp(Σ β z)
     Categorical  report r of state x     ∝ p_xr exp(Σ β z)
+    Start        state x at the start    ∝ p_x exp(Σ β z)
 
 where z are the covariates of the measurement, from their reference and in units of their scale. A
 reported state has no effect on the report that is right (or on the likeliest one, where there is no
 right one): its β are log odds against that. What a measurement adds to the mean, or to the log
 odds, is its *shift*; the derivatives of the expected log-likelihood Q in the β are sums of those in
-the shifts, times z.
+the shifts, times z. The start is a factor of the first measurement of each trajectory; the
+network's own start probabilities are then all equal, and their number is taken out of the factor.
 """
 
 from __future__ import annotations
@@ -29,7 +31,19 @@ from asterism.model.emissions import Categorical, Emission, Gaussian, Poisson, S
 from asterism.model.priors import state_number
 from asterism.timeline.evidence import FloatArray, IntArray
 
-OUTCOME = "outcome"
+OUTCOME, START = "outcome", "start"
+
+
+@dataclass(frozen=True)
+class Starts(Categorical):
+    """Start probabilities, as the one row of a confusion matrix."""
+
+    def __post_init__(self) -> None:
+        """One row is enough, unlike for reports."""
+
+
+#: per node: its effects, each with the columns of its covariate
+Effects = dict[str, list[tuple[Effect, list[Column]]]]
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,9 @@ class Shifted:
             count = values.astype(np.float64)[:, None]
             means = np.asarray(base.means, dtype=np.float64) * np.exp(shift)
             return np.asarray(xlogy(count, means) - means - gammaln(count + 1.0))
+        if isinstance(base, Starts):
+            with np.errstate(divide="ignore"):
+                return np.log(_reports(base, shift)[:, 0] * len(states))
         number = base._columns(values, states)
         with np.errstate(divide="ignore"):
             return np.log(_reports(base, shift)[np.arange(len(values)), :, number])
@@ -114,6 +131,8 @@ class Shifted:
             means = np.asarray(base.means, dtype=np.float64) * np.exp(shift)
             return weights * (values.astype(np.float64)[:, None] - means), weights * means
         p = _reports(base, shift)
+        if isinstance(base, Starts):
+            return weights - p[:, 0], p[:, 0] * (1.0 - p[:, 0])
         seen = np.zeros_like(p)
         seen[np.arange(len(values)), :, base._columns(values, states)] = 1.0
         slope, curve = weights[:, :, None] * (seen - p), weights[:, :, None] * p * (1.0 - p)
@@ -143,16 +162,17 @@ def outcome_effects(
     observations: Observations,
     covariates: Any,
     reference: Mapping[str, Any] | None = None,
-) -> dict[str, list[tuple[Effect, list[Column]]]]:
-    """Per node its effects on the outcome, each with the columns of its covariate."""
-    result: dict[str, list[tuple[Effect, list[Column]]]] = {}
+    on: str = OUTCOME,
+) -> Effects:
+    """Per node its effects on the outcome, or the start, each with the columns of its covariate."""
+    result: Effects = {}
     for effect in as_effects(covariates):
-        if effect.on != OUTCOME:
+        if effect.on != on:
             continue
         if (effect.node is None and len(nodes) > 1) or effect.node not in (None, *nodes):
             raise ModelError(
-                f"The effect of {effect.covariate!r} on the outcome must name its node; the nodes "
-                f"are {', '.join(nodes)}."
+                f"The effect of {effect.covariate!r} on the {on} must name its node; the nodes are "
+                f"{', '.join(nodes)}."
             )
         if observations.covariates is None:
             raise DataError(
@@ -208,12 +228,15 @@ _WHAT = {
     "Gaussian": "mean in",
     "Poisson": "log mean in",
     "Categorical": "log odds of",
+    "Starts": "log odds to start in",
 }
 
 
 def _shifts(emission: Any, states: Sequence[Any], wanted: IntArray) -> tuple[FloatArray, list[str]]:
     """(effects, shifts) one effect per shift that a covariate can have, and their names."""
-    if not isinstance(emission, Categorical):
+    if isinstance(emission, Starts):
+        wanted = wanted[wanted > 0]
+    if not isinstance(emission, Categorical) or isinstance(emission, Starts):
         return np.eye(len(states))[wanted], [str(states[x]) for x in wanted]
     table = np.array(emission.confusion, dtype=np.float64)
     free = (table > 0.0) & (table < 1.0)

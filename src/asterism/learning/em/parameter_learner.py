@@ -36,7 +36,7 @@ from asterism.learning.em.fitting import (
     fit_parameters,
 )
 from asterism.learning.em.forecasts import forecast_table, most_likely_when_measured
-from asterism.learning.em.outcome_effects import outcome_effects
+from asterism.learning.em.outcome_effects import OUTCOME, START, outcome_effects
 from asterism.learning.em.parameter_table import (
     covariance_table,
     effect_table,
@@ -213,15 +213,20 @@ class ParameterLearner(Estimator):
             self.reference,
             self.change_times,
         )
-        outcome = outcome_effects(
-            template.network.nodes, observations, self.covariates, self.reference
+        outcome, start = (
+            outcome_effects(
+                template.network.nodes, observations, self.covariates, self.reference, on
+            )
+            for on in (OUTCOME, START)
         )
         self._sampled: SampledFit | None = None
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
         try:
             with minutes_limit(self.minutes), stage():
-                fit = fit_parameters(template, observations, emission, settings, model, outcome)
+                fit = fit_parameters(
+                    template, observations, emission, settings, model, outcome, start
+                )
         except NoClusters:
             return self._fit_by_sampling(template, observations, emission, settings)
         self._fit: Fit = fit
@@ -342,8 +347,12 @@ class ParameterLearner(Estimator):
     def n_parameters_given_first_(self) -> int:
         """Parameters without the start probabilities: what is learned given the first visits."""
         self._require_fitted("network_")
-        groups = self._maximum().task.coordinates.initial_groups
-        return self.n_parameters_ - sum(len(group) - 1 for group in groups)
+        coordinates = self._maximum().task.coordinates
+        starts = sum(len(group) - 1 for group in coordinates.initial_groups)
+        for node in coordinates.nodes:
+            if node.is_start and node.design is not None:
+                starts += len(node.states) - 1 + len(node.design.column)
+        return self.n_parameters_ - starts
 
     @property
     def aic_given_first_(self) -> float | None:

@@ -18,7 +18,7 @@ from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
-from asterism.learning.em.outcome_effects import Shifted
+from asterism.learning.em.outcome_effects import Shifted, Starts
 from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
@@ -71,7 +71,10 @@ def parameter_names(fit: Fit, rates: pd.DataFrame) -> list[_Named]:
     for learned, emission in zip(fit.task.coordinates.nodes, fit.outcome.best.estimate.emissions):
         values = _emission_values(learned, emission)
         n_effects = 0 if learned.design is None else len(learned.design.column)
-        kinds = ["emission"] * (len(values) - n_effects) + ["outcome effect"] * n_effects
+        own, effect = ("start", "start effect") if learned.is_start else (
+            "emission", "outcome effect"
+        )  # fmt: skip
+        kinds = [own] * (len(values) - n_effects) + [effect] * n_effects
         result += [
             _Named(kind, f"{learned.node}: {name}", scale)
             for kind, (name, _, scale) in zip(kinds, values)
@@ -98,6 +101,10 @@ def _emission_values(learned: LearnedNode, emission: Any) -> list[tuple[str, flo
         return [*result, ("scale", float(np.ravel(emission.scale or 0.0)[0]), "log")]
     if isinstance(emission, Poisson):
         return [(f"mean in {s}", float(m), "log") for s, m in zip(states, emission.means or ())]
+    if isinstance(emission, Starts):
+        return [
+            (f"starts in {s}", float(p), "logit") for s, p in zip(states, emission.confusion[0])
+        ]
     if isinstance(emission, Categorical):
         start = np.array(learned.start.confusion, dtype=np.float64)
         free = (start > 0.0) & (start < 1.0)

@@ -196,11 +196,11 @@ def edge_ratios(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
                 above.append(a)
                 below.append(b)
     names = ["parent", "child", "transition", "state", "against", "others", "note"]
-    table = pd.DataFrame(rows, columns=names)
+    result = pd.DataFrame(rows, columns=names)
     if not rows:
-        return table
+        return result
 
-    unclear = (table["note"] != "").to_numpy()
+    unclear = (result["note"] != "").to_numpy()
 
     def quantity(estimate: Estimate) -> FloatArray:
         rates = fit.base_rates(estimate)
@@ -210,12 +210,12 @@ def edge_ratios(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
     found = uncertainty.interval(quantity, "log", level)
     at_zero = np.isin(above, list(zero))
     ratio = np.where(unclear, np.where(at_zero, 0.0, np.inf), found.value)
-    note = table.pop("note")
-    return table.assign(
+    notes_of = result.pop("note")
+    return result.assign(
         hazard_ratio=ratio,
         lower=np.where(unclear, 0.0, found.lower),
         upper=np.where(unclear, np.inf, found.upper),
-        note=note,
+        note=notes_of,
     )
 
 

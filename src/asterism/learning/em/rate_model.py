@@ -45,6 +45,7 @@ class Effect:
 
     ``on="outcome"``: it adds β·value to the mean of a learned Gaussian, to the log mean of a
     Poisson, or to the log odds of a wrong report; ``states`` are those it acts on, all if None.
+    ``on="start"``: it adds β·value to the log odds of starting in a state, against the first one.
     """
 
     covariate: str
@@ -57,10 +58,10 @@ class Effect:
     states: Any = None
 
     def __post_init__(self) -> None:
-        if self.on not in ("rates", "outcome"):
+        if self.on not in ("rates", "outcome", "start"):
             raise ModelError(
-                f'The effect of {self.covariate!r} is on {self.on!r}; it can be on "rates" or '
-                'on the "outcome".'
+                f'The effect of {self.covariate!r} is on {self.on!r}; it can be on "rates", on '
+                'the "outcome" or on the "start".'
             )
 
 
