@@ -31,7 +31,8 @@ IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 #: from the user down to the arithmetic, as in pyproject.toml
 LAYERS = [
     *(".", "commands", "report", "learning", "learning/search", "learning/em", "results"),
-    *("inference", "clusters", "sampling", "star", "exact", "evidence", "model", "data"),
+    *("inference", "exact", "sampling", "engine", "engine/rules", "clusters", "star"),
+    *("timeline", "model", "data"),
     *("data/formats", "numerics"),
 ]
 
@@ -94,10 +95,10 @@ def main() -> None:
     seen.to_frame().to_csv(folder / "t.csv", index=False)
 
     def infer() -> None:
-        am.infer(network, seen, noise, method="star")
+        am.infer(network, seen, noise, method="clusters")
 
     def fit() -> None:
-        am.StructureLearner(noise, max_parents=1, search="screened", n_jobs=1, method="star").fit(
+        am.StructureLearner(noise, max_parents=1, method="star", search="screened", n_jobs=1).fit(
             seen
         )
 
@@ -106,13 +107,13 @@ def main() -> None:
 
         run = str(folder / f"RUN{len(list(folder.iterdir()))}")
         sys.argv = ["asterism", "learn", str(folder / "t.csv"), "-o", run, "--quiet"]
-        sys.argv += ["--max-parents", "1", "--emission", "gaussian:-1,1:0.4"]
+        sys.argv += ["--max-parents", "1", "--method", "star", "--emission", "gaussian:-1,1:0.4"]
         with contextlib.suppress(SystemExit):
             command()
 
     plt.rcParams.update({"svg.hashsalt": "asterism", "svg.fonttype": "none"})
     for call, name, title in (
-        (infer, "infer", "am.infer(network, data, emission)"),
+        (infer, "infer", 'am.infer(network, data, emission, method="clusters")'),
         (fit, "fit", "am.StructureLearner(emission).fit(data)"),
         (learn, "learn", "asterism learn DATA.csv -o RUN"),
     ):

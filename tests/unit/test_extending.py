@@ -1,10 +1,10 @@
-"""The recipes of CONTRIBUTING, tried out: an emission, a method, a search, a file format."""
+"""The recipes of CONTRIBUTING, tried out: emission, method, kind of node, search, file format."""
 
 from __future__ import annotations
 
 import sys
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,35 @@ def test_a_search_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = paper_learner(noise, max_parents=1, search="own").fit(seen)
     assert len(called) == 1
     assert learner.converged_
+
+
+@dataclass(frozen=True)
+class Switch(am.Emission):
+    """A kind of node that a module of its own learns."""
+
+    graph_learner = "kind_of_ones_own"
+
+
+def test_a_kind_of_node_is_an_emission_and_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, seen, noise = chain()
+    from asterism.learning.search import task
+
+    called: list[object] = []
+
+    def learn_from_observations(settings: Any, observations: Any, progress: Any) -> Any:
+        called.append(settings.emission)
+        settings = replace(settings, emission=noise, method="star")
+        return task.learn_from_observations(settings, observations, progress)
+
+    module = types.ModuleType("kind_of_ones_own")
+    module.learn_from_observations = learn_from_observations  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    learner = paper_learner(Switch(), max_parents=1).fit(seen)
+    assert called == [Switch()]
+    assert len(learner.edges_) == 2
+    # one node of this kind is enough
+    paper_learner({"A": Switch(), "B": noise}, max_parents=1).fit(seen)
+    assert len(called) == 2
 
 
 class ArrowFile(FileFormat):

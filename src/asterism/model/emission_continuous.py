@@ -22,6 +22,8 @@ class Continuous(Emission):
     Only :class:`~asterism.StructureLearner` takes it. Noise and resting level are learned.
     """
 
+    graph_learner = "asterism.learning.search.continuous_search"
+
     @property
     def n_states(self) -> int | None:
         """Refused: there are none."""

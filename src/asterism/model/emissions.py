@@ -13,7 +13,7 @@ import math
 from abc import ABC
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ class Emission(ABC):  # noqa: B024  (its methods have defaults)
 
     learn: bool = False
     """Whether learning may change the parameters."""
+    graph_learner: ClassVar[str] = ""
+    """The module that learns graphs with such nodes, where they are of a kind of their own."""
 
     @classmethod
     def __subclasshook__(cls, other: type) -> Any:

@@ -131,8 +131,9 @@ class StructureSettings:
     @property
     def home(self) -> str:
         """The module whose ``learn_from_observations`` learns graphs by the method."""
-        if _may_be_continuous(self.emission):
-            return "asterism.learning.search.continuous_search"
+        own = _learner_of_kind(self.emission)
+        if own:
+            return own
         if self.method == AUTO:
             return "asterism.learning.search.staged"
         return METHODS[self.method].graph_learner
@@ -166,12 +167,15 @@ class StructureSettings:
         )
 
 
-def _may_be_continuous(emission: Any) -> bool:
-    """Whether the emissions ask for continuous nodes, or leave that to the evidence."""
+def _learner_of_kind(emission: Any) -> str:
+    """The module that learns nodes of a kind of their own, if the emissions ask for one.
+
+    "auto" leaves it to the evidence whether nodes are continuous.
+    """
     if isinstance(emission, str):
-        return emission == "auto"
+        return Continuous.graph_learner if emission == "auto" else ""
     members = emission.values() if isinstance(emission, Mapping) else [emission]
-    return any(isinstance(one, Continuous) for one in members)
+    return next(filter(None, (getattr(one, "graph_learner", "") for one in members)), "")
 
 
 def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
