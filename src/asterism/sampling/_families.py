@@ -206,6 +206,7 @@ def _merge_two(paths, pair, parent, term, size, start, end, table):
     Which of the two jumps next is a coin toss, so a processor that guesses would guess wrong half
     of the time. Reads one place beyond each path; arenas are that much longer.
     """
+    times, states = paths.time, paths.state
     i = paths.slot[pair]
     last_i = i + paths.n_jumps[pair]
     j = paths.slot[parent]
@@ -214,16 +215,16 @@ def _merge_two(paths, pair, parent, term, size, start, end, table):
     config = term[paths.initial[parent]]
     time = start
     for _ in range(last_i - i + last_j - j):
-        own_time = paths.time[i]
+        own_time = times[i]
         own_time = own_time if i < last_i else math.inf
-        parent_time = paths.time[j]
+        parent_time = times[j]
         parent_time = parent_time if j < last_j else math.inf
         is_own = own_time <= parent_time
         until = own_time if is_own else parent_time
         here = (config * size + state) * size
         table[here + state] += until - time
         time = until
-        entered = np.int64(paths.state[i if is_own else j])
+        entered = np.int64(states[i if is_own else j])
         target = entered if is_own else state
         table[here + target] += 1.0 if is_own else 0.0
         config = config if is_own else term[entered]
@@ -236,6 +237,7 @@ def _merge_two(paths, pair, parent, term, size, start, end, table):
 @inner
 def _merge_three(paths, pair, parents, term, size, start, end, table):
     """The same for two parents."""
+    times, states = paths.time, paths.state
     i = paths.slot[pair]
     last_i = i + paths.n_jumps[pair]
     j = paths.slot[parents[0]]
@@ -247,11 +249,11 @@ def _merge_three(paths, pair, parents, term, size, start, end, table):
     second = term[1, paths.initial[parents[1]]]
     time = start
     for _ in range(last_i - i + last_j - j + last_k - k):
-        own_time = paths.time[i]
+        own_time = times[i]
         own_time = own_time if i < last_i else math.inf
-        first_time = paths.time[j]
+        first_time = times[j]
         first_time = first_time if j < last_j else math.inf
-        second_time = paths.time[k]
+        second_time = times[k]
         second_time = second_time if k < last_k else math.inf
         is_first = first_time <= second_time
         parent_time = first_time if is_first else second_time
@@ -260,8 +262,8 @@ def _merge_three(paths, pair, parents, term, size, start, end, table):
         here = ((first + second) * size + state) * size
         table[here + state] += until - time
         time = until
-        parent_state = np.int64(paths.state[j if is_first else k])
-        target = np.int64(paths.state[i]) if is_own else state
+        parent_state = np.int64(states[j if is_first else k])
+        target = np.int64(states[i]) if is_own else state
         table[here + target] += 1.0 if is_own else 0.0
         state = target
         moves_first = is_first and not is_own

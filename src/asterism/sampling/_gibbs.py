@@ -17,11 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.numerics._bundle import bundle, keep
 from asterism.numerics._jit import inner, kernel
 from asterism.sampling._along import state_at
 from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._path import IMPOSSIBLE, WORK_TOO_SMALL, draw_path, write_path
-from asterism.sampling.sampler_arrays import FloatArray, IntArray, Paths, SamplerWork
+from asterism.sampling.sampler_arrays import FloatArray, IntArray, PathModel, Paths, SamplerWork
 
 #: how a sweep can end, beside "done" (0) and ``IMPOSSIBLE``
 ARENA_FULL = -3
@@ -231,6 +232,9 @@ def draw_statistics(model, record, work):
     time, state = _longer(record.time, record.state, len(record.time) + 1)
     time[-1], state[-1] = math.inf, 0
     paths = Paths(initial, count, slot, count, count, count, count, time, state)
+    layout, families = bundle(model.layout), bundle(model.families)
+    packed = PathModel(layout, bundle(model.seen), families, bundle(model.rates))
+    drawn, room = bundle(paths), bundle(work)
     for i in range(n_draws):
         for place in range(n_pairs):
             pair = (place % n_nodes) * n_trajectories + place // n_nodes
@@ -239,8 +243,9 @@ def draw_statistics(model, record, work):
             count[pair] = record.start[i, place + 1] - record.start[i, place]
         for n in range(n_nodes):
             at = model.layout.table_start[n]
-            own = own_totals(n, model, paths)
-            add_all_statistics(n, own, model.families, n, model, paths, work, result[i], at)
+            own = own_totals(n, packed, drawn)
+            add_all_statistics(n, own, families, n, packed, drawn, room, result[i], at)
+    keep(paths)
     return result
 
 

@@ -28,12 +28,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._random_stream import uniform
 from asterism.sampling._emission_draws import draw_emission
 from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._variates import draw_index, gamma
-from asterism.sampling.sampler_arrays import FloatArray, IntArray
+from asterism.sampling.sampler_arrays import Choices, FloatArray, IntArray, PathModel, Trial
 
 #: Ω is this many times the largest rate of leaving: larger grids mix better and cost more
 GRID_FACTOR = 2.0
@@ -81,6 +82,7 @@ def log_score(table, first, n_configs, size, n, prior, log_gamma):
     """ln of the evidence of complete paths for one family of node n, its rates integrated out."""
     total = 0.0
     allowed = prior.allowed_start[n]
+    may_jump, rate, log_rate, shape = prior.allowed, prior.rate, prior.log_rate, prior.shape
     for cell in range(n_configs * size):
         x = cell % size
         at = first + cell * size
@@ -90,15 +92,15 @@ def log_score(table, first, n_configs, size, n, prior, log_gamma):
             continue
         for y in range(size):
             place = allowed + x * size + y
-            if y != x and prior.allowed[place]:
+            if y != x and may_jump[place]:
                 count = table[at + y]
-                log_time = math.log(prior.rate[place] + time)
+                log_time = math.log(rate[place] + time)
                 number = int(count)
                 if number < len(log_gamma):
                     total += log_gamma[number]
                 else:
-                    total += math.lgamma(prior.shape + count) - math.lgamma(prior.shape)
-                total += prior.shape * (prior.log_rate[place] - log_time) - count * log_time
+                    total += math.lgamma(shape + count) - math.lgamma(shape)
+                total += shape * (log_rate[place] - log_time) - count * log_time
     return total
 
 
@@ -243,7 +245,8 @@ def _draw_candidate(n, model, choices, paths, work, stream, room):
     candidates, prior = choices.candidates, choices.prior
     size = layout.n_states[n]
     first, last = candidates.start[n], candidates.start[n + 1]
-    room.table[candidates.table_start[first] : candidates.table_start[last]] = 0.0
+    for i in range(candidates.table_start[first], candidates.table_start[last]):
+        room.table[i] = 0.0
     own = own_totals(n, model, paths)
     for f in range(first, last):
         at = candidates.table_start[f]
@@ -285,9 +288,12 @@ def _log_weight(n, others, family, model, choices, paths, work, own, room, trial
         n_free += 0 if others.is_required[n, parent] else 1
     options = n_free + (1 if number < others.most[n] else 0)
     size = layout.n_states[n]
-    trial.table[: family.n_configs[0] * size * size] = 0.0
-    add_all_statistics(n, own, family, 0, model, paths, work, trial.table, 0)
-    score = log_score(trial.table, 0, family.n_configs[0], size, n, choices.prior, room.log_gamma)
+    for i in range(family.n_configs[0] * size * size):
+        trial.table[i] = 0.0
+    first = int(0)
+    add_all_statistics(n, own, family, first, model, paths, work, trial.table, first)
+    configs = family.n_configs[0]
+    score = log_score(trial.table, first, configs, size, n, choices.prior, room.log_gamma)
     return log_prior + score - math.log(options)
 
 
@@ -307,7 +313,8 @@ def _exchange_parent(n, may_move, model, choices, paths, work, stream, room, tri
     for p in range(number):
         n_free += 0 if others.is_required[n, families.parents[n, p]] else 1
     options = n_free + (1 if number < others.most[n] else 0)
-    weight[:] = 0.0
+    for m in range(n_nodes + 1):
+        weight[m] = 0.0
     taken, n_base = -1, 0
     if may_move and options > 0 and not room.hold[0]:
         pick = min(int(uniform(stream) * options), options - 1)
@@ -357,9 +364,11 @@ def _exchange_parent(n, may_move, model, choices, paths, work, stream, room, tri
         n_base = number
         for p in range(number):
             family.parents[0, p + 1] = families.parents[n, p]
-    trial.table[: families.n_configs[n] * size * size] = 0.0
-    add_all_statistics(n, own, families, n, model, paths, work, trial.table, 0)
-    _draw_rates(n, layout, rates, choices.prior, trial.table, 0, families.n_configs[n], stream)
+    for i in range(families.n_configs[n] * size * size):
+        trial.table[i] = 0.0
+    first, configs = int(0), families.n_configs[n]
+    add_all_statistics(n, own, families, n, model, paths, work, trial.table, first)
+    _draw_rates(n, layout, rates, choices.prior, trial.table, first, configs, stream)
     return n_base
 
 
@@ -417,6 +426,27 @@ def draw_nodes(
     first, last, model, choices, paths, work, trial, node_streams, room, averages, edges
 ):
     """Family, rates, start and emission of some nodes, given all paths."""
+    layout, seen, families, rates = model
+    candidates, others, prior, emitted = choices
+    _draw_nodes(
+        first,
+        last,
+        PathModel(bundle(layout), bundle(seen), bundle(families), bundle(rates)),
+        Choices(bundle(candidates), bundle(others), bundle(prior), bundle(emitted)),
+        bundle(paths),
+        bundle(work),
+        Trial(bundle(trial.family), trial.table, trial.weight),
+        node_streams,
+        bundle(room),
+        bundle(averages),
+        edges,
+    )
+
+
+@inner
+def _draw_nodes(
+    first, last, model, choices, paths, work, trial, node_streams, room, averages, edges
+):
     layout = model.layout
     candidates, others, prior, emitted = choices
     is_open = len(others.most) > 0
