@@ -49,6 +49,7 @@ from asterism.sampling.draw_tree import Drawn, draw_tree
 from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced, mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
+    ALL_EDGES_KEPT,
     OTHERS_COMPARED,
     LearnedEmission,
     ModelSetup,
@@ -99,8 +100,21 @@ class SampledGraphs:
 
     @cached_property
     def edge_errors(self) -> FloatArray:
-        """[parent, child] Monte Carlo standard errors."""
-        return self._square(monte_carlo_error(self.models.series("edges")), 0.0)
+        """[parent, child] Monte Carlo standard errors.
+
+        Of pairs whose draws are not kept (``ALL_EDGES_KEPT``) only the mean is known: their errors
+        are those of as many independent draws as a typical edge has.
+        """
+        draws = self.models.series("edges")
+        error = monte_carlo_error(draws)
+        pairs = self.models.edge_probabilities()
+        if pairs is None or len(pairs) <= ALL_EDGES_KEPT:
+            return self._square(error, 0.0)
+        moving = draws[:, :, draws.std(axis=(0, 1)) > _STILL]
+        size = float(np.median(effective_size(moving))) if moving.shape[2] else 1.0
+        typical: FloatArray = np.sqrt(np.maximum(pairs * (1.0 - pairs), 0.0) / max(1.0, size))
+        known = self._square(error, np.nan)
+        return np.where(np.isnan(known), typical, known)
 
     @cached_property
     def r_hat(self) -> FloatArray:
