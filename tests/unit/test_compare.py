@@ -181,3 +181,20 @@ def test_fits_without_edges_are_compared_by_their_fit() -> None:
     said = " ".join(comparison_sentences(compare(runs, ["one", "two"])))
     assert "Neither one nor two has an edge." in said
     assert "two has ln L -10.00 with 1 parameter, AIC 20.50" in said
+
+
+def test_differences_have_probabilities_also_below_the_thresholds() -> None:
+    empty = {"A": [], "B": [], "C": []}
+    runs = [
+        small_run(empty, {("A", "B"): 0.4, ("B", "C"): 0.1}),
+        small_run(empty, {("A", "B"): 0.05, ("B", "C"): 0.3}),
+    ]
+    found = compare(runs, ["control", "treated"])
+    lost, gained = 0.4 * 0.95, 0.3 * 0.9
+    said = " ".join(comparison_sentences(found))
+    assert f"about {0.05 * 0.6 + gained:.1f} edges were gained" in said
+    page = render_comparison(found, "two")
+    table = page[page.index("Likeliest differences") :]
+    for edge, run, sure in (("A → B", "control", lost), ("B → C", "treated", gained)):
+        row = table[table.index(edge) : table.index("</tr>", table.index(edge))]
+        assert f"<td>{run}</td><td>{sure:.2f}</td>" in row

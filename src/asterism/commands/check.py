@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -18,6 +19,9 @@ from asterism.data.observations import Observations
 from asterism.data.problems import TableProblem, listed
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError
+
+#: nodes from which on their levels are not counted here
+MANY = 100
 
 #: nodes that are listed one by one on a screen; JSON holds all
 SHOWN = 200
@@ -67,11 +71,27 @@ def run(options: CheckOptions) -> int:
 
 
 def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:
-    """What ``learn`` would decide, or refuse."""
+    """What ``learn`` would decide, or refuse.
+
+    In a wide table the kind of each node and its levels are left to ``learn``: seconds for each.
+    """
+    states, many = options.states, isinstance(table.data, Observations)
+    many = many and len(table.data.nodes) > MANY and not isinstance(states, int)
     try:
         found = make_learnable(
-            table, options.emission, options.states, options.table.nodes, options.exogenous
+            table,
+            options.emission,
+            2 if many else states,
+            options.table.nodes,
+            options.exogenous,
         )
+        if many:
+            said = [text for text in found.decisions if not text.startswith("Numbers are read as")]
+            later = (
+                f"Levels and kinds of numbers are not looked at in a table of more than {MANY} "
+                "nodes; asterism learn looks at those that it uses (--states, --top)."
+            )
+            found = replace(found, decisions=[*said, later])
         if isinstance(found.data, Trajectories) and not found.errors:
             _check_paths(found.data, options)
         return found

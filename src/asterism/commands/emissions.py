@@ -351,7 +351,9 @@ def _made(
 ) -> Any:
     n_labels = None
     if record.likelihood is None:
-        n_labels = len({letters(v) for v in pd.unique(record.value)})
+        different = pd.unique(record.value)
+        numbers = different.dtype.kind == "f"  # no two of them have the same letters
+        n_labels = len(different) if numbers else len({letters(v) for v in different})
     made = parse_emission(kind, size, len(known) if known is not None else n_labels)
     numeric = isinstance(made, Gaussian | Poisson | Threshold | Continuous)
     if numeric and (record.holds_labels or record.likelihood is not None):

@@ -25,6 +25,7 @@ from asterism.data.columns import cells, missing, numbers, without_codes
 from asterism.data.counting_tables import CountingColumns, read_counting, require_counting
 from asterism.data.files import read_meta
 from asterism.data.labels import letters
+from asterism.data.measurements import wide_keys
 from asterism.data.observations import Observations
 from asterism.data.panel_records import changes
 from asterism.data.path_tables import FORMAT, open_ended
@@ -263,7 +264,7 @@ def _chosen(table: Table, top: int | None) -> Table:
         kept = _most_variable(data, top)
         said = f"The {top} most variable of {len(data.measurements):,} nodes are used (--top)."
         data, decisions = only_nodes(data, kept), (*decisions, said)
-    n_nodes, n_times = len(data.measurements), _n_times(data)
+    n_nodes, n_times = len(data.measurements), len(wide_keys(data))
     if n_nodes > max(_FEW_NODES, n_times):
         wide = (
             f"{n_nodes:,} nodes were measured at only {counted(n_times, 'time')}: most edges "
@@ -272,12 +273,6 @@ def _chosen(table: Table, top: int | None) -> Table:
         )
         problems = (*problems, TableProblem(wide, severity="warning", kind="too many nodes"))
     return replace(table, data=data, decisions=decisions, problems=problems)
-
-
-def _n_times(data: Observations) -> int:
-    """Times of all trajectories at which anything was measured."""
-    keys = {(id(m.trajectory), id(m.time)): m for m in data.measurements.values()}
-    return len({key for m in keys.values() for key in zip(m.trajectory.tolist(), m.time.tolist())})
 
 
 def _most_variable(data: Observations, top: int) -> list[str]:

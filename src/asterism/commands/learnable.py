@@ -159,13 +159,14 @@ def _warnings(
         node: n_states.get(node, 1 if changes is None else changes.n_states)
         for node, changes in seen.items()
     }
+    largest = sorted(sizes.values(), reverse=True)[: max_parents + 1]
     for node, record in data.measurements.items():
         changes = seen[node]
         if changes is None or node in exogenous:
             continue
         if changes.per_gap > 1.0:
             fast.append(node)
-        n_rates = _rates_of_largest_family(node, sizes, max_parents)
+        n_rates = _rates_of_largest_family(node, sizes, largest, max_parents)
         if len(record) < POINTS_PER_RATE * n_rates:
             thin.append((node, len(record), n_rates))
     if fast:
@@ -194,9 +195,16 @@ def _warnings(
     return found
 
 
-def _rates_of_largest_family(node: str, sizes: Mapping[str, int], max_parents: int) -> int:
-    """Rates of a node with as many parents as it may have, those with the most states."""
-    others = sorted((size for name, size in sizes.items() if name != node), reverse=True)
+def _rates_of_largest_family(
+    node: str, sizes: Mapping[str, int], largest: Sequence[int], max_parents: int
+) -> int:
+    """Rates of a node with as many parents as it may have, those with the most states.
+
+    ``largest`` are the most sizes that matter, its own among them, in falling order.
+    """
+    others = list(largest)
+    if sizes[node] in others:
+        others.remove(sizes[node])
     return sizes[node] * (sizes[node] - 1) * math.prod(others[:max_parents])
 
 

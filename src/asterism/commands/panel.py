@@ -154,6 +154,8 @@ FEWEST_MOVES = 10
 
 #: a value that occurs this often, this many times the range of all others away, looks like a code
 FEWEST_CODES = 3
+#: states of a node whose order is looked at
+MOST_ORDERED = 12
 FAR = 2.0
 
 
@@ -203,9 +205,12 @@ def _about_code(node: str, value: str, count: int, low: float, high: float) -> s
 def _about_order(
     node: str, data: Observations, record: NodeMeasurements, options: PanelOptions
 ) -> list[str]:
+    values = record.value[~record.in_a_set]
+    if values.dtype.kind == "f" and len(np.unique(values)) > MOST_ORDERED:
+        return []
     trajectory, _, label = states_in_order(node, data)
     states = sorted(set(label.tolist()), key=by_number)
-    if not 2 <= len(states) <= 12:
+    if not 2 <= len(states) <= MOST_ORDERED:
         return []
     number = {state: i for i, state in enumerate(states)}
     code = np.array([number[v] for v in label.tolist()])

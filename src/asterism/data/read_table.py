@@ -164,9 +164,15 @@ def measured_values(
     return values
 
 
+#: columns by which most rows of a wide table are told apart, trajectory and time among them
+_TELLING = 30
+
+
 def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
     """Point out rows that say exactly what an earlier row says."""
-    repeated = line_numbers(frame)[frame.astype(str).duplicated().to_numpy()]
+    # rows that differ in their first columns differ
+    alike = frame.iloc[:, :_TELLING].astype(str).duplicated(keep=False).to_numpy()
+    repeated = line_numbers(frame)[alike][frame[alike].astype(str).duplicated().to_numpy()]
     if not len(repeated):
         return
     shown = first_few(repeated, 5)

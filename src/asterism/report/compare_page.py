@@ -26,6 +26,7 @@ from asterism.results.comparison import (
     WORTH_LISTING,
     Comparison,
 )
+from asterism.results.ranking import TOP
 from asterism.results.summary import probability_text
 
 #: rows of a table, and edges of a drawing
@@ -74,6 +75,7 @@ def render_comparison(comparison: Comparison, title: str) -> str:
                 "name": name,
                 "has_drawing": bool(drawing["edges"]),
                 "groups": _groups(comparison, name),
+                "likely": _likely(comparison, name),
             }
             for name, drawing in zip(others, drawings)
         ],
@@ -90,7 +92,11 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
         gained, lost = comparison.expected_changes(name)
         both = counts[KEPT] + counts[CHANGED]
         if not (both or counts[GAINED] or counts[LOST]):
-            said.append(f"Neither {first} nor {name} has an edge.")
+            neither = f"Neither {first} nor {name} has an edge"
+            if gained + lost >= 0.05:
+                neither += " above its threshold. Counting every pair by its probabilities, about "
+                neither += f"{gained:.1f} edges were gained and {lost:.1f} lost"
+            said.append(f"{neither}.")
             continue
         shared = "shares none"
         if both:
@@ -137,6 +143,22 @@ def _run_facts(comparison: Comparison, number: int) -> str:
     if run.run.get("converged") is False:
         facts.append("not converged")
     return ", ".join(facts)
+
+
+def _likely(comparison: Comparison, name: str) -> list[dict[str, Any]]:
+    """The edges that most probably stand in one of the two and not in the other."""
+    own = comparison.edges[comparison.edges["run"] == name]
+    most = own[["probability_gained", "probability_lost"]].max(axis=1)
+    own = own.assign(most=most)[most.notna() & (most > 0.0)]
+    top = own.sort_values("most", ascending=False, kind="stable").head(TOP)
+    return [
+        {
+            **_row(row),
+            "only": name if row["probability_gained"] >= row["probability_lost"] else "",
+            "sure": probability_text(row["most"]),
+        }
+        for row in top.to_dict("records")
+    ]
 
 
 def _groups(comparison: Comparison, name: str) -> list[dict[str, Any]]:

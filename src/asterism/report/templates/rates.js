@@ -36,10 +36,14 @@
 
   const drawBars = (groups, moves) => (svg, width) => {
     const thick = 13, gap = 12, size = 12;
-    const key = moves.map((move, i) => ({ text: move.label, mark: report.keyBox(report.colours[i % 7]) }));
-    const below = groups.some((group) => report.textWidth(group.label) > width * 0.3);
-    const left = below ? 10 : 16 + Math.max(...groups.map((group) => report.textWidth(group.label)));
-    let y = report.chartKey(svg, key, below ? 10 : left, width) + 8;
+    // more transitions than there are colours to tell apart: each bar has its own label instead
+    const many = moves.length > report.colours.length;
+    const colour = (i) => (many ? report.colours[0] : report.colours[i]);
+    const key = many ? [] : moves.map((move, i) => ({ text: move.label, mark: report.keyBox(colour(i)) }));
+    const below = many || groups.some((group) => report.textWidth(group.label) > width * 0.3);
+    const named = many ? Math.min(width * 0.4, 14 + Math.max(...moves.map((move) => report.textWidth(move.label)))) : 0;
+    const left = below ? 10 + named : 16 + Math.max(...groups.map((group) => report.textWidth(group.label)));
+    let y = (key.length ? report.chartKey(svg, key, below ? 10 : left, width) : 0) + 8;
     const top = y, wide = width - left - 20;
     const rates = groups.flatMap((group) => group.bars.map((bar) => bar.rate));
     const ends = groups.flatMap((group) => group.bars.map((bar) => bar.high ?? bar.rate));
@@ -50,11 +54,12 @@
     groups.forEach((group) => {
       y += gap / 2;
       const name = report.fitText(group.label, below ? width - 20 : left - 12, size);
-      if (below) { y += 13; svg.append(report.label(left, y, name, { "text-anchor": "start", fill: report.ink.text })); y += 4; }
+      if (below) { y += 13; svg.append(report.label(10, y, name, { "text-anchor": "start", fill: report.ink.text })); y += 4; }
       else svg.append(report.label(left - 8, y + moves.length * thick / 2 + 4, name, { "text-anchor": "end", fill: report.ink.text }));
       group.bars.forEach((bar, i) => {
         const middle = y + thick / 2 - 0.5;
-        svg.append(report.svg("rect", { class: "rate-bar", x: left, y, width: Math.max(0, x(Math.min(bar.rate, most)) - left), height: thick - 2, fill: report.colours[i % 7], "fill-opacity": 0.75 }));
+        svg.append(report.svg("rect", { class: "rate-bar", x: left, y, width: Math.max(0, x(Math.min(bar.rate, most)) - left), height: thick - 2, fill: colour(i), "fill-opacity": 0.75 }));
+        if (many) svg.append(report.label(left - 6, y + thick - 4, report.fitText(moves[i].label, named - 8, 11), { "text-anchor": "end", "font-size": 11 }));
         if (bar.low !== null && bar.high !== null) {
           const cut = bar.high > most, end = x(Math.min(bar.high, most)), start = x(Math.min(bar.low, most));
           svg.append(report.svg("path", { class: "interval", d: `M${start} ${middle - 3.5}v7M${start} ${middle}H${end}${cut ? `m-5 -4l5 4l-5 4` : "m0 -3.5v7"}`, fill: "none", stroke: report.ink.text, "stroke-width": 1.4 }));
