@@ -204,7 +204,7 @@ def covariate_names(options: FitOptions) -> list[str]:
 
 
 def _listed_transitions(panel: PanelOptions, table: Table) -> PanelOptions:
-    """What a stacked table lists as possible, unless --allowed says it."""
+    """What a counting table shows to be possible, unless --allowed says it."""
     if panel.allowed or not table.transitions:
         return panel
     return replace(panel, allowed=[f"{a}>{b}" for a, b in table.transitions])

@@ -69,7 +69,7 @@ class Table:
     decisions: tuple[str, ...]
     problems: tuple[TableProblem, ...]
     transitions: tuple[tuple[str, str], ...] = ()
-    """Transitions that a stacked counting table lists as possible."""
+    """Transitions that a counting table shows to be possible."""
     stays: pd.DataFrame | None = None
     """Of a counting table: one row per stay, its start in numbers."""
 
@@ -439,11 +439,9 @@ def _read_counting(options: TableOptions, columns: Columns) -> Table:
     frame = read_text_table(options.data, options.sheet)
     which = require_counting(list(frame.columns))
     found = read_counting(frame, columns.trajectory, which, options.unit, options.comma)
-    stacked = (
-        f" It is stacked: {counted(len(found.transitions), 'transition')} can happen (--allowed)."
-        if found.transitions
-        else ""
-    )
+    listing = "It is stacked and lists" if found.is_stacked else "It shows"
+    n = len(found.transitions)
+    stacked = f" {listing} {n} different transitions; no other can happen (--allowed)."
     said = (
         f"Each row is a stay from {which.start!r} to {which.stop!r} in the state {which.origin!r}; "
         f"{which.target!r} is the state it led to, as node 'state'.{stacked}"

@@ -65,7 +65,8 @@ class CountingTable:
 
     paths: Trajectories
     transitions: tuple[tuple[str, str], ...]
-    """Of a stacked table: every transition that it lists as possible; else empty."""
+    """Those that a stacked table lists as possible, or that happen in a plain one."""
+    is_stacked: bool
     stays: pd.DataFrame
     """The table with one row per stay and its start in numbers, for covariates."""
 
@@ -107,7 +108,8 @@ def read_counting(
     problems.add_rows(backwards, "the stay has no length", rows=rows, column=which.stop)
     problems.raise_errors()
     is_stacked = bool(table.duplicated(["id", "origin", "start"]).any())
-    pairs = table[table["target"] != ""][["origin", "target"]].drop_duplicates()
+    listed = table["target"] != "" if is_stacked else table["moved"]
+    pairs = table[listed][["origin", "target"]].drop_duplicates()
     stays = _one_row_each(table, problems) if is_stacked else table
     stays = stays.sort_values(["id", "start"], kind="stable")
     _check_order(stays, problems)
@@ -132,9 +134,8 @@ def read_counting(
     )
     own = frame.iloc[stays.index].copy()
     own[which.start] = stays["start"].to_numpy()
-    return CountingTable(
-        paths, tuple(pairs.itertuples(index=False, name=None)) if is_stacked else (), own
-    )
+    possible = tuple(pairs.itertuples(index=False, name=None))
+    return CountingTable(paths, possible, is_stacked, own)
 
 
 def _one_row_each(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:

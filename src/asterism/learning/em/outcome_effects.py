@@ -195,7 +195,7 @@ def outcome_design(
 ) -> OutcomeDesign:
     """The effects on one node's outcome; ``measured`` are covariates, trajectories and times."""
     inner = emission.emission if isinstance(emission, SilentStates) else emission
-    if not isinstance(inner, Gaussian | Poisson | Categorical) or not inner.learn:
+    if type(inner).__name__ not in _WHAT or not inner.learn:
         raise ModelError(
             f"Covariates act on the outcome of node {node!r}, whose emission is not learned; that "
             "is for Gaussian, Poisson and Categorical emissions that are."
