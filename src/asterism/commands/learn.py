@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +178,17 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             "levels": found.levels,
             **({"kinds": found.kinds} if found.kinds else {}),
         }
+        if isinstance(data, Observations):
+            with console.busy("Comparing edges with unmeasured causes"):
+                causes = learner.unmeasured_causes(data)
+            record["unmeasured_causes"] = [
+                {**asdict(cause), "sentence": cause.sentence if cause.is_likely else ""}
+                for cause in causes
+            ]
+            for cause in causes:
+                if cause.is_likely:
+                    summary["warnings"].append(cause.sentence)
+                    console.warn(cause.sentence)
         if options.null is not None:
             record["null"] = chance_of(learner, data, options.null, options.seed, console)
         if options.cross_validate is not None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import xarray
 
     from asterism.learning.search.sampled import SampledGraphs
+    from asterism.learning.unmeasured import UnmeasuredCause
 
 
 class StructureLearner(Estimator):
@@ -387,6 +388,26 @@ class StructureLearner(Estimator):
 
         self._require_fitted("_found")
         return log_probabilities(self, data)
+
+    def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
+        """Compare the edges of every loop, clique and reciprocal pair with one hidden cause.
+
+        ``data`` are those that were fitted. Edges that one hidden cause explains about as well get
+        a ``caveat`` in ``edges_``; no probability changes. Only for nodes that jump.
+        """
+        from asterism.learning.unmeasured import CAVEAT, unmeasured_causes
+
+        self._require_fitted("_found")
+        if self._found.network is None or self._found.network.drifts:
+            return []
+        found = unmeasured_causes(self, data)
+        marked = {edge for cause in found if cause.is_likely for edge in cause.edges}
+        if marked:
+            edges = self.edges_.copy()
+            inside = [pair in marked for pair in zip(edges["parent"], edges["child"])]
+            edges.loc[np.array(inside) & (edges["caveat"] == ""), "caveat"] = CAVEAT
+            self._edges = edges
+        return found
 
     def sample_graphs(self, n_graphs: int = 1, seed: Any = None) -> list[networkx.DiGraph]:
         """Graphs drawn from the family posteriors, each node independently of the others.

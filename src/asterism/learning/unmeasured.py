@@ -1,0 +1,161 @@
+"""Could one unmeasured cause explain a group of edges?
+
+A strong cause that nobody measured moves several nodes together, and a learner ties them by edges.
+For every group of nodes that edges tie together two networks are fitted to the group's
+measurements, both exactly and with the same prior of rates: the edges that were learned, and one
+hidden node with two states that is the only parent of each. Both are scored by ln P − ½ k ln D,
+with k numbers fitted to D trajectories. Parents outside the group are left out on both sides.
+
+Where the hidden node is better, or worse by less than :data:`MARGIN`, the edges of the group carry
+a caveat. tests/unit/test_unmeasured.py has examples. A pair of nodes with edges both ways has so
+few rates that the two can hardly be told apart.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asterism.data.observations import Observations
+from asterism.errors import AsterismError
+from asterism.learning.em.parameter_learner import ParameterLearner
+from asterism.model.priors import GammaPrior
+from asterism.numerics.resources import current_limit
+
+if TYPE_CHECKING:
+    import networkx
+
+    from asterism.learning.search.structure_learner import StructureLearner
+
+#: nats by which the edges must be better than a hidden cause to go without a caveat
+MARGIN = 3.0
+CAVEAT = "could be one unmeasured cause"
+#: upper bounds on the groups compared, their nodes, their joint states and their trajectories
+MOST_GROUPS = 5
+_MOST_NODES = 5
+_MOST_STATES = 256
+_MOST_TRAJECTORIES = 100
+#: nats per iteration below which a fit ends: far below the margin
+_STOP_GAIN = 1e-3
+
+
+@dataclass(frozen=True)
+class UnmeasuredCause:
+    """How well one hidden cause of a group explains the data beside its edges."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    gain: float
+    """ln P with the hidden cause less that with the edges, penalised alike."""
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether the edges cannot be told from one hidden cause, or are worse."""
+        return self.gain > -MARGIN
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        names = ", ".join(self.nodes)
+        if self.gain > MARGIN:
+            what = f"one unmeasured cause explains {names} better than the edges among them"
+        else:
+            what = f"one unmeasured cause explains {names} about as well as the edges among them"
+        pair = " (two nodes alone can hardly tell)" if len(self.nodes) == 2 else ""
+        return (
+            f"Could it be something else? {what[0].upper()}{what[1:]}, by {self.gain:+.1f} nats"
+            f"{pair}. Measure what may act on all of them, or take these edges with caution."
+        )
+
+
+def tied_groups(graph: networkx.DiGraph) -> list[tuple[str, ...]]:
+    """Nodes that hang together: whole components where they are small, else their dense parts.
+
+    Dense parts are loops, cliques and nodes with all their neighbours. Pairs count where edges run
+    both ways.
+    """
+    import networkx
+
+    plain = graph.to_undirected()
+    groups: list[set[str]] = []
+    for whole in map(set, networkx.connected_components(plain)):
+        parts = [whole]
+        if len(whole) > _MOST_NODES:
+            inside = plain.subgraph(whole)
+            parts = [set(c) for c in networkx.biconnected_components(inside)]
+            parts += [set(c) for c in networkx.find_cliques(inside)]
+            parts += [{n, *inside[n]} for n in inside]
+        groups += [part for part in parts if 2 < len(part) <= _MOST_NODES]
+    pairs = [{a, b} for a, b in graph.edges if a < b and graph.has_edge(b, a)]
+    groups += [pair for pair in pairs if not any(pair <= group for group in groups)]
+    named = {tuple(n for n in graph.nodes if n in group) for group in groups}
+    return sorted(named, key=lambda group: (-len(group), group))
+
+
+def unmeasured_causes(learner: StructureLearner, data: Observations) -> list[UnmeasuredCause]:
+    """Compare the edges of each tied group with one hidden cause; largest groups first."""
+    found = []
+    for group in tied_groups(learner.graph_)[:MOST_GROUPS]:
+        if current_limit().stops():
+            break
+        edges = tuple((a, b) for a, b in learner.graph_.edges if a in group and b in group)
+        gain = _gain(learner, data, group, edges)
+        if gain is not None:
+            found.append(UnmeasuredCause(group, edges, gain))
+    return found
+
+
+def _gain(
+    learner: StructureLearner,
+    data: Observations,
+    group: tuple[str, ...],
+    edges: tuple[tuple[str, str], ...],
+) -> float | None:
+    """None where the group is too large for exact inference, or cannot be fitted on its own."""
+    states = {n: learner.network_.states[n] for n in group}
+    if 2 * math.prod(map(len, states.values())) > _MOST_STATES:
+        return None
+    hidden = "hidden"
+    while hidden in group:
+        hidden += "'"
+    parents = {n: [a for a, b in edges if b == n] for n in group}
+    caused = {hidden: [], **{n: [hidden] for n in group}}
+    emission = learner.emission_
+    if isinstance(emission, dict):
+        emission = {n: replace(e, learn=False) for n, e in emission.items() if n in group}
+    rows = np.unique(
+        np.linspace(0, data.n_trajectories - 1, _MOST_TRAJECTORIES).round().astype(int)
+    )
+    try:
+        own = data[rows].select(nodes=group)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with_edges, with_cause = (
+                ParameterLearner(
+                    graph,
+                    emission,
+                    method="exact",
+                    prior=_prior(learner),
+                    states=named,
+                    n_jobs=learner.n_jobs,
+                    random_state=learner.random_state,
+                    stop_gain=_STOP_GAIN,
+                ).fit(own)
+                for graph, named in ((parents, states), (caused, {**states, hidden: (0, 1)}))
+            )
+    except AsterismError:
+        return None
+    more = with_cause.n_parameters_ - with_edges.n_parameters_
+    assert with_cause.log_evidence_ is not None
+    assert with_edges.log_evidence_ is not None
+    gain = with_cause.log_evidence_ - with_edges.log_evidence_
+    return gain - 0.5 * more * math.log(len(rows))
+
+
+def _prior(learner: StructureLearner) -> GammaPrior:
+    """A weak prior on the time scale that the learner found, the same on both sides."""
+    return GammaPrior(2.0, 2.0 * learner.prior_.rate_value / learner.prior_.shape)
