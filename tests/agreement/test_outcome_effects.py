@@ -128,6 +128,7 @@ def test_the_command_line_takes_outcome_covariates_and_scales_per_state(tmp_path
     effects = table[table["kind"] == "outcome effect"]
     assert effects["estimate"].to_numpy() == pytest.approx([0.8, 0.8], abs=0.5)
     assert "group" in result.stderr
+    assert "mean in low × group" in (tmp_path / "RUN" / "report.html").read_text(encoding="utf-8")
     assert json.loads(result.stdout)["converged"]
     wrong = invoke(*common, "--outcome-covariate", "weight", "-o", tmp_path / "RUN2")
     assert_refused(wrong, 3, "weight")

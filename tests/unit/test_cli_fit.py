@@ -109,6 +109,9 @@ def test_a_graph_is_fitted(tmp_path):
     )
     assert result.exit_code in (0, 4), result.stderr
     rates = pd.read_csv(tmp_path / "RUN" / "rates.csv")
+    ratios = pd.read_csv(tmp_path / "RUN" / "edge_ratios.csv", dtype=str)
+    assert set(zip(ratios["parent"], ratios["child"])) == set(edges)
+    assert "Hazard ratios of edges" in (tmp_path / "RUN" / "report.html").read_text("utf-8")
     named = rates["configuration"].dropna()
     assert named.str.contains("=").all()
 
