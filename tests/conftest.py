@@ -1,4 +1,4 @@
-"""What all tests share: the counts of the fault tests, printed at the end of a run.
+"""What all tests share: their order, and the counts of the fault tests at the end of a run.
 
 With ``ASTERISM_COUNTS=docs/results/attacks.csv`` they are also written there: the kinds of attack
 of this run take the place of the rows that the file had of them.
@@ -17,6 +17,15 @@ import pytest
 from tests.faults.harness import COUNTS
 
 _KEY = "asterism_fault_counts"
+_FIRST = ("test_clusters.py", "test_sampling.py", "test_star.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with files that need different kernels.
+
+    Two workers that start with an empty cache would otherwise compile the same ones side by side.
+    """
+    items.sort(key=lambda i: _FIRST.index(i.path.name) if i.path.name in _FIRST else len(_FIRST))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

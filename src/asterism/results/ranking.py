@@ -35,7 +35,8 @@ def likely(table: pd.DataFrame) -> pd.DataFrame:
     if "prior" in table.columns:
         kept |= chance >= TIMES_PRIOR * table["prior"].to_numpy(dtype=np.float64, na_value=np.nan)
     kept &= np.nan_to_num(chance) > 0.0
-    return table[kept | table["in_graph"].to_numpy(dtype=bool)]
+    shown: pd.DataFrame = table[kept | table["in_graph"].to_numpy(dtype=bool)]
+    return shown
 
 
 def expected_true(table: pd.DataFrame) -> float:

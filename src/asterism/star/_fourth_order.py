@@ -99,7 +99,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
         m0, m1, m2, m3 = middle[0], middle[1], middle[2], middle[3]
         for k in range(padded):
             own[k] = 0.5 * (m0[k] + m1[k] - m2[k] - m3[k])
-        apply_band(to_step, begin, count, padded, flat, STRIDE, bool(False), corrected)
+        apply_band(to_step, begin, count, padded, flat, int(STRIDE), bool(False), corrected)
         g0, g1, g2, g3 = generator[0], generator[1], generator[2], generator[3]
         _limit_change(own, corrected, inverse, padded)
         for k in range(padded):
@@ -125,7 +125,7 @@ def correct_generator(problem, size, trajectory, block, count, work):
             m0 = middle[x * size + y]
             for k in range(padded):
                 own[k] += m0[k]
-        apply_band(to_step, begin, count, padded, flat, STRIDE, bool(False), corrected)
+        apply_band(to_step, begin, count, padded, flat, int(STRIDE), bool(False), corrected)
         _limit_change(own, corrected, inverse, padded)
         diagonal = generator[x * size + x]
         for k in range(padded):

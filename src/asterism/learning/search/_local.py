@@ -281,7 +281,7 @@ def score_families(problem, current, moments, asked, prior, rule, scored, addres
 
     ``current`` are the parameters of the graph in ``problem``, which determine ψ.
     """
-    longest = 1
+    longest = int(1)  # numba would compile what takes a written number apart
     for d in range(problem.step_start.shape[0] - 1):
         longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
     buffers = make_work(problem, longest, addresses)

@@ -215,12 +215,12 @@ def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
     Node and trajectory are those of impossible evidence, else −1. ``parameters`` and ``moments``
     hold the start and receive the solution (the table is the rates themselves for the star).
     """
-    longest = 1
+    longest = int(1)  # numba would compile what takes a written number apart
     for d in range(problem.step_start.shape[0] - 1):
         longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
     buffers = make_work(problem, longest, addresses)
     result = _solve_marginal(
-        bundle(problem), bundle(buffers), parameters, moments, prior, rule, sums
+        bundle(problem), bundle(buffers), bundle(parameters), moments, prior, rule, sums
     )
     keep(buffers)
     return result
@@ -239,7 +239,7 @@ def _solve_marginal(problem, work, parameters, moments, prior, rule, sums):
     no_points = np.zeros(0)
     no_states = np.zeros((0, 0), dtype=np.int32)
     no_messages = Messages(no_points, no_points, no_points, no_states, no_states)
-    nothing = Reading(NOTHING, no_messages, no_points)
+    nothing = bundle(Reading(NOTHING, no_messages, no_points))  # its arrays are never read
     with_pull = not rule.restart
     full_step = 1.0
     damping = full_step
@@ -257,7 +257,7 @@ def _solve_marginal(problem, work, parameters, moments, prior, rule, sums):
             scale_of_moments(problem, geometric, d, moment_history.scale[first:last])
     logs = np.zeros(rates.shape[0] if accelerate else 0)
     gram = np.zeros((DEPTH, DEPTH))
-    n_differences = -1  # the first sweep that counts has no predecessor to differ from
+    n_differences = int(-1)  # the first sweep that counts has no predecessor to differ from
     may_begin_again = True
     for iteration in range(rule.max_iterations):
         # the first sweep may begin from nothing and says little about the later ones
@@ -324,15 +324,15 @@ def _solve_marginal(problem, work, parameters, moments, prior, rule, sums):
             if mixing and may_begin_again:
                 # what is remembered may mislead: forget it, once
                 may_begin_again = False
-                n_differences = -1
+                n_differences = int(-1)
                 continue
             mixing = False
             damping = max(0.1, 0.6 * damping)
         if counts and mixing:
             logarithms(rates, logs)
             if n_differences < 0:
-                remember(moment_history, moments, 0)
-                remember(rate_history, logs, 0)
+                remember(moment_history, moments, int(0))
+                remember(rate_history, logs, int(0))
             else:
                 mix(problem, moment_history, rate_history, moments, logs, n_differences, gram)
                 set_rates(problem, logs, rate_history.image, prior.digamma, parameters)
@@ -378,7 +378,7 @@ def update_all(problem, parameters, prior, learn_initial, starts, sums):
 @kernel
 def update_all_rates(problem, parameters, prior, learn_initial, starts, sums):
     """The same for Python to call, after a sweep in threads."""
-    update_all(problem, parameters, prior, learn_initial, starts, sums)
+    update_all(bundle(problem), bundle(parameters), prior, learn_initial, starts, sums)
 
 
 _LARGEST_STEP = 2.0  # no mixed rate is further from its image than this factor's logarithm
