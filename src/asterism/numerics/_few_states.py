@@ -5,9 +5,6 @@ four, also where the size is a constant. Written out, whole rows of a matrix sta
 ``_tile_products.py`` chooses between these and loops for any size, ``_matrix_step.py`` says what
 the products are for. The buffer begins with the matrices; four single rows follow, then the vectors
 ρ, v, f, and one more f.
-
-Written out they take a half (three states) to a third (four) of the time of the loops in
-``_tile_products.py`` for propagators, and about half for moments (400 steps).
 """
 
 from __future__ import annotations
