@@ -75,8 +75,9 @@ def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:
 
     In a wide table the kind of each node and its levels are left to ``learn``: seconds for each.
     """
-    states, many = options.states, isinstance(table.data, Observations)
-    many = many and len(table.data.nodes) > MANY and not isinstance(states, int)
+    states, data = options.states, table.data
+    many = isinstance(data, Observations) and len(data.nodes) > MANY
+    many = many and not isinstance(states, int)
     try:
         found = make_learnable(
             table,

@@ -240,7 +240,9 @@ def _read_samples(options: TableOptions, samples: SampleTable) -> Table:
     if data is not None and samples.stimuli is not None:
         data = data.with_stimuli(samples.stimuli)
         names = listed(list(dict.fromkeys(samples.stimuli["name"])))
-        decisions.append(f"Stimuli of the samples: {names}.")
+        decisions.append(
+            f"Stimuli of the samples: {names}; whom they act on is learned of continuous nodes."
+        )
     placed = tuple(map(samples.placed, problems))
     notes = told_once((p for p in placed if p.severity == "note"), shown=2)
     decisions += [in_flags(line) for line in notes]

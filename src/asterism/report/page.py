@@ -53,9 +53,9 @@ def render(
     Where no edge reaches the threshold, the slider starts at the tenth edge instead.
     """
     shown = threshold
-    top = ranked(run.edge_table)["probability"] if run.learned else []
-    if len(top) and top.iloc[0] < threshold:
-        shown = math.floor(100.0 * float(top.iloc[-1])) / 100.0
+    top = ranked(run.edge_table)["probability"].tolist() if run.learned else []
+    if top and top[0] < threshold:
+        shown = math.floor(100.0 * top[-1]) / 100.0
     data = page_data(run, shown, node)
     lead, rest = sentences(run)[:2], sentences(run)[2:]
     supported = support(run.edge_table) if run.learned else ""

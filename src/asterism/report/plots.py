@@ -184,7 +184,7 @@ def ranking(learner: Any, n: int = TOP, *, labels: bool = True, ax: Axes | None 
 _SIGNS = {"raises": "↑", "lowers": "↓", "mixed": "↕", "none": "="}
 
 
-def _in_short(row: dict[str, Any]) -> str:
+def _in_short(row: dict[Any, Any]) -> str:
     """The sign of an edge and how strong it is, such as "↑ ×3.1 (1.2 to 8)"."""
     text = _SIGNS.get(str(row.get("effect") or ""), "")
     for name, sign in (("fold_change", "×"), ("shift", "")):

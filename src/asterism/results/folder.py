@@ -261,7 +261,7 @@ def _write_graphml(path: Path, run: Run) -> None:
     for row in likely(run.edge_table).to_dict("records"):
         parent, child = row.pop("parent"), row.pop("child")
         known = {
-            name: _xml_text(value) if isinstance(value, str) else value
+            str(name): _xml_text(value) if isinstance(value, str) else value
             for name, value in row.items()
             if value != "" and not pd.isna(value)
         }

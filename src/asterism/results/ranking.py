@@ -56,9 +56,12 @@ def support(table: pd.DataFrame) -> str:
     if len(top) == 1:
         return f"{certain}."
     count = {10: "ten"}.get(len(top), str(len(top)))
+    before = ""
+    if "prior" in top.columns and top["prior"].notna().all():
+        before = f"; before the data {float(top['prior'].sum()):.1f} were expected"
     return (
         f"{certain}; the {count} most probable contain about {expected_true(top):.1f} true ones "
-        "(the sum of their probabilities)."
+        f"(the sum of their probabilities{before})."
     )
 
 
