@@ -77,8 +77,13 @@ class Families:
         return np.minimum(total[:n_nodes], 1.0)
 
     def hit_probabilities(self, rhos: FloatArray) -> FloatArray:
-        """(K,) probability that each stimulus acts on this child, one half beforehand."""
-        given = np.exp(self.by_strength - self.by_strength.max(axis=1, keepdims=True))
+        """(K,) probability that each stimulus acts on this child, one half beforehand.
+
+        Nodes below a target are easily named too: parents count as constant between measurements,
+        so that what a stimulus moves in between looks as if it acted on their children.
+        """
+        logs = self.learning_rate * self.by_strength
+        given = np.exp(logs - logs.max(axis=1, keepdims=True))
         # the grid of strengths has several values for "hit" and one for "not hit"
         several = [max(1, len(np.unique(column)) - 1) for column in rhos.T]
         given *= np.prod(np.where(rhos > 0.0, 1.0 / np.array(several), 1.0), axis=1)

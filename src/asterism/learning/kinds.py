@@ -49,7 +49,7 @@ class KindChoice:
     continuous: float
     """ln evidence of moving continuously."""
     jumps: float
-    """ln evidence of jumping, 2 to 5 levels equally probable."""
+    """ln evidence of jumping: every number of levels is as probable beforehand as continuous."""
     levels: LevelChoice
 
     @property
@@ -179,7 +179,7 @@ def choose_kind(
         levels = choose_levels(node, spread, Gaussian(levels="auto", learn=True))
         levels = with_outliers(spread, levels)
     scores = np.array(list(levels.scores.values()))
-    jumps = float(np.logaddexp.reduce(scores)) - float(np.log(len(scores)))
+    jumps = float(np.logaddexp.reduce(scores))
     column = Column(spread.trajectory, spread.time, spread.value)
     # long records are judged on the stretches that the levels were counted on
     if len(LevelRows.of(spread).values) == len(spread):
