@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.model.network import Network
 from asterism.timeline.evidence import FloatArray
-
-if TYPE_CHECKING:
-    pass
 
 
 def standardised(fit: Fit, covariates: Mapping[str, Any] | None) -> FloatArray:
