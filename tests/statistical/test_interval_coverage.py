@@ -39,7 +39,7 @@ def test_intervals_cover_the_truth():
 @pytest.mark.parametrize("made", [outcome_intervals, changing_intervals])
 def test_intervals_of_outcome_effects_and_changing_rates_cover_the_truth(made):
     """The full run of 200 panels is benchmarks/clinic_coverage.py."""
-    table = pd.concat([made(seed, 100) for seed in range(25 if REDUCED else 200)])
+    table = pd.concat([made(seed, 100) for seed in range(20 if REDUCED else 200)])
     found = coverage(table).set_index("kind")
     print(found.to_string())
     low, high = (0.84, 1.0) if REDUCED else (0.91, 0.98)
