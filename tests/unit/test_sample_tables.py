@@ -84,6 +84,31 @@ def test_tables_as_they_come_are_understood_and_said(
         assert found["n_nodes"] == 4
 
 
+@pytest.mark.parametrize(
+    ("make", "name", "n_nodes"),
+    [
+        (sheets.replicates, "counts.tsv", 4),
+        (sheets.annotated, "book.xlsx", 4),
+        (sheets.two_headers, "two.csv", 4),
+        (sheets.clinical, "visits.csv", 3),
+    ],
+)
+def test_from_the_file_to_the_page_without_a_flag_about_the_table(
+    tmp_path: Path, make: Any, name: str, n_nodes: int
+) -> None:
+    result = invoke("learn", make(tmp_path / name), "-o", tmp_path / "run", "--method", "star")
+    assert result.exit_code in (0, 4), result.output
+    assert "most probable contain about" in " ".join(result.output.split())
+    edges = pd.read_csv(tmp_path / "run" / "edges.csv", keep_default_na=False)
+    assert len(edges) == n_nodes * (n_nodes - 1)
+    assert (edges["effect"].head(10) != "").all()
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    body = page[page.index("<tbody>") : page.index("</tbody>")]
+    first = edges.iloc[0]
+    assert f"{first['parent']} → {first['child']}" in body
+    assert body.count("<tr ") == min(10, len(edges))
+
+
 def test_values_reach_the_right_gene_time_and_trajectory(tmp_path: Path) -> None:
     table = pd.read_csv(sheets.phases(tmp_path / "cycle.csv"), index_col=0)
     result = invoke("learn", tmp_path / "cycle.csv", "-o", tmp_path / "run", "--method", "star",
