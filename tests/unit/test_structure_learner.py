@@ -559,6 +559,7 @@ def test_saved_results_read_back(tmp_path: Path) -> None:
         "edges.csv",
         "families.csv",
         "graph.graphml",
+        "graph_style.xml",
         "history.csv",
         "network.json",
         "rates.csv",
