@@ -121,9 +121,10 @@ def as_flag(emission: Any) -> str | None:
     match emission:
         case Gaussian(means=means, scale=scale) if means is not None and scale is not None:
             scales = scale if isinstance(scale, Sequence) else (scale,)
-            heavy = isinstance(emission, StudentT)
             words = f"{_listed_numbers(means)}:{_listed_numbers(scales)}"
-            return f"t:{words}:{emission.df:g}" if heavy else f"gaussian:{words}"
+            if isinstance(emission, StudentT):
+                return f"t:{words}:{emission.df:g}"
+            return f"gaussian:{words}"
         case Poisson(means=means) if means is not None:
             return f"poisson:{_listed_numbers(means)}"
     return None

@@ -333,7 +333,11 @@ def observe(
 
 
 def _measured_paths(
-    paths: ContinuousPaths, when: Any, missing: float, per_node: bool, rng: np.random.Generator
+    paths: ContinuousPaths,
+    when: tuple[int, ArrayLike | None, float | None],
+    missing: float,
+    per_node: bool,
+    rng: np.random.Generator,
 ) -> Observations:
     """Noisy values of continuous nodes, and the states of jumping ones."""
     records: dict[str, NodeMeasurements] = {}
