@@ -35,6 +35,9 @@ What may go wrong, and what is done about it:
   and lowers it again.
 * *Locked nodes* cannot move one at a time: ``locked.py`` makes them one node.
 * *Slow mixing*: ``diagnose.py`` compares several chains from different starts (R̂).
+  Moves that reverse an edge, or exchange both directions of a reciprocal pair, would gain nothing:
+  given all paths the families of two nodes are independent, and each is drawn from its conditional
+  already. Paths and families hold each other; only a move that sums a path out could help.
 
 Every trajectory has its own stream of random numbers in every chain, and every node one for its
 parameters, so the draws do not depend on the number of threads. The probability of an edge is the
