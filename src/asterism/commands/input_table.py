@@ -20,7 +20,7 @@ import pandas as pd
 
 from asterism.commands.exits import in_flags
 from asterism.commands.options import TableOptions
-from asterism.data.clock import UNITS, read_clock
+from asterism.data.clock import UNITS
 from asterism.data.columns import cells, missing, numbers, without_codes
 from asterism.data.counting_tables import CountingColumns, read_counting, require_counting
 from asterism.data.files import read_meta
@@ -130,15 +130,18 @@ def read_table(options: TableOptions) -> Table:
     return _chosen(replace(table, decisions=(*said, *notes, *table.decisions)), options.top)
 
 
+_PERIOD = re.compile(r"[0-9]{4} ?[-–/] ?[0-9]{2,4}")
+
+
 def _guessed(options: TableOptions, header: Sequence[str]) -> Columns:
-    """What the columns are; a column called year that holds no times is not the time."""
+    """What the columns are; a column of years that holds periods is not the time."""
     time = options.time
     if time is None:
         wanted = _all_known([n for n in header if n not in options.nodes], TIME, _UNIT)
         doubtful = [name for name in wanted if _normal(name) in _DOUBTFUL]
         if doubtful:
             rows = first_rows(options.data, options.sheet)
-            wrong = {name for name in doubtful if not _holds_times(rows, name)}
+            wrong = {name for name in doubtful if _holds_periods(rows, name)}
             header = [name for name in header if name not in wrong]
             if len(wrong) == len(wanted):
                 raise DataError(
@@ -148,14 +151,12 @@ def _guessed(options: TableOptions, header: Sequence[str]) -> Columns:
     return guess_columns(header, options.kind, time, options.trajectory, options.nodes)
 
 
-def _holds_times(rows: Sequence[Sequence[str]], name: str) -> bool:
-    """Whether at least half of the first cells of a column can be read as times."""
+def _holds_periods(rows: Sequence[Sequence[str]], name: str) -> bool:
+    """Whether most of the first cells of a column are spans of years, such as 1995-1998."""
     place = [cell.strip() for cell in rows[0]].index(name)
     column = [row[place].strip() for row in rows[1:] if len(row) > place]
-    array = cells(pd.Series(column, dtype=object))
-    given = ~missing(array)
-    read = read_clock(array, name).time
-    return 2 * int(np.isfinite(read).sum()) >= int(given.sum())
+    given = [cell for cell in column if cell]
+    return 2 * sum(_PERIOD.fullmatch(cell) is not None for cell in given) > len(given)
 
 
 # ---- one row per node, samples in columns ---------------------------------------------------

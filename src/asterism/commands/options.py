@@ -194,7 +194,7 @@ class TableOptions:
     end_column: str | None = INPUT.rare.flag(
         None, "Column that holds the end of each trajectory.", metavar="COLUMN"
     )
-    unit: str | None = INPUT.flag(
+    unit: str | None = INPUT.rare.flag(
         None,
         "Unit of time to convert to; that of the table if not given.",
         type=click.Choice(["s", "min", "h", "days", "weeks", "months", "years"]),

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,10 +248,13 @@ class Estimator:
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
+    _fitted: ClassVar[frozenset[str]] = frozenset()
+    """Private attributes that a fit leaves."""
+
     def _forget(self) -> None:
         """Take away what was fitted: a fit that is interrupted leaves no answer of older data."""
-        settings = self.get_params(deep=False)
-        for name in [name for name in vars(self) if name not in settings]:
+        # scikit-learn keeps attributes of its own on an estimator: those stay
+        for name in [name for name in vars(self) if name in self._fitted or name[-1:] == "_"]:
             delattr(self, name)
 
     def _require_fitted(self, attribute: str) -> None:

@@ -50,11 +50,11 @@ def render(
 ) -> str:
     """The page as text: ``threshold`` is where its slider starts, ``node`` what it shows first.
 
-    Where no edge reaches the threshold, the slider starts at the tenth edge instead.
+    Where no edge reaches one half, the slider starts at the tenth edge instead of there.
     """
     shown = threshold
     top = ranked(run.edge_table)["probability"].tolist() if run.learned else []
-    if top and top[0] < threshold:
+    if top and top[0] < threshold == 0.5:
         shown = math.floor(100.0 * top[-1]) / 100.0
     data = page_data(run, shown, node)
     lead, rest = sentences(run)[:2], sentences(run)[2:]

@@ -165,6 +165,8 @@ class ParameterLearner(Estimator):
         self.reference = reference
         self.change_times = change_times
 
+    _fitted = frozenset(["_fit", "_sampled", "_observations", "_posterior", "_information"])
+
     # ---- learning ---------------------------------------------------------------------------
 
     def fit(

@@ -191,6 +191,10 @@ class StructureLearner(Estimator):
         seconds = None if self.minutes is None else 60.0 * self.minutes
         return StructureSettings(**own, max_seconds=seconds)
 
+    _fitted = frozenset(
+        ["_found", "_observations", "_edges", "_edge_probabilities", "_family_scores"]
+    )
+
     # ------------------------------------------------------------------ learning
     def fit(
         self,
