@@ -79,7 +79,7 @@ CASES = {
     ),
     "report": Case(("report", "RUN"), (*TABLE, "report.html"), before=_a_run),
     "sample": Case(
-        ("learn", "data.csv", "--max-parents", "1", "--method", "sample", "--minutes", "0.004",
+        ("learn", "data.csv", "--max-parents", "1", "--method", "sample", "--minutes", "0.05",
          *EMISSION), ()
     ),
 }  # fmt: skip

@@ -213,6 +213,16 @@ def time_to_finish() -> Iterator[TimeLimit]:
 
 
 @contextmanager
+def without_limit() -> Iterator[None]:
+    """No limit inside, whatever is in force outside: for what must be whole to go on from."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
 def time_limit(
     seconds: float | None, reserve: float = 0.0, used: float = 0.0
 ) -> Iterator[TimeLimit]:

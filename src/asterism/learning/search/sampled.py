@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +39,7 @@ from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_ob
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
 from asterism.numerics.progress import in_percent
-from asterism.numerics.resources import current_limit, time_limit
+from asterism.numerics.resources import current_limit, time_limit, without_limit
 from asterism.sampling.diagnose import (
     Diagnosis,
     effective_size,
@@ -197,7 +198,14 @@ def learn_from_observations(
     """
     seconds = None if settings.minutes is None else 60.0 * settings.minutes
     clock = time.monotonic()
-    with time_limit(_at_most(None if seconds is None else seconds / 3.0)) as limit:
+    kept = _checkpoint(settings)
+    # draws that are there belong to the whole search: cut short, it would be another one
+    going_on = settings.resume and kept is not None and kept.exists()
+    third = None if seconds is None else seconds / 3.0
+    with (
+        without_limit() if going_on else nullcontext(),
+        time_limit(None if going_on else _at_most(third)) as limit,
+    ):
         search = search_observations(replace(settings, method="star"), observations, progress)
     begin = search.solution.parents
     if limit.was_felt:
