@@ -12,6 +12,7 @@ import numpy as np
 
 from asterism.continuous.family_score import FamilyScorer, Grids
 from asterism.continuous.series import FloatArray, Series, Stimulus
+from asterism.numerics.resources import current_limit
 
 #: Nats by which a time must beat "no stimulus". In 120 simulated data sets without a stimulus 2
 #: reached 12; 14 of the 30 worst reached 3. Real ones (DREAM4) gain 130 and more.
@@ -48,21 +49,28 @@ def ends_at(series: Series, time: float) -> Series:
 
 
 def find_switching_time(series: Series, grids: Grids | None = None) -> SwitchingTime | None:
-    """The time with the largest evidence; None where there are too few times to look at."""
+    """The time with the largest evidence; None where there are too few times to look at.
+
+    None also where a limit of time ends before all times were looked at.
+    """
     grids = grids or Grids()
-    times = _candidates(series)
-    if len(times) == 0:
+    times, limit = _candidates(series), current_limit()
+    alone = []
+    for t in times:
+        if limit.stops():
+            return None
+        scorer = FamilyScorer(ends_at(series, t), grids)
+        alone.append(_finite_sum(_combined(scorer.without_parents())))
+    if not alone:
         return None
-    alone = [
-        _finite_sum(_combined(FamilyScorer(ends_at(series, t), grids).without_parents()))
-        for t in times
-    ]
     order = np.argsort(alone)[::-1][:_FINALISTS]
     best = times[[i for i in order if alone[i] > alone[order[0]] - _FAR_BEHIND]]
     without = _with_at_most_one_parent(FamilyScorer(series.with_stimuli([]), grids))
-    gains = [
-        _with_at_most_one_parent(FamilyScorer(ends_at(series, t), grids)) - without for t in best
-    ]
+    gains = []
+    for t in best:
+        if limit.stops():
+            return None
+        gains.append(_with_at_most_one_parent(FamilyScorer(ends_at(series, t), grids)) - without)
     first = int(np.argmax(gains))
     return SwitchingTime(float(best[first]), float(gains[first]))
 

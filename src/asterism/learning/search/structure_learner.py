@@ -399,11 +399,11 @@ class StructureLearner(Estimator):
         ``data`` are those that were fitted. Edges that one hidden cause explains about as well get
         a ``caveat`` in ``edges_``; no probability changes. Only for nodes that jump.
         """
+        self._require_fitted("_found")
+        if self._found.network is None or self._found.network.drifts or not self.graph_.edges:
+            return []
         from asterism.learning.unmeasured import CAVEAT, unmeasured_causes
 
-        self._require_fitted("_found")
-        if self._found.network is None or self._found.network.drifts:
-            return []
         found = unmeasured_causes(self, data)
         marked = {edge for cause in found if cause.is_likely for edge in cause.edges}
         if marked:
