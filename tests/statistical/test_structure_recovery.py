@@ -25,7 +25,7 @@ from tests.reference.recovery_graphs import (
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
 SIGMA = 0.6
-HARD_SEEDS = range(10, 12 if REDUCED else 15)
+HARD_SEEDS = range(10, 11 if REDUCED else 15)
 
 
 @pytest.mark.slow
