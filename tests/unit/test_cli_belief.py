@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import asterism as am
-from asterism.commands.chance import permuted_between_nodes
+from asterism.commands.chance import chance_of, orders_of, reordered
+from asterism.commands.console import Console
 from asterism.data.formats.graphml import read_graphml
 from asterism.errors import AsterismError
 from asterism.learning.learner_settings import regrouped
@@ -120,7 +121,7 @@ def test_permuted_data_keep_what_each_node_does_alone() -> None:
         }
     )
     obs = am.Observations.from_frame(frame)
-    permuted = permuted_between_nodes(obs, np.random.default_rng(1))
+    permuted = reordered(obs, orders_of(obs, np.random.default_rng(1)))
     for node in "ab":
         before, after = obs.measurements[node], permuted.measurements[node]
         assert sorted(before.value.tolist()) == sorted(after.value.tolist())
@@ -130,7 +131,7 @@ def test_permuted_data_keep_what_each_node_does_alone() -> None:
     moved = [permuted.measurements[n].value.tolist() for n in "ab"]
     assert moved != [obs.measurements[n].value.tolist() for n in "ab"]
     single = am.Observations.from_frame(frame[frame["trajectory"] == 1])
-    shifted = permuted_between_nodes(single, np.random.default_rng(2))
+    shifted = reordered(single, orders_of(single, np.random.default_rng(2)))
     assert shifted.measurements["a"].value.tolist() != single.measurements["a"].value.tolist()
     assert sorted(shifted.measurements["a"].value) == sorted(single.measurements["a"].value)
 
@@ -222,3 +223,34 @@ def test_sampling_goes_by_the_size_of_the_data_not_by_the_clock(
     kept = am.StructureLearner(method="auto", **regrouped(**settings)).fit(obs)
     assert kept.stage_ == "The probabilities are the star's: Such data cannot be drawn."
     pd.testing.assert_frame_equal(kept.edges_, star.edges_)
+
+
+def test_what_chance_gives_is_said_without_a_flag(measured: Path, tmp_path: Path) -> None:
+    """By the seed alone, on the page and beside every edge; --null 0 leaves it out."""
+    flags = ("--emission", "gaussian:-1,1:0.4", "--jobs", 1, "--method", "star", "--seed", 4)
+    words, edges = learned(measured, tmp_path / "a", *flags)
+    _, again = learned(measured, tmp_path / "b", *flags)
+    assert edges["by_chance"].tolist() == again["by_chance"].tolist()
+    assert edges["by_chance"].between(0.0, len(edges)).all()
+    record = json.loads((tmp_path / "a" / "run.json").read_text())["null"]
+    assert record["permutations"] == len(record["largest"]) == 10
+    assert "Permuting cannot exclude a cause that was not measured" in " ".join(words.split())
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "By chance" in page
+    assert "Permuting cannot exclude" in page
+    _, without = learned(measured, tmp_path / "c", *flags, "--null", 0)
+    assert "by_chance" not in without.columns
+    assert "By chance" not in (tmp_path / "c" / "report.html").read_text()
+
+
+def test_chance_keeps_pairs_apart_and_tells_an_edge_from_none() -> None:
+    network = am.glauber({"A": [], "B": ["A"], "C": [], "D": []}, a=1.0, b=1.5)
+    seen = am.observe(am.simulate(network, 40, duration=10.0, seed=3), am.Exact(), 20, seed=4)
+    learner = am.StructureLearner(am.Exact(), max_parents=1, method="star", n_jobs=1).fit(seen)
+    chance = chance_of(learner, seen, None, 0, Console(quiet=True))
+    assert chance is not None
+    assert chance.by_chance["A", "B"] == 0.0
+    others = [n for pair, n in chance.by_chance.items() if "C" in pair or "D" in pair]
+    assert len(others) == 10
+    assert np.mean(others) > 2.0  # of twelve pairs, about half do as well as one without an edge
+    assert chance_of(learner, seen.select(nodes=["A"]), None, 0, Console(quiet=True)) is None

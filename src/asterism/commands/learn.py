@@ -189,11 +189,14 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 if cause.is_likely:
                     summary["warnings"].append(cause.sentence)
                     console.warn(cause.sentence)
-        if options.null is not None:
-            record["null"] = chance_of(learner, data, options.null, options.seed, console)
+        chance = chance_of(learner, data, options.null, options.seed, console)
+        if chance is not None:
+            record["null"] = chance.record
         if options.cross_validate is not None:
             record["held_out"] = _held_out(options, learner, data, console)
         result, posterior = _make_run(options, learner, data, truth, record, console)
+        if chance is not None:
+            result.edge_table["by_chance"] = chance.of(result.edge_table)
 
     from asterism.report.page import write_report
     from asterism.results.folder import save_run

@@ -347,7 +347,11 @@ class LearnOptions(Accurate, Computed):
         "sample: by sampling, whatever its size.",
     )
     null: int | None = SEARCH.whole(
-        None, "Also search N times in permuted data, to see what arises by chance.", metavar="N"
+        None,
+        "Also search N times in permuted data, to see what arises by chance; 0: not at all.  "
+        "[default: a quick form where it takes seconds]",
+        at_least=0,
+        metavar="N",
     )
     cross_validate: int | None = SEARCH.whole(
         None,

@@ -66,6 +66,7 @@ def render(
         title=title,
         lead=lead,
         support=supported,
+        chance=(run.run.get("null") or {}).get("sentence", ""),
         caution=[text for text in rest if text != supported],
         ranking=ranking_rows(data["edges"], run.network.nodes) if run.learned else [],
         facts=_facts(run),

@@ -57,6 +57,7 @@ MORE_OF_AN_EDGE = {
     "shift": ("shift",),
     "shift_low": ("shift_lower",),
     "shift_high": ("shift_upper",),
+    "chance": ("by_chance",),
 }
 
 
@@ -159,7 +160,7 @@ def _edges(
         if isinstance(known, str) and known:
             row["effect"] = known
         if (chance := by_chance(run.run, float(record["probability"]))) is not None:
-            row["chance"] = float(f"{chance:.3g}")
+            row.setdefault("chance", float(f"{chance:.3g}"))
         if child not in run.network.drifts and parent in run.network.parents[child]:
             by_state = rates_by_parent_state(run.network, child, parent)
             row["effect"] = effect(run.network, child, parent)

@@ -301,6 +301,7 @@ HIDDEN = frozenset(
         "complete_data",
         "emissions",
         "not_scored",
+        "null",
     ]
 )
 

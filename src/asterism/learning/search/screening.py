@@ -14,10 +14,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from asterism.data.observations import Observations
 from asterism.learning.search._parent_gains import single_parent_gains
 from asterism.learning.search.found import Unscored
 from asterism.learning.search.score import GraphSolution, Scorer
-from asterism.learning.search.task import SearchRun
+from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.task import SearchRun, completed_settings, prepare
+from asterism.learning.tasks import Silent
 from asterism.numerics.resources import require_memory
 from asterism.star._buffers import FIRST, IS_SET, LAST, SPAN
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -153,3 +156,14 @@ def _gains(
             )
             gains[:, some] = found
     return gains
+
+
+def pair_gains(settings: StructureSettings, data: Observations) -> dict[tuple[str, str], float]:
+    """For every allowed pair (parent, child), its gain with the parent as the only one."""
+    search = prepare(completed_settings(settings, data)[0], data, Silent())
+    screen(search, search.scorer.solve(tuple(() for _ in search.nodes), n_jobs=settings.n_jobs))
+    return {
+        (search.nodes[parent], search.nodes[child]): float(gain)
+        for child, found in search.unscored.items()
+        for parent, gain in zip(found.parents, found.gains)
+    }
