@@ -70,10 +70,10 @@ def _copy_matrix(source, target):
 
 
 @inner
-def _scaled_generator(regions, work, column, width, is_held, matrix):
+def _scaled_generator(regions, r, work, column, width, is_held, matrix):
     """(A + σI) h/2^s as a dense matrix; σ h/2^s, h/2^s, s, and whether rows of A sum to zero."""
     n = matrix.shape[0]
-    per_row = regions.per_row[0]
+    per_row, begin = regions.per_row[r], regions.entry_start[r]
     sigma, _ = load_column(n, per_row, work, column, is_held)
     squarings = 0
     mass = sigma * width
@@ -88,7 +88,7 @@ def _scaled_generator(regions, work, column, width, is_held, matrix):
         matrix[x, x] = row_sum * step
         for e in range(x * per_row, (x + 1) * per_row):
             row_sum += work.local[e]
-            matrix[x, regions.column[regions.entry_start[0] + e]] += work.local[e] * step
+            matrix[x, regions.column[begin + e]] += work.local[e] * step
         is_balanced = is_balanced and abs(row_sum - sigma) <= _BALANCED * sigma
     return mass, step, squarings, is_balanced
 
@@ -113,7 +113,7 @@ def _tame(power, integral, is_balanced, with_integral):
 
 @inner
 def _exponential(
-    regions, work, column, width, is_held, source, with_integral, power, integral, room
+    regions, r, work, column, width, is_held, source, with_integral, power, integral, room
 ):
     """P = exp(A h) and, if wanted, G for C = ``source``, both divided by the same scale.
 
@@ -122,7 +122,7 @@ def _exponential(
     n = power.shape[0]
     matrix, term, integral_term, scratch = room[0], room[1], room[2], room[3]
     mass, step, squarings, is_balanced = _scaled_generator(
-        regions, work, column, width, is_held, matrix
+        regions, r, work, column, width, is_held, matrix
     )
     _clear(power)
     _clear(integral)
@@ -132,7 +132,7 @@ def _exponential(
         term[x, x] = 1.0
         power[x, x] = 1.0
     # the series must reach every entry before it is cut: at most per_row jumps apart
-    for k in range(1, regions.per_row[0] + _EXTRA_TERMS):
+    for k in range(1, regions.per_row[r] + _EXTRA_TERMS):
         if with_integral:  # D_k = (B D_{k−1} + C B^{k−1}) / k, with B^{k−1}/(k−1)! in term
             _clear(scratch)
             _add_product(matrix, integral_term, 1.0 / k, scratch)
@@ -161,51 +161,37 @@ def _exponential(
 
 
 @kernel
-def fill_powers(regions, kinds, first, last, is_held, work):
-    """P and its log scale for the kinds of steps ``first`` … ``last``−1, in ``work``."""
-    n = work.power.shape[1]
-    nothing = np.zeros((n, n))
-    room = np.empty((4, n, n))
-    region, own = bundle(regions), bundle(work)
-    for u in range(first, last):
-        work.power_log[u] = _exponential(
-            region,
-            own,
-            kinds.column[u],
-            kinds.width[u],
-            is_held,
-            nothing,
-            bool(False),
-            work.power[u],
-            nothing,
-            room,
-        )
+def solve_kinds(regions, r, kinds, first, last, is_held, is_wanted, work):
+    """The kinds of steps ``first`` … ``last``−1: P and its log scale, or what is expected on them.
 
-
-@kernel
-def integrate_kinds(regions, kinds, first, last, is_held, work):
-    """Add expected times and jumps of all steps of these kinds to their columns.
-
-    W(x,y) = ∫ f(x) ρ(y) dt = G(y,x), summed over the steps that share width and column.
+    Without ``is_wanted`` the matrices are filled in. With it, the expected times and jumps of all
+    steps of these kinds are added to their columns: W(x,y) = ∫ f(x) ρ(y) dt = G(y,x), summed over
+    the steps that share width and column.
     """
     n = work.power.shape[1]
-    per_row = regions.per_row[0]
-    source, power, integral = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
-    room = np.empty((4, n, n))
+    per_row, begin = regions.per_row[r], regions.entry_start[r]
+    source, integral = np.zeros((n, n)), np.zeros((n, n))
+    room = np.empty((5, n, n))
     region, own = bundle(regions), bundle(work)
     for u in range(first, last):
-        _clear(source)
-        for i in range(kinds.member_start[u], kinds.member_start[u + 1]):
-            k = kinds.member[i]
-            for y in range(n):
-                rho = work.right[k, y]
-                for x in range(n):
-                    source[y, x] += rho * work.left[k, x]
-        c = kinds.column[u]
-        width, wanted = kinds.width[u], bool(True)
-        _exponential(region, own, c, width, is_held, source, wanted, power, integral, room)
+        c, width = kinds.column[u], kinds.width[u]
+        if is_wanted:
+            _clear(source)
+            for i in range(kinds.member_start[u], kinds.member_start[u + 1]):
+                k = kinds.member[i]
+                for y in range(n):
+                    rho = work.right[k, y]
+                    for x in range(n):
+                        source[y, x] += rho * work.left[k, x]
+        power = room[4] if is_wanted else work.power[u]
+        scale_log = _exponential(
+            region, r, own, c, width, is_held, source, is_wanted, power, integral, room
+        )
+        if not is_wanted:
+            work.power_log[u] = scale_log
+            continue
         for x in range(n):
             work.time[x, c] += integral[x, x]
             for e in range(x * per_row, (x + 1) * per_row):
-                y = regions.column[regions.entry_start[0] + e]
+                y = regions.column[begin + e]
                 work.jumps[e, c] += integral[y, x] * work.local[e]

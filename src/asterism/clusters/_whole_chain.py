@@ -1,7 +1,7 @@
 """A region without separators along all trajectories: exact passes and paths drawn, compiled.
 
 No message ever changes its rates, so one pass over a trajectory gives everything. Rates stand in
-one column per kind of step (see ``RegionWork``). All functions are about region 0.
+one column per kind of step (see ``RegionWork``).
 
 Paths: given the present joint state x and the backward vector ρ at the end of a part of a step, the
 number of uniformised events is j with probability ∝ (B^j ρ)(x) / j!, their times are uniform, and
@@ -42,30 +42,30 @@ _EXACT = 0.0  # the precision that lets series go on until every entry has conve
 
 
 @kernel
-def fill_columns(regions, problem, is_held, table, work):
+def fill_columns(regions, r, problem, is_held, table, work):
     """Rates of every kind of step."""
-    n_columns, whole = len(work.step), int(0)
+    n_columns = len(work.step)
     region, room = bundle(regions), bundle(work)
-    find_alive(region, whole, n_columns, room)
-    fill_base(region, whole, bundle(problem), n_columns, is_held, table, room)
-    delete_held_jumps(region, whole, n_columns, room)
+    find_alive(region, r, n_columns, room)
+    fill_base(region, r, bundle(problem), n_columns, is_held, table, room)
+    delete_held_jumps(region, r, n_columns, room)
 
 
 @inner
-def _open(regions, problem, d, column, initial, work):
+def _open(regions, r, problem, d, column, initial, work):
     """Columns, start and evidence of trajectory d; the logarithms taken out of likelihoods."""
     first = problem.step_start[d]
     for k in range(problem.step_start[d + 1] - first):
         work.column[k] = column[first + k]
-    start_vector(regions, int(0), initial, work.start)
-    return sort_evidence(regions, int(0), problem, d, work)
+    start_vector(regions, r, initial, work.start)
+    return sort_evidence(regions, r, problem, d, work)
 
 
 @kernel
 def pass_trajectories(
-    regions, problem, column, first, last, parameters, is_held, is_wanted, work, log_evidence, found
+    regions, r, problem, column, which, parameters, is_held, is_wanted, work, log_evidence, found
 ):
-    """Forward–backward of trajectories ``first`` … ``last``−1.
+    """Forward–backward of the trajectories from ``which[0]`` to before ``which[1]``.
 
     ``parameters``: rates and start probabilities. ``found``: a table for recorded jumps, the
     expected starts, probabilities at measurements. Returns the trajectory whose evidence is
@@ -73,9 +73,10 @@ def pass_trajectories(
     """
     return _pass(
         bundle(regions),
+        r,
         bundle(problem),
         column,
-        (first, last),
+        which,
         parameters,
         is_held,
         is_wanted,
@@ -87,44 +88,42 @@ def pass_trajectories(
 
 @inner
 def _pass(
-    regions, problem, column, which, parameters, is_held, is_wanted, work, log_evidence, found
+    regions, r, problem, column, which, parameters, is_held, is_wanted, work, log_evidence, found
 ):
     table, initial = parameters
     counted, starts, points = found
-    whole = int(0)
     for d in range(which[0], which[1]):
-        taken_out = _open(regions, problem, d, column, initial, work)
+        taken_out = _open(regions, r, problem, d, column, initial, work)
         if not separate_backward(
             work.addresses[BACKWARD_PASS],
-            (regions, whole, problem, d, table, _EXACT, is_held, work),
+            (regions, r, problem, d, table, _EXACT, is_held, work),
         ):
             return d
         log_evidence[d] = taken_out + separate_forward(
             work.addresses[FORWARD_PASS],
-            (regions, whole, problem, d, table, _EXACT, is_held, is_wanted, counted, work),
+            (regions, r, problem, d, table, _EXACT, is_held, is_wanted, counted, work),
         )
         if log_evidence[d] == -np.inf:
             return d
-        count_starts(regions, whole, work, starts)
-        for slot in range(regions.node_start[1]):
-            count_points(regions, whole, problem, d, work, slot, points)
+        count_starts(regions, r, work, starts)
+        for slot in range(regions.node_start[r + 1] - regions.node_start[r]):
+            count_points(regions, r, problem, d, work, slot, points)
     return -1
 
 
 @kernel
-def count_all(regions, problem, is_held, is_zero, work, table):
+def count_all(regions, r, problem, is_held, is_zero, work, table):
     """Add the expected times and jumps of all columns to a table like the network's rates."""
     n_columns = len(work.step)
     count_columns(
-        bundle(regions), int(0), bundle(problem), n_columns, is_held, is_zero, bundle(work), table
+        bundle(regions), r, bundle(problem), n_columns, is_held, is_zero, bundle(work), table
     )
 
 
 @inner
-def _next_state(regions, work, x, later, stream):
+def _next_state(regions, r, work, x, later, stream):
     """Joint state after one uniformised event from x, and the entry used (−1: no jump)."""
-    per_row = regions.per_row[0]
-    begin = regions.entry_start[0]
+    per_row, begin = regions.per_row[r], regions.entry_start[r]
     stay = work.vector[0][x] * later[x]
     weights = stay
     for e in range(x * per_row, (x + 1) * per_row):
@@ -146,7 +145,7 @@ def _next_state(regions, work, x, later, stream):
 
 
 @kernel
-def draw_paths(regions, problem, d, column, time, parameters, is_held, n_draws, key, work):
+def draw_paths(regions, r, problem, d, column, time, parameters, is_held, n_draws, key, work):
     """``n_draws`` joint paths of trajectory d, whose grid points have these times.
 
     Returns the joint state at the start of every draw, and of every jump, in the order of time
@@ -154,6 +153,7 @@ def draw_paths(regions, problem, d, column, time, parameters, is_held, n_draws, 
     """
     return _draw(
         bundle(regions),
+        r,
         bundle(problem),
         d,
         column,
@@ -167,15 +167,14 @@ def draw_paths(regions, problem, d, column, time, parameters, is_held, n_draws, 
 
 
 @inner(allocates=True)
-def _draw(regions, problem, d, column, time, parameters, is_held, n_draws, key, work):
+def _draw(regions, r, problem, d, column, time, parameters, is_held, n_draws, key, work):
     table, initial = parameters
-    whole = int(0)
-    n = regions.n_joint[0]
-    n_nodes = regions.node_start[1]
-    per_row = regions.per_row[0]
-    _open(regions, problem, d, column, initial, work)
+    n, per_row = regions.n_joint[r], regions.per_row[r]
+    n_nodes = regions.node_start[r + 1] - regions.node_start[r]
+    digit0 = regions.digit_start[r]
+    _open(regions, r, problem, d, column, initial, work)
     separate_backward(
-        work.addresses[BACKWARD_PASS], (regions, whole, problem, d, table, _EXACT, is_held, work)
+        work.addresses[BACKWARD_PASS], (regions, r, problem, d, table, _EXACT, is_held, work)
     )
     multiply(work.first_time, work.start)
     norm = total(work.first_time)
@@ -193,14 +192,14 @@ def _draw(regions, problem, d, column, time, parameters, is_held, n_draws, key, 
     ending = np.empty(n)
     kept = work.endings.shape[0] // 2
     summed = work.vector[3]
-    shape = shape_of(regions, whole)
+    shape = shape_of(regions, r)
     for k in range(len(time)):
         for at in range(work.event_start[k], work.event_start[k + 1]):
             if not is_recorded(problem, work, at):
                 continue
             slot = work.event_slot[at]
             for draw in range(n_draws):
-                target = jump_target(regions, whole, problem, work, at, state[draw])
+                target = jump_target(regions, r, problem, work, at, state[draw])
                 if target == state[draw]:
                     continue
                 state[draw] = target
@@ -208,19 +207,19 @@ def _draw(regions, problem, d, column, time, parameters, is_held, n_draws, key, 
                     who, when = doubled(who), doubled(when)
                     slot_of, entered = doubled(slot_of), doubled(entered)
                 who[used], when[used], slot_of[used] = draw, time[k], slot
-                entered[used] = regions.digit[target * n_nodes + slot]
+                entered[used] = regions.digit[digit0 + target * n_nodes + slot]
                 used += 1
         if k + 1 == len(time):
             break
-        find_ending(regions, whole, problem, d, table, is_held, work, k, ending)
+        find_ending(regions, r, problem, d, table, is_held, work, k, ending)
         width = problem.width[problem.step_start[d] + k]
         _, bound = load_column(n, per_row, work, work.column[k], is_held)
         n_parts = parts_of(bound * width, _EXACT)
         step = width / n_parts
-        block_endings(regions, whole, n_parts, kept, step, _EXACT, work, ending)
+        block_endings(regions, r, n_parts, kept, step, _EXACT, work, ending)
         for part in range(n_parts):
             if part % kept == 0:
-                part_endings(regions, whole, n_parts, kept, part, step, _EXACT, work)
+                part_endings(regions, r, n_parts, kept, part, step, _EXACT, work)
             copy(work.endings[part % kept], ending)
             size = add_terms(
                 shape,
@@ -243,16 +242,16 @@ def _draw(regions, problem, d, column, time, parameters, is_held, n_draws, key, 
                     share[j] = uniform(stream)
                 sort_first(share, events)
                 for j in range(events):
-                    x, entry = _next_state(regions, work, x, work.u[events - 1 - j], stream)
+                    x, entry = _next_state(regions, r, work, x, work.u[events - 1 - j], stream)
                     if entry < 0:
                         continue
                     if used == len(who):
                         who, when = doubled(who), doubled(when)
                         slot_of, entered = doubled(slot_of), doubled(entered)
-                    slot = regions.entry_slot[regions.entry_start[0] + entry]
+                    slot = regions.entry_slot[regions.entry_start[r] + entry]
                     who[used], slot_of[used] = draw, slot
                     when[used] = time[k] + (part + share[j]) * step
-                    entered[used] = regions.digit[x * n_nodes + slot]
+                    entered[used] = regions.digit[digit0 + x * n_nodes + slot]
                     used += 1
                 state[draw] = x
     return first_state, who[:used], when[:used], slot_of[:used], entered[:used]

@@ -42,14 +42,22 @@ class _Opened(NamedTuple):
     first: FloatArray
 
 
-class ClusterDraws(NamedTuple):
-    """Paths of one trajectory."""
+Pieces = list[tuple[IntArray, FloatArray, IntArray, IntArray]]
+"""Of some jumps each: the draw, the time, the node and the state entered."""
+Drawn = tuple[IntArray, FloatArray, IntArray]
+"""(draws, N) states at the start; times of all jumps; of every jump draw, node and state."""
 
-    start: IntArray
-    """(draws, N) states at the start."""
-    time: FloatArray
-    record: IntArray
-    """Of every jump the draw, the node and the state entered."""
+
+def joined_pieces(start: IntArray, pieces: Pieces) -> Drawn:
+    """The paths that begin in these states and make these jumps."""
+    nothing: IntArray = np.zeros(0, dtype=np.int64)
+    who, when, node, entered = (
+        (np.concatenate([nothing, *column]) for column in zip(*pieces, strict=True))
+        if pieces
+        else (nothing,) * 4
+    )
+    record = np.column_stack([who, node, entered]).astype(np.int64)
+    return start, when.astype(np.float64), record
 
 
 def draw_from_clusters(
@@ -58,7 +66,7 @@ def draw_from_clusters(
     parameters: tuple[FloatArray, FloatArray],
     n: int,
     rng: np.random.Generator,
-) -> ClusterDraws:
+) -> Drawn:
     """``n`` joint paths of one trajectory; ``parameters``: rates and start probabilities."""
     opened = _open_all(batch, d, parameters)
     n_nodes = batch.model.graph.n_nodes
@@ -69,7 +77,7 @@ def draw_from_clusters(
     for node in batch.evidence.exogenous:
         state[:, node] = known_states(batch.evidence, d, node, times[0])
     start = state.copy()
-    pieces: list[tuple[IntArray, FloatArray, IntArray, IntArray]] = []
+    pieces: Pieces = []
     for k in range(len(times) - 1):
         _jump_as_recorded(batch, d, k, state, float(times[k]), pieces)
         width = float(times[k + 1] - times[k])
@@ -87,13 +95,7 @@ def draw_from_clusters(
             pieces.append((who, when, moved, state[who, moved]))
     _jump_as_recorded(batch, d, len(times) - 1, state, float(times[-1]), pieces)
     pieces += known_jumps(batch.evidence, d, n)
-    nothing: IntArray = np.zeros(0, dtype=np.int64)
-    columns = [
-        np.concatenate([nothing, *(np.asarray(p[i], dtype=np.int64) for p in pieces)])
-        for i in (0, 2, 3)
-    ]
-    when = np.concatenate([np.zeros(0), *(p[1] for p in pieces)])
-    return ClusterDraws(start, when, np.column_stack(columns))
+    return joined_pieces(start, pieces)
 
 
 def _open_all(
@@ -178,7 +180,7 @@ def _jump_as_recorded(
     k: int,
     state: IntArray,
     time: float,
-    pieces: list[tuple[IntArray, FloatArray, IntArray, IntArray]],
+    pieces: Pieces,
 ) -> None:
     """Carry out the jumps recorded at grid point k, and interventions that begin there."""
     n_nodes = batch.model.graph.n_nodes
@@ -198,9 +200,7 @@ def _jump_as_recorded(
         )
 
 
-def known_jumps(
-    evidence: Evidence, d: int, n: int
-) -> list[tuple[IntArray, FloatArray, IntArray, IntArray]]:
+def known_jumps(evidence: Evidence, d: int, n: int) -> Pieces:
     """Paths of the exogenous nodes, the same in every draw."""
     spans = evidence.spans
     found = []

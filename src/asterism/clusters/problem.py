@@ -151,6 +151,13 @@ def _states_on_steps(evidence: Evidence, grid: Grid, source: int) -> IntArray:
     return state
 
 
+def known_indicator(
+    evidence: Evidence, d: int, node: int, n_states: int, times: FloatArray
+) -> FloatArray:
+    """(times, S) 1 for the state of an exogenous node, else 0."""
+    return np.eye(n_states)[known_states(evidence, d, node, times)]
+
+
 def known_log_evidence(evidence: Evidence, log_likelihood: FloatArray) -> FloatArray:
     """(D,) log-likelihood of measurements that read exogenous nodes only: a constant."""
     total = np.zeros(evidence.n_trajectories)

@@ -19,6 +19,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from asterism.errors import AsterismError, Setting, TooLargeError, first_few
 from asterism.model.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence
@@ -55,6 +58,22 @@ class Regions:
         wanted = set(nodes)
         fits = [(len(c), i) for i, c in enumerate(self.clusters) if wanted <= set(c)]
         return min(fits)[1] if fits else -1
+
+
+def joint_probabilities(
+    nodes: Sequence[int], parts: Iterable[tuple[Sequence[int], NDArray[np.float64]]]
+) -> NDArray[np.float64]:
+    """(times, S_1, S_2, …) of these nodes, rows that sum to one.
+
+    ``parts``: independent sets of nodes, each with its probabilities (times, S, S, …).
+    """
+    time, operands = len(nodes), []
+    for members, probability in parts:
+        others = tuple(1 + i for i, n in enumerate(members) if n not in nodes)
+        operands.append(probability.sum(axis=others))
+        operands.append([time, *(nodes.index(n) for n in members if n in nodes)])
+    found = np.einsum(*operands, [time, *range(len(nodes))])
+    return np.asarray(found / found.sum(axis=tuple(range(1, found.ndim)), keepdims=True))
 
 
 def find_regions(

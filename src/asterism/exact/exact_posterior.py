@@ -13,18 +13,21 @@ from functools import partial
 import numpy as np
 
 from asterism.clusters._whole_chain import draw_paths
-from asterism.clusters.cluster_paths import known_jumps
-from asterism.clusters.region_arrays import region_shape
+from asterism.clusters.cluster_paths import joined_pieces, known_jumps
+from asterism.clusters.problem import known_indicator
+from asterism.clusters.regions import joint_probabilities
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
+from asterism.engine.rules.clusters import lasting_until
 from asterism.engine.solve import DrawnPaths, PathCollector
 from asterism.exact.forward_backward import (
     SolvedChain,
     exact_expectations,
     make_chain,
     prepare,
+    whole_model,
 )
-from asterism.exact.groups import JOINT_LIMIT, Group, check_size, components, make_group
+from asterism.exact.groups import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
 from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
@@ -79,26 +82,22 @@ def statistics_of(network: Network, table: FloatArray) -> Statistics:
 
 
 class ExactCourses:
-    """Marginals and paths from the joint chain."""
+    """Marginals and paths from the joint chain of every group."""
 
     def __init__(self, network: Network, evidence: Evidence, joint_limit: int) -> None:
         self._network = network
         self._evidence = evidence
-        self._graph = network.compiled.graph
-        members = components(self._graph, evidence)
-        check_size(self._graph, members, joint_limit)
-        self._members = members
-        self._known_groups: list[Group] | None = None
+        self._n_states = network.compiled.graph.n_states
+        self._model = whole_model(network.compiled.graph, evidence, joint_limit)
 
-    @property
-    def _groups(self) -> list[Group]:
-        if self._known_groups is None:
-            self._known_groups = [make_group(self._graph, self._evidence, m) for m in self._members]
-        return self._known_groups
+    def _solved(self, region: int, evidence: Evidence) -> SolvedChain:
+        compiled = self._network.compiled
+        chain = make_chain(self._model, region, evidence)
+        return SolvedChain(chain, compiled.rates, compiled.initial)
 
     def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
         """Per node (len(times), S_n) probabilities; see ``inference/posterior.py``."""
-        return self._together(trajectory, [[n] for n in range(self._graph.n_nodes)], times)
+        return self._together(trajectory, [[n] for n in range(len(self._n_states))], times)
 
     def joint_marginals(
         self, trajectory: int, nodes: Sequence[int], times: FloatArray
@@ -110,91 +109,60 @@ class ExactCourses:
         self, trajectory: int, wanted: Sequence[Sequence[int]], times: FloatArray
     ) -> list[FloatArray]:
         """Joint probabilities of each of these sets of nodes."""
+        if not len(times):
+            return [np.zeros((0, *self._n_states[list(nodes)])) for nodes in wanted]
         own = subset(self._evidence, np.array([trajectory]))
         clock = np.maximum(np.asarray(times, dtype=np.float64), own.start[0])
-        own = lasting_until(own, float(clock.max(initial=own.end[0])))
-        n_states = self._graph.n_states
-        result = [np.ones((len(clock), *[1] * len(nodes))) for nodes in wanted]
+        own = lasting_until(own, float(clock.max()))
+        asked = {n for nodes in wanted for n in nodes}
+        parts: list[tuple[Sequence[int], FloatArray]] = [
+            ((n,), known_indicator(own, 0, n, int(self._n_states[n]), clock))
+            for n in asked & own.exogenous
+        ]
+        for region, members in enumerate(self._model.regions.clusters):
+            if not asked.isdisjoint(members):
+                flat = self._group_probabilities(region, own, clock)
+                parts.append((members, flat.reshape(-1, *self._n_states[list(members)])))
+        return [
+            joint_probabilities(list(nodes), [p for p in parts if not set(nodes).isdisjoint(p[0])])
+            for nodes in wanted
+        ]
 
-        def multiply(axis_nodes: list[int], probability: FloatArray) -> None:
-            """Multiply with probabilities (times, states of these ascending nodes)."""
-            for i, nodes in enumerate(wanted):
-                inside = [n for n in nodes if n in axis_nodes]
-                if inside:
-                    others = tuple(1 + k for k, n in enumerate(axis_nodes) if n not in inside)
-                    part = probability.sum(axis=others)
-                    ascending = sorted(inside)
-                    part = part.transpose(0, *(1 + ascending.index(n) for n in inside))
-                    shape = [int(n_states[n]) if n in inside else 1 for n in nodes]
-                    result[i] = result[i] * part.reshape(len(clock), *shape)
-
-        for group in self._groups if len(clock) else []:
-            members = group.nodes[group.members].tolist()
-            if any(n in members for nodes in wanted for n in nodes):
-                flat = self._group_probabilities(group, own, clock)
-                multiply(members, flat.reshape(len(clock), *group.shape))
-        for n in sorted(own.exogenous):
-            indicator = np.zeros((len(clock), int(n_states[n])))
-            indicator[np.arange(len(clock)), known_states(own, 0, n, clock)] = 1.0
-            multiply([n], indicator)
-        return [part / part.sum(axis=tuple(range(1, part.ndim)), keepdims=True) for part in result]
-
-    def _group_probabilities(self, group: Group, own: Evidence, clock: FloatArray) -> FloatArray:
+    def _group_probabilities(self, region: int, own: Evidence, clock: FloatArray) -> FloatArray:
         """(times, joint states): the times become event times at which nothing is learned."""
-        compiled = self._network.compiled
-        node = int(group.nodes[group.members[0]])
-        nothing = np.zeros(int(self._graph.n_states[node]))
+        node = self._model.regions.clusters[region][0]
+        nothing = np.zeros(int(self._n_states[node]))
         asked = tuple(JointMeasurement(0, float(t), (node,), nothing) for t in np.unique(clock))
-        chain = make_chain(group, replace(own, joint=own.joint + asked))
-        return SolvedChain(chain, compiled.rates, compiled.initial).joint_probabilities(clock)
+        solved = self._solved(region, replace(own, joint=own.joint + asked))
+        return solved.joint_probabilities(clock)
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Draw jointly; ``kind`` makes no difference here."""
-        compiled, evidence = self._network.compiled, self._evidence
-        solved = [
-            SolvedChain(make_chain(group, evidence), compiled.rates, compiled.initial)
-            for group in self._groups
-        ]
+        evidence, clusters = self._evidence, self._model.regions.clusters
+        solved = [self._solved(region, evidence) for region in range(len(clusters))]
         keys = rng.integers(2**64, size=(len(solved), evidence.n_trajectories, 2), dtype=np.uint64)
         collector = PathCollector(self._network)
         rooms = [one.room_for_paths() for one in solved]
         for d in range(evidence.n_trajectories):
-            start = np.zeros((n, self._graph.n_nodes), dtype=np.int64)
+            start = np.zeros((n, len(self._n_states)), dtype=np.int64)
             for node in evidence.exogenous:
                 start[:, node] = known_states(evidence, d, node, evidence.start[d])
             pieces = known_jumps(evidence, d, n)
             for one, key, work in zip(solved, keys, rooms):
-                chain, group = one.chain, one.chain.group
+                chain, members = one.chain, np.array(clusters[one.chain.region])
                 first, who, when, slot, entered = draw_paths(
-                    *(group.arrays, chain.problem, d, chain.column, chain.grid.times(d)),
-                    *(one.parameters, chain.is_held, n, key[d], work),
+                    *(self._model.arrays, chain.region, chain.problem, d, chain.column),
+                    *(chain.grid.times(d), one.parameters, chain.is_held, n, key[d], work),
                 )
-                members = group.nodes[group.members]
-                digit = region_shape(group.graph, group.regions.clusters[0]).digit
-                start[:, members] = digit[first]
+                start[:, members] = np.transpose(
+                    np.unravel_index(first, tuple(self._n_states[members]))
+                )
                 pieces.append((who, when, members[slot], entered))
-            record = np.column_stack(
-                [
-                    np.concatenate([np.asarray(p[i], dtype=np.int64) for p in pieces])
-                    for i in (0, 2, 3)
-                ]
-            )
             label = evidence.labels[d] if evidence.labels else d
-            time = np.concatenate([p[1] for p in pieces])
             collector.add(
                 label,
                 float(evidence.start[d]),
                 float(evidence.end[d]),
-                DrawnPaths(start, time, record),
+                DrawnPaths(*joined_pieces(start, pieces)),
             )
         return collector.trajectories()
-
-
-def lasting_until(evidence: Evidence, end: float) -> Evidence:
-    """One trajectory's evidence, made longer; exogenous nodes then stay as they are."""
-    if end <= evidence.end[0]:
-        return evidence
-    last = evidence.spans.end == evidence.end[0]
-    stays = last & np.isin(evidence.spans.node, list(evidence.exogenous))
-    spans = replace(evidence.spans, end=np.where(stays, end, evidence.spans.end))
-    return replace(evidence, end=np.array([end]), spans=spans)

@@ -35,17 +35,16 @@ from asterism.clusters._cluster_layout import (
     RegionWork,
     TrajectoryArrays,
 )
-from asterism.clusters.batch import refused
+from asterism.clusters.batch import ClusterModel, refused
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import make_room
 from asterism.errors import Setting, TooLargeError
 from asterism.exact.groups import (
     JOINT_LIMIT,
-    Group,
     check_size,
     components,
     evidence_about,
-    make_group,
+    whole_regions,
 )
 from asterism.model.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, current_limit, map_chunks, require_memory
@@ -68,7 +67,10 @@ log = logging.getLogger(__name__)
 class GroupChain:
     """The joint chain of a group along all trajectories; rates and likelihoods may change."""
 
-    group: Group
+    model: ClusterModel
+    """All groups of the network, each as one cluster."""
+    region: int
+    """Which of them this is."""
     evidence: Evidence
     """About this group only."""
     value_index: IntArray
@@ -89,35 +91,55 @@ class GroupChain:
     is_held: bool
     """Whether any node is ever held."""
 
+    @property
+    def n_joint(self) -> int:
+        """Number of joint states."""
+        return int(self.model.arrays.n_joint[self.region])
 
-def make_chain(group: Group, evidence: Evidence) -> GroupChain:
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The nodes of the group."""
+        return self.model.regions.clusters[self.region]
+
+
+def whole_model(graph: CompiledGraph, evidence: Evidence, joint_limit: int) -> ClusterModel:
+    """The groups of coupled nodes as clusters; refuses those that are too large."""
+    groups = components(graph, evidence)
+    check_size(graph, groups, joint_limit)
+    return ClusterModel.of(graph, whole_regions(graph, groups))
+
+
+def make_chain(model: ClusterModel, region: int, evidence: Evidence) -> GroupChain:
     """Lay out the evidence (that of the whole network) about a group."""
-    own, values = evidence_about(group, evidence)
+    members = np.array(model.regions.clusters[region])
+    own, values = evidence_about(evidence, model.regions.clusters[region])
     longest = float((own.end - own.start).max(initial=0.0))
     grid = build_even_grid(timeline_of(own), max(longest, 1e-300))
-    problem = trajectory_arrays(group.graph, group.regions, own, grid)
-    held = _held_on_steps(problem, group)
-    column, step, held = _distinct(held, problem.input_shift)
+    problem = trajectory_arrays(model.graph, model.regions, own, grid)
+    inputs = problem.input_column[members]
+    column, step, held = _distinct(
+        _held_on_steps(problem, members, len(model.arrays.block)),
+        problem.input_shift[:, inputs[inputs >= 0]],
+    )
     kinds, kind = _step_kinds(problem.width, column)
     return GroupChain(
-        *(group, own, values, grid, problem, column, step, held, kinds, kind),
+        *(model, region, own, values, grid, problem, column, step, held, kinds, kind),
         is_held=bool((held != -1).any()),
     )
 
 
-def _held_on_steps(problem: TrajectoryArrays, group: Group) -> IntArray:
+def _held_on_steps(problem: TrajectoryArrays, members: IntArray, n_nodes: int) -> IntArray:
     """(steps, members) the state in which each node is held; see ``RegionWork``."""
-    n_nodes, n_steps = len(group.nodes), int(problem.step_start[-1])
-    change = np.zeros((n_steps + 1, n_nodes), dtype=np.int64)
+    change = np.zeros((int(problem.step_start[-1]) + 1, len(members)), dtype=np.int64)
     trajectory, node = np.divmod(
         np.repeat(np.arange(len(problem.span_start) - 1), np.diff(problem.span_start)), n_nodes
     )
-    span = problem.span
+    slot, span = np.searchsorted(members, node), problem.span
     value = np.where(span[:, IS_SET] == 1, -1, 1) * (span[:, HELD_STATE] + 1)
     begin = problem.step_start[trajectory]
-    np.add.at(change, (begin + span[:, FIRST_STEP], node), value)
-    np.subtract.at(change, (begin + span[:, STEP_AFTER], node), value)
-    held: IntArray = np.cumsum(change, axis=0)[:-1, group.members] - 1
+    np.add.at(change, (begin + span[:, FIRST_STEP], slot), value)
+    np.subtract.at(change, (begin + span[:, STEP_AFTER], slot), value)
+    held: IntArray = np.cumsum(change, axis=0)[:-1] - 1
     return held
 
 
@@ -174,9 +196,8 @@ class Expectations:
 
 def prepare(graph: CompiledGraph, evidence: Evidence, joint_limit: int = JOINT_LIMIT) -> Prepared:
     """Everything that does not depend on rates, start probabilities or likelihoods."""
-    groups = components(graph, evidence)
-    check_size(graph, groups, joint_limit)
-    chains = (make_chain(make_group(graph, evidence, g), evidence) for g in groups)
+    model = whole_model(graph, evidence, joint_limit)
+    chains = (make_chain(model, r, evidence) for r in range(len(model.regions.clusters)))
     return Prepared(graph, evidence, tuple(chains))
 
 
@@ -206,8 +227,8 @@ def exact_expectations(
         solved = SolvedChain(chain, rates, initial)
         part = solved.expectations(n_jobs, statistics)
         log_evidence += part.log_evidence
-        table[chain.group.table_index] += part.table
-        start[chain.group.state_index] += part.initial
+        table += part.table
+        start += part.initial
         points[chain.value_index] = part.point_probabilities
     _add_known_paths(prepared.graph, evidence, table, start)
     return Expectations(log_evidence, table, start, points)
@@ -225,20 +246,25 @@ class SolvedChain:
     """A group's chain at some rates and start probabilities (those of the whole network)."""
 
     def __init__(self, chain: GroupChain, rates: FloatArray, initial: FloatArray) -> None:
-        group = chain.group
         self.chain = chain
         self.parameters = (
-            np.ascontiguousarray(rates[group.table_index], dtype=np.float64),
-            np.ascontiguousarray(initial[group.state_index], dtype=np.float64),
+            np.ascontiguousarray(rates, dtype=np.float64),
+            np.ascontiguousarray(initial, dtype=np.float64),
         )
-        n_columns = len(chain.column_step)
+        arrays, region = chain.model.arrays, chain.region
+        self._arrays = (arrays, region)
         self._base = make_room(
-            group.arrays, range(1), n_columns, chain.problem, n_terms=1, n_parts=1
+            arrays,
+            range(region, region + 1),
+            len(chain.column_step),
+            chain.problem,
+            n_terms=1,
+            n_parts=1,
         )
         self._base.step[:] = chain.column_step
         self._base.held[:] = chain.held
         whole_chain.fill_columns(
-            group.arrays, chain.problem, chain.is_held, self.parameters[0], self._base
+            *(*self._arrays, chain.problem, chain.is_held, self.parameters[0], self._base)
         )
         possible = np.where(self._base.alive > 0.0, -self._base.diagonal.T, 0.0)
         bound = possible.max(axis=1, initial=0.0)
@@ -249,12 +275,13 @@ class SolvedChain:
     def room(self, shared: dict[str, FloatArray], n_parts: int = 1) -> RegionWork:
         """Room for one thread, at the rates of this chain, and for so many parts of a step."""
         base, chain = self._base, self.chain
+        arrays, region = self._arrays
         work = make_room(
-            chain.group.arrays,
-            range(1),
+            arrays,
+            range(region, region + 1),
             len(base.step),
             chain.problem,
-            n_terms=_MOST_TERMS + int(chain.group.arrays.per_row[0]),
+            n_terms=_MOST_TERMS + int(arrays.per_row[region]),
             n_parts=n_parts if self.is_dense else self.n_parts,
         )
         return work._replace(
@@ -269,7 +296,7 @@ class SolvedChain:
 
     def powers(self, n_jobs: int) -> dict[str, FloatArray]:
         """The matrices of all kinds of steps; none where steps are taken by series."""
-        chain, n = self.chain, self.chain.group.n_joint
+        chain, n = self.chain, self.chain.n_joint
         if not self.is_dense:
             return {}
         shared = {
@@ -278,8 +305,8 @@ class SolvedChain:
         }
 
         def fill(first: int, last: int) -> None:
-            dense.fill_powers(
-                chain.group.arrays, chain.kinds, first, last, chain.is_held, self.room(shared)
+            dense.solve_kinds(
+                *(*self._arrays, chain.kinds, first, last, chain.is_held, False, self.room(shared))
             )
 
         map_chunks(fill, self._chunks_of_kinds(), n_jobs)
@@ -287,14 +314,14 @@ class SolvedChain:
 
     def _chunks_of_kinds(self) -> list[tuple[int, int]]:
         """Kinds of steps that are worth a thread and room of its own."""
-        each = max(16, _SMALL_MATRICES // self.chain.group.n_joint**2)
+        each = max(16, _SMALL_MATRICES // self.chain.n_joint**2)
         return chunks(len(self.chain.kinds.width), at_least_each=each)
 
     def expectations(self, n_jobs: int = 1, statistics: bool = True) -> Expectations:
         """Evidence and expected statistics of this group."""
-        chain, arrays = self.chain, self.chain.group.arrays
+        chain, arrays = self.chain, self._arrays
         evidence, problem = chain.evidence, chain.problem
-        n, n_steps = chain.group.n_joint, int(problem.step_start[-1])
+        n, n_steps = chain.n_joint, int(problem.step_start[-1])
         log_evidence = np.zeros(evidence.n_trajectories)
         points = np.zeros(len(evidence.points.log_likelihood))
         shared = self.powers(n_jobs)
@@ -309,20 +336,20 @@ class SolvedChain:
             work = self.room(shared)
             table, start = np.zeros(len(is_zero)), np.zeros(len(self.parameters[1]))
             failed = whole_chain.pass_trajectories(
-                *(arrays, problem, chain.column, first, last, self.parameters, chain.is_held),
+                *(*arrays, problem, chain.column, (first, last), self.parameters, chain.is_held),
                 *(statistics, work, log_evidence, (table, start, points)),
             )
             if failed >= 0:
                 _raise_impossible(chain, failed, work)
             if statistics and not self.is_dense:
-                whole_chain.count_all(arrays, problem, chain.is_held, is_zero, work, table)
+                whole_chain.count_all(*arrays, problem, chain.is_held, is_zero, work, table)
             return table, start
 
         def integrals(first: int, last: int) -> tuple[FloatArray, FloatArray]:
             work = self.room(shared)
             table = np.zeros(len(is_zero))
-            dense.integrate_kinds(arrays, chain.kinds, first, last, chain.is_held, work)
-            whole_chain.count_all(arrays, problem, chain.is_held, is_zero, work, table)
+            dense.solve_kinds(*arrays, chain.kinds, first, last, chain.is_held, True, work)
+            whole_chain.count_all(*arrays, problem, chain.is_held, is_zero, work, table)
             return table, np.zeros(len(self.parameters[1]))
 
         each = 16 if self.is_dense else 1
@@ -340,7 +367,7 @@ class SolvedChain:
     def room_for_paths(self) -> RegionWork:
         """Room in which paths can be drawn, which goes by series whatever the number of states."""
         if self.n_parts > _MOST_PARTS:
-            _refuse_parts(self.chain.group.n_joint, self.n_parts)
+            _refuse_parts(self.chain.n_joint, self.n_parts)
         return self.room(self.powers(1), self.n_parts)
 
     def joint_probabilities(self, times: FloatArray) -> FloatArray:
@@ -348,7 +375,7 @@ class SolvedChain:
         chain = self.chain
         work = self.room(self.powers(1))
         failed = whole_chain.pass_trajectories(
-            *(chain.group.arrays, chain.problem, chain.column, 0, 1, self.parameters),
+            *(*self._arrays, chain.problem, chain.column, (0, 1), self.parameters),
             *(chain.is_held, False, work, np.zeros(1)),
             (np.zeros(0), np.zeros(len(self.parameters[1])), np.zeros(len(chain.value_index))),
         )
@@ -361,10 +388,10 @@ class SolvedChain:
 
 def _prefers_dense(chain: GroupChain, bound: FloatArray) -> bool:
     """Choose by estimated work: J³ per distinct step, against q·h·J per step."""
-    n = chain.group.n_joint
+    n = chain.n_joint
     mass = bound[chain.kinds.column] * chain.kinds.width
     count = np.diff(chain.kinds.member_start)
-    per_row = int(chain.group.arrays.per_row[0])
+    per_row = int(chain.model.arrays.per_row[chain.region])
     squarings = np.log2(np.maximum(mass, 1.0)) + 16.0 + per_row
     dense_work = 4.0 * n**3 * float(np.sum(squarings))
     parts = np.maximum(np.ceil(mass / _PART_MASS), 1.0)

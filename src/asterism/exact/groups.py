@@ -1,22 +1,21 @@
 """Groups of coupled nodes: what exact inference follows as one joint chain.
 
 Nodes are coupled by an edge or by a joint measurement. Exogenous nodes couple nothing: their paths
-are known. Groups are independent, so each is a network of its own, with the evidence about it.
+are known. Groups are independent: each is a cluster of its own, and nothing is to be agreed on.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
 
-from asterism.clusters._cluster_layout import RegionArrays
-from asterism.clusters.region_arrays import region_arrays
 from asterism.clusters.regions import Regions
 from asterism.errors import Advice, Setting, TooLargeError
-from asterism.model.compiled import CompiledGraph, compile_graph
+from asterism.model.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence, IntArray, Points, Table, rows_of
 
 JOINT_LIMIT = 4096
@@ -48,110 +47,45 @@ def check_size(graph: CompiledGraph, groups: list[list[int]], joint_limit: int) 
             )
 
 
-@dataclass(frozen=True)
-class Group:
-    """A group of coupled nodes and the exogenous nodes that matter to it, as a network."""
-
-    nodes: IntArray
-    """Numbers of its nodes in the whole network, ascending, exogenous ones included."""
-    members: IntArray
-    """Which of these are coupled: the nodes of the joint chain."""
-    graph: CompiledGraph
-    regions: Regions
-    arrays: RegionArrays
-    """One region of all members, without separators."""
-    table_index: IntArray
-    """Where its rates stand in the network's flat tables."""
-    state_index: IntArray
-    """Where its start probabilities stand in the network's."""
-
-    @property
-    def n_joint(self) -> int:
-        """Number of joint states."""
-        return int(self.arrays.n_joint[0])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """States of each member."""
-        return tuple(int(size) for size in self.graph.n_states[self.members])
-
-
-def make_group(graph: CompiledGraph, evidence: Evidence, members: list[int]) -> Group:
-    """The network of some coupled nodes."""
-    parents_of = {
-        n: graph.parents[graph.parent_start[n] : graph.parent_start[n + 1]].tolist()
-        for n in members
-    }
-    read = {n for m in evidence.joint if not set(members).isdisjoint(m.nodes) for n in m.nodes}
-    nodes = sorted({*members, *(p for parents in parents_of.values() for p in parents), *read})
-    local = {n: i for i, n in enumerate(nodes)}
-    edges = {n: range(int(graph.parent_start[n]), int(graph.parent_start[n + 1])) for n in members}
-    summaries = [n for n in members if graph.is_summary[n]]
-    own = compile_graph(
-        [int(graph.n_states[n]) for n in nodes],
-        [[local[p] for p in parents_of.get(n, [])] for n in nodes],
-        {
-            local[n]: [
-                graph.weights[graph.weight_start[e] : graph.weight_start[e + 1]].tolist()
-                for e in edges[n]
-            ]
-            for n in summaries
-        },
-        {local[n]: int(graph.n_configurations[n]) for n in summaries},
-    )
-    inside = tuple(local[n] for n in members)
-    regions = Regions((inside,), (), tuple(0 if i in inside else -1 for i in range(len(nodes))))
-    return Group(
-        nodes=np.array(nodes, dtype=np.int64),
-        members=np.array(inside, dtype=np.int64),
-        graph=own,
-        regions=regions,
-        arrays=region_arrays(own, regions),
-        table_index=_ranges(graph.table_start, nodes),
-        state_index=_ranges(graph.state_start, nodes),
+def whole_regions(graph: CompiledGraph, groups: list[list[int]]) -> Regions:
+    """Every group as one cluster; there are no separators."""
+    owner = {n: c for c, group in enumerate(groups) for n in group}
+    return Regions(
+        tuple(tuple(group) for group in groups),
+        (),
+        tuple(owner.get(n, -1) for n in range(graph.n_nodes)),
     )
 
 
-def _ranges(start: IntArray, nodes: list[int]) -> IntArray:
-    return np.concatenate([np.arange(start[n], start[n + 1]) for n in nodes])
+def evidence_about(evidence: Evidence, group: Sequence[int]) -> tuple[Evidence, IntArray]:
+    """What is known about a group; where its likelihoods stand among all.
 
-
-def evidence_about(group: Group, evidence: Evidence) -> tuple[Evidence, IntArray]:
-    """What is known about a group, its nodes renumbered; where its likelihoods stand among all."""
-    local = np.full(evidence.n_nodes, -1, dtype=np.int64)
-    local[group.nodes] = np.arange(len(group.nodes))
+    The paths of exogenous nodes stay: they may be parents of the group.
+    """
     is_member = np.zeros(evidence.n_nodes, dtype=np.bool_)
-    is_member[group.nodes[group.members]] = True
+    is_member[list(group)] = True
+    matters = is_member.copy()
+    matters[list(evidence.exogenous)] = True
     points = evidence.points
     rows = np.flatnonzero(is_member[points.node])
-    sizes = group.graph.n_states[local[points.node[rows]]]
-    offset = np.cumsum(sizes) - sizes
-    values = np.repeat(points.offset[rows] - offset, sizes) + np.arange(int(sizes.sum()))
-    members = set(group.nodes[group.members].tolist())
+    lengths = np.diff(points.offset, append=len(points.log_likelihood))
+    values = np.flatnonzero(np.repeat(is_member[points.node], lengths))
 
     def some(table: Table) -> Table:
-        """The rows about nodes of the group."""
-        found = rows_of(table, np.flatnonzero(local[table.node] >= 0))
-        return replace(found, node=local[found.node])
+        return rows_of(table, np.flatnonzero(matters[table.node]))
 
     own = replace(
         evidence,
-        n_nodes=len(group.nodes),
         points=Points(
             points.trajectory[rows],
-            local[points.node[rows]],
+            points.node[rows],
             points.time[rows],
-            offset,
+            np.cumsum(lengths[rows]) - lengths[rows],
             points.log_likelihood[values],
         ),
         jumps=some(evidence.jumps),
         spans=some(evidence.spans),
         interventions=some(evidence.interventions),
-        joint=tuple(
-            replace(m, nodes=tuple(int(local[n]) for n in m.nodes))
-            for m in evidence.joint
-            if not members.isdisjoint(m.nodes)
-        ),
-        exogenous=frozenset(int(local[n]) for n in evidence.exogenous if local[n] >= 0),
+        joint=tuple(m for m in evidence.joint if not set(group).isdisjoint(m.nodes)),
     )
     return own, values

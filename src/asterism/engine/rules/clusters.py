@@ -49,8 +49,9 @@ from asterism.clusters.batch import (
     start_messages,
 )
 from asterism.clusters.cluster_paths import draw_from_clusters
+from asterism.clusters.problem import known_indicator
 from asterism.clusters.region_arrays import region_shape
-from asterism.clusters.regions import STATE_LIMIT, Regions, find_regions
+from asterism.clusters.regions import STATE_LIMIT, Regions, find_regions, joint_probabilities
 from asterism.engine.refine import SETTLED, Solution, solve_on_grids
 from asterism.engine.rule import Precision, Rule
 from asterism.engine.solve import DrawnPaths, MarginalsOverTime, solve_by
@@ -60,7 +61,7 @@ from asterism.model.compiled import CompiledNetwork, diagonal_index
 from asterism.model.network import Network
 from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, owner_of_values, subset
-from asterism.timeline.timeline import known_states, timeline_of
+from asterism.timeline.timeline import timeline_of
 
 _FIRST_STEP = 0.5  # relaxation times, at tolerance 1e-3
 _PARTS_PER_STEP = 32.0  # how often a step is cut inside, where nothing else asks for short steps
@@ -236,11 +237,8 @@ class ClusterRule(Rule):
         end = float(times.max(initial=0.0))
         if not len(times) or end <= batch.evidence.end[index]:
             return batch, index
-        own = subset(batch.evidence, np.array([index]))
-        last = own.spans.end == own.end[0]
-        held = last & np.isin(own.spans.node, list(own.exogenous))
-        spans = replace(own.spans, end=np.where(held, end, own.spans.end))
-        return solve(replace(own, end=np.array([end]), spans=spans)).batches[0], 0
+        own = lasting_until(subset(batch.evidence, np.array([index])), end)
+        return solve(own).batches[0], 0
 
     def forecast(
         self,
@@ -279,43 +277,39 @@ class ClusterMarginals(MarginalsOverTime):
         clock = self._clock(trajectory, times)
         batch, index = self._rule.longer(self.solution.batches[b], index, clock, self._solve)
         regions, graph = batch.model.regions, batch.model.graph
-        hidden = [n for n in nodes if n not in batch.evidence.exogenous]
-        known = np.ones((len(clock), *[1] * len(nodes)))
-        for axis, n in enumerate(nodes):
-            if n not in hidden:
-                shape = [1] * len(nodes)
-                shape[axis] = int(graph.n_states[n])
-                known = known * _known(batch, index, n, clock).reshape(len(clock), *shape)
-        if not hidden:
-            return known
-        cluster = regions.holding(hidden)
-        if cluster < 0:
-            names = ", ".join(self._network.nodes[n] for n in nodes)
-            raise AsterismError(
-                f"No cluster holds {names} together, so their joint probabilities are not known: ",
-                *("raise ", Setting("cluster_size"), ", or use ", Setting("method", "exact")),
-                ". The clusters are in posterior.courses.clusters.",
-            )
-        members = regions.clusters[cluster]
-        joint = self._rule.reader(batch).probabilities(index, cluster, clock)
-        digit = region_shape(graph, members).digit
-        result = np.zeros((len(clock), *(int(graph.n_states[n]) for n in nodes)))
-        n_known = len(nodes) - len(hidden)
-        for x in range(joint.shape[1]):
-            here = tuple(
-                int(digit[x, members.index(n)]) if n in hidden else slice(None) for n in nodes
-            )
-            result[(slice(None), *here)] += joint[:, x].reshape(-1, *[1] * n_known)
-        result *= known
-        total = result.reshape(len(clock), -1).sum(axis=1)
-        return np.asarray(result / total.reshape(-1, *[1] * len(nodes)))
+        parts: list[tuple[tuple[int, ...], FloatArray]] = [
+            ((n,), _known(batch, index, n, clock)) for n in nodes if n in batch.evidence.exogenous
+        ]
+        if hidden := [n for n in nodes if n not in batch.evidence.exogenous]:
+            cluster = regions.holding(hidden)
+            if cluster < 0:
+                names = ", ".join(self._network.nodes[n] for n in nodes)
+                raise AsterismError(
+                    f"No cluster holds {names} together, so their joint probabilities are not "
+                    "known: raise ",
+                    *(Setting("cluster_size"), ", or use ", Setting("method", "exact")),
+                    ". The clusters are in posterior.courses.clusters.",
+                )
+            members = regions.clusters[cluster]
+            joint = self._rule.reader(batch).probabilities(index, cluster, clock)
+            parts.append((members, joint.reshape(-1, *graph.n_states[list(members)])))
+        return joint_probabilities(list(nodes), parts)
 
 
 def _known(batch: ClusterBatch, index: int, node: int, times: FloatArray) -> FloatArray:
     """(times, S) an indicator of the state of an exogenous node."""
-    found = np.zeros((len(times), int(batch.model.graph.n_states[node])))
-    found[np.arange(len(times)), known_states(batch.evidence, index, node, times)] = 1.0
-    return found
+    size = int(batch.model.graph.n_states[node])
+    return known_indicator(batch.evidence, index, node, size, times)
+
+
+def lasting_until(evidence: Evidence, end: float) -> Evidence:
+    """One trajectory's evidence, made longer; exogenous nodes then stay as they are."""
+    if end <= evidence.end[0]:
+        return evidence
+    last = evidence.spans.end == evidence.end[0]
+    stays = last & np.isin(evidence.spans.node, list(evidence.exogenous))
+    spans = replace(evidence.spans, end=np.where(stays, end, evidence.spans.end))
+    return replace(evidence, end=np.array([end]), spans=spans)
 
 
 def require_possible(batch: ClusterBatch, outcome: ClusterOutcome) -> None:
