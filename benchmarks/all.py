@@ -1,6 +1,6 @@
 """Every speed benchmark at a reduced size, beside what was recorded last: a loss of speed shows.
 
-    python benchmarks/all.py            compare with docs/results/recorded.csv
+    python benchmarks/all.py            compare with benchmarks/results/recorded.csv
     python benchmarks/all.py --record   and make today's figures the recorded ones
     python benchmarks/all.py --only states pages
 
@@ -182,7 +182,7 @@ def keep(rows: list[tuple[str, Row]], recorded: pd.DataFrame | None, path: Path)
 
 
 def main() -> int:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--only", nargs="+", choices=list(BENCHMARKS), default=list(BENCHMARKS))
     parser.add_argument("--record", action="store_true", help="keep today's figures")
     parser.add_argument("--tell", choices=list(BENCHMARKS), help="one benchmark, as JSON")

@@ -1,6 +1,6 @@
 """Is this version slower than another one? Both run side by side, in turns, in one go.
 
-    python benchmarks/before_after.py BEFORE/src -o docs/results [--rounds 9] [--jobs NAME ...]
+    python benchmarks/before_after.py BEFORE/src -o FOLDER [--rounds 9] [--jobs NAME ...]
         [--inference] [--first]
 
 Two processes, one per version, compile what they need and then take turns at the same small jobs:
@@ -166,7 +166,7 @@ def first_demo(before: Path) -> list[Row]:
 
 
 if __name__ == "__main__":
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("before", type=Path, help="src folder of another version")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--jobs", nargs="+", default=[], help="some jobs only, by name")

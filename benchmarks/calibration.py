@@ -4,7 +4,7 @@ Graphs (every family of up to two parents equally probable), rates (Gamma) and s
 priors that the learner is given; 15 trajectories of 15 noisy points each. If a method's
 probabilities are right, then of the edges it gives .3, three in ten are there. Written:
 ``calibration.csv`` (expected calibration error, log loss, AUROC, AUPR per method),
-``calibration_bins.csv`` and ``../images/calibration.svg`` (the reliability diagram).
+``calibration_bins.csv`` and ``docs/images/calibration.svg`` (the reliability diagram).
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def summary(pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--networks", type=int, default=200)
     parser.add_argument("--star", type=int, default=200, help="networks that the star gets too")
     parser.add_argument("--sweeps", type=int, default=800)
@@ -215,7 +215,7 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     table.to_csv(options.output / "calibration.csv", index=False)
     bins.to_csv(options.output / "calibration_bins.csv", index=False)
-    draw_reliability(bins, options.output.parent / "images" / "calibration.svg")
+    draw_reliability(bins, Path("docs/images/calibration.svg"))
     print(table.to_string(index=False))
 
 

@@ -1,7 +1,7 @@
 """Do 95 % intervals of effects on outcomes, and of rates that change, hold the truth?
 
 Simulated panels fitted exactly (tests/reference/simulated_panels.py). Writes clinic_coverage.csv:
-python benchmarks/clinic_coverage.py -o docs/results, which takes some minutes.
+python benchmarks/clinic_coverage.py -o benchmarks/results, which takes some minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.reference.simulated_panels import changing_intervals, coverage, outco
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--panels", type=int, default=200, help="number of panels (200)")
     parser.add_argument("--patients", type=int, default=100, help="patients per panel (100)")
     options = parser.parse_args()

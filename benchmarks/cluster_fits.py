@@ -7,7 +7,7 @@ intervals, and how far estimates and standard errors are apart. Part "coverage":
 100 trajectories of 15 noisy values: how often the 95 % intervals hold the true rates. Part "tree":
 the tree of 14 nodes of tree_recovery.py (σ = 0.6, 40 trajectories), learned with the star and with
 clusters settling close calls. Rows are written when they are known, and added to those of other
-seeds: python benchmarks/cluster_fits.py -o docs/results [--parts limit coverage tree] [--seeds 0 1]
+seeds: python benchmarks/cluster_fits.py [--parts limit coverage tree] [--seeds 0 1]
 """
 
 from __future__ import annotations

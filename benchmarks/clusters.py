@@ -5,7 +5,7 @@ nodes (rates 0.25 to 4, 1 or 2 parents, 5 trajectories of 10 values with σ = 0.
 feedback of 250 nodes and more. Part "sizes": networks of three states with larger clusters. Writes
 clusters_spins.csv, clusters_random_networks.csv with its summary clusters_random.csv,
 clusters_sizes.csv, clusters_cost.csv, clusters_large.csv:
-python benchmarks/clusters.py -o docs/results [--parts spins random] [--seeds 100 101]
+python benchmarks/clusters.py -o benchmarks/results [--parts spins random] [--seeds 100 101]
 """
 
 from __future__ import annotations

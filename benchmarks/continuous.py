@@ -119,7 +119,7 @@ def dream4(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Write continuous.csv."""
-    parser = option_parser(__doc__, str(Path(__file__).parent))
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--sets", type=int, default=20, help="networks per row (20)")
     parser.add_argument("--first-seed", type=int, default=0, help="first seed (0)")
     parser.add_argument("--large", type=int, default=0, help="networks of 100 nodes (0)")

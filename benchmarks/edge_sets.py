@@ -22,7 +22,7 @@ import pandas as pd
 import asterism as am
 from asterism.learning.search.found import FamilyTable
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+RESULTS = Path(__file__).resolve().parent / "results"
 #: as many levels as the measurements show: what the command line takes for columns of numbers
 COUNTED = am.Gaussian(levels="auto", learn=True)
 
@@ -199,7 +199,7 @@ class Rows:
 
 
 def summary(rows: Iterable[dict[str, Any]], by: list[str], name: str) -> pd.DataFrame:
-    """Means over data sets and their standard errors, as docs/results/NAME.csv."""
+    """Means over data sets and their standard errors, as benchmarks/results/NAME.csv."""
     table = pd.DataFrame(list(rows))
     values = [c for c in table.columns if c not in (*by, "seed")]
     groups = table.groupby(by, sort=False)

@@ -65,7 +65,7 @@ def measure(before: Path | None = None) -> list[Row]:
 
 
 if __name__ == "__main__":
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--before", type=Path, help="src folder of another version")
     options = parser.parse_args()
     show_and_write(measure(options.before), options.output / "first_run.csv")

@@ -35,7 +35,7 @@ from asterism.learning.search.task import prepare
 from asterism.learning.tasks import Silent
 from asterism.star._buffers import CONFIGURATIONS, STATES
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+RESULTS = Path(__file__).resolve().parent / "results"
 TOLERANCE = 1e-5
 DEPTH = 4
 

@@ -1,8 +1,8 @@
 """Do 95 % intervals of rates, hazard ratios and misreports hold the truth 95 times in 100?
 
 Simulated panels fitted exactly (tests/reference/simulated_panels.py). Writes interval_coverage.csv:
-python benchmarks/interval_coverage.py --panels 200 --patients 200 -o docs/results, which takes some
-minutes; --rows keeps every interval, so that it can be stopped and goes on.
+python benchmarks/interval_coverage.py --panels 200 --patients 200, which takes some minutes;
+--rows keeps every interval, so that it can be stopped and goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.reference.simulated_panels import coverage, intervals
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--panels", type=int, default=200, help="number of panels (200)")
     parser.add_argument("--patients", type=int, default=200, help="patients per panel (200)")
     parser.add_argument("--rows", type=Path, help="keep every interval here, and go on from there")

@@ -9,8 +9,6 @@ trajectories with many points and many with few.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 from common import option_parser
@@ -67,7 +65,7 @@ def record(rows: list) -> NodeMeasurements:
 
 def main() -> None:
     """Write kinds.csv."""
-    parser = option_parser(__doc__, str(Path(__file__).parent))
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--sets", type=int, default=50, help="columns per row (50)")
     parser.add_argument("--design", default="", help="only designs whose name holds this")
     options = parser.parse_args()

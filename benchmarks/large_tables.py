@@ -3,7 +3,7 @@
 Each table is written as CSV, and ``asterism check`` reads it in a process of its own: as it should
 be, with one bad cell in the last row, and with a column of bad cells. Learning from such tables is
 measured elsewhere (scaling.py); here it counts that nobody waits long to hear what is wrong.
-Run: python benchmarks/large_tables.py -o docs/results
+Run: python benchmarks/large_tables.py -o benchmarks/results
 """
 
 from __future__ import annotations

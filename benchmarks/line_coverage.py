@@ -7,7 +7,7 @@ and forks as well. A line counts if a test that passed ran it; what a stopped or
 does not count. Pieces can run at any time; ``report`` puts together what there is.
 Run: python benchmarks/line_coverage.py run PIECES tests/unit tests/agreement
      python benchmarks/line_coverage.py run PIECES --jit tests/faults
-     python benchmarks/line_coverage.py report PIECES -o docs/results
+     python benchmarks/line_coverage.py report PIECES -o benchmarks/results
 """
 
 from __future__ import annotations

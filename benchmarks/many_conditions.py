@@ -1,7 +1,7 @@
 """Patients with four conditions: which drives which, and by how much; the numbers of a tutorial.
 
 Writes conditions_edges.csv and conditions_ratios.csv, which docs/many-conditions.md quotes:
-python benchmarks/many_conditions.py -o docs/results
+python benchmarks/many_conditions.py -o benchmarks/results
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TRUTH = {("diabetes", "kidney"): 4.0, ("pressure", "heart"): 3.0, ("kidney", "he
 
 
 def main() -> None:
-    options = option_parser(__doc__, "docs/results").parse_args()
+    options = option_parser(__doc__, "benchmarks/results").parse_args()
     table = pd.read_csv(str(files("asterism.report") / "demo_data" / "patients.csv"))
     obs = am.Observations.from_frame(
         table, trajectory="patient", time="years", covariates=["age"], unit="years"

@@ -56,7 +56,7 @@ def measure(before: Path, names: list[str]) -> list[Row]:
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("before", type=Path, nargs="?", help="src folder of another version")
     parser.add_argument("--only", nargs="+", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--tell", choices=list(JOBS), help="run one job, print its peak only")

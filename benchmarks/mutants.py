@@ -8,7 +8,7 @@ part of the code as asked for.
 Tests were added with the survivors of seeds 21 to 27 in view, and with the list of all possible
 mutants of the structure score, evidence building and EM; the table says which seed it is of.
 Parts that are not asked for keep their rows.
-Run: python benchmarks/mutants.py [PART ...] [--mutants 40] [--minutes 10] -o docs/results
+Run: python benchmarks/mutants.py [PART ...] [--mutants 40] [--minutes 10] -o benchmarks/results
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def measure(folder: Path | None, genome: bool = False) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--run", type=Path, help="a results folder")
     parser.add_argument("--genome", action="store_true", help="20,000 nodes as well")
     options = parser.parse_args()

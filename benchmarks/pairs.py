@@ -103,7 +103,7 @@ def calibration_error(probability: Any, is_edge: Any) -> float:
 
 def main() -> None:
     """Measure and write."""
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--nodes", type=int, nargs="+", default=[20, 40, 80, 100])
     parser.add_argument("--networks", type=int, default=10)
     parser.add_argument("--first", type=int, default=1000, help="first seed")

@@ -1,8 +1,8 @@
 """The heart-transplant and arthritis panels, from table to hazard ratio: the numbers of a page.
 
 Writes panel_rates.csv, panel_hazard_ratios.csv and panel_fits.csv, which docs/panel-data.md and
-docs/evidence/panel-data.md quote:
-python benchmarks/panel_data.py [folder with msm_cav.csv and msm_psor.csv] -o docs/results
+RESULTS.md quote:
+python benchmarks/panel_data.py [folder with msm_cav.csv and msm_psor.csv] -o benchmarks/results
 """
 
 import argparse
@@ -69,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     shared = HERE.parent.parent / "shared" / "data"
     parser.add_argument("folder", nargs="?", type=Path, default=shared)
-    parser.add_argument("-o", "--output", type=Path, default=HERE.parent / "docs" / "results")
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "results")
     options = parser.parse_args()
     found = fits(options.folder)
     rates, ratios, models = [], [], []

@@ -1,7 +1,7 @@
 """How long fits of panels take, after compiling: few patients, and many with three covariates.
 
 Writes panel_speed.csv (seconds of processor time on one thread):
-python benchmarks/panel_speed.py -o docs/results
+python benchmarks/panel_speed.py -o benchmarks/results
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def measured(n_patients: int, covariates: list[str] | None) -> dict[str, object]
 
 
 def main() -> None:
-    options = option_parser(__doc__, "docs/results").parse_args()
+    options = option_parser(__doc__, "benchmarks/results").parse_args()
     measured(50, COVARIATES)  # compiles
     cases = [(200, None), (200, COVARIATES), (10_000, COVARIATES)]
     table = pd.DataFrame([measured(n, covariates) for n, covariates in cases])

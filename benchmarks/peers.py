@@ -7,7 +7,7 @@ Courses without data: scipy's solution of the master equation. Panel data: a pla
 likelihood. Each line runs in a process of its own, twice; the processor time of the second run
 counts, so nobody pays for compiling, importing or a busy machine. A program that is not installed
 is skipped with a reason.
-Run: python benchmarks/peers.py -o docs/results [--data FOLDER]
+Run: python benchmarks/peers.py -o benchmarks/results [--data FOLDER]
 """
 
 from __future__ import annotations

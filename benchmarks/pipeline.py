@@ -278,7 +278,8 @@ def draw(bins: pd.DataFrame, ending: str) -> None:
     ax.set(xlabel="probability that was said", ylabel="share that are edges")
     ax.legend(frameon=False)
     figure.tight_layout()
-    figure.savefig(RESULTS.parent / "images" / f"reliability{ending}.svg", metadata={"Date": None})
+    images = RESULTS.parents[1] / "docs" / "images"
+    figure.savefig(images / f"reliability{ending}.svg", metadata={"Date": None})
 
 
 def write_shapes(shapes: list[float], seeds: range, rows: Rows) -> None:

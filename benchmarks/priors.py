@@ -23,7 +23,7 @@ import asterism as am
 from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.settings import structure_prior
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+RESULTS = Path(__file__).resolve().parent / "results"
 SHAPES = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 #: fewer where every score is a solve
 HIDDEN_SHAPES = (0.5, 1.0, 2.0)

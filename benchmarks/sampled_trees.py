@@ -185,7 +185,7 @@ def large(seed: int, minutes: float, n_jobs: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("which", choices=("parents", "rates", "large", "mixing"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(15)))
     parser.add_argument("--minutes", type=float, default=5.0)

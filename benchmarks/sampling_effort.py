@@ -173,7 +173,7 @@ def graphs() -> tuple[tuple[float, float, int], tuple[float, float, int]]:
 
 
 def main() -> None:
-    options = option_parser(__doc__, "docs/results").parse_args()
+    options = option_parser(__doc__, "benchmarks/results").parse_args()
     network, evidence = paths_case()
     found = {
         ("paths", "asterism"): compiled_paths(network, evidence),

@@ -133,7 +133,7 @@ def nanoseconds_per_event(setup: ModelSetup, chain: ModelChain) -> float:
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument(
         "parts", nargs="*", default=["event", "large", "nodes", "trajectories", "candidates"]
     )

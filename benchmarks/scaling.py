@@ -5,7 +5,7 @@ observations (σ = 0.2), at most one parent, screened search. Every size runs in
 own, after a small warm-up that compiles (or loads) the kernels, so that memory and time are its
 own. Writes ``scaling.csv`` and ``scaling.png`` into the folder given by -o.
 
-    python benchmarks/scaling.py -o docs/results --sizes 14 100 1000
+    python benchmarks/scaling.py -o benchmarks/results --sizes 14 100 1000
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def one_size(n_nodes: int, n_trajectories: int, scale: float, jobs: int) -> dict
 
 
 def main() -> None:
-    parser = option_parser(__doc__, ".")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--sizes", type=int, nargs="+", default=[14, 100, 1000])
     parser.add_argument("--trajectories", type=int, default=80)
     parser.add_argument("--noise", type=float, default=0.2)

@@ -10,7 +10,7 @@
 3. Local solves in two threads beside independent loops in two threads, in the same run.
 4. How near screening, which is matrix products, comes to plain products of matrices (--peak).
 
-    python benchmarks/screening.py -o docs/results
+    python benchmarks/screening.py -o benchmarks/results
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def share_of_peak(n_nodes: int = 1000, n_trajectories: int = 20, repeats: int = 
 
 
 def main() -> None:
-    parser = option_parser(__doc__, ".")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--peak", type=int, help="only part 4, with so many nodes")
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--sampled", type=int, default=20)

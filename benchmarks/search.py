@@ -125,7 +125,7 @@ def compare(source: Path, sizes: tuple[int, ...], patients: int) -> list[Row]:
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--before", type=Path, help="src folder of another version")
     parser.add_argument(
         "--patients", type=int, default=50, help="of the single node, both versions"

@@ -51,7 +51,7 @@ def measure(patients: int = 1000) -> list[Row]:
 
 
 if __name__ == "__main__":
-    options = option_parser(__doc__, "docs/results").parse_args()
+    options = option_parser(__doc__, "benchmarks/results").parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         show_and_write(measure(), options.output / "single_nodes.csv")

@@ -133,7 +133,7 @@ def clusters(repeats: int = 5) -> list[Row]:
 
 
 def main() -> None:
-    parser = option_parser(__doc__, "docs/results")
+    parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--before", type=Path, help="src folder of another version")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--tell", action="store_true", help="print JSON only")

@@ -1,42 +1,49 @@
 """What the documentation site needs besides the pages in this folder.
 
-Some pages live at the root of the repository, where GitHub shows them. Here they join the site
-under names of their own, and links between both places are turned to where the page is.
+Some pages live elsewhere in the repository, where GitHub shows them. Here they join the site under
+names of their own, and links between both places are turned to where the page is.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import normpath, relpath
 from typing import Any
 
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
-#: file at the root: page of the site
+#: file in the repository: page of the site
 PAGES = {
-    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
     "SECURITY.md": "security.md",
-    "CITATION.cff": "changes.md",
+    "benchmarks/RESULTS.md": "results.md",
+    "tests/faults/ATTACKS.md": "attacks.md",
 }
+#: linked from pages, and part of another one
+OTHERS = {"README.md": "index.md", "CITATION.cff": "changes.md"}
+SOURCES = {page: source for source, page in PAGES.items()}
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that live at the root; index.md is written for the site itself."""
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
-        path = ROOT / name
-        if path.is_file():
-            text = re.sub(r"\]\(docs/", "](", path.read_text(encoding="utf-8"))
-            files.append(File.generated(config, PAGES[name], content=text))
+    """Add the pages that live outside of this folder; index.md is written for the site itself."""
+    for source, page in PAGES.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Links to files at the root become links to their pages."""
-    for name, target in PAGES.items():
-        depth = page.file.src_uri.count("/")
-        markdown = markdown.replace(f"](../{'../' * depth}{name})", f"]({'../' * depth}{target})")
-        markdown = markdown.replace(f"]({name})", f"]({'../' * depth}{target})")
-    return markdown
+    """Every relative link leads from the page's place on the site to that of its target."""
+    here = page.file.src_uri
+    folder = str(PurePosixPath(SOURCES.get(here, f"docs/{here}")).parent)
+
+    def turned(link: re.Match[str]) -> str:
+        target = normpath(f"{folder}/{link[1]}")
+        inside = {**PAGES, **OTHERS}.get(target, target.removeprefix("docs/"))
+        return f"]({relpath(inside, str(PurePosixPath(here).parent))}"
+
+    return LINK.sub(turned, markdown)

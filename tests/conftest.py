@@ -1,7 +1,7 @@
 """What all tests share: their order, and the counts of the fault tests at the end of a run.
 
-With ``ASTERISM_COUNTS=docs/results/attacks.csv`` they are also written there: the kinds of attack
-of this run take the place of the rows that the file had of them.
+With ``ASTERISM_COUNTS=benchmarks/results/attacks.csv`` they are also written there: the kinds of
+attack of this run take the place of the rows that the file had of them.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def heart(covariates) -> tuple[pd.DataFrame, am.ParameterLearner]:
     ("covariate", "model"), [("sex", "cav with sex"), ("dage", "cav with donor age")]
 )
 def test_the_numbers_of_the_page_on_panel_data(covariate, model):
-    results = Path(__file__).resolve().parents[2] / "docs" / "results"
+    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
     _, learner = heart([covariate])
     fits = pd.read_csv(results / "panel_fits.csv").set_index("model").loc[model]
     assert -2.0 * learner.log_evidence_given_first_ == pytest.approx(fits.minus2loglik, abs=1e-3)

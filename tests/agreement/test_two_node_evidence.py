@@ -69,7 +69,7 @@ def test_graphs_in_the_order_of_their_evidence(truth: str, method: str) -> None:
             assert score[g] - score["none"] == pytest.approx(exact[g] - exact["none"], abs=0.6)
 
 
-TABLE = Path(__file__).resolve().parents[2] / "docs" / "results" / "two_node_evidence.csv"
+TABLE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "two_node_evidence.csv"
 
 
 @pytest.mark.parametrize("n_trajectories", [5, 20])

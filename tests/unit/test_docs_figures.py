@@ -1,4 +1,4 @@
-"""Numbers in the docs come from files under docs/results/, which commands write.
+"""Numbers in the docs come from files under benchmarks/results/, which commands write.
 
 Tables and values stand between markers (see asterism/paper/quoted.py). Here they are made again
 from the files and compared; and numbers that look like results outside of markers are refused.
@@ -12,26 +12,26 @@ from pathlib import Path
 import pytest
 
 from asterism.errors import DataError
-from asterism.paper.quoted import refresh, without_quotes
+from asterism.paper.quoted import documents, refresh, without_quotes
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-RESULTS = DOCS / "results"
-DOCUMENTS = sorted(DOCS.rglob("*.md"))
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+DOCUMENTS = documents(ROOT)
 
 #: tables whose decimals are settings, constants of the paper or arithmetic, not measurements
-EXEMPT_TABLES = {"derivations.md"}
+EXEMPT_TABLES = {"derivations.md", "commands.md"}
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
 #: a decimal after "=", a sign of comparison or inside code is a setting, not a result
 SETTING = re.compile(r"(?:[=≥≤<>]\s*[−-]?\d+\.\d+)|`[^`]*`|\$[^$]*\$")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(DOCS)))
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(ROOT)))
 def test_quoted_numbers_are_those_of_the_files(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    assert refresh(text, RESULTS) == text, "run: python -m asterism.paper.quoted docs"
+    assert refresh(text, RESULTS) == text, "run: python -m asterism.paper.quoted"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(DOCS)))
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d.relative_to(ROOT)))
 def test_tables_hold_no_typed_results(document: Path) -> None:
     if document.name in EXEMPT_TABLES:
         pytest.skip("its tables hold constants and arithmetic")
@@ -43,8 +43,9 @@ def test_tables_hold_no_typed_results(document: Path) -> None:
     assert typed == []
 
 
-def test_the_page_on_the_paper_holds_no_typed_results_anywhere() -> None:
-    text = without_quotes((DOCS / "paper.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", ["accuracy.md", "reproduce.md"])
+def test_pages_of_results_hold_no_typed_results_anywhere(name: str) -> None:
+    text = without_quotes((ROOT / "docs" / name).read_text(encoding="utf-8"))
     lines = [line for line in text.splitlines() if DECIMAL.search(SETTING.sub("", line))]
     assert lines == []
 

@@ -7,10 +7,12 @@ with ``python notest`` is shown but not run; blocks of other languages are not r
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import textwrap
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -82,7 +84,12 @@ def names_given(blocks: list[tuple[int, str]]) -> set[str]:
     return names
 
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    ROOT / "benchmarks" / "RESULTS.md",
+    ROOT / "tests" / "faults" / "ATTACKS.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 # Sampling has kernels of its own. It comes first: another worker that tests the star meanwhile
 # compiles what the other pages need.
 DOCUMENTS.sort(key=lambda document: document.name != "sampling.md")
@@ -161,13 +168,33 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
     assert broken == []
 
 
-REFERENCE = ROOT / "docs" / "reference" / "python.md"
+REFERENCE = ROOT / "docs" / "reference"
+
+
+@pytest.fixture(scope="module")
+def make_reference() -> ModuleType:
+    path = ROOT / "examples" / "make_reference.py"
+    spec = importlib.util.spec_from_file_location("make_reference", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize("name", sorted(set(asterism.__all__) - {"__version__"}))
 def test_every_public_name_has_an_example_in_the_reference(name: str) -> None:
-    code = "".join(block for _, block in python_blocks(REFERENCE.read_text(encoding="utf-8")))
+    text = (REFERENCE / "python.md").read_text(encoding="utf-8")
+    code = "".join(block for _, block in python_blocks(text))
     assert re.search(rf"\bam\.{name}\b", code)
-    home = {**asterism._HOMES, **asterism._SUBMODULES}[name]
-    directive = f"::: {home}" if name in asterism._SUBMODULES else f"::: {home}.{name}"
-    assert directive in REFERENCE.read_text(encoding="utf-8").splitlines()
+    assert f"<!-- api: {name} -->" in text.splitlines()
+
+
+def test_the_reference_says_what_the_docstrings_say(make_reference: ModuleType) -> None:
+    text = (REFERENCE / "python.md").read_text(encoding="utf-8")
+    assert make_reference.python_page(text) == text, "run: python examples/make_reference.py"
+
+
+def test_the_list_of_flags_is_that_of_the_program(make_reference: ModuleType) -> None:
+    text = (REFERENCE / "commands.md").read_text(encoding="utf-8")
+    assert make_reference.commands_page() == text, "run: python examples/make_reference.py"

@@ -198,7 +198,7 @@ def test_a_file_format_is_one_class_and_one_entry(
 
 
 def test_the_docs_list_the_formats_of_the_registry() -> None:
-    docs = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+    docs = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats.md"
     assert table_of_formats() in docs.read_text(encoding="utf-8")
     listed = invoke("convert", "--help")
     assert f"Formats: {', '.join(FORMATS)}." in " ".join(listed.stdout.split())

@@ -58,7 +58,9 @@ def _copy_tables(folder: Path, force: bool) -> int:
     from asterism.report.bundled_data import demo_files
 
     with demo_files() as files:
-        targets = {folder / source.name: source for source in (files.data, files.truth)}
+        targets = {
+            folder / source.name: source for source in (files.data, files.truth, files.patients)
+        }
         there = [target for target in targets if target.exists()]
         if there and not force:
             raise exits.Refused(f"{there[0]} exists; --force overwrites it.")

@@ -8,7 +8,8 @@ A document marks a table or a single number with a comment that says where it co
 
 Between the markers stands what :func:`refresh` makes of the CSV file. A value is one cell, or
 ``count``, ``min``, ``max`` or ``mean`` of a column over the rows chosen. After new results,
-``python -m asterism.paper.quoted docs`` rewrites all documents of a folder from its ``results/``.
+``python -m asterism.paper.quoted``, run in the root of the repository, rewrites all documents from
+the files in ``benchmarks/results/``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ TABLE = re.compile(
 VALUE = re.compile(
     r"(?P<open><!-- value: (?P<spec>.*?) -->)[^\n]*?(?P<close><!-- end -->)", re.DOTALL
 )
+#: a comma that begins another condition: values may hold commas too
+CONDITIONS = re.compile(r",\s*(?=\w+=)")
 SUMMARIES = ("min", "max", "mean")
 
 
@@ -84,7 +87,7 @@ def _rows(spec: str, results: Path) -> tuple[pd.DataFrame, list[str]]:
         if not part.startswith("where "):
             rest.append(part)
             continue
-        for condition in part.removeprefix("where ").split(","):
+        for condition in CONDITIONS.split(part.removeprefix("where ")):
             column, _, value = condition.strip().partition("=")
             if column not in frame.columns:
                 raise DataError(f"{name!r} has no column {column!r}, used in {spec!r}.")
@@ -124,17 +127,23 @@ def _shown(value: Any, form: str) -> str:
     return {"True": "yes", "False": "no"}.get(str(value), str(value))
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrite every document of the folder that quotes something."""
-    folder = Path(arguments[0] if arguments else "docs")
-    for document in sorted(folder.rglob("*.md")):
+def documents(root: Path) -> list[Path]:
+    """The documents of a repository that may quote results."""
+    pages = sorted((root / "docs").rglob("*.md"))
+    return [root / "README.md", *pages, root / "benchmarks" / "RESULTS.md"]
+
+
+def main() -> int:
+    """Rewrite every document that quotes something."""
+    root = Path.cwd()
+    for document in documents(root):
         old = document.read_text(encoding="utf-8")
-        new = refresh(old, folder / "results")
+        new = refresh(old, root / "benchmarks" / "results")
         if new != old:
             write_text(document, new)
-            print(f"{document}: numbers updated")
+            print(f"{document.relative_to(root)}: numbers updated")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,7 +1,7 @@
-"""The data behind ``asterism demo``: measurements of eight genes, and the edges that made them.
+"""The tables of ``asterism demo`` and of the tutorials, simulated so that the truth is known.
 
-Simulated by this project (``examples/make_demo_data.py``), so that the truth is known: 12
-replicates, noisy, a fifth of the values missing.
+Eight genes in 12 replicates, noisy, a fifth of the values missing, and the edges that made them
+(``examples/make_demo_data.py``); patients with four conditions (``examples/make_patients.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class DemoFiles:
     """Measurements: replicate, hours, one column per gene."""
     truth: Path
     """The true edges: parent, child."""
+    patients: Path
+    """Visits: patient, years, four conditions, age."""
 
 
 @contextmanager
@@ -31,4 +33,5 @@ def demo_files() -> Iterator[DemoFiles]:
         yield DemoFiles(
             data=stack.enter_context(resources.as_file(folder / "cells.csv")),
             truth=stack.enter_context(resources.as_file(folder / "true_edges.csv")),
+            patients=stack.enter_context(resources.as_file(folder / "patients.csv")),
         )

@@ -1,7 +1,7 @@
 """The file formats that ``asterism convert`` knows, one entry each.
 
 An entry names the class that reads and writes the format; its module is loaded on first use. The
-command, its help, its messages and the table in docs/formats.md all read this registry.
+command, its help, its messages and the table in docs/reference/formats.md all read this registry.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def by_ending(path: Path, content: Content) -> str | None:
 
 
 def table_of_formats() -> str:
-    """The formats as a Markdown table, as it stands in docs/formats.md."""
+    """The formats as a Markdown table, as it stands in docs/reference/formats.md."""
     lines = ["| format | holds | in | out | ending |", "|---|---|---|---|---|"]
     for name, entry in FORMATS.items():
         holds = ", ".join(CONTENTS[kind] for kind in entry.holds)

@@ -6,8 +6,7 @@ order of the partition, so that the result does not depend on the number of thre
 
 Every third update of the rates is extrapolated, node by node, by the same step as in local solves
 (``extrapolate`` in ``_local.py``). Mixing, as small networks do it, needs eight more copies of
-the moments, and mixing the rates alone can fail (``benchmarks/fixed_points.py``,
-docs/evidence/iterations.md).
+the moments, and mixing the rates alone can fail (``benchmarks/fixed_points.py``).
 
 Where no node has a parent, statistics follow without moments (``star/uncoupled.py``).
 """
