@@ -3,8 +3,7 @@
 A sweep passes over the clusters that have no news (``SeparatorMessages.news``), and counting keeps
 what it found where no message has changed since: after a change of one node's rates only the
 clusters around it are solved again.
-``solve_trajectory`` is the one door to the compiled loops of this folder. ``_cluster_messages.py``
-says what one update does.
+Python calls ``solve_trajectory`` only. ``_cluster_messages.py`` says what one update does.
 """
 
 from __future__ import annotations
@@ -272,31 +271,16 @@ separate_read = separate(
 def solve_trajectory(
     regions, problem, d, parameters, messages, first, settings, works, outcome, answers
 ):
-    """The one door to the kernels: iterate trajectory d until it settles, and count; or read.
+    """Iterate trajectory d until it settles, and count; or read.
 
     ``parameters``: base table, start probabilities, which rates are zero. ``first``: λ and θ to
     start again from if the iteration leaves the range of numbers. ``settings``: tolerance, largest
     number of sweeps. ``outcome``: integers, numbers, and the largest disagreement of every sweep.
     ``answers``: what is expected, and a reading: if it names a cluster, nothing else is done.
     """
-    work, own, shared = works
-    found, reading = answers
-    _solve(
-        bundle(regions),
-        bundle(problem),
-        d,
-        parameters,
-        bundle(messages),
-        first,
-        settings,
-        (bundle(work), bundle(own), bundle(shared)),
-        outcome,
-        (bundle(found), bundle(reading)),
-    )
-
-
-@inner
-def _solve(regions, problem, d, parameters, messages, first, settings, works, outcome, answers):
+    regions, problem, messages = bundle(regions), bundle(problem), bundle(messages)
+    works = (bundle(works[0]), bundle(works[1]), bundle(works[2]))
+    answers = (bundle(answers[0]), bundle(answers[1]))
     tolerance, max_sweeps = settings
     integers, numbers, history = outcome
     found, reading = answers

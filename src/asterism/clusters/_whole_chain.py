@@ -71,25 +71,7 @@ def pass_trajectories(
     expected starts, probabilities at measurements. Returns the trajectory whose evidence is
     impossible (``work.failure`` says where), or −1.
     """
-    return _pass(
-        bundle(regions),
-        r,
-        bundle(problem),
-        column,
-        which,
-        parameters,
-        is_held,
-        is_wanted,
-        bundle(work),
-        log_evidence,
-        found,
-    )
-
-
-@inner
-def _pass(
-    regions, r, problem, column, which, parameters, is_held, is_wanted, work, log_evidence, found
-):
+    regions, problem, work = bundle(regions), bundle(problem), bundle(work)
     table, initial = parameters
     counted, starts, points = found
     for d in range(which[0], which[1]):
@@ -151,23 +133,7 @@ def draw_paths(regions, r, problem, d, column, time, parameters, is_held, n_draw
     Returns the joint state at the start of every draw, and of every jump, in the order of time
     within each draw: draw, time, node of the region, state entered.
     """
-    return _draw(
-        bundle(regions),
-        r,
-        bundle(problem),
-        d,
-        column,
-        time,
-        parameters,
-        is_held,
-        n_draws,
-        key,
-        bundle(work),
-    )
-
-
-@inner(allocates=True)
-def _draw(regions, r, problem, d, column, time, parameters, is_held, n_draws, key, work):
+    regions, problem, work = bundle(regions), bundle(problem), bundle(work)
     table, initial = parameters
     n, per_row = regions.n_joint[r], regions.per_row[r]
     n_nodes = regions.node_start[r + 1] - regions.node_start[r]

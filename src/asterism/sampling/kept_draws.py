@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -81,48 +81,37 @@ class KeptDraws:
         result[:, :, order] = found
         return result
 
-    def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
-        """Per node (times, S) the share of draws in each state."""
-        sizes = self.model.layout.n_states
-        result = [np.zeros((len(times), int(s))) for s in sizes]
-        for piece in self._pieces(times):
-            states = self.states(trajectory, times[piece])
-            for n, size in enumerate(sizes):
-                for x in range(int(size)):
-                    result[n][piece, x] = (states[..., n] == x).mean(axis=(0, 1))
-        return result
+    def shares(
+        self,
+        trajectory: int,
+        wanted: Sequence[Sequence[int]],
+        times: FloatArray,
+        errors: bool = False,
+    ) -> list[FloatArray]:
+        """Per set of nodes (times, S of its first node, S of its second, …) the share of draws.
 
-    def marginal_errors(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
-        """Per node (times, S) Monte Carlo standard errors of :meth:`marginals`."""
-        sizes = self.model.layout.n_states
-        result = [np.zeros((len(times), int(s))) for s in sizes]
-        for piece in self._pieces(times):
+        ``errors``: the Monte Carlo standard errors of these shares instead; none where all nodes of
+        a set are given.
+        """
+        layout = self.model.layout
+        result = [np.zeros((len(times), *layout.n_states[list(nodes)])) for nodes in wanted]
+        per_time = max(1, self.n_chains * self.n_draws * self.n_nodes)
+        step = max(1, _AT_ONCE // per_time)
+        for first in range(0, len(times), step):
+            piece = slice(first, first + step)
             states = self.states(trajectory, times[piece])
-            for n, size in enumerate(sizes):
-                if self.model.layout.is_given[n]:
+            for found, nodes in zip(result, wanted):
+                if errors and layout.is_given[list(nodes)].all():
                     continue
-                # of two states, both have the same error
-                for x in range(int(size) - (size == 2)):
-                    result[n][piece, x] = self._share_error(states[..., n] == x)
-                if size == 2:
-                    result[n][piece, 1] = result[n][piece, 0]
-        return result
-
-    def joint_marginals(
-        self, trajectory: int, nodes: list[int], times: FloatArray, errors: bool = False
-    ) -> FloatArray:
-        """(times, S of the first node, S of the second, …)."""
-        sizes = [int(self.model.layout.n_states[n]) for n in nodes]
-        result = np.zeros((len(times), *sizes))
-        for piece in self._pieces(times):
-            states = self.states(trajectory, times[piece])
-            for cell in product(*(range(s) for s in sizes)):
-                there = np.ones(states.shape[:3], dtype=np.bool_)
-                for n, x in zip(nodes, cell):
-                    there &= states[..., n] == x
-                value = self._share_error(there) if errors else there.mean(axis=(0, 1))
-                place: Any = (piece, *cell)
-                result[place] = value
+                for cell in np.ndindex(found.shape[1:]):
+                    if errors and found.shape[1:] == (2,) and cell == (1,):
+                        found[piece, 1] = found[piece, 0]  # of two states, both have the same error
+                        continue
+                    there = np.ones(states.shape[:3], dtype=np.bool_)
+                    for n, x in zip(nodes, cell):
+                        there &= states[..., n] == x
+                    share = self._share_error(there) if errors else there.mean(axis=(0, 1))
+                    found[(piece, *cell)] = share
         return result
 
     def statistics(self) -> FloatArray:
@@ -182,11 +171,6 @@ class KeptDraws:
                 return record, i
             i -= len(record.initial)
         raise IndexError(number)
-
-    def _pieces(self, times: FloatArray) -> list[slice]:
-        per_time = max(1, self.n_chains * self.n_draws * self.n_nodes)
-        step = max(1, _AT_ONCE // per_time)
-        return [slice(i, min(i + step, len(times))) for i in range(0, len(times), step)]
 
     def _share_error(self, there: NDArray[np.bool_]) -> FloatArray:
         """Error of a share.

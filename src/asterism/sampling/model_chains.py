@@ -42,7 +42,7 @@ from asterism.sampling.sampler_arrays import (
     Streams,
     Trial,
 )
-from asterism.sampling.sampler_setup import rates_of
+from asterism.sampling.sampler_setup import arranged_paths, rates_of
 
 #: counts of jumps up to which Gamma functions are kept in a table
 _COUNTS = 4096
@@ -79,7 +79,7 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
     layout, candidates, prior = setup.layout, setup.candidates, setup.prior
     seen = setup.seen._replace(log_likelihood=setup.seen.log_likelihood.copy())
     emitted = setup.emitted._replace(parameter=setup.emitted.parameter.copy())
-    families = _families_at(setup, place)
+    families = _families_at(setup, place, candidates.parents[place])
     table = np.zeros(int(layout.table_start[-1]))
     for n, size in enumerate(layout.n_states.tolist()):
         own = slice(int(prior.allowed_start[n]), int(prior.allowed_start[n + 1]))
@@ -200,19 +200,32 @@ def hold_graph(chain: ModelChain, hold: bool) -> None:
 
 
 # ---------------------------------------------------------------------- checkpoints
-_BUNDLES = ("families", "rates", "paths", "averages")
+_BUNDLES = ("rates", "averages")
 
 
 def chain_arrays(chain: ModelChain) -> dict[str, Any]:
-    """Everything that a chain needs to go on exactly as if it had not been stopped."""
+    """Everything that a chain needs to go on exactly as if it had not been stopped.
+
+    What follows from the rest is left out: tables of families, and where paths lie in memory.
+    """
+    families, paths = chain.families, chain.paths
+    n_jumps = paths.n_jumps
+    is_used = np.arange(families.parents.shape[1]) < families.n_parents[:, None]
+    taken = np.repeat(paths.slot - np.cumsum(n_jumps) + n_jumps, n_jumps)
+    taken += np.arange(len(taken))
     arrays: dict[str, Any] = {
         "streams": chain.streams.paths,
         "node_streams": chain.streams.nodes,
         "place": chain.room.place,
+        "parents": np.where(is_used, families.parents, -1),
         "hold": chain.room.hold,
         "parameter": chain.emitted.parameter,
         "log_likelihood": chain.seen.log_likelihood,
         "n_sweeps": np.array(chain.n_sweeps),
+        "paths.initial": paths.initial,
+        "paths.n_jumps": n_jumps,
+        "paths.time": paths.time[taken],
+        "paths.state": paths.state[taken],
     }
     for name in _BUNDLES:
         bundle = getattr(chain, name)
@@ -220,7 +233,7 @@ def chain_arrays(chain: ModelChain) -> dict[str, Any]:
     return arrays
 
 
-def restore_chain(chain: ModelChain, arrays: dict[str, Any]) -> None:
+def restore_chain(setup: ModelSetup, chain: ModelChain, arrays: dict[str, Any]) -> None:
     """Put a freshly started chain where another one was written down."""
     chain.streams.paths[:] = arrays["streams"]
     chain.streams.nodes[:] = arrays["node_streams"]
@@ -229,6 +242,14 @@ def restore_chain(chain: ModelChain, arrays: dict[str, Any]) -> None:
     chain.emitted.parameter[:] = arrays["parameter"]
     chain.seen.log_likelihood[:] = arrays["log_likelihood"]
     chain.n_sweeps = int(arrays["n_sweeps"])
+    chain.families = _families_at(setup, arrays["place"], arrays["parents"])
+    chain.paths = arranged_paths(
+        arrays["paths.initial"],
+        arrays["paths.n_jumps"],
+        arrays["paths.time"],
+        arrays["paths.state"],
+        len(setup.layout.start),
+    )
     for name in _BUNDLES:
         bundle = getattr(chain, name)
         own = {f: np.ascontiguousarray(arrays[f"{name}.{f}"]) for f in bundle._fields}
@@ -259,31 +280,35 @@ def _no_draws(setup: ModelSetup, chain: ModelChain, n_kept: int, keep_rates: boo
     )
 
 
-def _families_at(setup: ModelSetup, place: IntArray) -> Families:
-    candidates = setup.candidates
-    n_nodes = len(setup.layout.n_states)
-    n_parents = candidates.n_parents[place].copy()
-    width = setup.width
-    parents = np.zeros((n_nodes, width), dtype=np.int64)
-    term = np.zeros((n_nodes, width, candidates.term.shape[2]), dtype=np.int64)
-    parents[:, : candidates.parents.shape[1]] = candidates.parents[place]
-    term[:, : candidates.parents.shape[1]] = candidates.term[place]
-    child = np.zeros(n_nodes * width, dtype=np.int64)
-    slot = np.zeros(n_nodes * width, dtype=np.int64)
-    start = np.zeros(n_nodes + 1, dtype=np.int64)
-    pairs = sorted((int(parents[n, p]), n, p) for n in range(n_nodes) for p in range(n_parents[n]))
-    for i, (parent, n, p) in enumerate(pairs):
-        child[i], slot[i] = n, p
-        start[parent + 1] += 1
-    return Families(
-        n_parents=n_parents,
-        parents=parents,
-        term=term,
-        n_configs=candidates.n_configs[place].copy(),
-        child_start=np.cumsum(start),
-        child=child,
-        child_slot=slot,
+def _families_at(setup: ModelSetup, place: IntArray, parents: IntArray) -> Families:
+    """The candidates in these rows; where a row is −1, the family with these parents."""
+    candidates, sizes = setup.candidates, setup.layout.n_states
+    n_nodes, width, like = len(sizes), setup.width, candidates.parents.shape[1]
+
+    def zeros(*shape: int) -> IntArray:
+        return np.zeros(shape, dtype=np.int64)
+
+    found = Families(
+        n_parents=candidates.n_parents[place],
+        parents=zeros(n_nodes, width),
+        term=zeros(n_nodes, width, candidates.term.shape[2]),
+        n_configs=candidates.n_configs[place],
+        child_start=zeros(n_nodes + 1),
+        child=zeros(n_nodes * width),
+        child_slot=zeros(n_nodes * width),
     )
+    found.parents[:, :like] = candidates.parents[place]
+    found.term[:, :like] = candidates.term[place]
+    for n in np.flatnonzero(place < 0):
+        own = parents[n][parents[n] >= 0]
+        stride = np.append(np.cumprod(sizes[own][::-1])[::-1], 1)
+        found.n_parents[n], found.n_configs[n] = len(own), stride[0]
+        found.parents[n, : len(own)] = own
+        for p, parent in enumerate(own):
+            states = np.arange(sizes[parent])
+            found.term[n, p, states] = stride[p + 1] * states
+    list_children(found)
+    return found
 
 
 def _trial(setup: ModelSetup) -> Trial:

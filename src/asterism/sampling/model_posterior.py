@@ -390,7 +390,7 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
             found.setup, draws
         ):
             raise _damaged(path)
-        restore_chain(chain, arrays)
+        restore_chain(found.setup, chain, arrays)
         found.blocks[c].append(draws)
     found.n_burned, found.keep_every = int(held["n_burned"]), int(kept)
     found.history = [dict(zip(_HISTORY, row)) for row in history.tolist()]

@@ -144,12 +144,6 @@ class SampledPosterior(Posterior):
         """The same fields as here, holding Monte Carlo standard errors."""
         return MonteCarloErrors(self)
 
-    def joint_marginals(
-        self, nodes: Sequence[str], times: ArrayLike | None = None
-    ) -> xarray.DataArray:
-        """Probability of every combination of states: (trajectory, time, node, node, …)."""
-        return self._joint(nodes, times, errors=False)
-
     def sample(self, n: int = 1, kind: str = "marginal", seed: Any = None) -> Trajectories:
         """``n`` of the drawn paths of every trajectory, labelled (trajectory, draw).
 
@@ -171,34 +165,6 @@ class SampledPosterior(Posterior):
             table[self._diagonal],
             table,
             self.network.states,
-        )
-
-    def _joint(
-        self, nodes: Sequence[str], times: ArrayLike | None, errors: bool
-    ) -> xarray.DataArray:
-        import xarray
-
-        names = [str(n) for n in nodes]
-        unknown = [n for n in names if n not in self.network.nodes]
-        if unknown or len(set(names)) < len(names) or not names:
-            raise AsterismError(
-                f"joint_marginals needs different nodes of the network, got {list(nodes)}; the "
-                f"nodes are {', '.join(self.network.nodes)}."
-            )
-        clock = self._times(times)
-        numbers = [self.network.node_index(n) for n in names]
-        values = np.stack(
-            [self.draws.joint_marginals(d, numbers, clock, errors) for d in range(len(self.labels))]
-        )
-        return xarray.DataArray(
-            values,
-            dims=("trajectory", "time", *names),
-            coords={
-                "trajectory": [x if isinstance(x, str | int) else str(x) for x in self.labels],
-                "time": clock,
-                **{n: [str(s) for s in self.network.states[n]] for n in names},
-            },
-            name="error" if errors else "probability",
         )
 
     def _evidence_facts(self) -> list[tuple[str, str]]:
@@ -226,9 +192,14 @@ class SampledCourses:
 
     def marginals(self, trajectory: int, times: FloatArray) -> list[FloatArray]:
         """Shares of the draws in each state, or their Monte Carlo errors."""
-        if self._errors:
-            return self._draws.marginal_errors(trajectory, times)
-        return self._draws.marginals(trajectory, times)
+        every = [[n] for n in range(self._draws.n_nodes)]
+        return self._draws.shares(trajectory, every, times, self._errors)
+
+    def joint_marginals(
+        self, trajectory: int, nodes: Sequence[int], times: FloatArray
+    ) -> FloatArray:
+        """The same for every combination of states of several nodes."""
+        return self._draws.shares(trajectory, [nodes], times, self._errors)[0]
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Paths among those that were drawn."""
@@ -257,7 +228,7 @@ class MonteCarloErrors:
         self, nodes: Sequence[str], times: ArrayLike | None = None
     ) -> xarray.DataArray:
         """Errors of ``joint_marginals``."""
-        return self._posterior._joint(nodes, times, errors=True)
+        return self._of_marginals.joint_marginals(nodes, times).rename("error")
 
     @cached_property
     def statistics(self) -> Statistics:

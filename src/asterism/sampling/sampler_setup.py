@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.sampling._gibbs import arranged
@@ -206,18 +207,24 @@ def places_for_first_jumps(layout: SamplerLayout, seen: Seen) -> Paths:
             between = between[(inside < 0) | (between >= end[np.maximum(inside, 0)])]
         times.append(np.unique([*jumps, *between]))
         states.append(np.arange(len(times[-1])) % int(layout.n_states[n]))
-    count = np.array([len(t) for t in times], dtype=np.int64)
-    slot = running_sum(count)
-    whole = np.array([0, n_trajectories], dtype=np.int64)
-    packed = Paths(
-        initial=initial,
-        n_jumps=count,
-        slot=slot[:-1],
-        room=count,
-        first=whole,
-        used=slot[-1:],
-        limit=slot[-1:],
-        time=np.concatenate([np.zeros(0), *times]),
-        state=np.concatenate([np.zeros(0), *states]).astype(np.int16),
+    return arranged_paths(
+        initial,
+        np.array([len(t) for t in times], dtype=np.int64),
+        np.concatenate([np.zeros(0), *times]),
+        np.concatenate([np.zeros(0), *states]).astype(np.int16),
+        n_trajectories,
     )
+
+
+def arranged_paths(
+    initial: IntArray,
+    n_jumps: IntArray,
+    time: FloatArray,
+    state: NDArray[np.int16],
+    n_trajectories: int,
+) -> Paths:
+    """Paths whose jumps follow each other, pair by pair, in an arena where they can grow."""
+    slot = running_sum(n_jumps)
+    whole = np.array([0, n_trajectories], dtype=np.int64)
+    packed = Paths(initial, n_jumps, slot[:-1], n_jumps, whole, slot[-1:], slot[-1:], time, state)
     return arranged(packed, whole, -1, 0)  # type: ignore[no-any-return]
