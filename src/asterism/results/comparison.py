@@ -9,7 +9,7 @@ where both runs have intervals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ def compare(runs: Sequence[Run], names: Sequence[str]) -> Comparison:
         raise DataError("Every run needs a name of its own.")
     first, *others = runs
     rows = [row for run, name in zip(others, names[1:]) for row in _rows(first, run, name)]
-    table = pd.DataFrame(rows, columns=list(_Row.__dataclass_fields__))
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
     order = {kind: i for i, kind in enumerate((GAINED, LOST, CHANGED, KEPT, OUTSIDE, UNKNOWN))}
     certainty = np.maximum(table["probability_gained"], table["probability_lost"])
     table = table.assign(order=table["change"].map(order), certainty=certainty).sort_values(
@@ -97,96 +97,83 @@ def compare(runs: Sequence[Run], names: Sequence[str]) -> Comparison:
     )
 
 
-@dataclass(frozen=True)
-class _Row:
-    parent: str
-    child: str
-    run: str
-    change: str
-    probability_first: float
-    probability: float
-    in_first_graph: bool
-    in_graph: bool
-    probability_gained: float
-    probability_lost: float
-    effect_first: str = ""
-    effect: str = ""
-    fold_ratio: float = np.nan
-    lower: float = np.nan
-    upper: float = np.nan
+#: columns of the table of changes, as described in :func:`compare`
+COLUMNS = (
+    *("parent", "child", "run", "change", "probability_first", "probability"),
+    *("in_first_graph", "in_graph", "probability_gained", "probability_lost"),
+    *("effect_first", "effect", "fold_ratio", "lower", "upper"),
+)
+
+Edge = dict[str, Any]
+"""A row of a run's table of edges, by column."""
 
 
-def _rows(first: Run, other: Run, name: str) -> list[_Row]:
+def _rows(first: Run, other: Run, name: str) -> list[Edge]:
     before, after = _by_edge(first), _by_edge(other)
     shared = set(first.network.nodes) & set(other.network.nodes)
     found = []
     for parent, child in sorted(before.keys() | after.keys()):
-        known = {parent, child} <= shared
-        unlisted = (0.0 if known else np.nan, False)
-        p, was_inside = before.get((parent, child), unlisted)
-        q, is_inside = after.get((parent, child), unlisted)
-        row = _Row(
-            parent,
-            child,
-            name,
-            {(False, True): GAINED, (True, False): LOST}.get((was_inside, is_inside), OUTSIDE),
-            p,
-            q,
-            was_inside,
-            is_inside,
-            probability_gained=(1 - p) * q,
-            probability_lost=p * (1 - q),
-        )
+        # a pair that is not listed has no probability worth the name, where both runs know it
+        unlisted = {
+            "probability": 0.0 if {parent, child} <= shared else np.nan,
+            "in_graph": False,
+            "effect": "",
+        }
+        one, two = (table.get((parent, child), unlisted) for table in (before, after))
+        p, q = one["probability"], two["probability"]
+        inside = one["in_graph"], two["in_graph"]
+        row = dict(zip(COLUMNS, (parent, child, name, OUTSIDE, p, q, *inside)))
+        row |= {"probability_gained": (1 - p) * q, "probability_lost": p * (1 - q)}
+        row |= dict(zip(COLUMNS[-5:], ("", "", *NOTHING)))
         if np.isnan(p) or np.isnan(q):  # a node that one of them lacks, or has not scored
-            found.append(replace(row, change=UNKNOWN))
-            continue
-        row = replace(
-            row,
-            effect_first=_effect(first, parent, child),
-            effect=_effect(other, parent, child),
-        )
-        found.append(_compared(row, first, other) if was_inside and is_inside else row)
+            row["change"] = UNKNOWN
+        else:
+            row |= {"effect_first": one["effect"], "effect": two["effect"]}
+            if all(inside):
+                row |= _compared(first, other, one, two)
+            elif any(inside):
+                row["change"] = GAINED if inside[1] else LOST
+        found.append(row)
     return found
 
 
-def _compared(row: _Row, first: Run, other: Run) -> _Row:
+def _compared(first: Run, other: Run, one: Edge, two: Edge) -> Edge:
     """An edge of both graphs: does its parent act differently?"""
-    if any(row.child in run.network.drifts for run in (first, other)):
-        ends = [_shift_interval(run, row.parent, row.child) for run in (first, other)]
-        apart = ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1]
-        return replace(row, change=CHANGED if apart or row.effect_first != row.effect else KEPT)
-    ratio, lower, upper = _fold_ratio(first, other, row.parent, row.child)
-    apart = np.isfinite(lower) and not lower <= 1.0 <= upper
-    change = CHANGED if apart or row.effect_first != row.effect else KEPT
-    return replace(row, change=change, fold_ratio=ratio, lower=lower, upper=upper)
+    ratio, lower, upper = NOTHING
+    if any(one["child"] in run.network.drifts for run in (first, other)):
+        ends = [(edge.get("shift_lower"), edge.get("shift_upper")) for edge in (one, two)]
+        known = not any(end is None or pd.isna(end) for pair in ends for end in pair)
+        apart = known and (ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1])
+    else:
+        ratio, lower, upper = _fold_ratio(first, other, one, two)
+        apart = np.isfinite(lower) and not lower <= 1.0 <= upper
+    change = CHANGED if apart or one["effect"] != two["effect"] else KEPT
+    return {"change": change, "fold_ratio": ratio, "lower": lower, "upper": upper}
 
 
-def _by_edge(run: Run) -> dict[tuple[str, str], tuple[float, bool]]:
-    """Probability, NaN where it was not scored, and whether it is in the graph, by edge."""
-    table = run.edge_table
-    probability = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan).tolist()
-    rows = zip(table["parent"], table["child"], probability, table["in_graph"].tolist())
-    return {(p, c): (q, g) for p, c, q, g in rows}
+def _by_edge(run: Run) -> dict[tuple[str, str], Edge]:
+    """The rows of the table by edge; edges of the graph with the effect of their parent."""
+    table, network = run.edge_table, run.network
+    probability = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
+    found = {}
+    for row in table.assign(probability=probability).to_dict("records"):
+        parent, child = row["parent"], row["child"]
+        said = row.get("effect") if child in network.drifts else None
+        inside = parent in network.parents[child]
+        effect_of = (said or effect(network, child, parent)) if inside else ""
+        found[parent, child] = {**row, "effect": effect_of}
+    return found
 
 
-def _effect(run: Run, parent: str, child: str) -> str:
-    known = parent in run.network.parents[child]
-    if known and child in run.network.drifts and "effect" in run.edge_table.columns:
-        table = run.edge_table
-        own = table.loc[(table["parent"] == parent) & (table["child"] == child), "effect"]
-        return str(own.iloc[0])
-    return effect(run.network, child, parent) if known else ""
-
-
-def _fold_ratio(first: Run, other: Run, parent: str, child: str) -> Estimate:
+def _fold_ratio(first: Run, other: Run, one: Edge, two: Edge) -> Estimate:
     """Ratio of the two fold changes with its interval.
 
     Runs without fold changes are compared by their rates, at the transition that differs most.
     """
-    ends = (parent, child)
-    if any(first.network.states[node] != other.network.states[node] for node in ends):
+    parent, child = one["parent"], one["child"]
+    if any(first.network.states[n] != other.network.states[n] for n in (parent, child)):
         return NOTHING
-    folds = [_fold_change(run, parent, child) for run in (first, other)]
+    folds = [_fold_change(edge) for edge in (one, two)]
     if folds[0] is not None and folds[1] is not None:
         return _ratio(folds[0], folds[1])
     before, after = (
@@ -200,25 +187,10 @@ def _fold_ratio(first: Run, other: Run, parent: str, child: str) -> Estimate:
     return max(ratios, key=_clearness, default=NOTHING)
 
 
-def _shift_interval(run: Run, parent: str, child: str) -> tuple[float, float]:
-    """How far an edge moves its continuous child; without limits where that is not known."""
-    table = run.edge_table
-    own = table[(table["parent"] == parent) & (table["child"] == child)]
-    if "shift_lower" not in table.columns or own[["shift_lower", "shift_upper"]].isna().any(
-        axis=None
-    ):
-        return -np.inf, np.inf
-    return float(own["shift_lower"].iloc[0]), float(own["shift_upper"].iloc[0])
-
-
-def _fold_change(run: Run, parent: str, child: str) -> Estimate | None:
-    """What the run's table of edges says, if it does."""
-    table = run.edge_table
+def _fold_change(edge: Edge) -> Estimate | None:
+    """What a run's table of edges says, if it does."""
     names = ("fold_change", "fold_change_lower", "fold_change_upper")
-    if not set(names) <= set(table.columns):
-        return None
-    own = table[(table["parent"] == parent) & (table["child"] == child)]
-    value, lower, upper = (float(own[name].iloc[0]) for name in names)
+    value, lower, upper = (float(edge.get(name, np.nan)) for name in names)
     return (value, lower, upper) if 0.0 < lower <= upper < np.inf else None
 
 

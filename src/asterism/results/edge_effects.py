@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
+
+if TYPE_CHECKING:
+    from asterism.results.run import RateIntervals
 
 FloatArray = NDArray[np.float64]
 
@@ -178,13 +181,6 @@ def _long_run_mean(block: FloatArray, horizon: float = 0.0) -> float:
 # ---- ratios of rates, with intervals ----------------------------------------------------------
 
 
-class IntervalEnds(Protocol):
-    """Intervals of a network's rates (``results.run.RateIntervals``)."""
-
-    def of(self, network: Network, node: str) -> tuple[FloatArray, FloatArray] | None:
-        """Lower and upper ends in the shape of the node's rates; None if none is known."""
-
-
 @dataclass(frozen=True)
 class RateRatio:
     """Rate of one transition in the parent's last state, over that in its first."""
@@ -200,7 +196,7 @@ class RateRatio:
 
 
 def rate_ratios(
-    network: Network, child: str, parent: str, intervals: IntervalEnds | None = None
+    network: Network, child: str, parent: str, intervals: RateIntervals | None = None
 ) -> list[RateRatio]:
     """One per transition whose rate is above zero in the parent's first and last state."""
     rates = rates_by_parent_state(network, child, parent)
@@ -220,7 +216,7 @@ def rate_ratios(
 
 
 def _log_half_widths(
-    network: Network, child: str, parent: str, intervals: IntervalEnds | None
+    network: Network, child: str, parent: str, intervals: RateIntervals | None
 ) -> FloatArray:
     """(S_parent, S, S) half widths of the averaged rates' logarithms; NaN where unknown."""
     shape = rates_by_parent_state(network, child, parent).shape

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from asterism.data.numbers import as_number
+from asterism.errors import counted
 from asterism.inference.methods import METHODS
-from asterism.model.network import Network
 from asterism.results.edge_effects import LOWERS, RAISES, effect
 from asterism.results.ranking import support
+
+if TYPE_CHECKING:
+    from asterism.results.run import Run
 
 CAUTION = (
     "Each probability assumes that the rest of the graph is as learned, so it tends to be too "
@@ -45,30 +48,7 @@ GIVEN = (
 ALONE = "Rates and state probabilities are only as good as the model."
 
 
-class Summarised(Protocol):
-    """A run, as far as its sentences need it."""
-
-    run: dict[str, Any]
-    observations: pd.DataFrame | None
-
-    @property
-    def network(self) -> Network:
-        """The network that was learned or given."""
-
-    @property
-    def learned(self) -> bool:
-        """Whether the edges were learned, rather than given."""
-
-    @property
-    def not_scored(self) -> list[str]:
-        """Nodes for which the search had no time."""
-
-    @property
-    def edge_table(self) -> pd.DataFrame:
-        """The edges and their probabilities."""
-
-
-def sentences(run: Summarised) -> list[str]:
+def sentences(run: Run) -> list[str]:
     """What was analysed, what stands out, and how to read it."""
     if len(run.network.nodes) == 1:
         return [_what(run), "There is no other node that could influence it.", ALONE]
@@ -82,7 +62,7 @@ def sentences(run: Summarised) -> list[str]:
     ]
 
 
-def against_truth(run: Summarised, scores: Mapping[str, float]) -> str:
+def against_truth(run: Run, scores: Mapping[str, float]) -> str:
     """How the result compares with the true edges."""
     ranking = f"Against the truth: AUROC {scores['auroc']:.2f}, AUPR {scores['aupr']:.2f}"
     if not run.edge_table["in_graph"].any():
@@ -93,7 +73,7 @@ def against_truth(run: Summarised, scores: Mapping[str, float]) -> str:
     )
 
 
-def _how_to_read(run: Summarised) -> str:
+def _how_to_read(run: Run) -> str:
     if run.run.get("complete_data"):
         return EXACT
     factor = run.run.get("tempering")
@@ -108,7 +88,7 @@ def _how_to_read(run: Summarised) -> str:
     return CAUTION
 
 
-def _added(run: Summarised) -> list[str]:
+def _added(run: Run) -> list[str]:
     """What the data added to the prior, where edges were found."""
     edges = run.edge_table
     inside = edges[edges["in_graph"]]
@@ -133,13 +113,13 @@ def _added(run: Summarised) -> list[str]:
     ]
 
 
-def _what(run: Summarised) -> str:
+def _what(run: Run) -> str:
     data = ""
     if run.observations is not None and len(run.observations):
         n_trajectories = run.observations["trajectory"].nunique()
         data = (
-            f"From {_count(len(run.observations), 'measurement')} in "
-            f"{_count(n_trajectories, 'trajectory', 'trajectories')}, "
+            f"From {counted(len(run.observations), 'measurement')} in "
+            f"{counted(n_trajectories, 'trajectory')}, "
         )
     if len(run.network.nodes) == 1:
         name = run.network.nodes[0]
@@ -147,8 +127,8 @@ def _what(run: Summarised) -> str:
             "learned." if run.learned else "inferred."
         )
         return text[0].upper() + text[1:]
-    edges = _count(sum(map(len, run.network.parents.values())), "edge")
-    nodes = _count(len(run.network.nodes), "node")
+    edges = counted(sum(map(len, run.network.parents.values())), "edge")
+    nodes = counted(len(run.network.nodes), "node")
     if run.learned and run.not_scored:
         nodes += f", of which {len(run.not_scored):,} were not scored,"
     text = (
@@ -159,7 +139,7 @@ def _what(run: Summarised) -> str:
     return text[0].upper() + text[1:]
 
 
-def _findings(run: Summarised) -> str:
+def _findings(run: Run) -> str:
     edges = run.edge_table
     inside = edges[edges["in_graph"]]
     scored = edges[edges["probability"].notna()]
@@ -167,7 +147,7 @@ def _findings(run: Summarised) -> str:
     if not len(inside):
         return _nothing(run, scored) + _about_the_others(run)
     rest = (
-        f"{_count(doubtful, 'edge')} outside the graph still "
+        f"{counted(doubtful, 'edge')} outside the graph still "
         f"{'has' if doubtful == 1 else 'have'} a probability of at least 0.1"
         if doubtful
         else f"no {'scored ' if run.not_scored else ''}edge outside the graph reaches a "
@@ -180,7 +160,7 @@ def _findings(run: Summarised) -> str:
     return f"The surest are {surest}; {rest}"
 
 
-def _about_the_others(run: Summarised) -> str:
+def _about_the_others(run: Run) -> str:
     """What is not known because nodes were not scored; nothing where all were."""
     names = run.not_scored
     if not names:
@@ -188,14 +168,14 @@ def _about_the_others(run: Summarised) -> str:
     if len(names) == len(run.network.nodes):
         return " Nothing is known about any edge."
     listed = f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
-    return f" Nothing is known about edges into {_count(len(names), 'node')} ({listed}): " + (
+    return f" Nothing is known about edges into {counted(len(names), 'node')} ({listed}): " + (
         "beside continuous nodes, labels are only parents."
         if run.network.drifts and not any(name in run.network.drifts for name in names)
         else "there was no time to score all sets of parents."
     )
 
 
-def _nothing(run: Summarised, edges: pd.DataFrame) -> str:
+def _nothing(run: Run, edges: pd.DataFrame) -> str:
     """That no edge was found, and how close the likeliest came."""
     if not len(edges) and run.not_scored:
         return "No edge was scored: the time was too short."
@@ -215,7 +195,7 @@ def _nothing(run: Summarised, edges: pd.DataFrame) -> str:
     return f"{text}: {likeliest}."
 
 
-def _evidence(run: Summarised) -> str:
+def _evidence(run: Run) -> str:
     value = run.run.get("log_evidence")
     if not isinstance(value, int | float):
         return "Rates and state probabilities are below."
@@ -228,7 +208,7 @@ def _evidence(run: Summarised) -> str:
     return f"The log evidence, {use}, is {value:.6g}."
 
 
-def _described(run: Summarised, row: pd.Series) -> str:
+def _described(run: Run, row: pd.Series) -> str:
     parent, child = row["parent"], row["child"]
     kind = effect(run.network, child, parent) if parent in run.network.parents[child] else ""
     note = ""
@@ -247,7 +227,7 @@ def _described(run: Summarised, row: pd.Series) -> str:
     return f"{parent} → {child} ({sure}{note})"
 
 
-def _required(run: Summarised) -> list[list[str]]:
+def _required(run: Run) -> list[list[str]]:
     """Edges that were not found but demanded; what is no list of pairs is not looked into."""
     settings = run.run.get("settings")
     required = settings.get("required") if isinstance(settings, dict) else None
@@ -256,7 +236,7 @@ def _required(run: Summarised) -> list[list[str]]:
     return [[str(end) for end in edge] for edge in required if isinstance(edge, list | tuple)]
 
 
-def _has_unclear_order(run: Summarised, node: str) -> bool:
+def _has_unclear_order(run: Run, node: str) -> bool:
     """Of words in the order of the alphabet nobody can tell which is more."""
     labels = [str(label) for label in run.network.states[node]]
     are_numbers = all(as_number(label) is not None for label in labels)
@@ -268,10 +248,6 @@ def probability_text(probability: float) -> str:
     if 0.995 <= probability < 1.0:
         return ">0.99"
     return f"{probability:.2f}"
-
-
-def _count(number: int, singular: str, plural: str | None = None) -> str:
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def _and(items: list[str]) -> str:
@@ -314,7 +290,7 @@ LONGEST = 300
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?")
 
 
-def settings_rows(run: Summarised) -> list[Group]:
+def settings_rows(run: Run) -> list[Group]:
     """Groups of (name, value): the run itself first, then each nested group under its name.
 
     A run of the command line is described by its flags, which say all that the learner's settings
