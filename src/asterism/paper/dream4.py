@@ -10,7 +10,7 @@ continuously (they move), sparse prior, families scored in closed form.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,13 +23,14 @@ from asterism.paper.common import (
     for_each,
     new_figure,
     records,
-    write_figure,
-    write_table,
 )
 from asterism.paper.irma_data import data_file
-from asterism.paper.paper_page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_all
 from asterism.paper.rankings import forest, lagged_correlation, random_scores
 from asterism.report.figure_style import PALETTE, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NETWORKS = {"size10_1": 10, "size10_2": 10, "size100_1": 100}
 METHODS = {
@@ -68,14 +69,11 @@ def run(
         ]
     found = for_each(output, cases, lambda c: rank_edges(c, data, jobs), "rankings", progress)
     table = scored([f for f in found if "settings" not in f], data)
-    write_table(output, "dream4", table)
     changes = count_changes([f for f in found if "changes" in f and "settings" not in f])
-    write_table(output, "dream4_changes", changes)
     others = other_settings(found, data)
-    write_table(output, "dream4_settings", others)
-    _draw(output, table)
-    write_page(output, _page(table, changes, others, quick))
-    return output
+    tables = {"dream4": table, "dream4_changes": changes, "dream4_settings": others}
+    page = _page(table, changes, others, quick)
+    return write_all(output, page, tables, {"dream4": _draw(table)})
 
 
 def read_series(data: Path | None, name: str) -> pd.DataFrame:
@@ -221,7 +219,7 @@ def scored(found: list[Case], data: Path | None) -> pd.DataFrame:
     return pd.DataFrame(lines)[columns]
 
 
-def _draw(output: Path, table: pd.DataFrame) -> None:
+def _draw(table: pd.DataFrame) -> Figure:
     names = list(dict.fromkeys(table["network"]))
     figure = new_figure(9.0, 3.4)
     for ax, which in zip(figure.subplots(1, 2), ("auroc", "aupr")):
@@ -236,7 +234,7 @@ def _draw(output: Path, table: pd.DataFrame) -> None:
         ax.set(ylabel=which.upper(), ylim=(0, 1))
         tidy(ax)
     figure.axes[0].legend(frameon=False, fontsize=7)
-    write_figure(output, "dream4", figure)
+    return figure
 
 
 def sentences(table: pd.DataFrame) -> list[str]:

@@ -7,7 +7,7 @@ one drawn data set and for many more, so that the picture is not a lucky one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,12 @@ from asterism.paper.common import (
     for_each,
     mean_and_errors,
     new_figure,
-    write_figure,
-    write_table,
 )
-from asterism.paper.paper_page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_all
 from asterism.report.figure_style import BLUE, ORANGE, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GRAPH, RATE, COUPLING, NOISE = "tree:3", 1.0, 0.6, 0.8
 DURATION, N_OBSERVATIONS = 12.0, 15
@@ -55,12 +56,9 @@ def run(
     network, paths, seen = make_data(0)
     times = np.linspace(0.0, DURATION, 481)
     courses = _courses(network, seen, paths, times)
-    write_table(output, "fig2", courses)
     table = summarise(found)
-    write_table(output, "fig2_differences", table)
-    _draw(output, courses, seen)
-    write_page(output, _page(table, quick))
-    return output
+    tables = {"fig2": courses, "fig2_differences": table}
+    return write_all(output, _page(table, quick), tables, {"fig2": _draw(courses, seen)})
 
 
 def make_data(seed: int) -> tuple[am.Network, am.Trajectories, am.Observations]:
@@ -157,7 +155,7 @@ def _latent(paths: am.Trajectories, nodes: list[str], times: Any) -> Any:
     return result
 
 
-def _draw(output: Path, courses: pd.DataFrame, seen: am.Observations) -> None:
+def _draw(courses: pd.DataFrame, seen: am.Observations) -> Figure:
     figure = new_figure(8.0, 6.0)
     measured = seen.to_frame()
     for ax, (node, own) in zip(figure.subplots(3, 1, sharex=True), courses.groupby("node")):
@@ -180,7 +178,7 @@ def _draw(output: Path, courses: pd.DataFrame, seen: am.Observations) -> None:
         frameon=False, fontsize=8, ncols=5, loc="lower right", bbox_to_anchor=(1, 1)
     )
     figure.axes[-1].set_xlabel("time")
-    write_figure(output, "fig2", figure)
+    return figure
 
 
 def _page(table: pd.DataFrame, quick: bool) -> Page:

@@ -9,7 +9,7 @@ is typical of star and mean field.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,12 @@ from asterism.paper.common import (
     for_each,
     new_figure,
     records,
-    write_figure,
-    write_table,
 )
-from asterism.paper.paper_page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_all
 from asterism.report.figure_style import BLUE, GREEN, ORANGE, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GRAPHS: dict[str, dict[str, list[str]]] = {
     "tree": {
@@ -81,12 +82,8 @@ def run(
     drawn = table[table["ends"] == "alternating"].drop(columns="ends").reset_index(drop=True)
     wins = count_wins(table)
     table = table.drop(columns=[c for c in table if str(c).startswith("clusters_")])
-    write_table(output, "fig3", drawn)
-    write_table(output, "fig3_all", table)
-    write_table(output, "fig3_wins", wins)
-    _draw(output, drawn)
-    write_page(output, _page(drawn, wins, quick))
-    return output
+    tables = {"fig3": drawn, "fig3_all": table, "fig3_wins": wins}
+    return write_all(output, _page(drawn, wins, quick), tables, {"fig3": _draw(drawn)})
 
 
 def end_states(ends: str | int) -> tuple[list[int], list[int]]:
@@ -159,7 +156,7 @@ def count_wins(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _draw(output: Path, drawn: pd.DataFrame) -> None:
+def _draw(drawn: pd.DataFrame) -> Figure:
     figure = new_figure(9.5, 6.0)
     axes = figure.subplots(2, 3)
     for row, graph in enumerate(GRAPHS):
@@ -185,7 +182,7 @@ def _draw(output: Path, drawn: pd.DataFrame) -> None:
             tidy(ax)
     axes[0, 0].legend(frameon=False, fontsize=8)
     axes[0, 2].legend(frameon=False, fontsize=8)
-    write_figure(output, "fig3", figure)
+    return figure
 
 
 def statement(wins: pd.DataFrame) -> list[str]:

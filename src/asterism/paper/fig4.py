@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,12 @@ from asterism.paper.common import (
     mean_and_errors,
     new_figure,
     records,
-    write_figure,
-    write_table,
 )
-from asterism.paper.paper_page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_all
 from asterism.report.figure_style import PALETTE, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RATE, COUPLING, DURATION, N_OBSERVATIONS = 1.0, 0.6, 10.0, 10
 SHAPE, PRIOR_RATE = 5.0, 10.0
@@ -83,13 +84,10 @@ def run(
     ]
     found = for_each(output, cases, lambda c: learn_tree(c, jobs), "trees", progress)
     per_tree = pd.DataFrame(found).drop(columns=["experiment", "matrix", "learned"])
-    write_table(output, "fig4_trees", per_tree)
     table = summarise(found)
-    write_table(output, "fig4", table)
-    _draw_matrices(output, found)
-    _draw_sizes(output, table)
-    write_page(output, _page(table, quick))
-    return output
+    figures = {"fig4": _draw_matrices(found), "fig4_sizes": _draw_sizes(table)}
+    tables = {"fig4_trees": per_tree, "fig4": table}
+    return write_all(output, _page(table, quick), tables, figures)
 
 
 def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
@@ -169,7 +167,7 @@ def drawn_matrices(found: list[Case]) -> list[Case]:
     return [chosen[noise] for noise in sorted(chosen, reverse=True)]
 
 
-def _draw_matrices(output: Path, found: list[Case]) -> None:
+def _draw_matrices(found: list[Case]) -> Figure:
     """Truth, then the learned probabilities; right edges framed white, wrong ones red."""
     from matplotlib.patches import Rectangle
 
@@ -202,10 +200,10 @@ def _draw_matrices(output: Path, found: list[Case]) -> None:
         ax.set(xlabel="child", ylabel="parent")
         ax.set_xticks(range(len(nodes)), nodes, fontsize=7)
         ax.set_yticks(range(len(nodes)), nodes, fontsize=7)
-    write_figure(output, "fig4", figure)
+    return figure
 
 
-def _draw_sizes(output: Path, table: pd.DataFrame) -> None:
+def _draw_sizes(table: pd.DataFrame) -> Figure:
     figure = new_figure(9.0, 3.6)
     left, right = figure.subplots(1, 2)
     groups = table.groupby(["trajectories", "sigma"], sort=True)
@@ -224,7 +222,7 @@ def _draw_sizes(output: Path, table: pd.DataFrame) -> None:
     left.set(ylabel="share of right families", ylim=(0, 1.03))
     right.set(ylabel="seconds", yscale="log")
     left.legend(frameon=False, fontsize=7, loc="lower left")
-    write_figure(output, "fig4_sizes", figure)
+    return figure
 
 
 def _page(table: pd.DataFrame, quick: bool) -> Page:

@@ -18,7 +18,8 @@ import asterism as am
 from asterism.errors import ModelError
 from asterism.learning.tasks import ProgressListener
 from asterism.paper import irma_data, irma_page
-from asterism.paper.common import PAPER, Case, for_each, write_table
+from asterism.paper.common import PAPER, Case, for_each
+from asterism.paper.paper_page import write_all
 
 SHAPE, RATE = 5.0, 10.0
 EMISSIONS = ("threshold", "threshold per replicate", "gaussian")
@@ -46,15 +47,11 @@ def run(
     found = for_each(output, cases, lambda c: learn(c, data, jobs), "settings", progress)
     # only now: no setting can have been chosen by looking
     table = scored(found, irma_data.read_truth(data))
-    write_table(output, "irma_settings", table)
     headline = beside_published(table, irma_data.read_published(data))
-    write_table(output, "irma", headline)
-    units = by_unit(table)
-    write_table(output, "irma_units", units)
-    edges = protocol_edges(found)
-    write_table(output, "irma_edges", edges)
-    irma_page.write(output, headline, table, units, edges, quick)
-    return output
+    units, edges = by_unit(table), protocol_edges(found)
+    tables = {"irma_settings": table, "irma": headline, "irma_units": units, "irma_edges": edges}
+    page = irma_page.page(headline, table, units, quick)
+    return write_all(output, page, tables, {"irma": irma_page.draw(table, edges)})
 
 
 def settings(units: tuple[float, ...]) -> list[Case]:

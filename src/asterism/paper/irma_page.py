@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from asterism.paper import irma_data
-from asterism.paper.common import new_figure, records, write_figure
-from asterism.paper.paper_page import Page, Section, write_page
+from asterism.paper.common import new_figure, records
+from asterism.paper.paper_page import Page, Section
 from asterism.report.figure_style import BLUE, ORANGE, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UNSPECIFIED = (
     ("unit of time of β = 10", "none: the prior takes its time scale from the data; β = 10 for all "
@@ -25,20 +27,8 @@ UNSPECIFIED = (
 )  # fmt: skip
 
 
-def write(
-    output: Path,
-    headline: pd.DataFrame,
-    table: pd.DataFrame,
-    units: pd.DataFrame,
-    edges: pd.DataFrame,
-    quick: bool,
-) -> None:
-    """``irma.png``, ``irma.svg`` and ``index.html``."""
-    _draw(output, table, edges)
-    write_page(output, _page(headline, table, units, quick))
-
-
-def _draw(output: Path, table: pd.DataFrame, edges: pd.DataFrame) -> None:
+def draw(table: pd.DataFrame, edges: pd.DataFrame) -> Figure:
+    """Probabilities, and how scores follow the unit of time."""
     figure = new_figure(10.0, 6.6)
     axes = figure.subplots(2, 3, width_ratios=(1.0, 1.2, 1.2))
     for row, experiment in enumerate(("on", "off")):
@@ -46,7 +36,7 @@ def _draw(output: Path, table: pd.DataFrame, edges: pd.DataFrame) -> None:
         for ax, which in zip(axes[row, 1:], ("full8_ppv", "full8_se")):
             _draw_units(ax, table, experiment, which)
     axes[0, 1].legend(frameon=False, fontsize=8)
-    write_figure(output, "irma", figure)
+    return figure
 
 
 def _draw_edges(ax: Any, own: pd.DataFrame, experiment: str) -> None:
@@ -79,7 +69,8 @@ def _draw_units(ax: Any, table: pd.DataFrame, experiment: str, which: str) -> No
     tidy(ax)
 
 
-def _page(headline: pd.DataFrame, table: pd.DataFrame, units: pd.DataFrame, quick: bool) -> Page:
+def page(headline: pd.DataFrame, table: pd.DataFrame, units: pd.DataFrame, quick: bool) -> Page:
+    """What the page says."""
     return Page(
         title="IRMA: five genes in yeast",
         lead=_lead(headline),

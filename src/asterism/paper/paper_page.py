@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from asterism.data.files import write_text
+from asterism.paper.common import write_figure, write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass
@@ -38,26 +42,27 @@ class Page:
     quick: bool = False
 
 
+def write_all(
+    folder: Path, page: Page, tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure]
+) -> Path:
+    """Tables and figures by their names, and the page that shows them: the end of every run."""
+    for name, table in tables.items():
+        write_table(folder, name, table)
+    for name, figure in figures.items():
+        write_figure(folder, name, figure)
+    return write_page(folder, page)
+
+
 def write_page(folder: Path, page: Page) -> Path:
     """``index.html``, atomically."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(_template())
-    shown = [
-        {
-            "title": s.title,
-            "paragraphs": list(s.paragraphs),
-            "points": list(s.points),
-            "columns": [] if s.table is None else [str(c) for c in s.table.columns],
-            "rows": [] if s.table is None else [[cell(v) for v in r] for r in _rows(s.table)],
-            "image": None if s.figure is None else _image(folder / s.figure),
-        }
-        for s in page.sections
-    ]
-    text = template.render(page=page, sections=shown)
     path = folder / "index.html"
-    write_text(path, text)
+    write_text(
+        path, template.render(page=page, cell=cell, image=lambda name: _image(folder / name))
+    )
     return path
 
 
@@ -72,10 +77,6 @@ def cell(value: Any) -> str:
             f"{value:.3g}" if 0.0 < abs(value) < 0.001 else f"{value:.3f}".rstrip("0").rstrip(".")
         )
     return "" if value is None else str(value)
-
-
-def _rows(table: pd.DataFrame) -> list[list[Any]]:
-    return [list(row) for row in table.astype(object).itertuples(index=False)]
 
 
 def _image(path: Path) -> str:

@@ -10,7 +10,7 @@ open, and with one under which every family is equally probable, that of no pare
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,11 +24,12 @@ from asterism.paper.common import (
     for_each,
     mean_and_errors,
     new_figure,
-    write_figure,
-    write_table,
 )
-from asterism.paper.paper_page import Page, Section, write_page
+from asterism.paper.paper_page import Page, Section, write_all
 from asterism.report.figure_style import PALETTE, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 N_NODES, COUPLING, DURATION, N_OBSERVATIONS = 5, 0.6, 5.0, 10
 SEARCHED_PARENTS, SHAPE, RATE = 2, 5.0, 10.0
@@ -95,11 +96,8 @@ def run(
     ]
     found = for_each(output, cases, lambda c: learn_one(c, jobs), "random graphs", progress)
     table = summarise(found)
-    write_table(output, "table1", table)
-    write_table(output, "table1_graphs", _per_graph(found))
-    _draw(output, found)
-    write_page(output, _page(table, found, quick))
-    return output
+    tables = {"table1": table, "table1_graphs": _per_graph(found)}
+    return write_all(output, _page(table, found, quick), tables, {"table1": _draw(found)})
 
 
 def learn_one(case: Case, jobs: int = 1) -> dict[str, Any]:
@@ -196,7 +194,7 @@ def _cases_of(found: list[Case]) -> tuple[Any, Any]:
     return np.concatenate(is_edge), np.concatenate(score)
 
 
-def _draw(output: Path, found: list[Case]) -> None:
+def _draw(found: list[Case]) -> Figure:
     from sklearn.metrics import precision_recall_curve, roc_curve
 
     figure = new_figure(9.0, 8.0)
@@ -218,7 +216,7 @@ def _draw(output: Path, found: list[Case]) -> None:
         left.legend(frameon=False, fontsize=8)
         tidy(left)
         tidy(right)
-    write_figure(output, "table1", figure)
+    return figure
 
 
 def _page(table: pd.DataFrame, found: list[Case], quick: bool) -> Page:

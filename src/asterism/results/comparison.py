@@ -141,9 +141,11 @@ def _compared(first: Run, other: Run, one: Edge, two: Edge) -> Edge:
     """An edge of both graphs: does its parent act differently?"""
     ratio, lower, upper = NOTHING
     if any(one["child"] in run.network.drifts for run in (first, other)):
-        ends = [(edge.get("shift_lower"), edge.get("shift_upper")) for edge in (one, two)]
-        known = not any(end is None or pd.isna(end) for pair in ends for end in pair)
-        apart = known and (ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1])
+        ends = [
+            [edge.get(f"shift_{end}", np.nan) for end in ("lower", "upper")] for edge in (one, two)
+        ]
+        # comparisons with an unknown end are false
+        apart = bool(ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1])
     else:
         ratio, lower, upper = _fold_ratio(first, other, one, two)
         apart = np.isfinite(lower) and not lower <= 1.0 <= upper
@@ -155,13 +157,13 @@ def _by_edge(run: Run) -> dict[tuple[str, str], Edge]:
     """The rows of the table by edge; edges of the graph with the effect of their parent."""
     table, network = run.edge_table, run.network
     probability = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
-    found = {}
+    found: dict[tuple[str, str], Edge] = {}
     for row in table.assign(probability=probability).to_dict("records"):
-        parent, child = row["parent"], row["child"]
+        parent, child = str(row["parent"]), str(row["child"])
         said = row.get("effect") if child in network.drifts else None
         inside = parent in network.parents[child]
         effect_of = (said or effect(network, child, parent)) if inside else ""
-        found[parent, child] = {**row, "effect": effect_of}
+        found[parent, child] = {**{str(k): v for k, v in row.items()}, "effect": effect_of}
     return found
 
 
