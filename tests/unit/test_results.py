@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 from pathlib import Path
 
@@ -325,3 +326,31 @@ def test_results_are_written_when_a_cluster_is_gone(tmp_path: Path) -> None:
     with dask.config.set(scheduler="dask.distributed"):  # as a client leaves it that died
         save_run(example_run(), tmp_path / "RUN", page=write_report)
         assert load(tmp_path / "RUN").posterior is not None
+
+
+def test_tables_of_a_fit_are_verified_and_replaced_like_all_files(tmp_path: Path) -> None:
+    run = example_run()
+    run.tables["survival"] = pd.DataFrame({"from": ["off"], "time": [1.0], "survival": [0.5]})
+    save_run(run, tmp_path / "run")
+    table = tmp_path / "run" / "survival.csv"
+    assert load(tmp_path / "run").tables["survival"]["survival"].tolist() == [0.5]
+    written = table.read_text()
+    table.write_text(written.replace("0.5", "0.6"))
+    with pytest.raises(DataError, match="not the file that the run wrote"):
+        load(tmp_path / "run")
+    # an older version listed neither this table nor its hash: its folders still load
+    record_file = tmp_path / "run" / "run.json"
+    record = json.loads(record_file.read_text())
+    del record["files"]["survival.csv"]
+    write_record_as(record_file, record)
+    assert load(tmp_path / "run").tables["survival"]["survival"].tolist() == [0.6]
+    save_run(example_run(), tmp_path / "run", force=True)
+    assert not table.exists()
+
+
+def write_record_as(path: Path, record: dict[str, object]) -> None:
+    """With the checksum that belongs to this content."""
+    content = {name: value for name, value in record.items() if name != "checksum"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    checksum = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    path.write_text(json.dumps({**content, "checksum": checksum}))

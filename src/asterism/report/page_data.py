@@ -76,7 +76,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "learned": run.learned,
         "sampled": bool(run.run.get("chains")),
         "chains": _chains(run),
-        "levels": _level_histograms(run),
+        "levels": _level_panels(run),
         "threshold": threshold if run.learned else 0.0,
         "first_node": _first_node(run, number, node),
         "rate_label": f"rate {per_unit(run.run.get('time_unit'))}",
@@ -368,76 +368,62 @@ def _chains(run: Run) -> dict[str, Any] | None:
     return {"draws": int(record["draws"]), "edges": edges}
 
 
-def _kind_panels(run: Run) -> list[dict[str, Any]]:
-    """Histogram and a piece of the course of continuous nodes, the least clear first."""
-    table, kinds = run.observations, run.run.get("kinds")
-    if table is None or not run.network.drifts:
-        return []
-    kinds = kinds if isinstance(kinds, dict) else {}
-
-    def gain(node: str) -> float:
-        own = kinds.get(node) or {}
-        return float(own.get("gain", np.inf))
-
-    found = []
-    for node in sorted(run.network.drifts, key=lambda name: (gain(name), name))[:LEVEL_NODES]:
-        own = table[table["node"].astype(str) == node]
-        values = pd.to_numeric(own["value"], errors="coerce").to_numpy(dtype=np.float64)
-        if not np.isfinite(values).any():
-            continue
-        how = "" if np.isinf(gain(node)) else f", by {gain(node):.0f} nats"
-        first = own["trajectory"] == own["trajectory"].iloc[0]
-        piece = own[first].assign(value=values[first]).dropna(subset="value")[:PIECE]
-        counts, low, high = _histogram(values[np.isfinite(values)], [])
-        found.append(
-            {
-                "title": f"{node}: continuous{how}",
-                "counts": counts,
-                "range": [low, high],
-                "means": [],
-                "course": [
-                    significant_digits(piece[name].to_numpy(dtype=np.float64), 5)
-                    for name in ("time", "value")
-                ],
-            }
-        )
-    return found
+def _level_panels(run: Run) -> list[dict[str, Any]] | None:
+    """Histograms of nodes whose levels were counted, or which move; the least clear first."""
+    if run.observations is None:
+        return None
+    kinds, levels = (
+        found if isinstance(found := run.run.get(name), dict) else {}
+        for name in ("kinds", "levels")
+    )
+    gain = {node: float((kinds.get(node) or {}).get("gain", np.inf)) for node in run.network.drifts}
+    sure = {node: float(record.get("probability", 1.0)) for node, record in levels.items()}
+    moving = [
+        _panel(run.observations, node, f"continuous{_how_clearly(gain[node])}", None)
+        for node in sorted(gain, key=lambda node: (gain[node], node))[:LEVEL_NODES]
+    ]
+    counted = []
+    for node in sorted(sure, key=lambda node: (sure[node], node))[:LEVEL_NODES]:
+        record = levels[node]
+        how = f"probability {sure[node]:.2f}" if record.get("chosen", True) else "given"
+        title = f"{record['levels']} levels, {how}"
+        counted.append(_panel(run.observations, node, title, list(map(float, record["means"]))))
+    return [panel for panel in (*moving, *counted) if panel is not None] or None
 
 
-def _histogram(values: FloatArray, means: list[float]) -> tuple[list[int], float, float]:
-    """Counts, and where the first and the last bin end."""
-    low, high = min([float(values.min()), *means]), max([float(values.max()), *means])
+def _how_clearly(gain: float) -> str:
+    """How much the evidence says that a node moves; all nodes are taken as one kind."""
+    if np.isinf(gain):
+        return ""
+    return f", by {gain:.0f} nats" if gain >= 0.0 else f" as the others, against {-gain:.0f} nats"
+
+
+def _panel(
+    table: pd.DataFrame, node: str, title: str, means: list[float] | None
+) -> dict[str, Any] | None:
+    """The histogram of a node with the means of its levels, or, without, a piece of its course."""
+    own = table[table["node"].astype(str) == node]
+    own = own.assign(value=pd.to_numeric(own["value"], errors="coerce").astype(np.float64))
+    known = own[np.isfinite(own["value"])]
+    if not len(known):
+        return None
+    values = known["value"].to_numpy()
+    low, high = (pick([float(pick(values)), *(means or [])]) for pick in (min, max))
     high = high if high > low else low + 1.0
     n_bins = int(min(30, max(6, np.sqrt(len(values)))))
-    return np.histogram(values, n_bins, (low, high))[0].tolist(), low, high
-
-
-def _level_histograms(run: Run) -> list[dict[str, Any]] | None:
-    """Histograms of nodes whose levels were counted, or which move; the least clear first."""
-    levels, table = run.run.get("levels"), run.observations
-    if not isinstance(levels, dict) or table is None:
-        return _kind_panels(run) or None
-    order = sorted(levels, key=lambda node: (levels[node].get("probability", 1.0), node))
-    found = []
-    for node in order[:LEVEL_NODES]:
-        record, own = levels[node], table.loc[table["node"].astype(str) == node, "value"]
-        values = pd.to_numeric(own, errors="coerce").to_numpy(dtype=np.float64)
-        values = values[np.isfinite(values)]
-        if not len(values):
-            continue
-        means = [float(mean) for mean in record["means"]]
-        counted = record.get("chosen", True)
-        how = f", probability {record['probability']:.2f}" if counted else ", given"
-        counts, low, high = _histogram(values, means)
-        found.append(
-            {
-                "title": f"{node}: {record['levels']} levels{how}",
-                "counts": counts,
-                "range": [low, high],
-                "means": means,
-            }
-        )
-    return [*_kind_panels(run), *found] or None
+    panel: dict[str, Any] = {
+        "title": f"{node}: {title}",
+        "counts": np.histogram(values, n_bins, (low, high))[0].tolist(),
+        "range": [low, high],
+        "means": means or [],
+    }
+    if means is None:
+        piece = known[known["trajectory"] == own["trajectory"].iloc[0]][:PIECE]
+        panel["course"] = [
+            significant_digits(piece[name].to_numpy(dtype=np.float64), 5)
+            for name in ("time", "value")
+        ]
+    return panel
 
 
 def _truth(run: Run) -> dict[str, Any] | None:
