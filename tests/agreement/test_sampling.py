@@ -27,7 +27,13 @@ from asterism.sampling.model_chains import (
     start_model_chain,
 )
 from asterism.sampling.model_posterior import RunPlan, sample_models
-from asterism.sampling.model_setup import ModelSetup, PriorChoice, candidates_of, model_setup
+from asterism.sampling.model_setup import (
+    ModelSetup,
+    PriorChoice,
+    all_parents,
+    candidates_of,
+    model_setup,
+)
 from asterism.sampling.path_posterior import solve
 from asterism.sampling.sampled_posterior import SampledPosterior
 from asterism.timeline.build import build_evidence
@@ -335,21 +341,35 @@ def test_families_of_known_paths_have_their_exact_probabilities() -> None:
 
 
 def small_setup(
-    seen: am.Observations, emission: object, prior: tuple[float, Any] = (2.0, 3.0)
+    seen: am.Observations,
+    emission: object,
+    prior: tuple[float, Any] = (2.0, 3.0),
+    beyond: bool = False,
 ) -> ModelSetup:
-    """Every family of up to one parent, for the three nodes of the small case."""
+    """Every family of up to one parent, for the three nodes of the small case.
+
+    ``beyond``: the candidates are those of no parent, and every other set of parents may be.
+    """
     nodes = ("A", "B", "C")
     empty = am.Network(
         {n: [] for n in nodes}, {n: [[-1.0, 1.0], [1.0, -1.0]] for n in nodes},
         {n: [-1, 1] for n in nodes},
     )  # fmt: skip
     families = [np.array([[-1], *([m] for m in range(3) if m != n)]) for n in range(3)]
+    if beyond:
+        families = [np.array([[-1]])] * 3
+    candidates = candidates_of([2, 2, 2], families, [np.zeros(len(f)) for f in families])
+    none = np.zeros((3, 3))
+    others = all_parents(
+        candidates, np.full(3, 2), ~np.eye(3, dtype=bool), none.astype(bool), none, none
+    )
     return model_setup(
         build_evidence(empty, seen, emission),
         [2, 2, 2],
-        candidates_of([2, 2, 2], families, [np.zeros(3)] * 3),
+        candidates,
         PriorChoice(*prior, [~np.eye(2, dtype=bool)] * 3, True, empty.compiled.initial),
         nodes,
+        others=others if beyond else None,
     )
 
 
@@ -384,11 +404,14 @@ def plan(max_sweeps: int, **options: Any) -> RunPlan:
     )  # fmt: skip
 
 
-def test_a_resumed_run_goes_on_with_the_same_draws(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beyond", [False, True], ids=["listed families", "all families"])
+def test_a_resumed_run_goes_on_with_the_same_draws(tmp_path: Path, beyond: bool) -> None:
     _, seen, noise = small_case()
-    setup = small_setup(seen, noise)
+    setup = small_setup(seen, noise, beyond=beyond)
     places = [setup.candidates.start[:-1].copy()] * 2
     sample_models(setup, places, plan(60, n_jobs=1, checkpoint=tmp_path / "a.npz"))
+    with np.load(tmp_path / "a.npz") as held:
+        assert (min(held["0/place"].min(), held["1/place"].min()) < 0) == beyond
     resumed = sample_models(
         setup, places, plan(120, n_jobs=2, checkpoint=tmp_path / "a.npz", resume=True)
     )
