@@ -127,33 +127,32 @@ def split_draws(record: Record, merged: Merged, graph: CompiledGraph) -> Record:
     n_new, n_old = len(merged.members), graph.n_nodes
     n_draws = len(record.initial)
     n_trajectories = record.initial.shape[1] // n_new
-    states = [_combinations(graph, own) for own in merged.members]
-    initial = np.empty((n_draws, n_trajectories * n_old), dtype=np.int16)
-    start = np.empty((n_draws, n_trajectories * n_old + 1), dtype=np.int64)
-    times: list[FloatArray] = []
-    entered: list[NDArray[np.int16]] = []
-    used = 0
-    place = {n: (k, i) for k, own in enumerate(merged.members) for i, n in enumerate(own)}
-    for draw in range(n_draws):
-        for d in range(n_trajectories):
-            for n in range(n_old):
-                k, i = place[n]
-                pair = d * n_new + k
-                own = slice(int(record.start[draw, pair]), int(record.start[draw, pair + 1]))
-                first = states[k][record.initial[draw, pair], i]
-                path = states[k][record.state[own], i]
-                moved = np.diff(path, prepend=first) != 0
-                initial[draw, d * n_old + n] = first
-                start[draw, d * n_old + n] = used
-                times.append(record.time[own][moved])
-                entered.append(path[moved].astype(np.int16))
-                used += int(moved.sum())
-        start[draw, -1] = used
+    # every path of a merged node is a row; its jumps follow each other in the record
+    first = record.initial.reshape(-1, n_new)
+    n_jumps = np.diff(record.start, axis=1).ravel()
+    row, node = np.divmod(np.repeat(np.arange(len(n_jumps)), n_jumps), n_new)
+    initial = np.empty((len(first), n_old), dtype=np.int16)
+    pieces = []
+    for k, own in enumerate(merged.members):
+        jumps = np.flatnonzero(node == k)
+        is_first = np.diff(row[jumps], prepend=-1) != 0
+        states = _combinations(graph, own)
+        for i, n in enumerate(own):
+            initial[:, n] = states[first[:, k], i]
+            path = states[record.state[jumps], i]
+            before = np.where(is_first, initial[row[jumps], n], np.roll(path, 1))
+            moved = path != before
+            pieces.append((row[jumps][moved] * n_old + n, record.time[jumps][moved], path[moved]))
+    place, time, state = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.argsort(place, kind="stable")
+    n_places = n_trajectories * n_old
+    ends = np.searchsorted(place[order], np.arange(n_draws * n_places + 1))
+    start = np.column_stack([ends[:-1].reshape(n_draws, n_places), ends[n_places::n_places]])
     return Record(
-        initial,
-        start,
-        np.concatenate([np.zeros(0), *times]),
-        np.concatenate([np.zeros(0, np.int16), *entered]),
+        initial.reshape(n_draws, n_places),
+        np.ascontiguousarray(start, dtype=np.int64),
+        time[order],
+        state[order].astype(np.int16),
     )
 
 
@@ -316,21 +315,20 @@ def _family(
         )
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     table = np.zeros((math.prod(shape), size, size))
-    number = {tuple(row): i for i, row in enumerate(states[here].tolist())}
-    for block, outside in enumerate(product(*(range(s) for s in shape))):
-        at = dict(zip(above, outside))
-        for a, inside in enumerate(states[here].tolist()):
-            for i, n in enumerate(own):
-                config = 0
-                for e in edges_of(n):
-                    k, j = home[int(graph.parents[e])]
-                    combined = a if k == here else at[k]
-                    config += int(own_terms(e)[states[k][combined, j]])
-                for y in range(int(graph.n_states[n])):
-                    if y != inside[i]:
-                        b = number[(*inside[:i], y, *inside[i + 1 :])]
-                        table[block, a, b] = _block(network, n)[config, inside[i], y]
-    every = np.arange(size)
+    every, inside = np.arange(size), states[here]
+    outside = dict(zip(above, np.indices(shape).reshape(len(shape), len(table))))
+    distance = 1  # of two combinations that differ by one in the present node
+    for i in range(len(own) - 1, -1, -1):
+        config = np.zeros((len(table), size), dtype=np.int64)
+        for e in edges_of(own[i]):
+            k, j = home[int(graph.parents[e])]
+            term = own_terms(e)[states[k][:, j]]
+            config += term if k == here else term[outside[k]][:, None]
+        for y in range(int(graph.n_states[own[i]])):
+            a = np.flatnonzero(inside[:, i] != y)
+            b = a + (y - inside[a, i]) * distance
+            table[:, a, b] = _block(network, own[i])[config[:, a], inside[a, i], y]
+        distance *= int(graph.n_states[own[i]])
     table[:, every, every] = -table.sum(axis=2)
     return above, [[s * x for x in range(sizes[k])] for s, k in zip(strides, above)], table
 
