@@ -77,3 +77,11 @@ def test_true_loops_and_chains_carry_no_caveat(parents: dict[str, list[str]]) ->
     assert causes
     assert all(cause.gain < -3.0 for cause in causes)
     assert (learner.edges_["caveat"] == "").all()
+
+
+def test_labels_seen_without_error_are_compared_too() -> None:
+    parents: dict[str, list[str]] = {"A": [], "B": ["A"], "C": ["B"]}
+    paths = am.simulate(am.glauber(parents, b=1.5), 40, duration=10.0, seed=3)
+    seen = am.observe(paths, am.Exact(), 12, seed=4)
+    learner = am.StructureLearner({n: am.Exact() for n in parents}, 1, method="star").fit(seen)
+    assert [cause.nodes for cause in learner.unmeasured_causes(seen)] == [("A", "B", "C")]

@@ -126,7 +126,8 @@ def _gain(
     caused = {hidden: [], **{n: [hidden] for n in group}}
     emission = learner.emission_
     if isinstance(emission, dict):
-        emission = {n: replace(e, learn=False) for n, e in emission.items() if n in group}
+        own_emissions = ((n, e) for n, e in emission.items() if n in group)
+        emission = {n: replace(e, learn=False) if e.learn else e for n, e in own_emissions}
     rows = np.unique(
         np.linspace(0, data.n_trajectories - 1, _MOST_TRAJECTORIES).round().astype(int)
     )
