@@ -170,15 +170,20 @@ def compile_kernels() -> None:
     from asterism.star._buffers import (
         ADD_STATISTICS,
         COLLECT_PULL,
+        CONFIGURATION_WEIGHTS,
+        FOURTH_ORDER,
         KEEP_MESSAGES,
         PASS_MESSAGES,
+        PROPAGATE_BLOCK,
+        STEP_MOMENTS,
     )
     from asterism.star._kept_messages import Messages
     from asterism.star.batch import make_batch
     from asterism.timeline.build import build_evidence
 
     # the main process begins with the grid and the loop around these, and needs them last
-    addresses(PASS_MESSAGES, COLLECT_PULL, ADD_STATISTICS)
+    addresses(PASS_MESSAGES, COLLECT_PULL, PROPAGATE_BLOCK, STEP_MOMENTS)
+    addresses(CONFIGURATION_WEIGHTS, ADD_STATISTICS)
 
     rates = np.array([[-1.0, 1.0], [1.0, -1.0]])
     network = Network({"a": [], "b": []}, {"a": rates, "b": rates})
@@ -226,7 +231,7 @@ def compile_kernels() -> None:
         np.array([0]),
         np.zeros(1),
         np.zeros((1, 4)),
-        addresses(KEEP_MESSAGES),
+        addresses(FOURTH_ORDER, KEEP_MESSAGES),
     )
 
 

@@ -15,15 +15,20 @@ zero is what lets the compiler use vector instructions.
 
 from __future__ import annotations
 
-from asterism.numerics._jit import inlined
+from numba import float64, int64
+
+from asterism.numerics._jit import inlined, separate, unit
 from asterism.star._buffers import (
+    CONFIGURATION_WEIGHTS,
     CONFIGURATIONS,
     IS_SUMMARY,
     PARENT,
     PARENTS,
+    PROBLEM,
     STATES,
     TABLE,
     WEIGHT,
+    WORK,
     moments_begin,
 )
 
@@ -79,15 +84,16 @@ def _convolve_in_parent(weights, scratch, reach, moments, begin, steps, shifts, 
     return top
 
 
-@inlined
-def configuration_weights(
-    problem, moments, trajectory, node, skip, first, count, inverse_width, weights, scratch
-):
+@unit
+def configuration_weights(problem, work, moments, trajectory, node, skip, first, count):
     """Probability of each parent configuration of ``node`` on steps first … first+count−1.
 
+    It goes to the first of ``work.configurations``.
     The parent in slot ``skip``, if there is one, is left out: its factor is one for each of its
     states (for a summary: it adds nothing), which gives the average conditional on its state.
     """
+    inverse_width = work.inverse_width
+    weights, scratch = work.configurations[0], work.configurations[1]
     begin = problem.node[node, PARENTS]
     n_parents = problem.node[node + 1, PARENTS] - begin
     steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
@@ -129,6 +135,13 @@ def configuration_weights(
         n_weights *= size
 
 
+separate_weights = separate(
+    configuration_weights,
+    (PROBLEM, WORK, float64[::1], int64, int64, int64, int64, int64),
+    CONFIGURATION_WEIGHTS,
+)
+
+
 @inlined
 def average_table(table, size, n_weights, weights, count, out):
     """out(x,y) = Σ_u weights(u) table(u,x,y) for each step of the block."""
@@ -164,7 +177,7 @@ def _probability_of_parent(
 def average_over_parents(problem, work, moments, table, trajectory, node, first, count, out):
     """out(x,y) = E_n[table(x,y)] on steps first … first+count−1."""
     inverse_width = work.inverse_width
-    weights, scratch = work.configurations[0], work.configurations[1]
+    weights = work.configurations[0]
     if is_two_state_family(problem, node):
         for slot in range(2):
             _probability_of_parent(
@@ -181,17 +194,9 @@ def average_over_parents(problem, work, moments, table, trajectory, node, first,
         average_two_state_table(problem, table, node, weights[0], weights[1], count, out)
         return
     no_parent_fixed = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
-    configuration_weights(
-        problem,
-        moments,
-        trajectory,
-        node,
-        no_parent_fixed,
-        first,
-        count,
-        inverse_width,
-        weights,
-        scratch,
+    separate_weights(
+        work.addresses[CONFIGURATION_WEIGHTS],
+        (problem, work, moments, trajectory, node, no_parent_fixed, first, count),
     )
     average_table(
         table[problem.node[node, TABLE] :],
@@ -240,8 +245,9 @@ def add_pull_of_child(problem, work, moments, table, trajectory, child, slot, fi
             problem, table, child, slot, moments, row, steps, count, weights[0], pull
         )
         return
-    configuration_weights(
-        problem, moments, trajectory, child, slot, first, count, inverse_width, weights, scratch
+    separate_weights(
+        work.addresses[CONFIGURATION_WEIGHTS],
+        (problem, work, moments, trajectory, child, slot, first, count),
     )
     child_size = problem.node[child, STATES]
     rows = child_size * child_size

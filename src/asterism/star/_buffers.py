@@ -168,6 +168,11 @@ ADD_STATISTICS = 7
 LINKS = 8
 KEEP_MESSAGES = 9
 MARGINALS_AT_POINTS = 10
+# 11 … 16: ``clusters/_cluster_layout.py``
+CONFIGURATION_WEIGHTS = 17
+PROPAGATE_BLOCK = 18
+STEP_MOMENTS = 19
+FOURTH_ORDER = 20
 
 # messages are rescaled when they leave this range
 LARGE = 1e30

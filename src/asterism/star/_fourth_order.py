@@ -6,12 +6,17 @@ long for them.
 
 from __future__ import annotations
 
-from asterism.numerics._jit import inlined, inner
+from numba import int64
+
+from asterism.numerics._jit import inlined, inner, separate, unit
 from asterism.star._buffers import (
     BLOCK,
     FIRST,
+    FOURTH_ORDER,
     LAST,
+    PROBLEM,
     STRIDE,
+    WORK,
     backward_row,
     forward_row,
     middle_row,
@@ -21,12 +26,18 @@ from asterism.star._buffers import (
 START = 0
 END = 1
 
+# what ``fourth_order`` is to do
+CORRECT_GENERATOR = 0
+FILL_ENDS = 1
+ENTER_STRETCHES = 2
+MOMENTS_TO_MIDDLE = 3
+
 # limits of the corrections, so that everything stays positive: of what a step may move, and of one
 _LARGEST_SHARE_OF_A_STEP = 0.25
 _LARGEST_CORRECTION = 0.5
 
 
-@inlined
+@inner
 def apply_band(weights, begin, count, padded, flat, at, is_positive, out):
     """out(k) = Σ_i weights(i, begin+k) values(k+i−2); the values begin at ``flat[at]``.
 
@@ -68,7 +79,7 @@ def _limit_change(before, after, inverse_width, count):
         after[k] = before[k] + 0.5 * (abs(change + most) - abs(change - most))
 
 
-@inlined
+@inner
 def correct_generator(problem, size, trajectory, block, count, work):
     """From generators in the middle of a block's steps to those that propagate them.
 
@@ -235,7 +246,7 @@ def _end(here, size, j, step, e0, e1, e2, side, factor, spare):
         here[rows + row, j] = max(spare[row, 0], _LARGEST_SHARE_OF_A_STEP * here[rows + row, j])
 
 
-@inlined
+@inner
 def fill_ends(problem, size, trajectory, work):
     """The factors at the ends of all stretches; propagators of the outermost steps take them in.
 
@@ -261,7 +272,7 @@ def fill_ends(problem, size, trajectory, work):
                 )
 
 
-@inlined
+@inner
 def enter_stretches(problem, size, trajectory, work):
     """Multiply the messages by the factors at the ends where they entered; moments need them so."""
     begin = problem.stretch_start[trajectory]
@@ -297,7 +308,7 @@ def enter_stretches(problem, size, trajectory, work):
             here[backward + x, k] = spare[x]
 
 
-@inlined
+@inner
 def moments_to_middle(problem, size, trajectory, first, count, work):
     """From moments, the integrals over a block's steps, to h times the values in the middle.
 
@@ -345,3 +356,24 @@ def moments_to_middle(problem, size, trajectory, first, count, work):
         diagonal = middle[x * size + x]
         for k in range(count):
             diagonal[k] *= scale[k]
+
+
+@unit
+def fourth_order(problem, work, what, size, trajectory, first, count):
+    """One of the four corrections above; two of them are of steps first … first+count−1.
+
+    Only problems with smooth steps need them compiled.
+    """
+    if what == CORRECT_GENERATOR:
+        correct_generator(problem, size, trajectory, first // BLOCK, count, work)
+    elif what == FILL_ENDS:
+        fill_ends(problem, size, trajectory, work)
+    elif what == ENTER_STRETCHES:
+        enter_stretches(problem, size, trajectory, work)
+    else:
+        moments_to_middle(problem, size, trajectory, first, count, work)
+
+
+separate_fourth_order = separate(
+    fourth_order, (PROBLEM, WORK, int64, int64, int64, int64, int64), FOURTH_ORDER
+)

@@ -32,7 +32,7 @@ from asterism.numerics._step import (
 from asterism.star._averages import (
     add_pull_of_child,
     average_over_parents,
-    configuration_weights,
+    separate_weights,
 )
 from asterism.star._buffers import (
     ADD_STATISTICS,
@@ -40,9 +40,11 @@ from asterism.star._buffers import (
     CHILD,
     CHILDREN,
     COLLECT_PULL,
+    CONFIGURATION_WEIGHTS,
     CONFIGURATIONS,
     DWELL,
     FIRST,
+    FOURTH_ORDER,
     IS_EXOGENOUS,
     IS_SET,
     LAST,
@@ -50,9 +52,11 @@ from asterism.star._buffers import (
     NODE_GENERATOR,
     PARENTS,
     PROBLEM,
+    PROPAGATE_BLOCK,
     SLOT,
     SPAN,
     STATES,
+    STEP_MOMENTS,
     STORE_MOMENTS,
     TABLE,
     WORK,
@@ -66,10 +70,11 @@ from asterism.star._buffers import (
     whole_vectors,
 )
 from asterism.star._fourth_order import (
-    correct_generator,
-    enter_stretches,
-    fill_ends,
-    moments_to_middle,
+    CORRECT_GENERATOR,
+    ENTER_STRETCHES,
+    FILL_ENDS,
+    MOMENTS_TO_MIDDLE,
+    separate_fourth_order,
 )
 from asterism.star._links import JUMP_STATISTICS, separate_links
 
@@ -77,7 +82,7 @@ from asterism.star._links import JUMP_STATISTICS, separate_links
 _REORDER = {"contract", "reassoc", "nsz"}
 
 
-@inlined
+@unit
 def propagate_block(size, width, block, count, padded, work):
     """Propagators of a block of steps from its generators, both in ``work.steps``.
 
@@ -103,7 +108,12 @@ def propagate_block(size, width, block, count, padded, work):
         )
 
 
-@inlined
+separate_propagate = separate(
+    propagate_block, (int64, float64[::1], int64, int64, int64, WORK), PROPAGATE_BLOCK
+)
+
+
+@unit
 def step_moments(size, width, first, count, padded, clamped, work):
     """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[3]``."""
     rows = size * size
@@ -130,6 +140,11 @@ def step_moments(size, width, first, count, padded, clamped, work):
                 for row in range(rows):
                     fresh[row, k] = 0.0
                 fresh[state * size + state, k] = width[k]
+
+
+separate_step_moments = separate(
+    step_moments, (int64, float64[::1], int64, int64, int64, boolean, WORK), STEP_MOMENTS
+)
 
 
 @inner
@@ -225,12 +240,20 @@ def node_generator(problem, work, moments, table, geometric, with_pull, trajecto
                 for k in range(count):
                     pull[x, k] = 0.0
         if corrected:
-            correct_generator(problem, size, trajectory, block, count, work)
+            separate_fourth_order(
+                work.addresses[FOURTH_ORDER],
+                (problem, work, CORRECT_GENERATOR, size, trajectory, first, count),
+            )
         padded = whole_vectors(count)
         width = work.width[first : first + padded]
-        propagate_block(size, width, block, count, padded, work)
+        separate_propagate(
+            work.addresses[PROPAGATE_BLOCK], (size, width, block, count, padded, work)
+        )
     if corrected:
-        fill_ends(problem, size, trajectory, work)
+        separate_fourth_order(
+            work.addresses[FOURTH_ORDER],
+            (problem, work, FILL_ENDS, size, trajectory, 0, steps),
+        )
 
 
 separate_generator = separate(
@@ -264,7 +287,10 @@ def store_moments(problem, work, moments, geometric, damping, clamped, trajector
     fresh = work.matrices[3]
     if corrected:
         fresh = work.matrices[2]
-        enter_stretches(problem, size, trajectory, work)
+        separate_fourth_order(
+            work.addresses[FOURTH_ORDER],
+            (problem, work, ENTER_STRETCHES, size, trajectory, 0, steps),
+        )
     keep = 1.0 - damping
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
@@ -274,9 +300,14 @@ def store_moments(problem, work, moments, geometric, damping, clamped, trajector
         steps_here = work.steps[block]
         generator = steps_here[source : source + rows]
         pull = steps_here[pull_row(size) : pull_row(size) + size]
-        step_moments(size, width, first, count, padded, clamped, work)
+        separate_step_moments(
+            work.addresses[STEP_MOMENTS], (size, width, first, count, padded, clamped, work)
+        )
         if corrected:
-            moments_to_middle(problem, size, trajectory, first, count, work)
+            separate_fourth_order(
+                work.addresses[FOURTH_ORDER],
+                (problem, work, MOMENTS_TO_MIDDLE, size, trajectory, first, count),
+            )
             # ∫ m ψ from values in the middle
             begin_step = first_step + first
             quadrature = problem.quadrature[begin_step : begin_step + count]
@@ -340,17 +371,9 @@ def _add_node_statistics(
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
-        configuration_weights(
-            problem,
-            moments,
-            trajectory,
-            node,
-            no_parent_fixed,
-            first,
-            count,
-            work.inverse_width,
-            weights,
-            work.configurations[1],
+        separate_weights(
+            work.addresses[CONFIGURATION_WEIGHTS],
+            (problem, work, moments, trajectory, node, no_parent_fixed, first, count),
         )
         if is_corrected(problem):
             begin_step = problem.step_start[trajectory] + first

@@ -26,7 +26,9 @@ from asterism.star import _solve as kernels
 from asterism.star._buffers import (
     ADD_STATISTICS,
     COLLECT_PULL,
+    CONFIGURATION_WEIGHTS,
     DWELL,
+    FOURTH_ORDER,
     INITIAL,
     IS_EXOGENOUS,
     KEEP_MESSAGES,
@@ -39,8 +41,10 @@ from asterism.star._buffers import (
     PARENTS,
     PASS_MANY_STATES,
     PASS_MESSAGES,
+    PROPAGATE_BLOCK,
     SPAN,
     STATES,
+    STEP_MOMENTS,
     STORE_MOMENTS,
     TABLE,
     Problem,
@@ -350,7 +354,10 @@ def is_uncoupled(problem: Problem) -> bool:
 
 def addresses_for(problem: Problem, *slots: int) -> IntArray:
     """The table of addresses with the kernels in it that a problem's evidence and states need."""
-    needed = [*slots, COLLECT_PULL, PASS_MESSAGES]
+    needed = [*slots, COLLECT_PULL, PASS_MESSAGES, PROPAGATE_BLOCK, STEP_MOMENTS]
+    needed.append(CONFIGURATION_WEIGHTS)
+    if len(problem.stretch):
+        needed.append(FOURTH_ORDER)
     if (problem.node[:-1, STATES] > 2).any():
         needed += [PASS_MANY_STATES, PROPAGATOR, MOMENTS]
     if len(problem.link) > 1:

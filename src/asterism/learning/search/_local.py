@@ -31,8 +31,10 @@ from asterism.star._buffers import (
     IS_EXOGENOUS,
     LOG_OF_ZERO_RATE,
     PASS_MESSAGES,
+    PROPAGATE_BLOCK,
     SQUARES,
     STATES,
+    STEP_MOMENTS,
     STRIDE,
     TABLE,
     make_work,
@@ -42,9 +44,9 @@ from asterism.star._buffers import (
 from asterism.star._messages import separate_messages
 from asterism.star._node import (
     clear_set_steps,
-    propagate_block,
+    separate_propagate,
     separate_pull,
-    step_moments,
+    separate_step_moments,
 )
 from asterism.star._solve import settled
 
@@ -228,7 +230,9 @@ def _solve_family(
                         generator[x * size + x, k] += psi[x, k]
                 begin = first_step + block * BLOCK
                 width = problem.width[begin : begin + count]
-                propagate_block(size, width, block, count, count, work)
+                separate_propagate(
+                    work.addresses[PROPAGATE_BLOCK], (size, width, block, count, count, work)
+                )
             this_log_z, _, _, bad_point, clamped = separate_messages(
                 work.addresses[PASS_MESSAGES],
                 (problem, work, family.rates, current.initial, d, node),
@@ -241,7 +245,10 @@ def _solve_family(
                 count = min(BLOCK, steps - first)
                 begin = first_step + first
                 width = problem.width[begin : begin + count]
-                step_moments(size, width, first, count, count, clamped, work)
+                separate_step_moments(
+                    work.addresses[STEP_MOMENTS],
+                    (size, width, first, count, count, clamped, work),
+                )
                 fresh = work.matrices[3]
                 if geometric:
                     for row in range(rows):
