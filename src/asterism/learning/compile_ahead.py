@@ -2,8 +2,9 @@
 
 numba compiles one function at a time, and the kernel that sweeps takes most of it. While the main
 process compiles that one, a second process (this module, run by itself) compiles the kernels that
-score families and read off courses, on a toy problem, and leaves them in numba's cache on disk. It
-says what it begins: the main process waits for that, and compiles itself what is not begun yet.
+score families and read off marginals over time, on a toy problem, and leaves them in numba's cache
+on disk. It says what it begins: the main process waits for that, and compiles itself what is not
+begun yet.
 Only the first search after an installation has anything to compile.
 
 :func:`warm_up` runs every kind of work once on toy problems. A container or a cluster does that
@@ -159,6 +160,8 @@ def compile_kernels() -> None:
     import numpy as np
     import pandas as pd
 
+    from asterism.clusters import _region_chain  # noqa: F401  (its units)
+    from asterism.clusters._cluster_layout import BACKWARD_PASS, FORWARD_PASS
     from asterism.data.observations import Observations
     from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
     from asterism.learning.search.screened import score_piece
@@ -213,6 +216,8 @@ def compile_kernels() -> None:
         stop=np.zeros(1, dtype=np.bool_),
     )
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
+    # exact inference compares edges with unmeasured causes (learning/unmeasured.py)
+    addresses(FORWARD_PASS, BACKWARD_PASS)
     # marginals in the end are computed on corrected steps
     make_batch(evidence, network.compiled.graph, 2.0, 0.5, is_corrected=True)
     messages = Messages(
