@@ -21,7 +21,7 @@ import pandas as pd
 from asterism.commands.exits import in_flags
 from asterism.commands.options import TableOptions
 from asterism.data.clock import UNITS
-from asterism.data.columns import cells, missing, numbers, without_codes
+from asterism.data.columns import cells, missing, without_codes
 from asterism.data.counting_tables import CountingColumns, read_counting, require_counting
 from asterism.data.files import read_meta
 from asterism.data.labels import letters
@@ -54,6 +54,7 @@ from asterism.data.table_file import (
     sheet_names,
     too_large,
 )
+from asterism.data.table_reader import TableReader
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, counted
 from asterism.numerics.resources import available_bytes
@@ -332,23 +333,12 @@ def with_interventions(data: Observations, held: pd.DataFrame) -> tuple[Observat
 
 def read_numbers(path: Path, columns: Sequence[str], comma: str | None = None) -> Any:
     """A small table in which some columns hold numbers; cells of the others stay text."""
-    table = read_text_table(path)
-    for name in columns:
-        if name in table.columns:
-            problems = Problems()
-            texts = cells(table[name])
-            read = numbers(texts, name, problems, line_numbers(table), comma)
-            problems.add_rows(
-                read.is_text,
-                "{value} is not a number",
-                rows=line_numbers(table),
-                value=texts,
-                column=name,
-            )
-            if problems.errors:
-                raise DataError(f"{str(path)!r}: ", as_error(problems.errors).sentence, ".")
-            table[name] = read.value
-    return table
+    table = TableReader(read_text_table(path), Problems(), comma=comma)
+    for name in filter(table.has, columns):
+        table.frame[name] = table.numbers(name)
+        if table.problems.errors:
+            raise DataError(f"{str(path)!r}: ", as_error(table.problems.errors).sentence, ".")
+    return table.frame
 
 
 # ---- reading --------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.options import PanelOptions
-from asterism.data.labels import canonical, letters
+from asterism.data.labels import by_number, canonical, letters
 from asterism.data.measurements import NodeMeasurements
-from asterism.data.numbers import as_number, read_numbers
+from asterism.data.numbers import read_numbers
 from asterism.data.observations import Observations
 from asterism.data.panel_records import changes, final_states
 from asterism.data.trajectories import Trajectories
@@ -263,9 +263,3 @@ def states_in_order(
     d, t = np.concatenate(trajectory), np.concatenate(time)
     order = np.lexsort((t, d))
     return d[order], t[order], label[order]
-
-
-def by_number(value: Any) -> tuple[int, float, str]:
-    """Sorts states: numbers by size, then texts."""
-    number = as_number(value)
-    return (1, 0.0, str(value)) if number is None else (0, number, str(value))

@@ -14,8 +14,7 @@ import numpy as np
 
 from asterism.commands.emissions import Choice, choose_emissions
 from asterism.commands.input_table import listed
-from asterism.commands.panel import by_number
-from asterism.data.labels import plain
+from asterism.data.labels import by_number, plain
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.model.emissions import Categorical, Exact, SilentStates

@@ -16,11 +16,10 @@ from asterism.commands.input_table import listed
 from asterism.commands.options import PanelOptions
 from asterism.commands.panel import (
     allowed_transitions,
-    by_number,
     node_of,
     states_in_order,
 )
-from asterism.data.labels import encode, letters, plain
+from asterism.data.labels import by_number, encode, letters, plain
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.emissions import Exact

@@ -15,9 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.columns import missing, tell_commas
 from asterism.data.numbers import ReadNumbers, is_missing, read_numbers
-from asterism.data.problems import Problems
 from asterism.errors import DataError, Sentence, Setting
 
 FloatArray = NDArray[np.float64]
@@ -137,65 +135,6 @@ def is_date(value: Any) -> bool:
     if isinstance(value, str):
         return _ANY_DATE.match(value.strip()) is not None
     return hasattr(value, "isoformat") and hasattr(value, "year")
-
-
-def times(
-    cells: NDArray[Any],
-    column: str,
-    *,
-    problems: Problems,
-    rows: NDArray[np.int64],
-    trajectory: NDArray[Any] | None = None,
-    table: str = "measurements",
-    unit: str | None = None,
-    comma: str | None = None,
-) -> ReadTimes:
-    """A column in which every cell must be a time; what is none is noted.
-
-    Only times of measurements may be other than numbers: those of events count from the same zero.
-    """
-    read = read_numbers(cells, comma)
-    parsed, is_text = read.value, read.is_text
-    clock = ReadTimes(parsed, "", None, read, cells)
-    if table == "measurements":
-        try:
-            clock = read_clock(cells, column, unit, comma)
-        except DataError as error:
-            problems.add(error.sentence)
-    if clock.number is not None and clock.spelled is not None:
-        tell_commas(clock.number, clock.spelled, column, problems, rows, table)
-    empty = missing(cells)
-    where: dict[str, Any] = {
-        "rows": rows,
-        "trajectory": trajectory,
-        "column": column,
-        "table": table,
-        "value": cells,
-    }
-    bad = is_text & ~np.isfinite(clock.time)
-    dates = bad & np.fromiter((is_date(v) for v in cells), np.bool_, len(cells))
-    write = "write times as numbers, or dates as 2024-03-01"
-    problems.add_rows(dates, "{value} is a date that cannot be read", remedy=write, **where)
-    cause = ""
-    if bad.sum() > len(cells) / 2:
-        cause = Sentence(
-            f"the column {column!r} holds text: is it the time? Name the right one with ",
-            Setting("time", ...),
-        )
-    problems.add_rows(bad & ~dates, "{value} is not a time", cause=cause, remedy=_FORMS, **where)
-    problems.add_rows(empty, "the time is missing", **where)
-    lost = ~np.isfinite(clock.time) & ~is_text & ~empty
-    endless = lost & ~np.isfinite(parsed)
-    problems.add_rows(endless, "the time {value} is not finite", **where)
-    problems.add_rows(
-        lost & ~endless, "the time {value} has no unit, but other times have one", **where
-    )
-    if clock.note is not None:
-        problems.add(clock.note, severity="note")
-    return clock
-
-
-_FORMS = "write a number, a time such as 2h or Day 3, or a date such as 2024-03-01"
 
 
 # ---- durations ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Reads single columns: which cells are empty, numbers, flags; each reader says what is wrong.
+"""Single columns, as pandas read them or as plain text: which cells are empty, which are numbers.
 
-Columns arrive as pandas read them or as plain text.
+``table_reader.py`` reads them and says what is wrong.
 """
 
 from __future__ import annotations
@@ -14,21 +14,14 @@ from numpy.typing import NDArray
 
 from asterism.data.numbers import (
     DASHES,
-    ReadNumbers,
     as_number,
     is_missing,
     plain_numbers,
     possible_numbers,
-    read_numbers,
 )
-from asterism.data.problems import Problems
-from asterism.errors import DataError, Sentence, Setting
+from asterism.errors import DataError
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-
-_TRUE = frozenset({"true", "yes", "1", "1.0", "t", "y"})
-_FALSE = frozenset({"false", "no", "0", "0.0", "f", "n"})
 
 
 def cells(series: pd.Series[Any]) -> NDArray[Any]:
@@ -59,67 +52,6 @@ def missing(array: NDArray[Any]) -> BoolArray:
     return np.fromiter((is_missing(v) for v in array), np.bool_, len(array))
 
 
-def numbers(
-    array: NDArray[Any],
-    column: str,
-    problems: Problems,
-    rows: NDArray[np.int64],
-    comma: str | None = None,
-    table: str = "measurements",
-) -> ReadNumbers:
-    """A column as numbers; what its commas mean is noted, or asked where it is unclear."""
-    read = read_numbers(array, comma)
-    tell_commas(read, array, column, problems, rows, table)
-    return read
-
-
-def tell_commas(
-    read: ReadNumbers,
-    array: NDArray[Any],
-    column: str,
-    problems: Problems,
-    rows: NDArray[np.int64],
-    table: str = "measurements",
-) -> None:
-    """Say what the commas of a column were taken for; refuse them where that cannot be known."""
-    if not read.comma:
-        return
-    cell = str(array[read.first]).strip()
-    kind = f"comma {read.comma}"
-    meanings = {"decimal": "is a decimal mark", "thousands": "separates thousands"}
-    if read.comma in meanings:
-        problems.add(
-            f"Column {column!r}: the comma {meanings[read.comma]}, so {cell!r} is read as "
-            f"{read.value[read.first]:.12g}.",
-            severity="note",
-            kind=kind,
-        )
-        return
-    where: dict[str, Any] = {"column": column, "table": table, "kind": kind}
-    where |= {"row": int(rows[read.first]), "value": cell}
-    if read.comma == "mixed":
-        problems.add(
-            f"the comma in {cell!r} is a decimal mark or separates thousands, but neither fits "
-            "all cells of the column",
-            remedy=Sentence(
-                "write all numbers alike; if the column holds states, name it with ",
-                Setting("labels", ...),
-            ),
-            **where,
-        )
-        return
-    readings = " or ".join(f"{x:.12g}" for x in sorted(possible_numbers(cell), reverse=True))
-    problems.add(
-        f"{cell!r} may be {readings}, and no cell of the column settles it",
-        remedy=Sentence(
-            "say what the comma is with ",
-            *(Setting("comma", "thousands"), " or ", Setting("comma", "decimal")),
-            *("; if the column holds states, name it with ", Setting("labels", ...)),
-        ),
-        **where,
-    )
-
-
 def exact_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
     """Numbers to their last digit, nan where a cell holds none.
 
@@ -133,24 +65,6 @@ def exact_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
         number = as_number(cell)
         exact[i] = np.nan if number is None else number
     return pd.Series(exact, index=column.index, name=column.name)
-
-
-def flags(
-    array: NDArray[Any], column: str, problems: Problems, rows: NDArray[np.int64]
-) -> BoolArray:
-    """A column of yes and no; an empty cell is no."""
-    result = np.zeros(len(array), dtype=np.bool_)
-    for i, value in enumerate(array):
-        text = "" if is_missing(value) else str(value).strip().lower()
-        result[i] = text in _TRUE
-        if text and text not in _TRUE and text not in _FALSE:
-            problems.add(
-                f"{value!r} is not a flag; write true or false",
-                row=int(rows[i]),
-                column=column,
-                value=value,
-            )
-    return result
 
 
 def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFrame:

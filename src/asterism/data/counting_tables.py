@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from asterism.data import columns, labels
+from asterism.data import columns
 from asterism.data.clock import read_clock
-from asterism.data.labels import canonical
-from asterism.data.problems import Problems, line_numbers
+from asterism.data.labels import by_number, canonical
+from asterism.data.problems import Problems
+from asterism.data.table_reader import TableReader
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
 
@@ -79,41 +80,44 @@ def read_counting(
     comma: str | None = None,
 ) -> CountingTable:
     """Check the stays and join them to paths; raises with the row of every problem."""
-    problems = Problems()
+    reader = TableReader(frame, Problems(), comma=comma)
+    name = reader.read_trajectories(trajectory)[0] if trajectory else 0
     table = pd.DataFrame(
         {
-            "id": labels.as_names(columns.cells(frame[trajectory])) if trajectory else 0,
+            "id": name,
             "origin": _texts(frame[which.origin]),
             "target": _texts(frame[which.target]),
-            "row": line_numbers(frame),
+            "row": reader.rows,
         }
     )
-    both = np.concatenate([columns.cells(frame[name]) for name in (which.start, which.stop)])
+    # dates of both columns count from the first of them all
+    both = np.concatenate([reader.cells(which.start), reader.cells(which.stop)])
     clock = read_clock(both, which.start, unit, comma)
+    if clock.number is not None and clock.spelled is not None:
+        twice = np.tile(np.arange(len(frame)), 2)
+        reader.tell_commas(clock.number, clock.spelled, which.start, twice)
     table["start"], table["stop"] = np.split(clock.time, 2)
     table["moved"] = table["target"] != ""
-    rows = table["row"].to_numpy()
     if which.status is not None:
         words = {"true": "1", "false": "0"}
         text = [words.get(t.lower(), t) for t in _texts(frame[which.status])]
         wrong = ~np.isin(text, ("0", "1"))
-        problems.add_rows(wrong, "the status is neither 0 nor 1", rows=rows, column=which.status)
+        reader.note(wrong, "the status is neither 0 nor 1", column=which.status)
         table["moved"] &= np.array(text) == "1"
-    for name, column in (("start", which.start), ("stop", which.stop)):
-        gone = ~np.isfinite(table[name].to_numpy())
-        problems.add_rows(gone, "the time is missing", rows=rows, column=column)
+    for time, column in (("start", which.start), ("stop", which.stop)):
+        reader.note(~np.isfinite(table[time].to_numpy()), "the time is missing", column=column)
     nowhere = (table["origin"] == "").to_numpy()
-    problems.add_rows(nowhere, "the state is missing", rows=rows, column=which.origin)
+    reader.note(nowhere, "the state is missing", column=which.origin)
     backwards = (table["stop"] <= table["start"]).to_numpy()
-    problems.add_rows(backwards, "the stay has no length", rows=rows, column=which.stop)
-    problems.raise_errors()
+    reader.note(backwards, "the stay has no length", column=which.stop)
+    reader.problems.raise_errors()
     is_stacked = bool(table.duplicated(["id", "origin", "start"]).any())
     listed = table["target"] != "" if is_stacked else table["moved"]
     pairs = table[listed][["origin", "target"]].drop_duplicates()
-    stays = _one_row_each(table, problems) if is_stacked else table
+    stays = _one_row_each(table, reader) if is_stacked else table
     stays = stays.sort_values(["id", "start"], kind="stable")
-    _check_order(stays, problems)
-    problems.raise_errors()
+    _check_order(stays, reader)
+    reader.problems.raise_errors()
     first = stays.drop_duplicates("id")
     moved = stays[stays["moved"]]
     entered = pd.DataFrame(
@@ -124,7 +128,7 @@ def read_counting(
             "state": [*first["origin"], *moved["target"]],
         }
     )
-    states = sorted({*table["origin"], *moved["target"], *pairs["target"]}, key=_by_number)
+    states = sorted({*table["origin"], *moved["target"], *pairs["target"]}, key=by_number)
     paths = Trajectories.from_frame(
         entered,
         {NODE: states},
@@ -138,20 +142,19 @@ def read_counting(
     return CountingTable(paths, possible, is_stacked, own)
 
 
-def _one_row_each(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+def _one_row_each(table: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
     """One row per stay of a stacked table: the one that happened, or the first."""
     keys = ["id", "origin", "start"]
     groups = table.groupby(keys, sort=False)
     uneven = (groups["stop"].transform("min") != groups["stop"].transform("max")).to_numpy()
     twice = ((groups["moved"].transform("sum") > 1) & table["moved"]).to_numpy()
-    rows = table["row"].to_numpy()
-    problems.add_rows(uneven, "rows of one stay end at different times", rows=rows)
-    problems.add_rows(twice, "several transitions of one stay have status 1", rows=rows)
-    problems.raise_errors()
+    reader.note(uneven, "rows of one stay end at different times")
+    reader.note(twice, "several transitions of one stay have status 1")
+    reader.problems.raise_errors()
     return table.sort_values("moved", ascending=False, kind="stable").drop_duplicates(keys)
 
 
-def _check_order(stays: pd.DataFrame, problems: Problems) -> None:
+def _check_order(stays: pd.DataFrame, reader: TableReader) -> None:
     """Every stay of a person begins when and where the one before ended."""
     old, new = (stays.iloc[part].reset_index(drop=True) for part in (slice(-1), slice(1, None)))
     same = (old["id"] == new["id"]).to_numpy()
@@ -166,21 +169,13 @@ def _check_order(stays: pd.DataFrame, problems: Problems) -> None:
             "the stay is not in the state that the one before it led to",
         ),
     ):
-        names = new["id"].to_numpy(dtype=object)
-        problems.add_rows(same & bad, message, rows=new["row"].to_numpy(), trajectory=names)
+        reader.note(same & bad, message, stays.index.to_numpy()[1:])
 
 
 def _texts(column: pd.Series) -> list[str]:
     cells = columns.cells(column)
     gone = columns.missing(cells)
     return ["" if g else canonical(v) for v, g in zip(cells, gone)]
-
-
-def _by_number(text: str) -> tuple[int, float, str]:
-    try:
-        return (1, 0.0, text) if "_" in text else (0, float(text), text)
-    except ValueError:
-        return 1, 0.0, text
 
 
 def require_counting(header: Sequence[str]) -> CountingColumns:

@@ -16,10 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.labels import canonical, plain
+from asterism.data.labels import encode, plain
 from asterism.data.measurements import FloatArray, IntArray, last_before, objects
 from asterism.data.numbers import read_numbers
-from asterism.data.problems import FIRST_ROW, Problems, line_numbers
+from asterism.data.problems import Problems
+from asterism.data.table_reader import TableReader
 from asterism.errors import DataError
 
 
@@ -89,56 +90,47 @@ def read_covariates(
     if not wanted:
         raise DataError(f"The table of covariates has no covariate; its columns are {listed}.")
     if trajectory in frame.columns:
-        number = {canonical(label): d for d, label in enumerate(trajectories)}
-        d = np.array([number.get(canonical(v), -1) for v in frame[trajectory]], dtype=np.int64)
+        d = encode(frame[trajectory].to_numpy(dtype=object), trajectories)
     elif len(trajectories) == 1:
         d = np.zeros(len(frame), dtype=np.int64)
     else:
         raise DataError(
             f"The table of covariates needs a column {trajectory!r}; its columns are {listed}."
         )
-    if time in frame.columns:
-        problems = Problems()
-        rows = line_numbers(frame)
-        clock = columns.numbers(
-            columns.cells(frame[time]), time, problems, rows, comma, "covariates"
-        ).value
-        problems.raise_errors()
-        if not np.isfinite(clock[d >= 0]).all():
-            row = int(np.flatnonzero((d >= 0) & ~np.isfinite(clock))[0])
-            raise DataError(f"Row {row + FIRST_ROW} of the covariates has no time in {time!r}.")
+    table = TableReader(frame, Problems(), "covariates", comma)
+    if table.has(time):
+        clock = table.numbers(time, "{value} is not a time")
+        table.note((d >= 0) & ~np.isfinite(clock), "the time is missing", column=time)
+        table.problems.raise_errors()
     else:
         clock = np.where(d >= 0, starts[np.maximum(d, 0)], 0.0)
     keep = np.flatnonzero(d >= 0)
     keep = keep[np.lexsort((clock[keep], d[keep]))]
     values = {
-        name: _filled(name, frame[name], keep, d[keep], trajectories, name in categories, comma)
+        name: _filled(table, name, keep, d[keep], trajectories, name in categories)
         for name in wanted
     }
     return Covariates(d[keep], clock[keep], values)
 
 
 def _filled(
+    table: TableReader,
     name: str,
-    column: pd.Series,
     keep: IntArray,
     d: IntArray,
     trajectories: Sequence[object],
     is_category: bool,
-    comma: str | None,
 ) -> NDArray[Any]:
     """The values of one covariate, gaps filled within each trajectory."""
-    cells = columns.cells(column)
+    cells = table.cells(name)
     raw = cells[keep]
     gone = columns.missing(raw)
-    read = read_numbers(cells, comma)
+    read = read_numbers(cells, table.comma)
     numbers = read.value[keep]
     is_number = not is_category and bool(np.isfinite(numbers[~gone]).all())
     if is_number:
-        problems = Problems()
-        rows = np.arange(len(cells), dtype=np.int64) + FIRST_ROW
-        columns.tell_commas(read, cells, name, problems, rows, "covariates")
-        problems.raise_errors()
+        table.tell_commas(read, cells, name)
+        table.problems.raise_errors()
     texts = objects(None if g else str(plain(v)) for v, g in zip(raw, gone))
     series = pd.Series(numbers if is_number else texts)
     groups = series.groupby(d)

@@ -6,12 +6,12 @@ They come as arrays, one per trajectory and node, or as columns ``p_<state>`` of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asterism.data import columns
 from asterism.data.known_paths import TimeBound, check_inside, time_limits
 from asterism.data.measurements import (
     LIKELIHOOD_PREFIX,
@@ -22,6 +22,7 @@ from asterism.data.measurements import (
     objects,
 )
 from asterism.data.problems import Problems
+from asterism.data.table_reader import TableReader
 from asterism.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -119,36 +120,18 @@ def _node_record(
 def likelihoods_of_columns(
     node: str,
     rows: NodeMeasurements,
-    table: dict[str, NDArray[Any]],
-    name: NDArray[Any],
-    problems: Problems,
-    comma: str | None = None,
+    cells: dict[str, NDArray[Any]],
+    table: TableReader,
+    at: IntArray,
 ) -> NodeMeasurements:
     """The same from columns ``p_<state>`` of a long table; ``rows`` says whose and when."""
-    matrix = np.empty((len(rows), len(table)))
-    for k, (column, cells) in enumerate(table.items()):
-        read = columns.numbers(cells, column, problems, rows.row, comma)
-        matrix[:, k] = read.value
-        problems.add_rows(
-            read.is_text,
-            "{value} is not a probability",
-            rows=rows.row,
-            trajectory=name,
-            value=cells,
-            column=column,
-        )
-    keep = ~np.isnan(matrix).all(axis=1)
-    _check(node, matrix[keep], rows.row[keep], name[keep], problems)
-    record = NodeMeasurements(
-        rows.trajectory,
-        rows.time,
-        rows.value,
-        rows.exact,
-        rows.row,
-        likelihood=matrix,
-        states=tuple(c.removeprefix(LIKELIHOOD_PREFIX) for c in table),
-    )
-    return record.take(np.flatnonzero(keep))
+    what = "{value} is not a probability"
+    matrix = np.column_stack([table.numbers(c, what, own, at) for c, own in cells.items()])
+    keep = np.flatnonzero(~np.isnan(matrix).all(axis=1))
+    assert table.trajectory is not None
+    _check(node, matrix[keep], rows.row[keep], table.trajectory[at][keep], table.problems)
+    states = tuple(c.removeprefix(LIKELIHOOD_PREFIX) for c in cells)
+    return replace(rows.take(keep), likelihood=matrix[keep], states=states)
 
 
 def _check(

@@ -1,27 +1,33 @@
-"""Owns interventions: times during which the experimenter holds a node in a state.
+"""What was done from outside: interventions and stimuli.
 
-A knock-out, a drug, a heat shock. That is not the same as a state that was *seen*: the node did not
-choose it, so its own rates and parents have no part in it, while its children feel it like any
-other state. At the end the node is free again and starts from the state it was set to.
+An intervention is a time during which the experimenter holds a node in a state: a knock-out, a heat
+shock. That is not the same as a state that was *seen*: the node did not choose it, so its own rates
+and parents have no part in it, while its children feel it like any other state. At the end the node
+is free again and starts from the state it was set to.
+
+A stimulus is a time during which something acts on nodes yet to be learned: a drug, a change of
+medium, light. Only its times are known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data import columns
-from asterism.data.labels import canonical
+from asterism.data.labels import as_names, encode
 from asterism.data.measurements import Intervals, objects
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import DataError
 
 COLUMNS = ("trajectory", "node", "start", "end", "state")
+STIMULI_COLUMNS = ("name", "trajectory", "start", "end")
 
 
 def read_interventions(
@@ -33,49 +39,86 @@ def read_interventions(
     comma: str | None = None,
 ) -> Intervals:
     """Check a table of interventions; empty starts and ends are those of the trajectory."""
-    absent = [c for c in ("trajectory", "node", "state") if c not in frame.columns]
-    if absent:
-        raise DataError(
-            f"the table of interventions has no column {absent[0]!r}; it needs {', '.join(COLUMNS)}"
-        )
-    problems = Problems()
-    table = TableReader(frame, problems, "interventions", comma)
+    table = _opened(frame, "interventions", ("trajectory", "node", "state"), COLUMNS, comma)
     name, _ = table.read_trajectories("trajectory")
-    number = {canonical(label): d for d, label in enumerate(trajectories)}
-    d = np.array([number.get(canonical(label), -1) for label in name], dtype=np.int64)
-    known = f"the first ones are {list(trajectories[:5])}"
-    table.note(d < 0, f"there is no trajectory {{value}}; {known}", value=name)
+    d = _numbered(table, name, trajectories, np.ones(len(name), dtype=np.bool_))
     node = objects(map(str, table.labels("node")))
     known = f"the nodes are {', '.join(map(str, nodes[:8]))}"
     table.note(~np.isin(node, list(nodes)), f"{{value}} is not a node; {known}", value=node)
     state = table.labels("state")
-    begin, stop = (ends(table, column) for column in ("start", "end"))
-    problems.raise_errors()
-    begin = np.fmax(begin, start[d])
-    stop = np.fmin(stop, end[d])
+    begin, stop = table.bounds("start"), table.bounds("end")
+    table.problems.raise_errors()
+    begin, stop = np.fmax(begin, start[d]), np.fmin(stop, end[d])
     for i in np.flatnonzero(~(begin < stop)):
-        problems.add(
+        table.tell(
             f"of the intervention nothing lies in the trajectory ({start[d[i]]:g} to "
             f"{end[d[i]]:g})",
             trajectory=name[i],
             row=int(table.rows[i]),
-            table="interventions",
         )
     found = Intervals(d, node, begin, stop, state, table.rows)
-    _check_overlaps(found, trajectories, problems)
-    problems.raise_errors()
+    _check_overlaps(found, trajectories, table)
+    table.problems.raise_errors()
     return found
 
 
-def ends(table: TableReader, column: str) -> NDArray[np.float64]:
-    """Starts or ends; NaN where the cell is empty, which means that of the trajectory."""
-    if column not in table.frame.columns:
-        return np.full(len(table.frame), np.nan)
-    cells = table.cells(column)
-    read = columns.numbers(cells, column, table.problems, table.rows, table.comma, table.table)
-    bad = read.is_text | np.isinf(read.value)
-    table.note(bad, "the " + column + " {value} is not a number", value=cells, column=column)
-    return read.value
+def read_stimuli(
+    frame: pd.DataFrame,
+    trajectories: Sequence[object],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    comma: str | None = None,
+) -> pd.DataFrame:
+    """Check a table of stimuli: one row per name and trajectory, with its times filled in."""
+    table = _opened(frame, "stimuli", ("name", "trajectory"), STIMULI_COLUMNS, comma)
+    name, raw = table.labels("name"), table.cells("trajectory")
+    everywhere = columns.missing(raw)
+    place = _numbered(table, as_names(raw), trajectories, ~everywhere)
+    begin, stop = table.bounds("start"), table.bounds("end")
+    table.problems.raise_errors()
+    rows = []
+    for i in range(len(frame)):
+        hit = np.arange(len(trajectories)) if everywhere[i] else place[i : i + 1]
+        first, last = np.fmax(begin[i], start[hit]), np.fmin(stop[i], end[hit])
+        inside = np.flatnonzero(first < last)
+        if len(inside) == 0:
+            table.tell(
+                f"of the stimulus {str(name[i])!r} nothing lies in a trajectory",
+                row=int(table.rows[i]),
+            )
+        rows += [
+            (str(name[i]).strip(), trajectories[int(hit[j])], float(first[j]), float(last[j]))
+            for j in inside
+        ]
+    table.problems.raise_errors()
+    found = pd.DataFrame(rows, columns=list(STIMULI_COLUMNS))
+    return found.astype({"name": object, "trajectory": object, "start": float, "end": float})
+
+
+def _opened(
+    frame: pd.DataFrame,
+    what: str,
+    needed: Sequence[str],
+    known: Sequence[str],
+    comma: str | None,
+) -> TableReader:
+    """The table, if it has the columns that it needs."""
+    for name in needed:
+        if name not in frame.columns:
+            raise DataError(
+                f"the table of {what} has no column {name!r}; it needs {', '.join(known)}"
+            )
+    return TableReader(frame, Problems(), what, comma)
+
+
+def _numbered(
+    table: TableReader, names: NDArray[Any], known: Sequence[object], named: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """The number of every row's trajectory; a name that is none is noted."""
+    number = encode(names, known)
+    first = f"the first ones are {list(known[:5])}"
+    table.note((number < 0) & named, f"there is no trajectory {{value}}; {first}", value=names)
+    return number
 
 
 def inside(
@@ -92,14 +135,13 @@ def inside(
     return found
 
 
-def _check_overlaps(found: Intervals, trajectories: Sequence[object], problems: Problems) -> None:
+def _check_overlaps(found: Intervals, trajectories: Sequence[object], table: TableReader) -> None:
     order = np.lexsort((found.start, found.node.astype(str), found.trajectory))
     for a, b in pairwise(order):
         same = found.trajectory[a] == found.trajectory[b] and found.node[a] == found.node[b]
         if same and found.start[b] < found.end[a]:
-            problems.add(
+            table.tell(
                 f"rows {found.row[a]} and {found.row[b]}: both hold {found.node[a]!r} at time "
                 f"{found.start[b]:g}",
                 trajectory=trajectories[int(found.trajectory[a])],
-                table="interventions",
             )

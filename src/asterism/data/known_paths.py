@@ -260,8 +260,8 @@ def time_limits(
     ):
         np.fmin.at(first, number, time)
         np.fmax.at(last, number, time)
-    start = _given(trajectories, limits[0], first, "start", problems)
-    end = _given(trajectories, limits[1], last, "end", problems)
+    start = given_limits(trajectories, limits[0], first, "start", problems)
+    end = given_limits(trajectories, limits[1], last, "end", problems)
     for d, name in enumerate(trajectories):
         if not np.isfinite(start[d]) or not np.isfinite(end[d]):
             problems.add(
@@ -280,13 +280,14 @@ def time_limits(
     return start, end
 
 
-def _given(
+def given_limits(
     trajectories: Sequence[object],
     limit: TimeBound,
     default: FloatArray,
     title: str,
     problems: Problems,
 ) -> FloatArray:
+    """The start or end of each trajectory: a number for all, by name, or the default."""
     if limit is None:
         return default
     result = default.copy()

@@ -108,3 +108,9 @@ def label_codes(labels: NDArray[Any], key: Callable[[object], str] = letters) ->
     by_text: dict[str, int] = {}
     numbers = [by_text.setdefault(key(u), len(by_text)) for u in uniques]
     return np.array([*numbers, -1], dtype=np.int64)[codes]
+
+
+def by_number(value: Any) -> tuple[int, float, str]:
+    """Sorts states: numbers by size, then texts."""
+    number = as_number(value)
+    return (1, 0.0, str(value)) if number is None else (0, number, str(value))

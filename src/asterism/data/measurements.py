@@ -90,28 +90,39 @@ def _rows(table: Table, index: NDArray[Any]) -> Table:
 class _Known:
     """What tables of events and of intervals can do; each has its own order of columns."""
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name."""
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def __len__(self) -> int:
-        return len(self._arrays()["row"])
+        return len(self.columns()["row"])
 
     def take(self, index: NDArray[Any], new: IntArray | None = None) -> Self:
         """Some of the rows, their trajectories renumbered if ``new`` numbers are given."""
         taken = _rows(self, index)
         if new is None:
             return taken
-        changed: dict[str, Any] = {"trajectory": new[taken._arrays()["trajectory"]]}
+        changed: dict[str, Any] = {"trajectory": new[taken.columns()["trajectory"]]}
         return replace(taken, **changed)
+
+    def joined(self, **more: Any) -> Self:
+        """With further rows, one list or array for each column."""
+        rows: dict[str, Any] = {
+            name: objects([*old, *more[name]])
+            if old.dtype == object
+            else np.concatenate([old, more[name]])
+            for name, old in self.columns().items()
+        }
+        return replace(self, **rows)
 
     def renamed(self, nodes: Mapping[str, str]) -> Self:
         """Other names for some nodes."""
-        changed: dict[str, Any] = {"node": objects(nodes.get(n, n) for n in self._arrays()["node"])}
+        changed: dict[str, Any] = {"node": objects(nodes.get(n, n) for n in self.columns()["node"])}
         return replace(self, **changed)
 
     def scaled(self, factor: float) -> Self:
         """All times multiplied."""
-        arrays = self._arrays().items()
+        arrays = self.columns().items()
         times = {name: a * factor for name, a in arrays if name in ("time", "start", "end")}
         return replace(self, **times)
 
@@ -163,14 +174,14 @@ def objects(values: Iterable[Any]) -> ObjectArray:
 
 def no_events() -> Events:
     """A table without rows."""
-    none = np.empty(0, dtype=np.int64)
-    return Events(none, np.empty(0), objects([]), objects([]), objects([]), none)
+    none, nobody = np.empty(0, dtype=np.int64), objects([])
+    return Events(none, np.empty(0), nobody, nobody, nobody, none)
 
 
 def no_intervals() -> Intervals:
     """A table without rows."""
-    none = np.empty(0, dtype=np.int64)
-    return Intervals(none, objects([]), np.empty(0), np.empty(0), objects([]), none)
+    none, nobody = np.empty(0, dtype=np.int64), objects([])
+    return Intervals(none, nobody, np.empty(0), np.empty(0), nobody, none)
 
 
 def no_measurements() -> NodeMeasurements:
@@ -323,32 +334,12 @@ def long_frame(observations: Observations) -> pd.DataFrame:
     return pd.concat(pieces, ignore_index=True)
 
 
-def events_frame(observations: Observations) -> pd.DataFrame:
-    """One row per event: trajectory, time, node, to, from."""
-    events = observations.events
-    return pd.DataFrame(
-        {
-            "trajectory": _named(observations, events.trajectory),
-            "time": events.time,
-            "node": events.node,
-            "to": events.to,
-            "from": events.previous,
-        }
-    )
-
-
-def intervals_frame(observations: Observations) -> pd.DataFrame:
-    """One row per interval: trajectory, node, start, end, state."""
-    intervals = observations.intervals
-    return pd.DataFrame(
-        {
-            "trajectory": _named(observations, intervals.trajectory),
-            "node": intervals.node,
-            "start": intervals.start,
-            "end": intervals.end,
-            "state": intervals.state,
-        }
-    )
+def known_frame(observations: Observations, known: Events | Intervals) -> pd.DataFrame:
+    """One row per event (trajectory, time, node, to, from) or per interval."""
+    columns = known.columns()
+    del columns["row"]
+    columns["trajectory"] = _named(observations, columns["trajectory"])
+    return pd.DataFrame(columns).rename(columns={"previous": "from"})
 
 
 def describe(observations: Observations) -> pd.DataFrame:

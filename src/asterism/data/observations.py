@@ -39,7 +39,6 @@ from asterism.data.panel_records import (
 )
 from asterism.data.problems import TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
-from asterism.data.stimuli import read_stimuli
 from asterism.data.table_rows import Reading, table_format
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, Setting, counted, first_few
@@ -234,11 +233,11 @@ class Observations:
 
     def events_frame(self) -> pd.DataFrame:
         """The events: trajectory, time, node, to, from."""
-        return tables.events_frame(self)
+        return tables.known_frame(self, self.events)
 
     def intervals_frame(self) -> pd.DataFrame:
         """The intervals: trajectory, node, start, end, state."""
-        return tables.intervals_frame(self)
+        return tables.known_frame(self, self.intervals)
 
     def to_csv(self, path: str | Path, kind: str = "wide") -> None:
         """Write the table, and beside it start, end, events and intervals."""
@@ -365,7 +364,7 @@ class Observations:
         stimuli. A table without rows says that nothing acted. ``comma`` is as for
         :meth:`from_frame`.
         """
-        found = read_stimuli(frame, self.trajectories, self.start, self.end, comma)
+        found = set_by_hand.read_stimuli(frame, self.trajectories, self.start, self.end, comma)
         return replace(self, stimuli=found)
 
     def rename(self, nodes: Mapping[str, str]) -> Observations:

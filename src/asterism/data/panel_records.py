@@ -74,13 +74,13 @@ def observation_types(
     certain = kind > 1.0
     certain[stays - 1] = True
     kept, joined = _as_events(node, record, events, certain, jumps)
-    lasting = Intervals(
-        np.concatenate([intervals.trajectory, record.trajectory[stays]]),
-        objects([*intervals.node, *([node] * len(stays))]),
-        np.concatenate([intervals.start, record.time[stays - 1]]),
-        np.concatenate([intervals.end, record.time[stays]]),
-        objects([*intervals.state, *(plain(v) for v in record.value[stays - 1])]),
-        np.concatenate([intervals.row, record.row[stays]]),
+    lasting = intervals.joined(
+        trajectory=record.trajectory[stays],
+        node=[node] * len(stays),
+        start=record.time[stays - 1],
+        end=record.time[stays],
+        state=map(plain, record.value[stays - 1]),
+        row=record.row[stays],
     )
     return kept, joined, lasting
 
@@ -96,13 +96,13 @@ def _as_events(
     kept = record.take(np.flatnonzero(~is_event))
     kept = replace(kept, exact=kept.exact | certain[~is_event])
     rows = np.flatnonzero(is_event)
-    joined = Events(
-        np.concatenate([events.trajectory, record.trajectory[rows]]),
-        np.concatenate([events.time, record.time[rows]]),
-        objects([*events.node, *([node] * len(rows))]),
-        objects([*events.to, *(plain(v) for v in record.value[rows])]),
-        objects([*events.previous, *([None] * len(rows))]),
-        np.concatenate([events.row, record.row[rows]]),
+    joined = events.joined(
+        trajectory=record.trajectory[rows],
+        time=record.time[rows],
+        node=[node] * len(rows),
+        to=map(plain, record.value[rows]),
+        previous=[None] * len(rows),
+        row=record.row[rows],
     )
     return kept, joined
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,45 +13,37 @@ from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.files import read_meta
+from asterism.data.known_paths import given_limits
 from asterism.data.labels import canonical, encode, letters, plain
 from asterism.data.measurements import objects
 from asterism.data.problems import Problems
 from asterism.data.table_file import read_text_table
 from asterism.data.table_reader import TableReader
-from asterism.errors import Advice, DataError, Sentence, Setting
+from asterism.data.table_rows import TableFormat, TableRows, read_rows
+from asterism.errors import Advice, DataError
 
 IntArray = NDArray[np.int64]
 FORMAT = "asterism-trajectories"
 
-
-class PathFormat(NamedTuple):
-    """How to read a table of paths: its columns and the user's choices."""
-
-    trajectory: str = "trajectory"
-    time: str = "time"
-    node: str = "node"
-    state: str = "state"
-    sort: bool = False
-    missing: Collection[object] = ()
-    unit: str | None = None
-    end_column: str | None = None
-    comma: str | None = None
+#: how a table of paths is read unless somebody says otherwise
+PATHS = TableFormat(kind="long", value="state")
 
 
 def parse_paths(
     frame: pd.DataFrame,
     states: Mapping[str, Sequence[Any]] | None,
     end: float | Mapping[Any, float] | None,
-    form: PathFormat,
+    form: TableFormat,
 ) -> dict[str, Any]:
-    """The fields of Trajectories from a table of entered states; raises with every problem."""
+    """The fields of Trajectories from a table of entered states; raises with every problem.
+
+    ``form`` is that of a long table whose values are states.
+    """
     problems = Problems()
-    frame = frame.rename(columns=str)
-    if frame.columns.has_duplicates:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(f"the column name {str(twice)!r} occurs more than once")
-    frame = columns.without_codes(frame, form.missing)
-    absent = [c for c in (form.time, form.node, form.state) if c not in frame.columns]
+    table = TableReader(columns.without_codes(frame, form.missing), problems, comma=form.comma)
+    if not table.names_are_unique():
+        problems.raise_errors()
+    absent = [c for c in (form.time, form.node, form.value) if not table.has(c)]
     if absent:
         raise DataError(
             f"a table of paths needs the column(s) {', '.join(absent)}; it has "
@@ -58,19 +51,14 @@ def parse_paths(
         )
     if len(frame) == 0:
         raise DataError("the table of paths is empty: it has no rows")
-    table = TableReader(frame, problems, comma=form.comma)
-    rows = table.rows
-    name, _ = table.read_trajectories(form.trajectory)
-    named = table.trajectory is not None
-    read = table.times(form.time, form.unit)
-    time = read.time
-    ends = table.ends(form.end_column, (form.time, read), name)
-    node_name = objects(map(str, table.labels(form.node)))
-    cell = table.cells(form.state)
-    table.note(columns.missing(cell), "the cell is empty", column=form.state)
+    rows = read_rows(table, form, long=True)
+    node_name = objects(map(str, table.labels(form.node)))[rows.order]
+    cell = table.cells(form.value)
+    table.note(columns.missing(cell), "the cell is empty", column=form.value)
+    cell = cell[rows.order]
     problems.raise_errors()
-    trajectory, labels = pd.factorize(name)
-    found = [str(n) for n in pd.unique(node_name)]
+    in_file = np.argsort(rows.number, kind="stable")
+    found = [str(n) for n in pd.unique(node_name[in_file])]
     nodes = tuple(found if states is None else (str(n) for n in states))
     if extra := sorted(set(found) - set(nodes)):
         raise DataError(
@@ -80,33 +68,32 @@ def parse_paths(
         )
     node = encode(node_name, nodes)
     known: dict[str, tuple[Any, ...]] = {}
-    state = np.empty(len(frame), dtype=np.int64)
+    state = np.empty(len(cell), dtype=np.int64)
     for n, one in enumerate(nodes):
         mine = np.flatnonzero(node == n)
         known[one] = _state_labels(cell[mine], None if states is None else states[one])
         state[mine] = encode(cell[mine], known[one])
-        for i in mine[state[mine] < 0]:
-            problems.add(
-                f"node {one!r} has no state {cell[i]!r}; its states are {list(known[one])}",
-                trajectory=name[i],
-                row=int(rows[i]),
-                column=form.state,
-                value=cell[i],
-            )
+        what = f"node {one!r} has no state {{value}}; its states are {list(known[one])}"
+        bad, at = state[mine] < 0, rows.order[mine]
+        table.note(bad, what, at, value=cell[mine], column=form.value)
     problems.raise_errors()
-    if not form.sort or not named:
-        _check_sorted(trajectory, node, time, name if named else None, rows, form, problems)
-        problems.raise_errors()
-    fields = _assemble(trajectory, time, node, state, rows, list(labels), nodes, problems)
-    limit = end if end is not None else ends or None
-    fields["end"] = _ends(fields["end"], fields["start"], list(labels), limit, problems)
+    labels = list(rows.name[np.unique(rows.trajectory, return_index=True)[1]])
+    fields = _assemble(rows, node, state, labels, nodes, problems)
+    last, limit = fields["end"], end if end is not None else rows.ends or None
+    fields["end"] = given_limits(labels, limit, last, "end", problems)
+    for d in np.flatnonzero(fields["end"] < last):
+        problems.add(
+            f"the end {fields['end'][d]:g} lies before the last row at {last[d]:g}: a negative "
+            "duration",
+            trajectory=labels[d],
+        )
     problems.raise_errors()
     return {
         **fields,
         "nodes": nodes,
         "states": known,
         "labels": tuple(plain(x) for x in labels),
-        "time_unit": read.unit,
+        "time_unit": rows.unit,
     }
 
 
@@ -121,60 +108,21 @@ def _state_labels(cells: NDArray[Any], given: Sequence[Any] | None) -> tuple[Any
         return tuple(sorted(values, key=str))
 
 
-def _check_sorted(
-    trajectory: NDArray[Any],
-    node: IntArray,
-    time: NDArray[np.float64],
-    name: NDArray[Any] | None,
-    rows: IntArray,
-    form: PathFormat,
-    problems: Problems,
-) -> None:
-    """Note rows that go back in time, or that start again though no column names trajectories."""
-    order = np.lexsort((rows, node, trajectory))
-    same = (np.diff(trajectory[order]) == 0) & (np.diff(node[order]) == 0)
-    back = same & (np.diff(time[order]) < 0)
-    again = np.flatnonzero(back & (time[order][1:] <= time.min())) + 1
-    if name is None and len(again):
-        first = int(order[again].min())
-        problems.add(
-            f"the times start again at {time[first]:g}: the table seems to hold several "
-            "trajectories, but no column was recognised as their name",
-            row=int(rows[first]),
-            column=form.time,
-            remedy=Sentence("name the column with ", Setting("trajectory", ...)),
-        )
-        return
-    if form.sort:
-        return
-    problems.add_rows(
-        np.concatenate([[False], back]),
-        "time {value} comes before the time of the node's previous row",
-        remedy=Sentence("sort the table, or use ", Setting("sort", True)),
-        rows=rows[order],
-        trajectory=None if name is None else name[order],
-        value=time[order],
-        column=form.time,
-    )
-
-
 def _assemble(
-    trajectory: NDArray[Any],
-    time: NDArray[np.float64],
+    rows: TableRows,
     node: IntArray,
     state: IntArray,
-    rows: IntArray,
     labels: list[Any],
     nodes: tuple[str, ...],
     problems: Problems,
 ) -> dict[str, Any]:
     n_trajectories, n_nodes = len(labels), len(nodes)
-    start = np.full(n_trajectories, np.inf)
-    last = np.full(n_trajectories, -np.inf)
-    np.minimum.at(start, trajectory, time)
-    np.maximum.at(last, trajectory, time)
-    order = np.lexsort((rows, time, node, trajectory))
-    t, n, d, x, r = time[order], node[order], trajectory[order], state[order], rows[order]
+    each = np.arange(n_trajectories)
+    start = rows.time[np.searchsorted(rows.trajectory, each)]
+    last = rows.time[np.searchsorted(rows.trajectory, each, side="right") - 1]
+    order = np.lexsort((rows.number, rows.time, node, rows.trajectory))
+    t, d, r = rows.time[order], rows.trajectory[order], rows.number[order]
+    n, x = node[order], state[order]
     same = np.concatenate([[False], (np.diff(d) == 0) & (np.diff(n) == 0)])
     first = ~same
     initial = np.full((n_trajectories, n_nodes), -1, dtype=np.int64)
@@ -208,30 +156,6 @@ def _assemble(
     }
 
 
-def _ends(
-    last: NDArray[np.float64],
-    start: NDArray[np.float64],
-    labels: list[Any],
-    end: float | Mapping[Any, float] | None,
-    problems: Problems,
-) -> NDArray[np.float64]:
-    if end is None:
-        return last
-    given = {canonical(k): v for k, v in end.items()} if isinstance(end, Mapping) else {}
-    result = last.copy()
-    for d, label in enumerate(labels):
-        value = given.get(canonical(label)) if isinstance(end, Mapping) else end
-        if value is None:
-            continue
-        if not np.isfinite(value) or value < last[d]:
-            problems.add(
-                f"the end {value!r} lies before the last row at {last[d]:g}: a negative duration",
-                trajectory=label,
-            )
-        result[d] = value
-    return result
-
-
 def open_ended(fields: Mapping[str, Any]) -> list[object]:
     """Trajectories whose last row is a jump, so that nothing says how long they were followed."""
     offset, jump_time, start = (fields[name] for name in ("jump_offset", "jump_time", "start"))
@@ -248,7 +172,7 @@ def load_paths(path: str | Path) -> dict[str, Any]:
     frame = read_text_table(path)
     meta = read_meta(path, FORMAT)
     if meta is None:
-        return parse_paths(frame, None, None, PathFormat())
+        return parse_paths(frame, None, None, PATHS)
     if set(meta["states"]) != set(meta["nodes"]):
         raise DataError(
             f"The side file of {str(path)!r} is damaged: its states are not those of its nodes; "
@@ -256,8 +180,7 @@ def load_paths(path: str | Path) -> dict[str, Any]:
         )
     states = {n: tuple(meta["states"][n]) for n in meta["nodes"]}
     end = dict(zip(meta["trajectories"], meta["end"]))
-    form = PathFormat(unit=meta.get("time_unit") or None)
-    fields = parse_paths(frame, states, end, form)
+    fields = parse_paths(frame, states, end, replace(PATHS, unit=meta.get("time_unit") or None))
     by_text = {canonical(x): x for x in meta["trajectories"]}
     fields["labels"] = tuple(by_text.get(canonical(x), x) for x in fields["labels"])
     return fields

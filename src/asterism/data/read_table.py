@@ -13,8 +13,8 @@ cannot hold), ``NAME.events.csv`` and ``NAME.intervals.csv``; reading picks them
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +40,16 @@ from asterism.data.measurements import (
     LIKELIHOOD_PREFIX,
     NodeMeasurements,
     Parts,
-    events_frame,
     exact_column,
-    intervals_frame,
     long_frame,
     no_measurements,
+    objects,
     wide_frame,
 )
 from asterism.data.numbers import COMMAS, is_missing, read_numbers
-from asterism.data.problems import Problems, line_numbers
+from asterism.data.problems import Problems
 from asterism.data.table_file import read_text_table
+from asterism.data.table_reader import TableReader
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
 from asterism.errors import Sentence, Setting, first_few
 
@@ -76,91 +76,66 @@ class ParsedTable:
 def parse_table(frame: pd.DataFrame, form: TableFormat, problems: Problems) -> ParsedTable:
     """Read a table, noting every problem; the result is only meaningful if there was none."""
     nothing = ParsedTable([], np.empty(0), np.empty(0), {})
-    frame = frame.rename(columns=str)
-    if frame.columns.has_duplicates:
-        for name in frame.columns[frame.columns.duplicated()].unique():
-            problems.add("the column name occurs more than once", column=str(name))
+    table = TableReader(columns.without_codes(frame, form.missing), problems, comma=form.comma)
+    if not table.names_are_unique():
         return nothing
-    if form.time not in frame.columns:
-        problems.add(
-            f"there is no time column {form.time!r}; the columns are {_quoted(frame.columns)}",
+    if not table.has(form.time):
+        table.tell(
+            f"there is no time column {form.time!r}; the columns are {_quoted(table.frame)}",
             remedy=Sentence("name it with ", Setting("time", ...)),
         )
         return nothing
     if len(frame) == 0:
-        problems.add("the table is empty: it has no rows")
+        table.tell("the table is empty: it has no rows")
         return nothing
-    frame = columns.without_codes(frame, form.missing)
-    _note_repeated_rows(frame, problems)
-    long = form.is_long(frame)
-    rows = read_rows(frame, form, problems, long)
-    n_trajectories = int(rows.trajectory.max()) + 1 if len(rows.trajectory) else 0
-    trajectories: list[object] = [None] * n_trajectories
-    first = np.full(n_trajectories, np.inf)
-    last = np.full(n_trajectories, -np.inf)
-    np.minimum.at(first, rows.trajectory, rows.time)
-    np.maximum.at(last, rows.trajectory, rows.time)
+    _note_repeated_rows(table)
+    long = form.is_long(table.frame)
+    rows = read_rows(table, form, long)
     where = np.unique(rows.trajectory, return_index=True)[1]
-    for i in where:
-        trajectories[int(rows.trajectory[i])] = rows.name[i]
-    read = _read_long if long else _read_wide
-    measurements = read(frame, form, rows, problems)
+    ends = [*where[1:] - 1, -1] if len(where) else []
+    measurements = (_read_long if long else _read_wide)(table, form, rows)
     if not measurements:
-        problems.add("the table has no column of measurements besides trajectory and time")
+        table.tell("the table has no column of measurements besides trajectory and time")
     for node, record in measurements.items():
         if len(record) == 0:
-            problems.add(
+            table.tell(
                 "the column is all missing: the node is treated as never measured",
                 column=node,
                 severity="warning",
             )
-    return ParsedTable(trajectories, first, last, measurements, rows.unit, rows.ends)
+    return ParsedTable(
+        list(rows.name[where]), rows.time[where], rows.time[ends], measurements, rows.unit,
+        rows.ends,
+    )  # fmt: skip
 
 
 def measured_values(
-    array: NDArray[Any],
-    column: str,
-    *,
-    as_labels: bool,
-    problems: Problems,
-    rows: NDArray[np.int64],
-    trajectory: NDArray[Any],
-    comma: str | None = None,
+    table: TableReader, array: NDArray[Any], column: str, as_labels: bool, at: NDArray[np.int64]
 ) -> NDArray[Any]:
     """The cells of a node as numbers, or as labels where most of them are not numbers."""
     if array.dtype.kind == "f" and not as_labels:
         values = array
     else:
-        read = read_numbers(array, comma)
-        parsed, is_text = read.value, read.is_text
-        n_text, n_number = int(is_text.sum()), int(np.isfinite(parsed).sum())
+        read = read_numbers(array, table.comma)
+        values, is_text = read.value, read.is_text
+        n_text, n_number = int(is_text.sum()), int(np.isfinite(values).sum())
         if as_labels or n_text >= max(n_number, 1):
-            labels = np.empty(len(array), dtype=object)
-            labels[:] = [np.nan if is_missing(v) else plain(v) for v in array]
-            return labels
-        columns.tell_commas(read, array, column, problems, rows)
-        problems.add_rows(
+            return objects(np.nan if is_missing(v) else plain(v) for v in array)
+        table.tell_commas(read, array, column, at)
+        table.note(
             is_text,
             "{value} is text in a column of numbers",
+            at,
             remedy=Sentence(
                 "correct it or leave the cell empty; if it means 'not measured', name it with ",
                 *(Setting("missing", ...), "; if the column holds states, name the column with "),
                 Setting("labels", ...),
             ),
-            rows=rows,
-            trajectory=trajectory,
             value=array,
             column=column,
         )
-        values = parsed
-    problems.add_rows(
-        np.isinf(values),
-        "{value} is not a finite number; leave the cell empty where nothing was measured",
-        rows=rows,
-        trajectory=trajectory,
-        value=values,
-        column=column,
-    )
+    endless = "{value} is not a finite number; leave the cell empty where nothing was measured"
+    table.note(np.isinf(values), endless, at, value=values, column=column)
     return values
 
 
@@ -168,17 +143,18 @@ def measured_values(
 _TELLING = 30
 
 
-def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
+def _note_repeated_rows(table: TableReader) -> None:
     """Point out rows that say exactly what an earlier row says."""
+    frame = table.frame
     # rows that differ in their first columns differ
     alike = frame.iloc[:, :_TELLING].astype(str).duplicated(keep=False).to_numpy()
-    repeated = line_numbers(frame)[alike][frame[alike].astype(str).duplicated().to_numpy()]
+    repeated = table.rows[alike][frame[alike].astype(str).duplicated().to_numpy()]
     if not len(repeated):
         return
     shown = first_few(repeated, 5)
     which = f"row {shown} repeats" if len(repeated) == 1 else f"rows {shown} repeat"
     count = f" ({len(repeated):,} rows)" if len(repeated) > 5 else ""
-    problems.add(
+    table.tell(
         f"{which} an earlier row exactly{count}",
         severity="warning",
         remedy="remove copies; every row counts as a measurement of its own",
@@ -186,29 +162,21 @@ def _note_repeated_rows(frame: pd.DataFrame, problems: Problems) -> None:
 
 
 def _read_wide(
-    frame: pd.DataFrame, form: TableFormat, rows: TableRows, problems: Problems
+    table: TableReader, form: TableFormat, rows: TableRows
 ) -> dict[str, NodeMeasurements]:
-    wanted = [c for c in frame.columns if c not in form.not_nodes]
+    wanted = [c for c in table.frame.columns if c not in form.not_nodes]
     if form.nodes is not None:
         wanted = [str(node) for node in form.nodes]
         for node in wanted:
-            if node not in frame.columns:
-                problems.add(
-                    f"there is no such column; the columns are {_quoted(frame.columns)}",
-                    column=node,
+            if not table.has(node):
+                table.tell(
+                    f"there is no such column; the columns are {_quoted(table.frame)}", column=node
                 )
-        wanted = [node for node in wanted if node in frame.columns]
+        wanted = list(filter(table.has, wanted))
     result: dict[str, NodeMeasurements] = {}
     for node in wanted:
-        value = measured_values(
-            columns.cells(frame[node])[rows.order],
-            node,
-            as_labels=form.as_labels(node),
-            problems=problems,
-            rows=rows.number,
-            trajectory=rows.name,
-            comma=form.comma,
-        )
+        cells = table.cells(node)[rows.order]
+        value = measured_values(table, cells, node, form.as_labels(node), rows.order)
         everything = NodeMeasurements(rows.trajectory, rows.time, value, rows.exact, rows.number)
         gone = columns.missing(value)
         # Complete columns share the arrays of the rows: less memory, and a faster set-up later.
@@ -217,82 +185,61 @@ def _read_wide(
 
 
 def _read_long(
-    frame: pd.DataFrame, form: TableFormat, rows: TableRows, problems: Problems
+    table: TableReader, form: TableFormat, rows: TableRows
 ) -> dict[str, NodeMeasurements]:
-    if form.node not in frame.columns:
-        problems.add(f"a long table needs a column {form.node!r}")
+    if not table.has(form.node):
+        table.tell(f"a long table needs a column {form.node!r}")
         return {}
-    raw_node = columns.cells(frame[form.node])[rows.order]
-    problems.add_rows(
-        columns.missing(raw_node),
-        "the node is missing",
-        rows=rows.number,
-        trajectory=rows.name,
-        column=form.node,
-    )
-    node_of_row = np.array([str(x) for x in as_names(raw_node)], dtype=object)
+    raw_node = table.cells(form.node)[rows.order]
+    gone = columns.missing(raw_node)
+    table.note(gone, "the node is missing", rows.order, column=form.node)
+    node_of_row = objects(map(str, as_names(raw_node)))
     original = np.argsort(rows.number, kind="stable")
     present = [str(x) for x in pd.unique(node_of_row[original]) if str(x) != "None"]
     wanted = present if form.nodes is None else [str(x) for x in form.nodes]
     for extra in [x for x in present if x not in set(wanted)]:
-        problems.add(
+        table.tell(
             Sentence(f"node {extra!r} is not among ", Setting("nodes", ...)),
             column=form.node,
             value=extra,
         )
-    states = [c for c in frame.columns if c.startswith(LIKELIHOOD_PREFIX)]
-    tables = {c: columns.cells(frame[c])[rows.order] for c in states}
-    has_value = form.value in frame.columns
-    values = columns.cells(frame[form.value])[rows.order] if has_value else None
+    states = [c for c in table.frame.columns if c.startswith(LIKELIHOOD_PREFIX)]
+    tables = {c: table.cells(c)[rows.order] for c in states}
+    values = table.cells(form.value)[rows.order] if table.has(form.value) else None
     if values is None and not states:
-        problems.add(f"a long table needs a column {form.value!r}, or columns p_<state>")
+        table.tell(f"a long table needs a column {form.value!r}, or columns p_<state>")
         return {}
-    # all nodes share the column, so its commas mean the same in all of them
-    comma = form.comma
-    if comma is None and values is not None:
+    # all nodes share the column of values, so its commas mean the same in all of them
+    shared = table
+    if table.comma is None and values is not None:
         meaning = read_numbers(values).comma
-        comma = meaning if meaning in COMMAS else None
+        shared = replace(table, comma=meaning if meaning in COMMAS else None)
     groups = pd.Series(np.arange(len(node_of_row))).groupby(node_of_row, sort=False).indices
+    everything = NodeMeasurements(
+        rows.trajectory, rows.time, np.full(len(rows.time), np.nan), rows.exact, rows.number
+    )
     result: dict[str, NodeMeasurements] = {}
     for node in wanted:
         index = groups.get(node)
         if index is None:
             result[node] = no_measurements()
             continue
-        mine = NodeMeasurements(
-            rows.trajectory[index],
-            rows.time[index],
-            np.full(len(index), np.nan),
-            rows.exact[index],
-            rows.number[index],
-        )
+        mine, at = everything.take(np.asarray(index)), rows.order[index]
         given = [c for c in states if not columns.missing(tables[c][index]).all()]
         if given:
-            table = {c: tables[c][index] for c in given}
-            result[node] = likelihoods_of_columns(
-                node, mine, table, rows.name[index], problems, form.comma
-            )
-            continue
-        if values is None:
+            own = {c: tables[c][index] for c in given}
+            result[node] = likelihoods_of_columns(node, mine, own, table, at)
+        elif values is None:
             result[node] = no_measurements()
-            continue
-        cells = values[index]
-        column = measured_values(
-            cells,
-            node,
-            as_labels=form.as_labels(node),
-            problems=problems,
-            rows=mine.row,
-            trajectory=rows.name[index],
-            comma=comma,
-        )
-        record = NodeMeasurements(mine.trajectory, mine.time, column, mine.exact, mine.row)
-        result[node] = record.take(np.flatnonzero(~columns.missing(column)))
+        else:
+            column = measured_values(shared, values[index], node, form.as_labels(node), at)
+            record = replace(mine, value=column)
+            result[node] = record.take(np.flatnonzero(~columns.missing(column)))
     return result
 
 
-def _quoted(names: Collection[Any]) -> str:
-    return first_few([repr(str(name)) for name in names], 12)
+def _quoted(frame: pd.DataFrame) -> str:
+    return first_few([repr(str(name)) for name in frame.columns], 12)
 
 
 def read_frames(
@@ -306,16 +253,14 @@ def read_frames(
     """Everything that the tables say (None where an error keeps it from being used), and every
     problem."""
     problems = Problems()
-    if ties not in ("error", "order"):
-        problems.add(Sentence(Setting("ties", ties), " is unknown; use 'error' or 'order'"))
-    if form.comma not in (None, *COMMAS):
-        problems.add(
-            Sentence(Setting("comma", form.comma), " is unknown; use 'decimal' or 'thousands'")
-        )
-    if form.kind not in ("auto", "wide", "long"):
-        problems.add(
-            Sentence(Setting("kind", form.kind), " is unknown; use 'auto', 'wide' or 'long'")
-        )
+    for name, value, valid in (
+        ("ties", ties, ("error", "order")),
+        ("comma", form.comma or "decimal", COMMAS),
+        ("kind", form.kind, ("auto", "wide", "long")),
+    ):
+        if value not in valid:
+            words = f"{', '.join(map(repr, valid[:-1]))} or {valid[-1]!r}"
+            problems.add(Sentence(Setting(name, value), f" is unknown; use {words}"))
     table = ParsedTable([], np.empty(0), np.empty(0), {})
     if frame is not None and (len(frame) or (events is None and intervals is None)):
         if frame.attrs.get("counted"):
@@ -378,8 +323,8 @@ def write_observations(observations: Observations, path: str | Path, kind: str =
     make = wide_frame if kind == "wide" else long_frame
     tables = {Path(path): make(observations)}
     for ending, table in (
-        ("events.csv", events_frame(observations)),
-        ("intervals.csv", intervals_frame(observations)),
+        ("events.csv", observations.events_frame()),
+        ("intervals.csv", observations.intervals_frame()),
     ):
         side = side_file(path, ending)
         if len(table):

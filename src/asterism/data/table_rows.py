@@ -14,9 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data import columns
 from asterism.data.measurements import LIKELIHOOD_PREFIX
-from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import Advice, Sentence, Setting
 
@@ -112,38 +110,30 @@ class TableRows:
     """End of follow-up by trajectory, where a column gives it."""
 
 
-def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: bool) -> TableRows:
+def read_rows(table: TableReader, form: TableFormat, long: bool) -> TableRows:
     """Trajectory, time and exactness of every usable row, in order."""
-    table = TableReader(frame, problems, comma=form.comma)
-    number = table.rows
     name, unnamed = table.read_trajectories(form.trajectory)
-    if table.trajectory is None and form.trajectory != TableFormat.trajectory:  # somebody named it
-        listed = ", ".join(repr(str(c)) for c in frame.columns[:8])
-        problems.add(
+    named = table.trajectory is not None
+    if not named and form.trajectory != TableFormat.trajectory:  # somebody named it
+        listed = ", ".join(repr(str(c)) for c in table.frame.columns[:8])
+        table.tell(
             f"there is no column {form.trajectory!r} that names trajectories; the columns are "
             f"{listed}"
         )
     read = table.times(form.time, form.unit)
-    time = read.time
     trajectory = pd.factorize(name)[0].astype(np.int64)
-    usable = np.flatnonzero(~unnamed & np.isfinite(time))
-    _check_order(_Order(frame, form, long, usable, trajectory, time, name, number), problems)
+    usable = np.flatnonzero(~unnamed & np.isfinite(read.time))
+    _check_order(_Order(table, form, long, usable, trajectory, read.time, name))
     ends = table.ends(form.end_column, (form.time, read), name)
-    order = usable[np.lexsort((time[usable], trajectory[usable]))]
-    trajectory, time, name = trajectory[order], time[order], name[order]
-    exact = _read_exact(frame, form, problems, order, trajectory, time, number)
-    # Where the leading rows were unusable a trajectory may have lost all its rows.
-    trajectory = _renumber(trajectory, order)
-    by_trajectory = np.lexsort((time, trajectory))
+    # Trajectories are numbered by their first usable row: one without any has no number.
+    trajectory = np.full(len(name), -1, dtype=np.int64)
+    trajectory[usable] = pd.factorize(name[usable])[0]
+    order = usable[np.lexsort((read.time[usable], trajectory[usable]))]
+    trajectory, time = trajectory[order], read.time[order]
+    exact = _read_exact(table, form, order, trajectory, time)
+    table.trajectory = name
     return TableRows(
-        order[by_trajectory],
-        name[by_trajectory],
-        trajectory[by_trajectory],
-        time[by_trajectory],
-        exact[by_trajectory],
-        number[order][by_trajectory],
-        read.unit,
-        ends,
+        order, name[order], trajectory, time, exact, table.rows[order], read.unit, ends
     )
 
 
@@ -154,19 +144,23 @@ def read_rows(frame: pd.DataFrame, form: TableFormat, problems: Problems, long: 
 class _Order:
     """Everything that the order of the rows is judged by."""
 
-    frame: pd.DataFrame
+    table: TableReader
     form: TableFormat
     long: bool
     usable: IntArray
     trajectory: IntArray
     time: NDArray[np.float64]
     name: NDArray[Any]
-    number: IntArray
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a column names the trajectories."""
+        return self.table.has(self.form.trajectory)
 
     def group(self) -> IntArray:
         """Rows of one group must go forward in time: those of a trajectory, or of its node."""
-        if self.long and self.form.node in self.frame.columns:
-            codes, uniques = pd.factorize(self.frame[self.form.node].to_numpy(dtype=object))
+        if self.long and self.table.has(self.form.node):
+            codes, uniques = pd.factorize(self.table.frame[self.form.node].to_numpy(dtype=object))
             return np.asarray(self.trajectory * (len(uniques) + 1) + codes, dtype=np.int64)
         return self.trajectory
 
@@ -178,30 +172,30 @@ class _Order:
         return by_group[at + 1], by_group[at]
 
 
-def _check_order(order: _Order, problems: Problems) -> None:
+def _check_order(order: _Order) -> None:
     """Note rows that go back in time, or times that start again without a trajectory column."""
     group = order.group()
     rows, before = order.backwards(group)
     if not len(rows):
         return
     form, time = order.form, order.time
-    if form.trajectory not in order.frame.columns:
+    if not order.is_named:
         pairs = np.column_stack([group[order.usable], time[order.usable]])
         if len(np.unique(pairs, axis=0)) < len(pairs) or _runs_restart(order, group):
-            _refuse_restart(order, rows, before, problems)
+            _refuse_restart(order, rows, before)
             return
     if form.sort:
         return
     remedy = Sentence("sort the table, or use ", Setting("sort", True))
-    if form.trajectory not in order.frame.columns:
+    if not order.is_named:
         remedy += "; if these are several trajectories, name their column with "
         remedy = Sentence(remedy, Setting("trajectory", ...))
     for row, previous in zip(rows, before):
-        problems.add(
+        order.table.tell(
             f"time {time[row]:g} comes after time {time[previous]:g} of row "
-            f"{order.number[previous]}",
-            trajectory=order.name[row] if form.trajectory in order.frame.columns else None,
-            row=int(order.number[row]),
+            f"{order.table.rows[previous]}",
+            trajectory=order.name[row] if order.is_named else None,
+            row=int(order.table.rows[row]),
             column=form.time,
             value=float(time[row]),
             remedy=remedy,
@@ -225,17 +219,17 @@ def _runs_restart(order: _Order, group: IntArray) -> bool:
     )
 
 
-def _refuse_restart(order: _Order, rows: IntArray, before: IntArray, problems: Problems) -> None:
+def _refuse_restart(order: _Order, rows: IntArray, before: IntArray) -> None:
     """Several trajectories one below the other, and no column that tells them apart."""
     fitting = _columns_that_separate(order)
     hint = f" ({', '.join(map(repr, fitting[:3]))} would fit)" if fitting else ""
     often = "" if len(rows) == 1 else f" (and {len(rows) - 1:,} more time"
     often += "" if len(rows) == 1 else (")" if len(rows) == 2 else "s)")
-    problems.add(
+    order.table.tell(
         f"the times start again at {order.time[rows[0]]:g}, after {order.time[before[0]]:g} in row "
-        f"{order.number[before[0]]}{often}: the table seems to hold several trajectories, but no "
-        "column was recognised as their name",
-        row=int(order.number[rows[0]]),
+        f"{order.table.rows[before[0]]}{often}: the table seems to hold several trajectories, but "
+        "no column was recognised as their name",
+        row=int(order.table.rows[rows[0]]),
         column=order.form.time,
         remedy=Sentence(
             "name the column with ",
@@ -253,10 +247,10 @@ def _columns_that_separate(order: _Order) -> list[str]:
     """Columns that cut the rows into at least two trajectories that go forward in time."""
     fitting = []
     skipped = {order.form.time, order.form.node if order.long else None, order.form.value}
-    for place, column in enumerate(order.frame.columns):
+    for place, column in enumerate(order.table.frame.columns):
         if column in skipped or len(order.usable) < 3:
             continue
-        codes, uniques = pd.factorize(order.frame.iloc[:, place].to_numpy(dtype=object))
+        codes, uniques = pd.factorize(order.table.frame.iloc[:, place].to_numpy(dtype=object))
         if not 2 <= len(uniques) <= (len(order.usable) + 1) / 2:
             continue
         group = order.group() * (len(uniques) + 1) + codes
@@ -266,53 +260,42 @@ def _columns_that_separate(order: _Order) -> list[str]:
     return fitting
 
 
-def _renumber(trajectory: IntArray, order: IntArray) -> IntArray:
-    """Number trajectories 0, 1, … by the position of their first usable row."""
-    uniques, inverse = np.unique(trajectory, return_inverse=True)
-    first = np.full(len(uniques), np.iinfo(np.int64).max)
-    np.minimum.at(first, inverse, order)
-    rank = np.empty(len(uniques), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(uniques))
-    return rank[inverse]
-
-
 def _read_exact(
-    frame: pd.DataFrame,
+    table: TableReader,
     form: TableFormat,
-    problems: Problems,
     order: IntArray,
     trajectory: IntArray,
     time: NDArray[np.float64],
-    number: IntArray,
 ) -> BoolArray:
     """Which of the sorted rows report the state itself."""
     exact = form.exact
+    none = np.zeros(len(order), dtype=np.bool_)
     if exact is None:
-        return np.zeros(len(order), dtype=np.bool_)
+        return none
     if isinstance(exact, str) and exact == "first":
         first = np.full(int(trajectory.max(initial=-1)) + 1, np.inf)
         np.minimum.at(first, trajectory, time)
         return np.asarray(time == first[trajectory], dtype=np.bool_)
+    if isinstance(exact, str) and table.has(exact):
+        return table.flags(exact)[order]
     if isinstance(exact, str):
-        if exact not in frame.columns:
-            problems.add(
-                Sentence(
-                    Setting("exact", exact),
-                    " names no column; give a column",
-                    Advice(", a boolean mask", ""),
-                    " or 'first'",
-                )
-            )
-            return np.zeros(len(order), dtype=np.bool_)
-        return columns.flags(columns.cells(frame[exact]), exact, problems, number)[order]
-    mask = np.asarray(exact)
-    if mask.dtype != np.bool_ or mask.shape != (len(frame),):
-        problems.add(
+        table.tell(
             Sentence(
-                Setting("exact"),
-                f" must be a boolean mask with one entry for each of the {len(frame)} rows, the "
-                "name of a column, or 'first'",
+                Setting("exact", exact),
+                " names no column; give a column",
+                Advice(", a boolean mask", ""),
+                " or 'first'",
             )
         )
-        return np.zeros(len(order), dtype=np.bool_)
+        return none
+    mask = np.asarray(exact)
+    if mask.dtype != np.bool_ or mask.shape != (len(table.frame),):
+        table.tell(
+            Sentence(
+                Setting("exact"),
+                f" must be a boolean mask with one entry for each of the {len(table.frame)} rows, "
+                "the name of a column, or 'first'",
+            )
+        )
+        return none
     return mask[order]

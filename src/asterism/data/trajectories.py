@@ -83,8 +83,17 @@ class Trajectories:
         ``end_column`` a column that says it; without both, its last time, with a warning where
         the last row is a jump. ``missing``, ``unit`` and ``comma`` are as for observations.
         """
-        form = path_tables.PathFormat(
-            *(trajectory, time, node, state, sort, missing, unit, end_column, comma)
+        form = replace(
+            path_tables.PATHS,
+            trajectory=trajectory,
+            time=time,
+            node=node,
+            value=state,
+            sort=sort,
+            missing=missing,
+            unit=unit,
+            end_column=end_column,
+            comma=comma,
         )
         fields = path_tables.parse_paths(frame, states, end, form)
         if end is None and end_column is None and (which := path_tables.open_ended(fields)):
