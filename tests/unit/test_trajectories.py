@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.data.counting_tables import CountingColumns, read_counting
 from asterism.data.problems import DataWarning
 from asterism.errors import DataError
 
@@ -212,3 +213,19 @@ def test_the_unit_of_time_stays_with_the_paths(tmp_path: Path) -> None:
     paths.save(tmp_path / "paths.csv")
     assert am.Trajectories.load(tmp_path / "paths.csv").time_unit == "h"
     assert paths.select([0]).time_unit == "h"
+
+
+def test_a_path_that_goes_back_in_time_names_both_rows():
+    frame = pd.DataFrame({"time": [0.0, 2.0, 1.0], "node": "A", "state": ["x", "y", "x"]})
+    with pytest.raises(DataError, match=r"row 4.*'time'.*after time 2 of row 3"):
+        am.Trajectories.from_frame(frame)
+
+
+def test_a_counting_table_whose_commas_are_unclear_is_refused_with_the_row():
+    columns = ["id", "from", "to", "start", "stop", "status"]
+    frame = pd.DataFrame([(1, "a", "b", "0", "1,500", 1)], columns=columns)
+    which = CountingColumns.of(columns)
+    assert which is not None
+    with pytest.raises(DataError, match=r"row 2.*'1,500' may be 1500 or 1\.5"):
+        read_counting(frame, "id", which)
+    assert read_counting(frame, "id", which, comma="decimal").paths.end.tolist() == [1.5]
