@@ -19,7 +19,7 @@ def path_events(paths: Trajectories, nodes: Sequence[str]) -> Events:
     d, node, time, state, _, previous = _stays(paths, nodes)
     jump = np.flatnonzero(previous >= 0)
     jump = jump[np.lexsort((time[jump], d[jump]))]
-    names = _label_table(paths)
+    names = paths.state_names()
     return Events(
         d[jump],
         time[jump],
@@ -39,7 +39,7 @@ def path_intervals(paths: Trajectories, nodes: Sequence[str]) -> Intervals:
         objects(paths.nodes)[node[keep]],
         begin[keep],
         end[keep],
-        _label_table(paths)[node[keep], state[keep]],
+        paths.state_names()[node[keep], state[keep]],
         np.arange(len(keep), dtype=np.int64),
     )
 
@@ -64,11 +64,3 @@ def _stays(paths: Trajectories, nodes: Sequence[str]) -> tuple[NDArray[Any], ...
     followed = np.flatnonzero(is_jump[1:])
     end[followed] = begin[followed + 1]
     return d, node.astype(np.int64), begin, state.astype(np.int64), end, previous.astype(np.int64)
-
-
-def _label_table(paths: Trajectories) -> NDArray[Any]:
-    width = max(len(s) for s in paths.states.values())
-    table = np.empty((len(paths.nodes), width), dtype=object)
-    for n, one in enumerate(paths.nodes):
-        table[n, : len(paths.states[one])] = list(paths.states[one])
-    return table

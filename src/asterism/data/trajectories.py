@@ -149,6 +149,14 @@ class Trajectories:
         """(D,) how long each trajectory was followed."""
         return self.end - self.start
 
+    def state_names(self) -> NDArray[Any]:
+        """(N, largest number of states) the label of every state number."""
+        width = max((len(s) for s in self.states.values()), default=1)
+        table = np.empty((len(self.nodes), width), dtype=object)
+        for n, node in enumerate(self.nodes):
+            table[n, : len(self.states[node])] = list(self.states[node])
+        return table
+
     def state_at(self, times: ArrayLike, outside: str = "error") -> IntArray:
         """State numbers (D, len(times), N); ``times`` is shared, or (D, T) per trajectory.
 
@@ -296,11 +304,7 @@ def _paths_frame(paths: Trajectories) -> pd.DataFrame:
     state = np.concatenate([paths.initial.ravel(), paths.jump_state])
     time = np.concatenate([np.repeat(paths.start, n_nodes), paths.jump_time])
     order = np.argsort(d, kind="stable")
-    width = max((len(s) for s in paths.states.values()), default=1)
-    names = np.empty((n_nodes, width), dtype=object)
-    for n, one in enumerate(paths.nodes):
-        names[n, : len(paths.states[one])] = list(paths.states[one])
-    entered = names[node, state][order]
+    entered = paths.state_names()[node, state][order]
     frame = pd.DataFrame(
         {
             "trajectory": objects(paths.labels)[d[order]],
