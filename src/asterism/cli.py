@@ -219,6 +219,19 @@ _add(
     """,
 )
 _add(
+    "app",
+    o.AppOptions,
+    "Learn, watch and compare on a page in the browser.",
+    """Open a page in the browser: drop a table, mend how it is read, learn, compare.
+
+    The address that is printed holds a token; nobody gets in without it. Needs asterism[app].
+
+    \b
+    Example:
+      asterism app --folder runs
+    """,
+)
+_add(
     "warm-up",
     o.WarmUpOptions,
     "Compile everything now, for containers and clusters.",

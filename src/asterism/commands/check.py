@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 import click
+import pandas as pd
 
 from asterism.commands import exits
 from asterism.commands.console import Console
@@ -25,6 +27,9 @@ MANY = 100
 
 #: nodes that are listed one by one on a screen; JSON holds all
 SHOWN = 200
+
+#: how much of a table is drawn
+DRAWN_NODES, DRAWN_TRAJECTORIES, DRAWN_POINTS = 12, 12, 200
 
 
 def run(options: CheckOptions) -> int:
@@ -55,6 +60,8 @@ def run(options: CheckOptions) -> int:
             "problems": [_as_dict(p) for p in table.problems if p.severity != "note"]
             + [_as_dict(TableProblem(text)) for text in found.errors],
             "decisions": decisions,
+            "columns": asdict(table.columns),
+            "courses": _courses(table.data),
             **summary,
         }
         click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
@@ -107,6 +114,25 @@ def _check_paths(paths: Trajectories, options: CheckOptions) -> None:
 
     prior = structure_prior(tuple(paths.nodes), options.max_parents, options.exogenous)
     check_paths(paths, prior, None, options.table.ties)
+
+
+def _courses(data: Observations | Trajectories | None) -> list[dict[str, Any]]:
+    """Some measured numbers over time, for a first picture: per node its lines of [time, value]."""
+    if not isinstance(data, Observations):
+        return []
+    frame = data.select(nodes=data.nodes[:DRAWN_NODES]).to_frame("long")
+    frame["value"] = pd.to_numeric(frame["value"], errors="coerce")
+    frame = frame.dropna(subset=["value"])
+    return [
+        {
+            "node": str(node),
+            "lines": [
+                line[["time", "value"]].iloc[:DRAWN_POINTS].to_numpy(float).tolist()
+                for _, line in islice(own.groupby("trajectory", sort=False), DRAWN_TRAJECTORIES)
+            ],
+        }
+        for node, own in frame.groupby("node", sort=False)
+    ]
 
 
 def _as_dict(problem: TableProblem) -> dict[str, Any]:

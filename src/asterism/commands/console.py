@@ -5,26 +5,33 @@ Results never go through here; they go to files, or to stdout where a command wa
 
 from __future__ import annotations
 
+import heapq
+import json
 import logging
+import math
 import os
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 
 from asterism.commands.exits import in_flags
-from asterism.numerics.progress import ProgressListener, ProgressMeter, Stage
+from asterism.numerics.progress import ProgressListener, ProgressMeter, Ranking, Stage
+from asterism.numerics.resources import end_early
 
 #: seconds between two lines about the same stage where there is no terminal
 LINE_INTERVAL = 10.0
 
 #: seconds that pass before a line says what is being done
 BRIEF = 1.0
+
+#: set to 1 by a program that starts a command and reads along
+WATCHED = "ASTERISM_WATCHED"
 
 #: where a command's context keeps the time at which it began
 STARTED = "asterism.started"
@@ -62,6 +69,15 @@ class Console:
         words = in_flags(text).split()
         self._print(f"Warning: {' '.join(words)}")
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a program reads along: lines that begin with { are then JSON."""
+        return os.environ.get(WATCHED) == "1"
+
+    def tell_program(self, **content: Any) -> None:
+        """A line for the program that reads along."""
+        self._print(json.dumps(content, ensure_ascii=False))
+
     def _print(self, text: str) -> None:
         # whether anybody listens must not decide whether results are written
         with suppress(OSError, ValueError):
@@ -73,6 +89,8 @@ class Console:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Python's warnings and the log of asterism become lines of this console."""
+        if self.is_watched:
+            threading.Thread(target=_end_when_asked, daemon=True).start()
         handler = _LogLines(self)
         logger = logging.getLogger("asterism")
         logger.addHandler(handler)
@@ -97,6 +115,10 @@ class Console:
 
         In a log, work that is over at once is not worth a line.
         """
+        if self.is_watched:
+            self.tell_program(stage=what, done=0, total=0)
+            yield
+            return
         if self.quiet or not self.on_terminal or self._live is not None:
             later = threading.Timer(BRIEF, self.say, [f"{what} …"])
             later.daemon = True
@@ -122,6 +144,10 @@ class Console:
     @contextmanager
     def progress(self) -> Iterator[ProgressListener]:
         """A listener for whoever computes."""
+        if self.is_watched:
+            told = _ForProgram(self)
+            yield ProgressMeter(told, 0.5, show_ranking=told.show_ranking)
+            return
         if self.quiet or not self.on_terminal:
             yield ProgressMeter(_PlainLines(self))
             return
@@ -192,6 +218,36 @@ class _PlainLines:
             if not stage.total:
                 done = f"{stage.done:,}"
             self._console.say(f"{stage.what}: {done}{left and left + ' left'}")
+
+
+class _ForProgram:
+    """Stages, and the likeliest edges so far, as JSON."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._known: dict[str, Mapping[str, float]] = {}
+        self._told = -math.inf
+
+    def __call__(self, stage: Stage) -> None:
+        self._console.tell_program(
+            stage=stage.what, done=stage.done, total=stage.total, left=stage.seconds_left
+        )
+
+    def show_ranking(self, ranking: Ranking) -> None:
+        self._known.update(ranking)
+        if len(ranking) == 1 and time.monotonic() - self._told < 1.0:
+            return
+        self._told = time.monotonic()
+        edges = [(p, a, b) for b, own in self._known.items() for a, p in own.items() if p > 0.0]
+        best = heapq.nsmallest(10, edges, key=lambda edge: (-edge[0], *edge[1:]))
+        self._console.tell_program(ranking=[[a, b, round(float(p), 4)] for p, a, b in best])
+
+
+def _end_when_asked() -> None:
+    """A line from the program that reads along, or its end, asks for the best so far."""
+    with suppress(OSError, ValueError):
+        sys.stdin.readline()
+        end_early()
 
 
 class _LogLines(logging.Handler):

@@ -107,7 +107,11 @@ def learn(options: LearnOptions, console: Console) -> Learned:
     require_readable(options.table)
     with (
         writing_to(options.output, options.force, options.resume),
-        minutes_limit(options.minutes, _SECONDS_TO_FINISH, seconds_so_far()),
+        minutes_limit(
+            _ENDLESS if console.is_watched and options.minutes is None else options.minutes,
+            _SECONDS_TO_FINISH,
+            seconds_so_far(),
+        ),
     ):
         return _learn(options, command, console)
 
@@ -277,6 +281,9 @@ def _about_refining(emission: Any) -> str:
 
 #: what the page and the files of a small run take, libraries loaded for them included (measured)
 _SECONDS_TO_FINISH = 3.0
+
+#: minutes of a run that ends early only where a program asks for that: nineteen years
+_ENDLESS = 1e7
 
 #: nodes times trajectories up to which the paths in the results are sampled too
 _PATHS_SAMPLED = 3_000

@@ -589,3 +589,15 @@ class WarmUpOptions(Printed):
     """The settings of ``asterism warm-up``."""
 
     quiet: bool = OUTPUT.flag(False, "Print only warnings.", "-q", "--quiet")
+
+
+@dataclass(frozen=True)
+class AppOptions(Printed):
+    """The settings of ``asterism app``."""
+
+    port: int = COMPUTATION.whole(0, "Port on this machine; any free one if 0.", at_least=0)
+    browser: bool = OUTPUT.flag(
+        True, "Open the page in the browser.", "--browser/--no-browser", show_default=False
+    )
+    folder: Path = OUTPUT.flag(Path("asterism-runs"), "Folder for the runs.", type=FOLDER)
+    quiet: bool = OUTPUT.flag(False, "Print only the address.", "-q", "--quiet")

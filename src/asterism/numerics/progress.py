@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -68,6 +68,17 @@ class Stage:
         return min(1.0, self.done / self.total) if self.total else 0.0
 
 
+Ranking = Mapping[str, Mapping[str, float]]
+"""Per child the probabilities of its parents."""
+
+
+def tell_ranking(listener: ProgressListener, ranking: Callable[[], Ranking]) -> None:
+    """What is known of the edges so far, if the listener shows that."""
+    show = getattr(listener, "show_ranking", None)
+    if show is not None:
+        show(ranking())
+
+
 class ProgressMeter:
     """Hands a :class:`Stage` to ``show`` whenever something changes, at most every ``interval``.
 
@@ -79,8 +90,10 @@ class ProgressMeter:
         show: Callable[[Stage], None],
         interval: float = 0.1,
         clock: Callable[[], float] = time.monotonic,
+        show_ranking: Callable[[Ranking], None] | None = None,
     ) -> None:
         self._show = show
+        self.show_ranking = show_ranking
         self._interval = interval
         self._clock = clock
         self._lock = threading.Lock()

@@ -129,6 +129,8 @@ class TimeLimit:
         self._flag = np.zeros(1, dtype=np.bool_)
         self.was_felt = False
         """Whether something was cut short because of it."""
+        self.asked = False
+        """Whether it ended because somebody asked for the best so far."""
 
     @property
     def left(self) -> float:
@@ -161,15 +163,30 @@ class TimeLimit:
         timer = threading.Timer(min(self.left, threading.TIMEOUT_MAX), self._flag.fill, (True,))
         timer.daemon = True
         timer.start()
+        _in_force.append(self)
         try:
             yield self
         finally:
+            _in_force.remove(self)
             timer.cancel()
 
     @property
     def sentence(self) -> str:
         """The beginning of a reason to stop."""
+        if self.asked:
+            return "Stopped when asked to"
         return f"Stopped after the time limit of {self.seconds:g} s"
+
+
+#: the limits of all computations of this process
+_in_force: list[TimeLimit] = []
+
+
+def end_early() -> None:
+    """Let every limit in force pass now: somebody asks for the best so far."""
+    for limit in tuple(_in_force):
+        limit._end, limit.asked = min(limit._end, time.monotonic()), True
+        limit._flag.fill(True)
 
 
 _current: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)

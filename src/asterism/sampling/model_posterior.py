@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from asterism.data.files import write_atomically
 from asterism.errors import Advice, AsterismError
+from asterism.numerics.resources import current_limit
 from asterism.sampling._graphs import DrawAverages, DrawnModels
 from asterism.sampling.diagnose import Diagnosis
 from asterism.sampling.interruption import Interruption
@@ -200,7 +201,9 @@ class _Clock:
         self.per_sweep = 0.0
 
     def used(self) -> float:
-        """Share of the limit; 0 without one."""
+        """Share of the limit; 0 without one, 1 where somebody asked for the best so far."""
+        if current_limit().asked:
+            return 1.0
         return 0.0 if self.limit is None else (time.monotonic() - self.begin) / self.limit
 
     def sweeps(self, unit: int, most: int) -> int:

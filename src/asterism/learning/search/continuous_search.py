@@ -15,6 +15,7 @@ import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ from asterism.learning.search.structure_prior import (
 from asterism.learning.tasks import ProgressListener
 from asterism.model.emission_continuous import Continuous
 from asterism.model.emissions import Exact, Gaussian, Likelihood, check_emissions
+from asterism.numerics.progress import Ranking, tell_ranking
 from asterism.numerics.resources import current_limit
 
 #: families of one node that are scored at most: about a minute
@@ -235,9 +237,15 @@ def _score(
             by_strength = scorer.families(child, rows)
             fit.families[child] = Families(rows, by_strength, log_prior, fit.learning_rate)
         table = FamilyTable(rows, scorer.combined(by_strength) + log_prior)
-        tables.append(table.tempered_by(fit.learning_rate, log_prior))
+        table = table.tempered_by(fit.learning_rate, log_prior)
+        tables.append(table)
+        tell_ranking(progress, partial(_ranking, scorer.series.names, child, table))
     progress.finish()
     return tables
+
+
+def _ranking(names: Sequence[str], child: int, table: FamilyTable) -> Ranking:
+    return {names[child]: dict(zip(names, table.edge_probabilities(len(names)).tolist()))}
 
 
 def _rows(prior: NumberedPrior, child: int, single: FloatArray) -> IntArray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,7 +38,7 @@ from asterism.learning.search.structure_prior import family_sizes
 from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
-from asterism.numerics.progress import in_percent
+from asterism.numerics.progress import Ranking, in_percent, tell_ranking
 from asterism.numerics.resources import current_limit, time_limit, without_limit
 from asterism.sampling.diagnose import (
     Diagnosis,
@@ -274,12 +274,17 @@ def sample_from(
         dtype=np.int64,
     )
     places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]
+
+    def judge(models: SampledModels) -> tuple[Diagnosis, bool, str]:
+        tell_ranking(progress, lambda: _ranking(models, search.nodes))
+        return judge_edges(models)
+
     progress.start(100, "drawing graphs, rates and paths (percent of the limit)")
     models = sample_models(
         setup,
         places,
         RunPlan(
-            judge=judge_edges,
+            judge=judge,
             n_jobs=settings.n_jobs,
             seed=settings.random_state,
             burn_in=limits.burn_in,
@@ -359,6 +364,15 @@ def check_edges(models: SampledModels) -> EdgeCheck:
     apart = int((r_hat > LOOSE_R_HAT).sum())
     usable = worst.error <= LOOSE_ERROR or apart <= len(r_hat) / 2
     return EdgeCheck(worst, len(r_hat), known, usable)
+
+
+def _ranking(models: SampledModels, nodes: Sequence[str]) -> Ranking:
+    """Averages of the edges over the draws so far."""
+    ranking: dict[str, dict[str, float]] = {}
+    means = models.series("edges").mean(axis=(0, 1))
+    for (parent, child), mean in zip(models.setup.edges.tolist(), means.tolist()):
+        ranking.setdefault(nodes[child], {})[nodes[parent]] = mean
+    return ranking
 
 
 def judge_edges(models: SampledModels) -> tuple[Diagnosis, bool, str]:

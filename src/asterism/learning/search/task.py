@@ -46,7 +46,7 @@ from asterism.learning.tasks import ProgressListener, Silent, in_order
 from asterism.model.emissions import Joint, leaves_levels_open, with_joint_by_column
 from asterism.model.names import as_parents
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
-from asterism.numerics.progress import listening
+from asterism.numerics.progress import Ranking, listening, tell_ranking
 from asterism.numerics.resources import current_limit
 from asterism.star.batch import ImpossibleEvidence
 from asterism.timeline.evidence import IntArray
@@ -145,6 +145,14 @@ class SearchRun:
                 "scored_families": n_scored,
             }
         )
+        tell_ranking(self.progress, self.ranking)
+
+    def ranking(self) -> Ranking:
+        """The edges as the tables have them so far: as sure as the star, not yet tempered."""
+        return {
+            self.nodes[child]: dict(zip(self.nodes, table.edge_probabilities(len(self.nodes))))
+            for child, table in self.tables.items()
+        }
 
     def journal_context(self, what: str, *around: Any) -> str:
         """For the journal: what scores depend on besides their family; "" without a journal."""
