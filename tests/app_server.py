@@ -35,8 +35,20 @@ def small_table(n_trajectories: int = 12) -> str:
     return HEADER + "".join(rows)
 
 
-#: quick to learn from
-QUICK = {"method": "star", "states": "2", "max-parents": "1"}
+def wide_table(n_nodes: int = 60) -> str:
+    """Noise in so many columns that learning takes long enough to be stopped."""
+    rng = np.random.default_rng(0)
+    rows = [f"trajectory,time,{','.join(f'G{i}' for i in range(n_nodes))}\n"]
+    for trajectory in range(6):
+        for time_, values in enumerate(np.cumsum(rng.normal(size=(12, n_nodes)), axis=0)):
+            rows.append(f"{trajectory},{time_},{','.join(f'{v:.3f}' for v in values)}\n")
+    return "".join(rows)
+
+
+#: a closed form: little to compute and to compile
+QUICK = {"states": "continuous", "max-parents": "1"}
+#: the same with many sets of parents
+LONG = {"states": "continuous", "max-parents": "3"}
 
 
 @dataclass
@@ -118,4 +130,4 @@ def app_server(folder: Path, **more: Any) -> Iterator[AppServer]:
         yield AppServer(address, folder, process)
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(90)
+        process.wait(200)

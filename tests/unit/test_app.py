@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("tornado")
 
 from asterism.app.runs import LARGEST_TABLE, Refusal, Runs, flags_of
-from tests.app_server import HEADER, QUICK, AppServer, app_server, small_table
+from tests.app_server import HEADER, LONG, QUICK, AppServer, app_server, small_table, wide_table
 from tests.command_line import obey_ctrl_c
 
 
@@ -140,7 +140,7 @@ def test_settings_are_flags_and_cannot_be_others(app: AppServer) -> None:
 
 def test_every_problem_of_a_table_is_named(app: AppServer) -> None:
     name = app.upload(HEADER + "1,0,0.1,0.2\n1,1,oops,0.3\n1,2,0.3,0.1\n1,3,0.2,0.9\n")
-    status, found, _ = app.ask(f"/runs/{name}/check", {"states": "2"})
+    status, found, _ = app.ask(f"/runs/{name}/check", {"states": "continuous"})
     assert status == 200
     assert not found["ok"]
     assert any(problem["row"] == 3 and problem["column"] == "A" for problem in found["problems"])
@@ -154,7 +154,7 @@ def test_every_problem_of_a_table_is_named(app: AppServer) -> None:
 def test_a_run_from_start_to_end(app: AppServer) -> None:
     """Also: a second upload and check while it runs, a second start, two who watch."""
     name = app.upload(small_table())
-    found = app.ask(f"/runs/{name}/check", {"states": "2"})[1]
+    found = app.ask(f"/runs/{name}/check", {"states": "continuous"})[1]
     assert found["ok"], found
     assert [course["node"] for course in found["courses"]] == ["A", "B"]
     assert app.ask(f"/runs/{name}/start", QUICK)[0] == 200
@@ -186,9 +186,8 @@ def test_a_run_from_start_to_end(app: AppServer) -> None:
 
 def test_stopping_keeps_the_best_so_far_and_a_new_app_lists_it(tmp_path: Path) -> None:
     with app_server(tmp_path, preexec_fn=obey_ctrl_c) as app:
-        name = app.upload(small_table())
-        slow = {"method": "sample", "states": "2"}
-        app.ask(f"/runs/{name}/start", slow)
+        name = app.upload(wide_table())
+        app.ask(f"/runs/{name}/start", LONG)
         app.wait(name, lambda run: bool(run["ranking"]))
         assert app.ask(f"/runs/{name}/stop", {})[0] == 200
         run = app.ended(name)
@@ -197,7 +196,7 @@ def test_stopping_keeps_the_best_so_far_and_a_new_app_lists_it(tmp_path: Path) -
         told = json.loads((tmp_path / name / "results" / "run.json").read_text())
         assert not told["converged"]
         # Ctrl-C of the app itself is the same
-        second = app.ask(f"/runs/{name}/start", slow)[1]["name"]
+        second = app.ask(f"/runs/{name}/start", LONG)[1]["name"]
         app.wait(second, lambda run: bool(run["ranking"]))
     with app_server(tmp_path, preexec_fn=obey_ctrl_c) as app:
         assert [app.run(one)["state"] for one in (name, second)] == ["stopped", "stopped"]

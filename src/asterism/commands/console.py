@@ -232,10 +232,16 @@ class _ForProgram:
         self._console.tell_program(
             stage=stage.what, done=stage.done, total=stage.total, left=stage.seconds_left
         )
+        if stage.finished:
+            self._tell_ranking()
 
     def show_ranking(self, ranking: Ranking) -> None:
         self._known.update(ranking)
-        if len(ranking) == 1 and time.monotonic() - self._told < 1.0:
+        if time.monotonic() - self._told > 1.0:
+            self._tell_ranking()
+
+    def _tell_ranking(self) -> None:
+        if not self._known:
             return
         self._told = time.monotonic()
         edges = [(p, a, b) for b, own in self._known.items() for a, p in own.items() if p > 0.0]
