@@ -22,8 +22,8 @@ from common import option_parser
 from hill_networks import Design, hill_network, model_network
 from sklearn.metrics import average_precision_score
 
-from asterism.continuous.learn import LEARNING_RATE, ContinuousFit, learn
-from asterism.continuous.series import series_from_frame
+import asterism as am
+from asterism.continuous.learn import LEARNING_RATE
 
 SPARSE, MISSING = Design(mean_parents=0.9), {"irregular": True, "missing": 0.3}
 NONE = Design(mean_parents=0.0)
@@ -42,12 +42,33 @@ ROWS = {
 DREAM4 = ("size10_1", "size10_2", "size100_1")
 
 
-def probabilities(fit: ContinuousFit, rate: float) -> np.ndarray:
-    """[parent, child] with another learning rate."""
-    matrix = np.zeros((len(fit.names),) * 2)
-    for child, table in fit.families.items():
-        changed = replace(table, learning_rate=rate)
-        matrix[:, child] = changed.edge_probabilities(len(fit.names))
+def learn(frame: pd.DataFrame) -> am.StructureLearner:
+    """Sets of up to three parents in small networks; one parent per node expected beforehand."""
+    n = frame.shape[1] - 2
+    prior = am.StructurePrior(edge=-np.log(n - 1))
+    learner = am.StructureLearner(am.Continuous(), 3 if n <= 20 else 2, structure_prior=prior)
+    return learner.fit(am.Observations.from_frame(frame), progress=False)
+
+
+def found_switch(learner: am.StructureLearner) -> bool:
+    """Whether the end of an unknown stimulus was found."""
+    return "Something acts" in learner.stage_
+
+
+def probabilities(learner: am.StructureLearner, rate: float) -> np.ndarray:
+    """[parent, child] with another learning rate, in the order of the columns."""
+    families = learner.family_scores_
+    prior = learner.structure_prior.edge * families["parents"].map(len)
+    weight = np.exp(
+        (rate * (families["score"] - prior) + prior)
+        .groupby(families["node"])
+        .transform(lambda logs: logs - logs.max())
+    )
+    share = weight / weight.groupby(families["node"]).transform("sum")
+    nodes = list(learner.network_.nodes)
+    matrix = np.zeros((len(nodes),) * 2)
+    for child, parents, own in zip(families["node"], families["parents"], share):
+        matrix[[nodes.index(p) for p in parents], nodes.index(child)] += own
     return matrix
 
 
@@ -84,9 +105,9 @@ def simulated(name: str, make: Any, design: Design, seeds: range) -> list[dict[s
     for seed in seeds:
         data = make(seed, design)
         begin = time.process_time()
-        fit = learn(series_from_frame(data.frame))
+        fit = learn(data.frame)
         seconds += time.process_time() - begin
-        switches += bool(fit.switching and fit.switching.is_taken)
+        switches += found_switch(fit)
         fits.append((fit, data.truth))
     lines = []
     for rate in (1.0, LEARNING_RATE):
@@ -100,19 +121,20 @@ def dream4(folder: Path, name: str) -> list[dict[str, Any]]:
     """A network of DREAM4."""
     table = pd.read_csv(folder / f"insilico_{name}_timeseries.csv")
     edges = pd.read_csv(folder / f"insilico_{name}_goldstandard_edges.csv")
-    series = series_from_frame(table.rename(columns={"series": "trajectory"}))
-    number = {gene: i for i, gene in enumerate(series.names)}
+    table = table.rename(columns={"series": "trajectory"})
+    genes = [c for c in table.columns if c not in ("trajectory", "time")]
+    number = {gene: i for i, gene in enumerate(genes)}
     truth = np.zeros((len(number),) * 2, dtype=bool)
     for a, b in zip(edges["source"], edges["target"]):
         truth[number[a], number[b]] = True
     begin = time.process_time()
-    fit = learn(series)
+    fit = learn(table)
     seconds = time.process_time() - begin
     lines = []
     for rate in (1.0, LEARNING_RATE):
         line = {"data": f"DREAM4 {name}", "networks": 1, "learning_rate": rate}
         line |= measures([(probabilities(fit, rate), truth)])
-        found = bool(fit.switching and fit.switching.is_taken)
+        found = found_switch(fit)
         lines.append({**line, "switching_times_found": int(found), "seconds": seconds})
     return lines
 
@@ -126,7 +148,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with DREAM4's tables")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + options.sets)
-    learn(series_from_frame(hill_network(1, Design(n_points=8)).frame))  # compile
+    learn(hill_network(1, Design(n_points=8)).frame)  # compile
     lines: list[dict[str, Any]] = []
     work = [lambda n=n, row=row: simulated(n, *row, seeds) for n, row in ROWS.items()]
     if options.data is not None:

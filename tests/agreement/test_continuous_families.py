@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from asterism.continuous.family_score import FamilyScorer, Grids, held_labels
-from asterism.continuous.series import Stimulus, series_from_frame
+from asterism.continuous.series import Stimulus
+from tests.continuous_series import series_from_frame
 from tests.reference import continuous_families as reference
 
 GRIDS = Grids(decay=(0.2, 0.7), noise=(0.0, 0.4), stimulus=(0.0, 0.8), g=(30.0, 6.0))

@@ -7,10 +7,8 @@ import pytest
 
 import asterism as am
 from asterism.continuous.kalman import smooth
-from asterism.continuous.learn import learn
 from asterism.continuous.network import Drift, DriftNetwork, JumpRates
-from asterism.continuous.series import series_from_frame
-from asterism.continuous.simulate import measure, simulate
+from asterism.continuous.simulate import simulate
 from asterism.errors import DataError, ModelError
 from tests.reference.continuous_network import conditioned, joint_normal
 
@@ -84,17 +82,19 @@ def test_a_jumping_node_follows_its_continuous_parent() -> None:
 
 
 def test_learning_recovers_a_simulated_network() -> None:
-    mixed = DriftNetwork(
-        {
+    mixed = am.Network(
+        {"A": ["S"], "B": ["A"], "S": []},
+        {"S": [[0, 0.2], [0.2, 0]]},
+        {"S": ["off", "on"]},
+        drifts={
             "A": Drift(0.4, 0.6, shifts={"S": (-0.6, 0.6)}, noise_sd=0.05),
             "B": Drift(0.5, 0.4, linear={"A": 0.6}, noise_sd=0.05),
         },
-        {"S": JumpRates([[0, 0.2], [0.2, 0]])},
     )
-    times = np.arange(0.0, 25.0)
-    frame = measure(mixed, times, simulate(mixed, times, 6, seed=4), seed=5)
-    frame["S"] = frame["S"].map({0.0: "off", 1.0: "on"})
-    found = learn(series_from_frame(frame), find_switch=False).edge_probabilities()
+    paths = am.simulate(mixed, 6, duration=25.0, seed=4)
+    seen = am.observe(paths, times=np.arange(0.0, 25.0), seed=5)
+    kinds = {"A": am.Continuous(), "B": am.Continuous(), "S": am.Exact()}
+    found = am.StructureLearner(kinds, n_jobs=1).fit(seen).edge_probabilities_
     assert found.loc["S", "A"] > 0.5
     assert found.loc["A", "B"] > 0.5
     assert found.loc["B", "A"] < 0.5

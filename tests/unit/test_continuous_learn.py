@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import asterism as am
 from asterism.continuous.effects import draw_family
-from asterism.continuous.family_score import FamilyScorer, Grids
-from asterism.continuous.learn import families_to_score, learn
-from asterism.continuous.series import Stimulus, series_from_frame, stimuli_from_frame
+from asterism.continuous.family_score import FamilyScorer
+from asterism.continuous.series import Stimulus, stimuli_from_frame
 from asterism.continuous.switching import find_switching_time
 from asterism.errors import DataError
+from tests.continuous_series import series_from_frame
 
 DECAY = 0.3
 
@@ -35,37 +39,48 @@ def simulated(seed: int = 0, push: float = 0.0, until: float = 10.0) -> pd.DataF
     return pd.concat(parts, ignore_index=True)
 
 
+def learned(frame: pd.DataFrame, **settings: Any) -> am.StructureLearner:
+    """With every set of up to three parents, and one edge per node beforehand."""
+    n = frame.shape[1] - 2
+    prior = am.StructurePrior(edge=-math.log(n - 1), **settings.pop("prior", {}))
+    learner = am.StructureLearner(settings.pop("emission", am.Continuous()), 3, n_jobs=1)
+    data = am.Observations.from_frame(frame)
+    if "stimuli" in settings:
+        data = data.with_stimuli(settings.pop("stimuli"))
+    return learner.set_params(structure_prior=prior, **settings).fit(data, progress=False)
+
+
 def test_finds_edges_and_their_effects() -> None:
-    fit = learn(series_from_frame(simulated()))
-    found = fit.edge_probabilities()
+    learner = learned(simulated())
+    found = learner.edge_probabilities_
     assert found.loc["A", "B"] > 0.9
     assert found.loc["B", "C"] > 0.9
     others = found.to_numpy()[~np.eye(4, dtype=bool)]
     assert (others > 0.5).sum() == 2
     assert (others > 0.0).all()
-    table = fit.edges().set_index(["parent", "child"])
+    table = learner.edges_.set_index(["parent", "child"])
     assert table.loc[("A", "B"), "effect"] == "raises"
     assert table.loc[("B", "C"), "effect"] == "lowers"
     assert table.loc[("A", "B"), "shift"] > 0 > table.loc[("B", "C"), "shift"]
-    nodes = fit.nodes().set_index("node")
+    nodes = learner.nodes_.set_index("node")
     assert nodes.loc["B", "decay_time_lower"] <= 1 / DECAY <= nodes.loc["B", "decay_time_upper"]
     levels = nodes["resting_level"]
     assert ((levels > 6.0) & (levels < 14.0)).all()
-    assert fit.graph() == {"A": [], "B": ["A"], "C": ["B"], "D": []}
-    assert fit.switching_sentence() == ""
+    assert set(learner.graph_.edges) == {("A", "B"), ("B", "C")}
+    assert "until" not in learner.stage_
 
 
 def test_finds_the_switching_time_and_its_target() -> None:
-    series = series_from_frame(simulated(1, push=1.0))
-    found = find_switching_time(series)
+    frame = simulated(1, push=1.0)
+    found = find_switching_time(series_from_frame(frame))
     assert found is not None
     assert found.is_taken
     assert found.time == pytest.approx(10.0)
-    fit = learn(series)
-    hit = fit.targets().set_index("node")["probability"]
+    learner = learned(frame)
+    hit = learner.targets_.set_index("node")["probability"]
     assert hit["A"] > 0.9
     assert hit.drop("A").max() < 0.5
-    assert "A until 10" in fit.switching_sentence()
+    assert "A until 10" in learner.stage_
 
 
 def test_known_stimuli_are_used_as_told() -> None:
@@ -73,47 +88,39 @@ def test_known_stimuli_are_used_as_told() -> None:
     told = pd.DataFrame(
         {"name": ["dose"], "trajectory": [np.nan], "start": [np.nan], "end": [10.0]}
     )
-    series = series_from_frame(frame)
-    stimuli = stimuli_from_frame(told, series.trajectories)
-    fit = learn(series, stimuli=stimuli)
-    assert fit.switching is None
-    assert set(fit.targets()["stimulus"]) == {"dose"}
-    hit = fit.targets().set_index("node")["probability"]
+    learner = learned(frame, stimuli=told)
+    assert "switching_time" not in learner.history_[0]
+    assert set(learner.targets_["stimulus"]) == {"dose"}
+    hit = learner.targets_.set_index("node")["probability"]
     assert hit.idxmax() == "A"
+    labels = series_from_frame(frame).trajectories
     with pytest.raises(DataError, match="nobody"):
-        stimuli_from_frame(told.assign(trajectory="nobody"), series.trajectories)
+        stimuli_from_frame(told.assign(trajectory="nobody"), labels)
     with pytest.raises(DataError, match="ends"):
-        stimuli_from_frame(told.assign(start=11.0), series.trajectories)
+        stimuli_from_frame(told.assign(start=11.0), labels)
 
 
 def test_every_allowed_edge_has_a_probability_in_large_tables() -> None:
     rng = np.random.default_rng(3)
-    frame = pd.DataFrame(rng.normal(size=(60, 30)), columns=[f"n{i}" for i in range(30)])
+    names = [f"n{i}" for i in range(30)]
+    frame = pd.DataFrame(rng.normal(size=(60, 30)), columns=names)
     frame.insert(0, "trajectory", np.repeat([0, 1, 2], 20))
     frame.insert(1, "time", np.tile(np.arange(20.0), 3))
-    allowed = np.ones((30, 30), dtype=bool)
+    nothing = pd.DataFrame({"name": ["s"], "trajectory": [0], "start": [-2.0], "end": [-1.0]})
+    forbidden = [("n4", child) for child in names if child != "n4"]
+    learner = learned(frame, max_parents=2, prior={"forbidden": forbidden}, stimuli=nothing)
+    matrix = learner.edge_probabilities_.to_numpy()
+    allowed = ~np.eye(30, dtype=bool)
     allowed[4, :] = False
-    grids = Grids(decay=(0.2, 0.8), noise=(0.1,))
-    matrix = learn(
-        series_from_frame(frame), allowed=allowed, find_switch=False, grids=grids
-    ).edge_matrix()
-    np.fill_diagonal(allowed, False)
     assert (matrix[allowed] > 0.0).all()
     assert (matrix[~allowed] == 0.0).all()
-
-
-def test_families_to_score() -> None:
-    single = np.arange(5.0)
-    allowed = np.array([True, True, False, True, False])
-    rows = families_to_score(single, allowed, 2)
-    assert rows.tolist() == [[-1, -1], [0, -1], [1, -1], [3, -1], [0, 1], [0, 3], [1, 3]]
-    rows = families_to_score(single, allowed, 2, required=[3])
-    assert rows.tolist() == [[3, -1], [0, 3], [1, 3]]
-    many = families_to_score(np.arange(40.0), np.arange(40) != 7, 2, n_candidates=3)
-    pairs = {tuple(r) for r in many.tolist()}
-    assert (37, 38) in pairs
-    assert (5, 39) in pairs
-    assert (5, 6) not in pairs
+    # sets of two are those of the twenty best single parents, and the best one with everybody
+    families = learner.family_scores_
+    sizes = families["parents"].map(len)
+    for node, own in families.groupby("node"):
+        n_parents = 29 - (node != "n4")
+        assert len(own) == 1 + n_parents + 20 * 19 // 2 + n_parents - 20
+    assert sizes.max() == 2
 
 
 def test_more_stimuli_than_can_be_weighed() -> None:
@@ -142,9 +149,13 @@ def test_a_jumping_parent_moves_its_continuous_child() -> None:
                 state = 1 - state
             x += 0.05 * (-0.5 * x + 1.0 * state) + 0.3 * np.sqrt(0.05) * rng.normal()
         parts.append(pd.DataFrame(rows, columns=["trajectory", "time", "level", "switch"]))
-    fit = learn(series_from_frame(pd.concat(parts, ignore_index=True)), find_switch=False)
-    assert fit.edge_probabilities().loc["switch", "level"] > 0.9
-    assert fit.effect(1, 0).effect == "raises"
+    kinds = {"level": am.Continuous(), "switch": am.Exact()}
+    prior = am.StructurePrior(edge="uniform")
+    learner = am.StructureLearner(kinds, structure_prior=prior, n_jobs=1)
+    learner.fit(am.Observations.from_frame(pd.concat(parts, ignore_index=True)), progress=False)
+    edges = learner.edges_.set_index(["parent", "child"])
+    assert edges.loc[("switch", "level"), "probability"] > 0.9
+    assert edges.loc[("switch", "level"), "effect"] == "raises"
 
 
 def test_column_without_two_measurements_in_a_trajectory() -> None:

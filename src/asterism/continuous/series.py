@@ -128,29 +128,6 @@ def series_from_observations(
     return _make_series(raw, set(continuous), observations.trajectories)
 
 
-def series_from_frame(
-    frame: pd.DataFrame,
-    *,
-    trajectory: str = "trajectory",
-    time: str = "time",
-    labels: Sequence[str] = (),
-) -> Series:
-    """A wide table: trajectory, time and one column per node; an empty cell is not measured."""
-    names = [str(c) for c in frame.columns if c not in (trajectory, time)]
-    if trajectory in frame:
-        codes, keys = pd.factorize(frame[trajectory].to_numpy())
-    else:
-        codes, keys = np.zeros(len(frame), dtype=np.int64), np.array(["1"], dtype=object)
-    times = frame[time].to_numpy(np.float64)
-    raw = {}
-    for name in names:
-        seen = frame[name].notna().to_numpy()
-        value = frame[name].to_numpy()[seen]
-        raw[name] = (codes[seen].astype(np.int64), times[seen], value)
-    numbers = {n for n in names if n not in labels and raw[n][2].dtype != object}
-    return _make_series(raw, numbers, tuple(keys))
-
-
 def stimuli_from_frame(frame: pd.DataFrame, trajectories: Sequence[object]) -> list[Stimulus]:
     """name, trajectory, start, end: an empty trajectory means all of them."""
     number = {label: i for i, label in enumerate(trajectories)}

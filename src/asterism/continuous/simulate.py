@@ -1,4 +1,4 @@
-"""Paths of networks of continuous and jumping nodes, and noisy measurements of them.
+"""Paths of networks of continuous and jumping nodes.
 
 Linear networks are drawn exactly, however long the steps. Otherwise time is cut into small steps:
 within a step every continuous node takes an exact step of its own OU process, its parents held, and
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
 from asterism.continuous.kalman import transition
 from asterism.continuous.network import DriftNetwork
@@ -38,30 +37,6 @@ def simulate(
         return _exact_paths(network, at, n_trajectories, rng)
     step = time_step or default_step(network)
     return _stepped_paths(network, at, n_trajectories, rng, step)
-
-
-def measure(
-    network: DriftNetwork,
-    times: Sequence[float] | FloatArray,
-    paths: FloatArray,
-    seed: int = 0,
-    missing: float = 0.0,
-) -> pd.DataFrame:
-    """A wide table of noisy measurements: trajectory, time, one column per node."""
-    rng = np.random.default_rng(seed)
-    n_trajectories, n_times, _ = paths.shape
-    frame = pd.DataFrame(
-        {
-            "trajectory": np.repeat(np.arange(n_trajectories), n_times),
-            "time": np.tile(np.asarray(times, dtype=np.float64), n_trajectories),
-        }
-    )
-    for i, name in enumerate(network.nodes):
-        values = paths[:, :, i].ravel()
-        if name in network.drifts:
-            values = values + network.drifts[name].noise_sd * rng.normal(size=len(values))
-        frame[name] = np.where(rng.random(len(values)) < missing, np.nan, values)
-    return frame
 
 
 def default_step(network: DriftNetwork) -> float:

@@ -25,10 +25,8 @@ from asterism.continuous.effects import node_summary
 from asterism.continuous.family_score import FamilyScorer
 from asterism.continuous.learn import (
     LEARNING_RATE,
-    N_CANDIDATES,
     ContinuousFit,
     Families,
-    families_to_score,
 )
 from asterism.continuous.learned_network import learned_network
 from asterism.continuous.series import (
@@ -45,10 +43,10 @@ from asterism.learning.levels import choose_levels, measured_while_free
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.structure_prior import (
+    NO_PARENT,
     FloatArray,
     IntArray,
     NumberedPrior,
-    family_sizes,
 )
 from asterism.learning.tasks import ProgressListener
 from asterism.model.emission_continuous import Continuous
@@ -60,6 +58,8 @@ from asterism.numerics.resources import current_limit
 _MOST_FAMILIES = 200_000
 #: nodes up to which all families are scored, whatever single parents say
 _ALL_FAMILIES = 20
+#: best single parents among which all families are scored in larger networks
+_N_CANDIDATES = 20
 
 
 def learn_from_observations(
@@ -249,23 +249,36 @@ def _ranking(names: Sequence[str], child: int, table: FamilyTable) -> Ranking:
 
 
 def _rows(prior: NumberedPrior, child: int, single: FloatArray) -> IntArray:
-    """All families of a small network; else those of the best single parents, and everybody's."""
-    most, least = int(prior.max_parents[child]), int(prior.min_parents[child])
+    """The families of one node that are scored.
+
+    All of them in networks of up to 20 nodes. In larger ones those of the best single parents, the
+    best one together with everybody else, and every single parent, so that no allowed edge is left
+    without a probability.
+    """
     required = prior.required.get(child, ())
-    candidates = prior.candidates(child)
-    n_free = len(candidates) - len(required)
-    pool = n_free if prior.n_nodes <= _ALL_FAMILIES else min(N_CANDIDATES, n_free)
-    n_families = sum(math.comb(pool, k) for k in range(most - len(required) + 1))
+    free = np.setdiff1d(prior.candidates(child), required)
+    ranked = free[np.argsort(-single[free], kind="stable")]
+    pool = ranked if prior.n_nodes <= _ALL_FAMILIES else ranked[:_N_CANDIDATES]
+    room = int(prior.max_parents[child]) - len(required)
+    n_families = sum(math.comb(len(pool), k) for k in range(room + 1))
     if n_families > _MOST_FAMILIES:
         raise TooLargeError(
             f"Node {prior.nodes[child]!r} has {n_families:,} families, more than the "
             f"{_MOST_FAMILIES:,} that are scored; lower ",
             *(Setting("max_parents"), "."),
         )
-    allowed = np.zeros(prior.n_nodes, dtype=np.bool_)
-    allowed[candidates] = True
-    rows = families_to_score(single, allowed, most, required)
-    return rows[family_sizes(rows) >= least]
+    rows = prior.families(child, among=pool)
+    others = ranked[len(pool) :].tolist()
+    more = [(*required, m) for m in others] if room >= 1 else []
+    if room >= 2:
+        more += [(*required, int(ranked[0]), m) for m in others]
+    more = [family for family in more if len(family) >= prior.min_parents[child]]
+    if not more:
+        return rows
+    added = np.full((len(more), rows.shape[1]), NO_PARENT, dtype=np.int64)
+    for row, family in zip(added, more):
+        row[: len(family)] = sorted(family)
+    return np.concatenate([rows, added])
 
 
 # ---- which kind of node -------------------------------------------------------------------------
