@@ -11,9 +11,9 @@ from pathlib import Path
 
 from common import Row, option_parser, peak_gigabytes, show_and_write, told_by
 from search import old_settings, search
+from tests.flat_settings import regrouped
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
 
 _HERE = Path(__file__).resolve().parents[1] / "src"
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from common import option_parser
 from edge_sets import COUNTED, Rows, summary
+from tests.flat_settings import regrouped
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
 from asterism.results.run import Run
 from asterism.results.summary import sentences
 

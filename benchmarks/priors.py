@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from tests.flat_settings import regrouped
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.settings import structure_prior
 
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -19,9 +19,9 @@ from typing import Any
 
 from common import option_parser
 from edge_sets import Rows, probabilities, scored, summary
+from tests.flat_settings import regrouped
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.settings import StructureSettings
 from asterism.model.names import random_parents
 from asterism.paper import table1

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 from common import Row, option_parser, show_and_write, side_by_side, told_by
+from tests.flat_settings import regrouped
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
 
 _PRIOR = am.GammaPrior(5.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
+from tests.flat_settings import regrouped
 
 #: every family equally probable beforehand, shape 5, best families, probabilities as they are
 PAPER_SETTINGS: dict[str, Any] = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
 from asterism.learning.search import sampled, task
+from tests.flat_settings import regrouped
 
 NOISE = am.Gaussian((-1.0, 1.0), 0.5)
 

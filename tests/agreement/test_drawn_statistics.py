@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.drawn_statistics import DrawnStatistics
 from asterism.learning.search.score import RanAway, Scorer
+from tests.flat_settings import regrouped
 
 NOISE = am.Gaussian((-1, 1), 0.5)
 STEADY = am.GammaPrior(1e6, 1e6)

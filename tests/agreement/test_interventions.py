@@ -8,7 +8,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.learning.learner_settings import regrouped
+from tests.flat_settings import regrouped
 from tests.reference.held_chain import held_chain
 
 RATES = {

@@ -11,7 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import DataError, ModelError
-from asterism.learning.learner_settings import regrouped
+from tests.flat_settings import regrouped
 from tests.paper_settings import paper_learner
 from tests.reference.complete_score import family_score
 from tests.reference.gamma_terms import log_gamma_terms

@@ -7,7 +7,6 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.learner_settings import regrouped
 from asterism.model.priors import (
     GammaPrior,
     automatic_rate,
@@ -15,6 +14,7 @@ from asterism.model.priors import (
     rates_by_transition,
     totals_of_nodes,
 )
+from tests.flat_settings import regrouped
 
 FREE = ~np.eye(2, dtype=bool)
 

@@ -15,8 +15,8 @@ from asterism.commands.chance import chance_of, orders_of, reordered
 from asterism.commands.console import Console
 from asterism.data.formats.graphml import read_graphml
 from asterism.errors import AsterismError
-from asterism.learning.learner_settings import regrouped
 from tests.command_line import invoke
+from tests.flat_settings import regrouped
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.learner_settings import regrouped
 from asterism.learning.search.settings import StructureSettings, structure_prior
+from tests.flat_settings import regrouped
 
 NODES = ("A", "B", "C", "D", "E")
 

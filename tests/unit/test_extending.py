@@ -23,7 +23,7 @@ from asterism.data.formats.registry import (
     table_of_formats,
 )
 from asterism.inference.methods import METHODS, Method
-from asterism.learning.search.searches import SEARCHES, Search
+from asterism.learning.search.searches import SEARCHES, SearchFunction
 from asterism.model.emission_kinds import EMISSION_KINDS
 from asterism.model.emissions import emission_from_dict, emission_to_dict
 from tests.command_line import invoke
@@ -126,7 +126,7 @@ def test_a_search_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("search_of_ones_own")
     module.search = search  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = Search("own", "One's own.", module.__name__, "search", screens=False)
+    entry = SearchFunction(module.__name__, "search", screens=False)
     monkeypatch.setitem(SEARCHES, "own", entry)
     learner = paper_learner(noise, max_parents=1, search="own").fit(seen)
     assert len(called) == 1

@@ -18,12 +18,13 @@ from sklearn.exceptions import NotFittedError
 
 import asterism as am
 from asterism.errors import DataError, ModelError, TooLargeError
-from asterism.learning.learner_settings import MOVED, MOVED_IN_FITS, regrouped
+from asterism.learning.learner_settings import MOVED, MOVED_IN_FITS
 from asterism.learning.search import complete
 from asterism.learning.search import found as result
 from asterism.learning.search.found import FamilyTable, SearchResult
 from asterism.learning.search.settings import StructureSettings
 from asterism.numerics.progress import ProgressMeter, Stage
+from tests.flat_settings import regrouped
 from tests.paper_settings import paper_learner
 
 NAMES = {str(i): name for i, name in enumerate(["dog", "ant", "Cat", "bee", "eel", "fox"])}
@@ -489,7 +490,10 @@ def test_observations_are_handed_to_the_search(monkeypatch: pytest.MonkeyPatch) 
         return SearchResult(
             nodes=("a", "b"),
             states={"a": (-1, 1), "b": (-1, 1)},
-            families=[[((), 0.0)], [((), -1.0), ((0,), 2.0)]],
+            tables=[
+                FamilyTable.from_pairs([((), 0.0)]),
+                FamilyTable.from_pairs([((), -1.0), ((0,), 2.0)]),
+            ],
             graph=[(), (0,)],
             network=net,
             emission={"a": am.Exact(), "b": am.Exact()},

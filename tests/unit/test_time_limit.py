@@ -13,7 +13,6 @@ import pytest
 
 import asterism as am
 from asterism.errors import AsterismError, TooLargeError
-from asterism.learning.learner_settings import regrouped
 from asterism.learning.search import coupled
 from asterism.numerics.resources import (
     TimeLimit,
@@ -27,6 +26,7 @@ from asterism.results.run import Run
 from asterism.results.summary import sentences
 from asterism.star._buffers import CONFIGURATIONS
 from tests.command_line import assert_refused, invoke
+from tests.flat_settings import regrouped
 
 EMISSION = am.Gaussian((-1, 1), 0.5)
 

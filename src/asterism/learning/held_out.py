@@ -7,8 +7,8 @@ gain. It cannot expose a hidden cause: edges that stand for one predict well too
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,22 +18,28 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, TooLargeError
 from asterism.learning.learner_settings import as_object
+from asterism.numerics.progress import ProgressListener, listener_for
 
 if TYPE_CHECKING:
     from asterism.learning.search.structure_learner import StructureLearner
 
 
-def log_probabilities(learner: StructureLearner, data: Observations | Trajectories) -> pd.Series:
+def log_probabilities(
+    learner: StructureLearner,
+    data: Observations | Trajectories,
+    progress: ProgressListener | bool | None = False,
+) -> pd.Series:
     """ln P of every trajectory under the network learned, by clusters where that is possible."""
     from asterism.inference.posterior import quiet_infer
 
     network, emission = learner.network_, learner.emission_
     if isinstance(data, Trajectories):
         data, emission = Observations.from_trajectories(data), None
+    infer = partial(quiet_infer, network, data, emission, progress=progress, n_jobs=learner.n_jobs)
     try:
-        found = quiet_infer(network, data, emission, "clusters", n_jobs=learner.n_jobs)
+        found = infer(method="clusters")
     except TooLargeError:
-        found = quiet_infer(network, data, emission, "star", n_jobs=learner.n_jobs)
+        found = infer(method="star")
     return found.log_evidence_by_trajectory
 
 
@@ -42,7 +48,7 @@ def held_out_gain(
     data: Observations | Trajectories,
     n_folds: int,
     seed: int = 0,
-    tell: Callable[[int], None] = lambda fold: None,
+    progress: ProgressListener | bool | None = False,
 ) -> pd.Series:
     """ln P of every trajectory, learned from the other folds, less that without edges.
 
@@ -63,12 +69,15 @@ def held_out_gain(
     alone["structure_prior"] = replace(prior, required=(), min_parents=0)
     order = np.random.default_rng(seed).permutation(n)
     gains = []
+    listener = listener_for(progress)
+    listener.start(n_folds, "learning from all parts but one")
     for fold in range(n_folds):
-        tell(fold)
         out = np.sort(order[fold::n_folds])
         known = data[np.setdiff1d(np.arange(n), out)]
-        with_edges = type(learner)(**settings).fit(known)
-        without = type(learner)(**alone).fit(known)
+        with_edges = type(learner)(**settings).fit(known, progress=False)
+        without = type(learner)(**alone).fit(known, progress=False)
         new = data[out]
         gains.append(log_probabilities(with_edges, new) - log_probabilities(without, new))
+        listener.advance()
+    listener.finish()
     return pd.concat(gains)

@@ -11,7 +11,7 @@ call with an old name is refused with the new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
@@ -36,7 +36,7 @@ class _Described:
     """Shows what differs from the defaults, and can be written to a record of a run."""
 
     def __repr__(self) -> str:
-        shown = [f"{name}={value!r}" for name, value in _changed(self).items()]
+        shown = [f"{name}={value!r}" for name, value in changed_fields(self).items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,7 +203,7 @@ _SHORT: dict[str, Callable[[Any], Any]] = {
     "sampling": lambda minutes: Sampling(minutes=minutes),
     "accuracy": lambda tolerance: Accuracy(tolerance=tolerance),
 }
-_KINDS = {
+KINDS = {
     "structure_prior": StructurePrior,
     "search": Search,
     "sampling": Sampling,
@@ -213,7 +213,7 @@ _KINDS = {
 
 def as_object(name: str, value: Any) -> Any:
     """The object that an argument stands for, where a short form was given."""
-    kind = _KINDS.get(name)
+    kind = KINDS.get(name)
     if kind is None or isinstance(value, kind):
         return value
     if value is None or (name in ("sampling", "accuracy") and isinstance(value, str)):
@@ -281,30 +281,10 @@ def new_name(argument: str, field: str) -> str:
     """``search=am.Search(candidates=…)``, or ``minutes=…``."""
     if not field:
         return f"{argument}=…"
-    return f"{argument}=am.{_KINDS[argument].__name__}({field}=…)"
+    return f"{argument}=am.{KINDS[argument].__name__}({field}=…)"
 
 
-def regrouped(**flat: Any) -> dict[str, Any]:
-    """The arguments of StructureLearner for settings by their names of version 0.2."""
-    made: dict[str, Any] = {}
-    if flat.get("family_prior") == UNIFORM:
-        del flat["family_prior"]
-    for name, value in flat.items():
-        argument, field = MOVED.get(name, (name, ""))
-        if not field:
-            if name == "max_seconds" and value is not None:
-                value = value / 60.0
-            kept = made.get(argument)
-            made[argument] = (
-                replace(as_object(argument, value), **_changed(kept)) if kept else value
-            )
-            continue
-        before = as_object(argument, made.get(argument, _KINDS[argument]()))
-        made[argument] = replace(before, **{field: value})
-    return made
-
-
-def _changed(value: Any) -> dict[str, Any]:
+def changed_fields(value: Any) -> dict[str, Any]:
     """The fields of an object that differ from their defaults."""
     return {
         one.name: getattr(value, one.name)

@@ -29,9 +29,9 @@ from asterism.learning.search.found import (
     SearchResult,
     Unscored,
     about_unscored,
-    require_tables,
+    shown_graph,
 )
-from asterism.learning.search.score import allowed_off_diagonal, posterior_mean_rates
+from asterism.learning.search.score import Parents, allowed_off_diagonal, posterior_mean_rates
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
@@ -146,11 +146,8 @@ def learn_from_trajectories(
     tables = [
         t.tempered_by(factor, constraints.log_prior(n, t.parents)) for n, t in enumerate(tables)
     ]
-    if settings.graph == "map":
-        graph = [table.best(paths.nodes) for table in tables]
-    else:
-        graph = [t.probable(len(paths.nodes), settings.threshold) for t in tables]
-        require_tables(graph, scorer.n_states.tolist(), paths.nodes)
+    by_node = dict(enumerate(tables))
+    graph = shown_graph(settings, constraints, by_node, scorer.n_states.tolist())
     total = float(sum(table.scores.max() for table in tables))
     network, counts = _network(paths, constraints, graph, scorer, initial)
     n_scored = sum(len(table.scores) for table in tables) if screened else n_families
@@ -158,7 +155,7 @@ def learn_from_trajectories(
     found = SearchResult(
         nodes=paths.nodes,
         states=dict(paths.states),
-        families=tables,
+        tables=tables,
         graph=graph,
         network=network,
         emission={},
@@ -170,7 +167,7 @@ def learn_from_trajectories(
         structure=constraints,
         counts=counts,
         tempering=factor,
-        stage=about_unscored(paths.nodes, dict(enumerate(tables))),
+        stage=about_unscored(paths.nodes, by_node),
     )
     return replace(found, beyond=_beyond(found, paths, scorer))
 
@@ -326,7 +323,7 @@ def _screen(
 def _network(
     paths: Trajectories,
     constraints: NumberedPrior,
-    graph: list[tuple[int, ...]],
+    graph: Parents,
     scorer: CompleteScorer,
     initial: dict[str, Any] | None,
 ) -> tuple[Network, dict[str, FamilyCounts]]:

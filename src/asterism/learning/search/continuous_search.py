@@ -40,7 +40,7 @@ from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting, TooLargeError, first_few
 from asterism.learning.kinds import decide_kinds, kind_frame, may_be_either
 from asterism.learning.levels import choose_levels, measured_while_free
-from asterism.learning.search.found import FamilyTable, SearchResult
+from asterism.learning.search.found import FamilyTable, SearchResult, shown_graph
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
@@ -144,16 +144,9 @@ def _learn(
     scorer = FamilyScorer(series)
     fit = ContinuousFit(scorer, {}, switching, rate, settings.threshold, seed)
     tables = _score(fit, prior, progress)
-    n = len(series.names)
-    graph = [
-        prior.required.get(child, ())
-        if table is None
-        else table.best(series.names)
-        if settings.graph == "map"
-        else table.probable(n, settings.threshold)
-        for child, table in enumerate(tables)
-    ]
-    scored = [table for table in tables if table is not None]
+    by_node = {child: table for child, table in enumerate(tables) if table is not None}
+    graph = shown_graph(settings, prior, by_node)
+    scored = list(by_node.values())
     late = current_limit().was_felt
     line = {
         "sweep": 1,
@@ -166,7 +159,7 @@ def _learn(
         nodes=series.names,
         columns=tuple(data.nodes),
         states={name: tuple(node.states or ()) for name, node in zip(series.names, series.nodes)},
-        families=tables,
+        tables=tables,
         graph=graph,
         network=learned_network(fit, graph, data.nodes),
         emission={

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from asterism.learning.kinds import KindChoice
     from asterism.learning.levels import LevelChoice
     from asterism.learning.search.sampled import SampledGraphs
+    from asterism.learning.search.settings import StructureSettings
     from asterism.learning.search.task import SearchRun
 
 IntArray = NDArray[np.int64]
@@ -318,10 +319,10 @@ class SearchResult:
     nodes: tuple[str, ...]
     """Names by number."""
     states: dict[str, tuple[Any, ...]]
-    families: Sequence[FamilyTable | Sequence[tuple[Sequence[int], float]] | None]
-    """Per node its scored families: a table, or (parents, score) pairs, which become one. None
-    where there was no time to score them all. Exogenous nodes have one family, without parents."""
-    graph: list[tuple[int, ...]]
+    tables: Sequence[FamilyTable | None]
+    """Per node its scored families; None where there was no time to score them all. Exogenous nodes
+    have one family, without parents."""
+    graph: Sequence[tuple[int, ...]]
     """Per node the chosen parents, ascending."""
     network: Network
     """The chosen graph with posterior-mean rates, or the drifts of continuous nodes."""
@@ -362,22 +363,12 @@ class SearchResult:
     """How the evidence chose the kind of each node, where it was asked."""
 
     def __post_init__(self) -> None:
-        tables = [
-            t if t is None or isinstance(t, FamilyTable) else FamilyTable.from_pairs(t)
-            for t in self.families
-        ]
-        object.__setattr__(self, "families", tables)
         object.__setattr__(self, "columns", self.columns or self.nodes)
-        if not len(self.nodes) == len(tables) == len(self.graph):
+        if not len(self.nodes) == len(self.tables) == len(self.graph):
             raise ModelError(
-                f"{len(self.nodes)} nodes, {len(tables)} tables of families and {len(self.graph)} "
-                "sets of parents do not belong together."
+                f"{len(self.nodes)} nodes, {len(self.tables)} tables of families and "
+                f"{len(self.graph)} sets of parents do not belong together."
             )
-
-    @property
-    def tables(self) -> list[FamilyTable | None]:
-        """The families of every node as tables; None for nodes that were not scored."""
-        return self.families  # type: ignore[return-value]
 
     @property
     def not_scored(self) -> list[str]:
@@ -522,8 +513,8 @@ def result_of(
         nodes=search.nodes,
         columns=tuple(columns),
         states={n: tuple(alone.template.network.states[n]) for n in columns},
-        families=[tables.get(n) if n in children else nothing for n in range(len(search.nodes))],
-        graph=list(solution.parents),
+        tables=[tables.get(n) if n in children else nothing for n in range(len(search.nodes))],
+        graph=solution.parents,
         network=network,
         emission=alone.emission,
         prior_rate=alone.prior_rate,
@@ -578,7 +569,8 @@ def counts_beyond(
 def _shown(search: SearchRun, tables: Mapping[int, FamilyTable]) -> GraphSolution:
     """The solution of the graph to be shown: that of the probable edges, unless asked otherwise."""
     solution = search.solution
-    parents = shown_graph(search, tables, solution.parents)
+    sizes = search.scorer.n_states
+    parents = shown_graph(search.settings, search.prior, tables, sizes, solution.parents)
     if parents == solution.parents and not solution.out_of_time:
         return solution
     try:
@@ -589,7 +581,6 @@ def _shown(search: SearchRun, tables: Mapping[int, FamilyTable]) -> GraphSolutio
         search.complaint = (
             "the rates of the graph shown could not be computed: they are the prior's"
         )
-        sizes = search.scorer.n_states
         rows = sum(math.prod(sizes[p] for p in (n, *own)) for n, own in enumerate(parents))
         entries = sum(math.prod(sizes[p] for p in (n, n, *own)) for n, own in enumerate(parents))
         return replace(
@@ -597,36 +588,38 @@ def _shown(search: SearchRun, tables: Mapping[int, FamilyTable]) -> GraphSolutio
         )
 
 
-def shown_graph(search: SearchRun, tables: Mapping[int, FamilyTable], best: Parents) -> Parents:
+def shown_graph(
+    settings: StructureSettings,
+    prior: NumberedPrior,
+    tables: Mapping[int, FamilyTable],
+    n_states: Sequence[int] | None = None,
+    best: Parents | None = None,
+) -> Parents:
     """The graph to be shown: that of the probable edges, or the best if that was asked for.
 
-    Nodes that were not scored have the parents that were required.
+    Nodes that were not scored have the parents that were required. ``n_states`` where rates are
+    kept for every configuration of the parents; ``best`` is the graph of a search, by default that
+    of the best scores.
     """
+    nodes = prior.nodes
 
     def shown(n: int) -> tuple[int, ...]:
         if n not in tables:
-            return search.prior.required.get(n, ())
-        if search.settings.graph == "map":
-            return best[n]
-        return tables[n].probable(len(search.nodes), search.settings.threshold)
+            return prior.required.get(n, ())
+        if settings.graph == "map":
+            return tables[n].best(nodes) if best is None else best[n]
+        return tables[n].probable(len(nodes), settings.threshold)
 
-    parents = tuple(map(shown, range(len(search.nodes))))
-    require_tables(parents, search.scorer.n_states, search.nodes)
-    return parents
-
-
-def require_tables(
-    parents: Sequence[Sequence[int]], n_states: Sequence[int], nodes: Sequence[str]
-) -> None:
-    """Refuse a threshold that gives a node more configurations than rates can be kept for."""
+    parents = tuple(map(shown, range(len(nodes))))
     for child, above in enumerate(parents):
-        n_configurations = math.prod(int(n_states[p]) for p in above)
+        n_configurations = math.prod(int(n_states[p]) for p in above) if n_states else 1
         if n_configurations > LARGEST_TABLE:
             raise TooLargeError(
                 f"Node {nodes[child]!r} has {len(above)} parents at this threshold, hence "
                 f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise ",
                 *(Setting("threshold"), ", or use ", Setting("graph", "map"), "."),
             )
+    return parents
 
 
 def _stop_reason(search: SearchRun) -> str:

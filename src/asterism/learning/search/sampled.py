@@ -493,9 +493,7 @@ def _result(
             floor = _floor(search, n, models.n_chains * models.n_draws * models.keep_every)
             table = replace(table, share=float(own.sum()), pairs=np.maximum(pairs[:, n], floor))
         search.tables[n] = table
-    best = {n: table.best(search.nodes) for n, table in search.tables.items()}
-    best_graph = tuple(best.get(n, ()) for n in range(len(search.nodes)))
-    graph = shown_graph(search, search.tables, best_graph)
+    graph = shown_graph(search.settings, search.prior, search.tables, search.scorer.n_states)
     averages = models.mean_averages()
     drawn = DrawnStatistics(search.scorer, families, models.setup.candidates, averages)
     star = search.solution

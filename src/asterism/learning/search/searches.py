@@ -7,37 +7,24 @@ the searches at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Search:
-    """One way to look for the graph."""
+class SearchFunction(NamedTuple):
+    """Where a search is, and what it needs."""
 
-    name: str
-    summary: str
     module: str
     function: str
     screens: bool
     """Whether families are scored by local solves."""
 
 
-_ENTRIES = (
-    Search(
-        "exhaustive",
-        "Scores every family, the whole network solved for each: small networks.",
-        "asterism.learning.search.exhaustive",
-        "search_exhaustively",
-        screens=False,
-    ),
-    Search(
-        "screened",
-        "Scores families of the best candidates by local solves: any size.",
-        "asterism.learning.search.screened",
-        "screened_search",
-        screens=True,
-    ),
-)
-
 #: every search by its name; "auto" chooses among them by the number of families
-SEARCHES: dict[str, Search] = {entry.name: entry for entry in _ENTRIES}
+SEARCHES = {
+    "exhaustive": SearchFunction(
+        "asterism.learning.search.exhaustive", "search_exhaustively", screens=False
+    ),
+    "screened": SearchFunction(
+        "asterism.learning.search.screened", "screened_search", screens=True
+    ),
+}

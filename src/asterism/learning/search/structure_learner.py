@@ -378,20 +378,31 @@ class StructureLearner(Estimator):
             raise ModelError('There are no draws: only method="sample" on measurements makes some.')
         return self._found.sampled
 
-    def score(self, data: Observations | Trajectories, y: object = None) -> float:
+    def score(
+        self,
+        data: Observations | Trajectories,
+        y: object = None,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> float:
         """Average ln P of a trajectory under the network learned: larger is better."""
-        return float(self.score_samples(data).mean())
+        return float(self.score_samples(data, progress=progress).mean())
 
-    def score_samples(self, data: Observations | Trajectories) -> pd.Series:
+    def score_samples(
+        self,
+        data: Observations | Trajectories,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> pd.Series:
         """ln P of every trajectory under the network learned, by name.
 
         A network that predicts gives trajectories it was not learned from a higher value than one
-        without edges (``max_parents=0``).
+        without edges (``max_parents=0``). ``progress`` as in :meth:`fit`.
         """
         from asterism.learning.held_out import log_probabilities
 
         self._require_fitted("_found")
-        return log_probabilities(self, data)
+        return log_probabilities(self, data, progress)
 
     def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
         """Compare the edges of every loop, clique and reciprocal pair with one hidden cause.
