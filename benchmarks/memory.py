@@ -7,10 +7,14 @@ counts. Writes memory.csv into the folder given by -o.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from common import Row, option_parser, peak_gigabytes, show_and_write, told_by
 from search import old_settings, search
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.flat_settings import regrouped
 
 import asterism as am

@@ -12,12 +12,16 @@ odds of an edge were once set with seeds 0 to 49 in view, so these data sets hav
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import option_parser
 from edge_sets import COUNTED, Rows, summary
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.flat_settings import regrouped
 
 import asterism as am

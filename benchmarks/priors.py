@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.flat_settings import regrouped
 
 import asterism as am

@@ -14,11 +14,15 @@ user gets it.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from common import option_parser
 from edge_sets import Rows, probabilities, scored, summary
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.flat_settings import regrouped
 
 import asterism as am

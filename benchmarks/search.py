@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import Row, option_parser, show_and_write, side_by_side, told_by
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tests.flat_settings import regrouped
 
 import asterism as am

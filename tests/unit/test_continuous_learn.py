@@ -106,9 +106,9 @@ def test_every_allowed_edge_has_a_probability_in_large_tables() -> None:
     frame = pd.DataFrame(rng.normal(size=(60, 30)), columns=names)
     frame.insert(0, "trajectory", np.repeat([0, 1, 2], 20))
     frame.insert(1, "time", np.tile(np.arange(20.0), 3))
-    nothing = pd.DataFrame({"name": ["s"], "trajectory": [0], "start": [-2.0], "end": [-1.0]})
+    told = pd.DataFrame({"name": ["s"], "trajectory": [0], "start": [2.0], "end": [5.0]})
     forbidden = [("n4", child) for child in names if child != "n4"]
-    learner = learned(frame, max_parents=2, prior={"forbidden": forbidden}, stimuli=nothing)
+    learner = learned(frame, max_parents=2, prior={"forbidden": forbidden}, stimuli=told)
     matrix = learner.edge_probabilities_.to_numpy()
     allowed = ~np.eye(30, dtype=bool)
     allowed[4, :] = False
