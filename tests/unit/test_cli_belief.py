@@ -249,7 +249,7 @@ def test_chance_keeps_pairs_apart_and_tells_an_edge_from_none() -> None:
     learner = am.StructureLearner(am.Exact(), max_parents=1, method="star", n_jobs=1).fit(seen)
     chance = chance_of(learner, seen, None, 0, Console(quiet=True))
     assert chance is not None
-    assert chance.by_chance["A", "B"] == 0.0
+    assert 0.0 < chance.by_chance["A", "B"] < 0.5  # not seen once, which is not never
     others = [n for pair, n in chance.by_chance.items() if "C" in pair or "D" in pair]
     assert len(others) == 10
     assert np.mean(others) > 2.0  # of twelve pairs, about half do as well as one without an edge

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from asterism.commands.console import Console
 from asterism.data.measurements import NodeMeasurements
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
 
 #: of all permutations together, the highest probabilities that the record keeps
 _KEPT = 2_000
-#: permutations of the quick form at most, and nodes × measurements in all of them together: about
-#: five seconds (100 continuous nodes, 21,000 measurements: 5 s; 30 that jump, 6,000: 0.3 s)
-_QUICK, _QUICK_WORK = 10, 4_000_000
+#: permutations of the quick form at most, of nodes that jump and of continuous ones; and nodes ×
+#: measurements in all of them together: about five seconds (100 continuous nodes, 21,000
+#: measurements: 5 s each time; 30 that jump, 6,000: 0.3 s)
+_QUICK_JUMPS, _QUICK_MOVES, _QUICK_WORK = 10, 30, 4_000_000
 #: the quick form needs this many seconds until the end of a limit of time
 _SECONDS = 60.0
+
+FloatArray = NDArray[np.float64]
 
 Values = dict[tuple[str, str], float]
 """Of every pair (parent, child), a number that is large where the data speak for the edge."""
@@ -78,16 +82,26 @@ def chance_of(
     by_pair = quick and not learner.network_.drifts
     values = _gains(learner) if by_pair else _probabilities(learner, quick)
     own = values(data) if by_pair else _pairs(learner.edge_probabilities_)
+
+    def searched(i: int) -> FloatArray:
+        orders = orders_of(data, np.random.default_rng([seed, i]))
+        every = values(reordered(data, orders))
+        apart = [v for pair, v in every.items() if _are_apart(*(orders[n] for n in pair))]
+        return np.array(apart or list(every.values()))
+
     found = []
-    for i in range(number):
-        with console.busy(f"Permuted data, {i + 1} of {number}"):
-            orders = orders_of(data, np.random.default_rng([seed, i]))
-            every = values(reordered(data, orders))
-            apart = [v for pair, v in every.items() if _are_apart(*(orders[n] for n in pair))]
-            found.append(np.array(apart or list(every.values())))
+    if quick:
+        with console.busy(f"Comparing with {counted(number, 'permutation')} of the data"):
+            found = [searched(i) for i in range(number)]
+    else:
+        for i in range(number):
+            with console.busy(f"Permuted data, {i + 1} of {number}"):
+                found.append(searched(i))
     everything = np.sort(np.concatenate(found))
     at_least = len(everything) - np.searchsorted(everything, list(own.values()))
-    by_chance = dict(zip(own, (len(own) * at_least / len(everything)).tolist()))
+    # what was seen itself counts once more: no chance is zero after so many permutations
+    share = (at_least + 1) / (len(everything) + 1)
+    by_chance = dict(zip(own, (len(own) * share).tolist()))
     largest = [float(one.max(initial=0.0)) for one in found]
     record: dict[str, Any] = {"permutations": number, "largest": largest}
     if by_pair:
@@ -140,7 +154,8 @@ def _quick_number(learner: StructureLearner, data: Observations | Trajectories) 
     if learner.interrupted_ or current_limit().left < _SECONDS:
         return 0
     work = len(data.nodes) * sum(len(record) for record in data.measurements.values())
-    return int(min(_QUICK, _QUICK_WORK // max(work, 1)))
+    most = _QUICK_MOVES if learner.network_.drifts else _QUICK_JUMPS
+    return int(min(most, _QUICK_WORK // max(work, 1)))
 
 
 def _pairs(table: pd.DataFrame) -> Values:
