@@ -125,8 +125,11 @@ def test_from_a_table_to_a_comparison(
         browser.get(page)
         assert words in text(browser, "body")
     browser.get(f"http://127.0.0.1:{app.port}/")
-    for width in (1280, 390):
-        browser.set_window_size(width, 844)
+    for width in (390, 1280):
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
         until(lambda: "named" in text(browser, "#runs"))
         assert nothing_is_cut(browser)
 

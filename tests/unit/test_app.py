@@ -130,6 +130,7 @@ def send(app: AppServer, path: str, length: int, body: bytes = b"", wait: bool =
 
 def test_settings_are_flags_and_cannot_be_others(app: AppServer) -> None:
     assert flags_of({"time": "--force", "minutes": 2}, ("time",)) == ["--time=--force"]
+    assert flags_of({"sort": "yes"}, ("sort",)) == ["--sort"]
     for bad in ({"output": "/tmp"}, {"time": {"a": 1}}, {"config": "x"}):
         with pytest.raises(Refusal):
             flags_of(bad, ("time",))

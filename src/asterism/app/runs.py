@@ -37,7 +37,10 @@ PATIENCE = 60.0
 MOST_LINES = 200
 
 #: what can be chosen on the page: the flags of ``check`` and ``learn``, and those of ``learn`` only
-READING = ("kind", "time", "trajectory", "nodes", "top", "sheet", "states", "comma", "missing")
+READING = (
+    *("kind", "time", "trajectory", "nodes", "top", "sheet", "states", "comma", "missing"),
+    *("labels", "sort"),
+)
 LEARNING = ("method", "minutes", "max-parents", "seed")
 
 
@@ -273,7 +276,7 @@ def flags_of(settings: Mapping[str, Any], known: tuple[str, ...]) -> list[str]:
         if not all(isinstance(one, str | int | float) for one in values):
             raise Refusal(f"The setting {name!r} must be text or a number.")
         if name in known and values and values != [""]:
-            flags.append(f"--{name}={','.join(map(str, values))}")
+            flags.append("--sort" if name == "sort" else f"--{name}={','.join(map(str, values))}")
     return flags
 
 

@@ -12,8 +12,12 @@ function make(tag, attributes = {}, ...children) {
   return made;
 }
 const fill = (selector, ...children) => one(selector).replaceChildren(...children);
-// the program's sentences name flags of the command line in brackets; here one clicks
-const plain = (text) => String(text).replace(/ \((--[\w-]+(, | and )?)+\)/g, "").replace(/^Warning: /, "");
+// the program's sentences name flags of the command line; here one clicks
+const FIELDS = {
+  "--sort": "Rows: sorted by time", "--missing": "“Codes for missing”", "--labels": "“Columns of state names”", "--states": "“Numbers are”", "--time": "“Time”",
+  "--trajectory": "“Trajectory”", "--kind": "“Layout”", "--top": "“Only the most variable”", "--comma": "“Commas in numbers”", "--nodes": "“Columns to learn from”",
+};
+const plain = (text) => String(text).replace(/ \((--[\w-]+(, | and )?)+\)/g, "").replace(/^Warning: /, "").replace(/--[a-z-]+/g, (flag) => FIELDS[flag] ?? flag);
 
 function trouble(text) {
   one("#trouble").hidden = !text;
@@ -101,7 +105,7 @@ function understood(found, settings) {
   const shown = problems.slice(0, 100).map((problem) => {
     const where = [problem.row === null || problem.row === undefined ? "" : `row ${problem.row}`, problem.column ? `column ${problem.column}` : ""].filter(Boolean).join(", ");
     return make("p", { className: "problem" }, make("span", { className: "where", textContent: where && `${where}: ` }),
-      plain([problem.message, problem.remedy].filter(Boolean).join(" ")));
+      plain(where ? problem.message.replace(/^row [^:]*: /, "") : problem.message));
   });
   if (problems.length > shown.length) shown.push(make("p", { textContent: `… and ${problems.length - shown.length} more.` }));
   fill("#problems", ...shown, ...(found.warnings ?? []).map((text) => make("p", { className: "caution", textContent: plain(text) })));
