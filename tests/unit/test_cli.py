@@ -203,7 +203,7 @@ def test_every_command_has_help_with_an_example() -> None:
             if isinstance(option, click.Option):
                 assert option.help, f"{name} {option.name} is not explained"
         assert {"as_json", "output"} <= {p.name for p in command.params} | {
-            "output" if name in ("check", "convert", "warm-up") else ""
+            "output" if name in ("app", "check", "convert", "warm-up") else ""
         }
 
 
