@@ -1,13 +1,18 @@
-"""Owns how covariates enter inference: as one exogenous node whose states are their situations.
+"""Owns how covariates and factors of trajectories enter inference: as nodes.
+
+Covariates are one exogenous node whose states are their situations.
 
 Every different combination of covariates that occurs is a state of that node; it is a parent of
 each node whose rates a covariate changes, on the first axis of their tables. So every method of
 inference takes covariates as it takes any known input, and their changes at known times cost
-nothing. The node has a name that no column can have, and nobody outside this folder sees it.
+nothing. A factor by which trajectories differ (``frailty.py``) is a hidden node that never moves,
+whose states are the points of the quadrature. These nodes have names that no column can have, and
+nobody outside this folder sees them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +25,9 @@ from asterism.learning.em.rate_model import RateModel, in_periods
 from asterism.model.network import Network
 from asterism.timeline.evidence import FloatArray, IntArray
 
-SITUATION = "\x00covariates"
+ADDED = "\x00"
+"""With this begin the names of the nodes added here."""
+SITUATION = f"{ADDED}covariates"
 """Name of the node that stands for the covariates."""
 
 
@@ -36,8 +43,10 @@ class Expanded:
     """Per flat rate: its place in the network without covariates."""
     situation: IntArray
     """Per flat rate: the situation it is for, −1 where no covariate changes the node."""
+    point: IntArray
+    """(rates, factors) the point of each factor that it is for, −1 where that does not act."""
     n_rates: int
-    """Flat rates of the network's own nodes; those of the covariates' node come after them."""
+    """Flat rates of the network's own nodes; those of the nodes added come after them."""
 
     def z_of(self, index: IntArray) -> FloatArray:
         """(rates, columns) the covariates of some flat rates; zero where none changes them."""
@@ -48,34 +57,49 @@ class Expanded:
 
 
 def expand(network: Network, observations: Observations, model: RateModel) -> Expanded:
-    """The network and the data with the covariates as a node; unchanged if there are none."""
+    """The network and the data with these nodes; unchanged if there are none."""
     size = len(network.compiled.rates)
-    if not model.columns:
+    if not model.columns and not model.factors:
         nothing = np.full(size, -1, dtype=np.int64)
-        return Expanded(network, observations, np.zeros((0, 0)), np.arange(size), nothing, size)
-    z, record = situations(observations, model)
-    labels = [str(c) for c in range(max(len(z), 2))]
-    if len(z) == 1:
-        z = np.concatenate([z, z])  # a node needs two states
-    parents = {
-        node: [SITUATION, *above] if node in model.nodes else list(above)
-        for node, above in network.parents.items()
-    }
-    tables: dict[str, Any] = dict(network.rates)
-    rates: dict[str, Any] = {
-        node: np.broadcast_to(table, (len(z), *np.shape(table))) if node in model.nodes else table
-        for node, table in tables.items()
-    }
-    larger = Network(
-        {**parents, SITUATION: []},
-        {**rates, SITUATION: None},
-        {**network.states, SITUATION: labels},
-        dict(network.initial),
-    )
-    measured = {**observations.measurements, SITUATION: record}
-    data = replace(observations, measurements=measured)
+        point = np.zeros((size, 0), dtype=np.int64)
+        z = np.zeros((0, 0))
+        return Expanded(network, observations, z, np.arange(size), nothing, point, size)
+    parents: dict[str, list[str]] = {node: list(above) for node, above in network.parents.items()}
+    rates: dict[str, Any] = dict(network.rates)
+    states: dict[str, Any] = dict(network.states)
+    initial: dict[str, Any] = dict(network.initial)
+    z = np.zeros((0, len(model.columns)))
+    added: dict[str, tuple[str, ...]] = {}
+    if model.columns:
+        z, record = situations(observations, model)
+        if len(z) == 1:
+            z = np.concatenate([z, z])  # a node needs two states
+        added[SITUATION] = model.nodes
+        parents[SITUATION], rates[SITUATION] = [], None
+        states[SITUATION] = [str(c) for c in range(len(z))]
+        measured = {**observations.measurements, SITUATION: record}
+        observations = replace(observations, measurements=measured)
+    for k, factor in enumerate(model.factors):
+        name, count = f"{ADDED}factor {k}", len(factor.x)
+        added[name] = (factor.node,)
+        parents[name], rates[name] = [], np.zeros((count, count))
+        states[name], initial[name] = [str(j) for j in range(count)], factor.weights
+    for name, children in reversed(added.items()):
+        for node in children:
+            parents[node] = [name, *parents[node]]
+            rates[node] = np.broadcast_to(rates[node], (len(states[name]), *np.shape(rates[node])))
+    larger = Network(parents, rates, states, initial)
     n_rates = int(larger.compiled.graph.table_start[network.n_nodes])
-    return Expanded(larger, data, z, *_layout(network, larger, model.nodes), n_rates)
+    place, number = _layout(network, larger, added)
+    return Expanded(
+        larger,
+        observations,
+        z,
+        place,
+        number.pop(SITUATION, np.full(len(place), -1)),
+        np.stack([*number.values()], axis=1) if number else np.zeros((len(place), 0), np.int64),
+        n_rates,
+    )
 
 
 def situations(observations: Observations, model: RateModel) -> tuple[FloatArray, NodeMeasurements]:
@@ -121,17 +145,20 @@ def situations(observations: Observations, model: RateModel) -> tuple[FloatArray
 
 
 def _layout(
-    network: Network, larger: Network, changed: tuple[str, ...]
-) -> tuple[IntArray, IntArray]:
+    network: Network, larger: Network, added: Mapping[str, tuple[str, ...]]
+) -> tuple[IntArray, dict[str, IntArray]]:
+    """Per flat rate: its place in the smaller network, and the state of each node added."""
     old, new = network.compiled.graph, larger.compiled.graph
     size = len(larger.compiled.rates)
     place = np.zeros(size, dtype=np.int64)
-    situation = np.full(size, -1, dtype=np.int64)
+    number = {name: np.full(size, -1, dtype=np.int64) for name in added}
     for n, node in enumerate(network.nodes):
         first, last = int(new.table_start[n]), int(new.table_start[n + 1])
         width = int(old.table_start[n + 1] - old.table_start[n])
         inside = np.arange(last - first)
         place[first:last] = old.table_start[n] + inside % width
-        if node in changed:
-            situation[first:last] = inside // width
-    return place, situation
+        above = [name for name, children in added.items() if node in children]
+        sizes = [len(larger.states[name]) for name in above]
+        for name, state in zip(above, np.unravel_index(inside // width, sizes) if above else ()):
+            number[name][first:last] = state
+    return place, number

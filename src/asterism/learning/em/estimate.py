@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected
 from asterism.learning.em.emission_fit import LearnedNode, root_score
+from asterism.learning.em.frailty import LARGEST_SPREAD
 from asterism.learning.em.rates_update import LARGEST_EFFECT, RateUpdate
 from asterism.timeline.evidence import FloatArray, IntArray
 
@@ -44,7 +45,7 @@ class Estimate:
     emissions: tuple[Any, ...]
     """In the order of the learned nodes."""
     effects: FloatArray = field(default_factory=lambda: np.zeros(0))
-    """Of covariates, standardised; the flat rates hold what they do."""
+    """Of covariates, standardised, and the spreads of factors; the flat rates hold what they do."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,14 @@ class Coordinates:
         """Where the effects stand in a vector."""
         return slice(self.n_roots, self.n_roots + self.update.n_effects)
 
+    @property
+    def spreads(self) -> slice:
+        """Where the spreads of factors stand: at the end of the effects."""
+        return slice(
+            self.n_roots + self.update.formula.n_covariate_effects,
+            self.n_roots + self.update.n_effects,
+        )
+
     def vector(self, estimate: Estimate) -> FloatArray:
         """The estimate as a vector."""
         initial = [estimate.initial[g] for g in self.initial_groups]
@@ -85,6 +94,8 @@ class Coordinates:
             initial[group] = weight / weight.sum()
             at += len(group)
         effects = np.clip(vector[self.effects], -LARGEST_EFFECT, LARGEST_EFFECT)
+        n = self.update.formula.n_covariate_effects
+        effects[n:] = np.minimum(np.abs(effects[n:]), LARGEST_SPREAD)
         at += len(effects)
         emissions = []
         for node, emission in zip(self.nodes, like.emissions):
@@ -110,6 +121,10 @@ class Coordinates:
         now = vector[self.effects]
         target[self.effects] = np.clip(
             target[self.effects], now - _LARGEST_MOVE, now + _LARGEST_MOVE
+        )
+        spread, reach = vector[self.spreads], self.vector(image)[self.spreads]
+        target[self.spreads] = np.clip(
+            target[self.spreads], _SHRINK * spread, _GROW * np.maximum(spread, reach)
         )
         at = self.effects.stop
         for emission, node in zip(estimate.emissions, self.nodes):
@@ -152,8 +167,9 @@ class Coordinates:
         if update.n_effects:
             seen = expected.transitions[update.index]
             usual = expected.dwell[update.dwell_index] * estimate.rates[update.index]
-            score.append(update.formula.design.T @ (seen - usual))
-            information.append((update.formula.design**2).T @ usual)
+            slopes = update.formula.slopes(estimate.effects)
+            score.append(slopes.T @ (seen - usual))
+            information.append((slopes**2).T @ usual)
         for emission, node in zip(estimate.emissions, self.nodes):
             s, i = emission_fit.score_and_information(emission, node, expected.points[node.place])
             score.append(s)
@@ -161,9 +177,10 @@ class Coordinates:
         return np.concatenate(score), np.concatenate(information)
 
     def roots(self, estimate: Estimate) -> BoolArray:
-        """Coordinates that are square roots: the objective is even in them."""
+        """Coordinates that are square roots, and spreads: the objective is even in them."""
         parts = [np.ones(self.n_roots, dtype=np.bool_)]
-        parts.append(np.zeros(self.update.n_effects, dtype=np.bool_))
+        n = self.update.formula.n_covariate_effects
+        parts.append(np.arange(self.update.n_effects) >= n)
         for emission, node in zip(estimate.emissions, self.nodes):
             parts.append(emission_fit.root_coordinates(emission, node))
         return np.concatenate(parts)

@@ -27,7 +27,10 @@ def n_parameters(fit: Fit) -> int:
 
 
 def starts_are_seen(evidence: Evidence, n_states: IntArray) -> bool:
-    """Whether the data show the state of every node at the start of every trajectory."""
+    """Whether the data show where trajectories start, of the nodes with so many states each.
+
+    Nodes that were added for factors come after them and do not count.
+    """
     points, spans = evidence.points, evidence.spans
     seen = np.zeros((evidence.n_trajectories, evidence.n_nodes), dtype=np.bool_)
     seen[:, list(evidence.exogenous)] = True
@@ -39,7 +42,7 @@ def starts_are_seen(evidence: Evidence, n_states: IntArray) -> bool:
         logs = points.log_likelihood[points.offset[mine][:, None] + np.arange(size)]
         certain = mine[np.isfinite(logs).sum(axis=1) == 1]
         seen[points.trajectory[certain], n] = True
-    return bool(seen.all())
+    return bool(seen[:, : len(n_states)].all())
 
 
 def likelihood_ratio_test(smaller: Any, larger: Any) -> LikelihoodRatio:

@@ -8,10 +8,12 @@ maximum-likelihood fits of the nodes without their parents.
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +24,10 @@ from asterism.errors import DataError, ModelError, Sentence, Setting
 from asterism.inference.methods import METHODS, methods_that_learn_rates
 from asterism.learning.em import emission_fit
 from asterism.learning.em.cluster_step import chosen_method
-from asterism.learning.em.covariate_network import Expanded, expand
+from asterism.learning.em.covariate_network import ADDED, Expanded, expand
 from asterism.learning.em.e_step import ExactStep, Step, StepPlan
 from asterism.learning.em.estimate import Coordinates, Estimate
+from asterism.learning.em.frailty import Factor, points
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
 from asterism.learning.em.outcome_effects import Effects, Tabulated
 from asterism.learning.em.rate_model import RateModel, rate_model
@@ -45,7 +48,7 @@ from asterism.model.template import Template
 from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence, FloatArray, require_time
 
-AUTO = "auto"
+AUTO, EXACT = "auto", "exact"
 _COARSE = 10.0
 _COARSE_GAIN = 1e-2
 _VARIATIONAL_RESOLUTION = 1e-9
@@ -86,6 +89,8 @@ class Fit:
     expanded: Expanded
     method: str
     """By which expectations were found; never "auto"."""
+    plain: Fit | None = None
+    """Where trajectories have factors: the fit without them."""
 
     def base_rates(self, estimate: Estimate) -> FloatArray:
         """Flat rates of the network without covariates, at their reference."""
@@ -108,7 +113,7 @@ class Fit:
         if even:
             kept = {n: p for n, p in network.initial.items() if n not in even}
             network = Network(network.parents, network.rates, network.states, kept)
-        if not self.model.columns:
+        if not self.model.columns and not self.model.factors:
             return network, observations, emission
         best, own = self.outcome.best.estimate, network.compiled.initial
         expanded = expand(network, observations, self.model)
@@ -119,6 +124,7 @@ class Fit:
             best.effects,
             expanded.place[index],
             expanded.z_of(index),
+            expanded.point[index],
         )
         starts = network.compiled.initial.copy()
         starts[: len(own)] = own
@@ -213,14 +219,23 @@ def fit_parameters(
     model: RateModel | None = None,
     outcome_effects: Mapping[str, Any] | None = None,
     start_effects: Effects | None = None,
+    plain: Fit | None = None,
 ) -> Fit:
     """Learn rates, start probabilities and emissions of the template's network.
 
     ``model``: constraints on the rates and effects of covariates, ``outcome_effects`` and
     ``start_effects``: those that act on measurements and on the start, if there are any.
+    ``plain``: the fit without factors of trajectories, where there are factors and it is known.
     """
     if model is None:
         model = rate_model(template.network, template.allowed, observations)
+    if model.factors:
+        alike = replace(model, factors=())
+        plain = plain or fit_parameters(
+            template, observations, emission, settings, alike, outcome_effects, start_effects
+        )
+        model = replace(model, factors=_with_points(model.factors, plain))
+        settings = replace(settings, method=_method_for_factors(settings, plain, model.factors))
     expanded = expand(template.network, observations, model)
     network, observations = expanded.network, expanded.observations
     single, joint = split_emissions(emission, observations)
@@ -243,7 +258,7 @@ def fit_parameters(
         prior = prior.resolved(single_node_rate(prior.shape, larger, evidence, nodes, settings))
     graph = network.compiled.graph
     index = np.flatnonzero(allowed)
-    formula = model.formula(expanded.place[index], expanded.z_of(index))
+    formula = model.formula(expanded.place[index], expanded.z_of(index), expanded.point[index])
     ceiling = fastest_rate(evidence)
     update = rate_update(graph, allowed, prior, settings.use_mode, ceiling, formula)
     coordinates = Coordinates(
@@ -253,8 +268,12 @@ def fit_parameters(
         settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)
     rng = np.random.default_rng(settings.seed)
-    first = crude_start(graph, evidence, coordinates, network.compiled.initial, rng)
-    starts = [first, *(other_start(first, coordinates, rng) for _ in range(settings.n_init - 1))]
+    if plain is None:
+        first = crude_start(graph, evidence, coordinates, network.compiled.initial, rng)
+        others = (other_start(first, coordinates, rng) for _ in range(settings.n_init - 1))
+        starts = [first, *others]
+    else:
+        starts = [_from_plain(plain, coordinates, network.compiled.initial)]
     results = [solver.solve(start) for start in starts]
     reached = [outcome.best.objective for outcome, _ in results]
     outcome, task = results[int(np.argmax(reached))]
@@ -277,7 +296,67 @@ def fit_parameters(
         model=model,
         expanded=expanded,
         method=settings.method,
+        plain=plain,
     )
+
+
+def _with_points(factors: tuple[Factor, ...], plain: Fit) -> tuple[Factor, ...]:
+    """The factors with points close enough for the transitions of most trajectories."""
+    update, expected = plain.task.coordinates.update, plain.outcome.best.expected
+    seen, place = expected.transitions[update.index], plain.expanded.place[update.index]
+    n_trajectories = len(expected.log_evidence)
+    result = []
+    for factor in factors:
+        mean = float(seen[factor.places[place]].sum()) / n_trajectories
+        # three times the mean and some: few trajectories have more
+        result.append(replace(factor, x=points(3.0 + 3.0 * mean, len(factors))))
+    return tuple(result)
+
+
+def _method_for_factors(settings: Settings, plain: Fit, factors: tuple[Factor, ...]) -> str:
+    """Exact inference sums factors out; other methods do not do so well enough."""
+    if settings.method not in (AUTO, EXACT):
+        raise ModelError(
+            *(Setting("frailty"), " needs exact inference, not "),
+            *(Setting("method", settings.method), "; use ", Setting("method", AUTO), "."),
+        )
+    evidence, graph = plain.expanded, plain.expanded.network.compiled.graph
+    largest = max(
+        math.prod(
+            [int(graph.n_states[n]) for n in group]
+            + [len(f.x) for f in factors if evidence.network.node_index(f.node) in group]
+        )
+        for group in _groups(plain.expanded.network)
+    )
+    if largest > settings.joint_limit:
+        raise ModelError(
+            *(
+                Setting("frailty"),
+                f" makes {largest:,} joint states of coupled nodes and factors, ",
+            ),
+            f"more than {settings.joint_limit:,}: give fewer nodes a factor.",
+        )
+    return EXACT
+
+
+def _groups(network: Network) -> list[list[int]]:
+    """Nodes that edges couple, without those whose paths are known."""
+    coupled = network.graph.to_undirected()
+    coupled.remove_nodes_from(network.exogenous)
+    return [[network.node_index(n) for n in group] for group in nx.connected_components(coupled)]
+
+
+def _from_plain(plain: Fit, coordinates: Coordinates, initial: FloatArray) -> Estimate:
+    """Where learning starts with factors: at the maximum without them."""
+    best, update = plain.outcome.best.estimate, coordinates.update
+    baselines = plain.task.coordinates.update.baselines(best.rates, best.effects)
+    n = update.formula.n_covariate_effects
+    effects = np.concatenate([best.effects, update.formula.start_effects[n:]])
+    starts = initial.copy()
+    own = int(plain.expanded.network.compiled.graph.state_start[plain.network.n_nodes])
+    starts[:own] = best.initial[:own]
+    empty = np.zeros(int(update.graph.table_start[-1]))
+    return Estimate(update.with_rates(empty, baselines, effects), starts, best.emissions, effects)
 
 
 @dataclass(frozen=True)
@@ -375,7 +454,7 @@ def _initial_groups(
     return tuple(
         np.arange(start[n], start[n + 1])
         for n, node in enumerate(network.nodes)
-        if node not in network.exogenous and node not in elsewhere
+        if not (node in network.exogenous or node in elsewhere or node.startswith(ADDED))
     )
 
 

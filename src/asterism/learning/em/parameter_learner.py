@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from asterism.inference.methods import METHODS
 from asterism.inference.posterior import Posterior, quiet_infer
 from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
-from asterism.learning.em.covariate_network import SITUATION
+from asterism.learning.em.covariate_network import ADDED
 from asterism.learning.em.derived import Uncertainty
 from asterism.learning.em.fit_measures import n_parameters, starts_are_seen
 from asterism.learning.em.fitting import (
@@ -36,6 +37,7 @@ from asterism.learning.em.fitting import (
     fit_parameters,
 )
 from asterism.learning.em.forecasts import forecast_table, most_likely_when_measured
+from asterism.learning.em.frailty import AUTO, factors
 from asterism.learning.em.outcome_effects import OUTCOME, START, outcome_effects
 from asterism.learning.em.parameter_table import (
     covariance_table,
@@ -44,6 +46,7 @@ from asterism.learning.em.parameter_table import (
 )
 from asterism.learning.em.rate_model import rate_model, said_about_covariates
 from asterism.learning.em.situations import network_for, own_view, statistics_of
+from asterism.learning.em.spread_table import spread_table, with_chosen_factors
 from asterism.learning.em.uncertainty import (
     Information,
     has_trusted_intervals,
@@ -99,6 +102,11 @@ class ParameterLearner(Estimator):
     change, constant in between; the covariate "period" says how.
     ``equal_rates``: {node: "1>2=2>3"}, ``fixed_rates`` and ``start_rates``: {node: {"1>2": rate}};
     the node may be left out where there is one.
+    ``frailty``: a node whose rates differ between trajectories by a factor of each, several nodes,
+    or {node: "all" or "up-down"} (one factor for all rates, or one up and one down); "auto" takes
+    those nodes for which the evidence asks for it. Factors are Gamma-distributed with mean 1;
+    ``network_`` is the network of a trajectory whose factor is 1, and so are curves and times that
+    follow from it.
 
     After ``fit``: ``method_`` (the one used), ``network_`` (at the covariates' reference),
     ``emission_``, ``log_evidence_``, ``log_evidence_by_trajectory_``,
@@ -140,6 +148,7 @@ class ParameterLearner(Estimator):
         minutes: float | None = None,
         reference: Mapping[str, Any] | None = None,
         change_times: Sequence[float] | None = None,
+        frailty: Any = None,
     ) -> None:
         self.graph = graph
         self.emission = emission
@@ -164,8 +173,11 @@ class ParameterLearner(Estimator):
         self.minutes = minutes
         self.reference = reference
         self.change_times = change_times
+        self.frailty = frailty
 
-    _fitted = frozenset(["_fit", "_sampled", "_observations", "_posterior", "_information"])
+    _fitted = frozenset(
+        ["_fit", "_sampled", "_observations", "_posterior", "_information", "_spreads"]
+    )
 
     # ---- learning ---------------------------------------------------------------------------
 
@@ -222,13 +234,18 @@ class ParameterLearner(Estimator):
             for on in (OUTCOME, START)
         )
         self._sampled: SampledFit | None = None
+        chosen = isinstance(self.frailty, str) and self.frailty == AUTO
+        if not chosen:
+            asked = factors(template.network, template.allowed, self.frailty)
+            model = replace(model, factors=asked)
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
         try:
             with minutes_limit(self.minutes), stage():
-                fit = fit_parameters(
-                    template, observations, emission, settings, model, outcome, start
-                )
+                given = (template, observations, emission, settings)
+                fit = fit_parameters(*given, model, outcome, start)
+                if chosen:
+                    fit = with_chosen_factors(fit, *given, model, outcome, start)
         except NoClusters:
             return self._fit_by_sampling(template, observations, emission, settings)
         self._fit: Fit = fit
@@ -237,6 +254,7 @@ class ParameterLearner(Estimator):
         self._observations = observations
         self._posterior: Posterior | None = None
         self._information: Information | None = None
+        self._spreads: pd.DataFrame | None = None
         self.network_ = fit.network
         self.emission_ = fit.emission
         self.prior_ = fit.prior
@@ -271,7 +289,7 @@ class ParameterLearner(Estimator):
         """Posterior means and draws instead of a maximum; there is no evidence value."""
         from asterism.learning.em.sampled_fit import sample_parameters
 
-        for name in ("covariates", "equal_rates", "fixed_rates"):
+        for name in ("covariates", "equal_rates", "fixed_rates", "frailty"):
             if getattr(self, name) is not None:
                 raise ModelError(
                     *(Setting(name), " cannot be used with ", Setting("method", "sample")),
@@ -368,7 +386,7 @@ class ParameterLearner(Estimator):
 
     def _measure_given_first(self, per_parameter: float) -> float | None:
         posterior = self.posterior_
-        if not starts_are_seen(posterior.evidence, posterior.network.compiled.graph.n_states):
+        if not starts_are_seen(posterior.evidence, self.network_.compiled.graph.n_states):
             return None
         return per_parameter * self.n_parameters_given_first_ - 2.0 * self.log_evidence_given_first_
 
@@ -403,7 +421,20 @@ class ParameterLearner(Estimator):
     @property
     def parameters_(self) -> pd.DataFrame:
         """All parameters: kind, parameter, estimate, se, lower, upper, note."""
-        return parameter_table(self._uncertainty(), self.level)
+        return parameter_table(self._uncertainty(), self.level, self.frailty_)
+
+    @property
+    def frailty_(self) -> pd.DataFrame:
+        """How trajectories differ, one row per factor: node, rates ("all", "up" or "down"), sd of
+        the factors with lower and upper, the same as a fold: factor (exp of the standard deviation
+        of ln factor), factor_lower, factor_upper; statistic and p_value of the likelihood-ratio
+        test against no factor, and a sentence. Computed at first use.
+        """
+        self._require_fitted("network_")
+        if self._spreads is None:
+            with listening(None):
+                self._spreads = spread_table(self._maximum(), self._observed(), self.level)
+        return self._spreads.copy()
 
     @property
     def covariance_(self) -> pd.DataFrame:
@@ -465,7 +496,7 @@ class ParameterLearner(Estimator):
         posterior = self._infer(observations)
         if times is not None:
             found = posterior.most_likely_states(times)
-            return found.drop(columns=[SITUATION], errors="ignore")
+            return found.drop(columns=[c for c in found if str(c).startswith(ADDED)])
         return most_likely_when_measured(self.network_, posterior, observations)
 
     def most_probable_paths(self, obs: Observations | Trajectories) -> pd.DataFrame:

@@ -44,7 +44,8 @@ def natural_values(fit: Fit, estimate: Estimate) -> FloatArray:
     place = np.flatnonzero((model.base >= 0) | (model.fixed > 0.0))
     parts = [fit.base_rates(estimate)[place]]
     scale = np.array([model.columns[e.column].scale for e in model.effects])
-    parts.append(estimate.effects / scale if len(scale) else np.zeros(0))
+    n = len(scale)
+    parts += [estimate.effects[:n] / scale if n else np.zeros(0), estimate.effects[n:]]
     parts += [estimate.initial[group] for group in coordinates.initial_groups]
     for node, emission in zip(coordinates.nodes, estimate.emissions):
         parts.append(np.array([value for _, value, _ in _emission_values(node, emission)]))
@@ -63,6 +64,9 @@ def parameter_names(fit: Fit, rates: pd.DataFrame) -> list[_Named]:
     for e in model.effects:
         column = model.columns[e.column].name
         result.append(_Named("effect", f"{e.node}: {e.transitions} × {column}", "identity"))
+    for factor in model.factors:
+        name = f"{factor.node}: spread of {factor.rates} rates between trajectories"
+        result.append(_Named("frailty", name, "log"))
     graph = fit.expanded.network.compiled.graph
     for group in fit.task.coordinates.initial_groups:
         n = int(np.searchsorted(graph.state_start, group[0], side="right")) - 1
@@ -119,9 +123,14 @@ def _emission_values(learned: LearnedNode, emission: Any) -> list[tuple[str, flo
     return []
 
 
-def parameter_table(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
-    """kind, parameter, estimate, se, lower, upper, note."""
+def parameter_table(
+    uncertainty: Uncertainty, level: float, spreads: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """kind, parameter, estimate, se, lower, upper, note; intervals of ``spreads`` as given."""
     table, _ = _both(uncertainty, level)
+    if spreads is not None and len(spreads):
+        rows = table.index[table["kind"] == "frailty"]
+        table.loc[rows, ["lower", "upper"]] = spreads[["lower", "upper"]].to_numpy()
     return table
 
 
@@ -153,7 +162,7 @@ def _both(uncertainty: Uncertainty, level: float) -> tuple[pd.DataFrame, pd.Data
     se[:n], lower[:n], upper[:n] = rates["se"], rates["lower"], rates["upper"]
     notes[:n] = list(rates["note"])
     first = fit.task.coordinates.effects.start
-    for k, effect in enumerate(fit.outcome.best.estimate.effects):
+    for k, effect in enumerate(fit.outcome.best.estimate.effects[: len(fit.model.effects)]):
         if first + k not in uncertainty.information.active or abs(effect) >= LARGEST_EFFECT:
             notes[n + k] = "not identified: the data hold too few transitions to tell"
             se[n + k], lower[n + k], upper[n + k] = np.inf, -np.inf, np.inf

@@ -25,6 +25,7 @@ from asterism.data.covariates import PERIOD, Covariates, with_periods
 from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting
+from asterism.learning.em.frailty import FIRST_SPREAD, Factor, Spreads
 from asterism.learning.em.rates_update import RateFormula
 from asterism.model.network import Network
 from asterism.model.priors import state_number, transition_pairs
@@ -135,14 +136,19 @@ class RateModel:
     """Those that are fixed."""
     change_times: FloatArray = field(default_factory=lambda: np.zeros(0))
     """When all rates change: they are constant in between."""
+    factors: tuple[Factor, ...] = ()
+    """By which trajectories differ."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Nodes whose rates some covariate changes."""
         return tuple(dict.fromkeys(e.node for e in (*self.effects, *self.given)))
 
-    def formula(self, place: IntArray, z: FloatArray) -> RateFormula:
-        """The formula of rates at these flat places, each in a situation z (rates, columns)."""
+    def formula(self, place: IntArray, z: FloatArray, point: IntArray | None = None) -> RateFormula:
+        """The formula of rates at these flat places, each in a situation z (rates, columns).
+
+        ``point`` (rates, factors): at which point of each factor; None where all factors are 1.
+        """
         base = self.base[place]
         held = self.fixed[place] > 0.0
         offset = np.where(held, np.log(np.where(held, self.fixed[place], 1.0)), 0.0)
@@ -155,14 +161,25 @@ class RateModel:
             offset += np.where(parameter.places[place], factor, 0.0)
         scales = [self.columns[p.column].scale for p in self.effects]
         start = np.array([p.start * s for p, s in zip(self.effects, scales)])
-        return RateFormula(base, offset, design, len(self.start), start, self.start)
+        spreads = None
+        if self.factors:
+            at = np.full((len(place), len(self.factors)), -1) if point is None else point
+            acts = np.stack([f.places[place] for f in self.factors], axis=1)
+            spreads = Spreads(tuple(f.x for f in self.factors), np.where(acts, at, -1))
+            start = np.append(start, np.full(len(self.factors), FIRST_SPREAD))
+        return RateFormula(base, offset, design, len(self.start), start, self.start, spreads)
 
     def rates(
-        self, baselines: FloatArray, effects: FloatArray, place: IntArray, z: FloatArray
+        self,
+        baselines: FloatArray,
+        effects: FloatArray,
+        place: IntArray,
+        z: FloatArray,
+        point: IntArray | None = None,
     ) -> FloatArray:
         """Rates at these flat places, each in a situation z; zero where none is allowed."""
         possible = (self.base[place] >= 0) | (self.fixed[place] > 0.0)
-        return np.where(possible, self.formula(place, z).rates(baselines, effects), 0.0)
+        return np.where(possible, self.formula(place, z, point).rates(baselines, effects), 0.0)
 
 
 def rate_model(

@@ -3,7 +3,10 @@
 Every learned rate is a baseline times an exponential of effects (one baseline each and no effects
 unless the user asks for more):
 
-    R_i = exp(o_i) B_g(i) exp(X_i β)
+    R_i = exp(o_i) B_g(i) exp(X_i β) u_i(s)
+
+(u is the factor by which trajectories differ, if any: see ``frailty.py``; s stands behind β in the
+vector of effects).
 
 The M-step maximises  Σ M_i ln R_i − T_i R_i + Σ_g a ln B_g − b B_g,  where M and T are expected
 transitions and times. Given β the best baselines are known,
@@ -22,8 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from asterism.errors import ModelError
+from asterism.learning.em.frailty import LARGEST_SPREAD, Spreads
 from asterism.model.compiled import CompiledGraph
 from asterism.model.priors import GammaPrior
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
@@ -52,6 +57,13 @@ class RateFormula:
     start_effects: FloatArray
     start_base: FloatArray
     """Per baseline: where learning starts; nan leaves it to the data."""
+    spreads: Spreads | None = None
+    """Factors by which trajectories differ."""
+
+    @property
+    def n_covariate_effects(self) -> int:
+        """Effects of covariates; the spreads of factors come after them."""
+        return int(self.design.shape[1])
 
     @property
     def is_plain(self) -> bool:
@@ -59,9 +71,24 @@ class RateFormula:
         return self.design.shape[1] == 0 and self.n_base == len(self.base)
 
     def factors(self, effects: FloatArray) -> FloatArray:
-        """What each rate is, in baselines: exp(o + Xβ)."""
-        log = self.offset + self.design @ effects
-        return np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
+        """What each rate is, in baselines: exp(o + Xβ) u(s)."""
+        return np.exp(self.log_factors(effects))
+
+    def log_factors(self, effects: FloatArray) -> FloatArray:
+        """The logarithm of it."""
+        n = self.n_covariate_effects
+        log = self.offset + self.design @ effects[:n]
+        if self.spreads is not None:
+            log = log + self.spreads.log_factors(effects[n:])
+        result: FloatArray = np.clip(log, -_LARGEST_LOG, _LARGEST_LOG)
+        return result
+
+    def slopes(self, effects: FloatArray) -> FloatArray:
+        """(rates, effects) derivatives of the logarithm."""
+        if self.spreads is None:
+            return self.design
+        n = self.n_covariate_effects
+        return np.hstack([self.design, self.spreads.slopes(effects[n:])])
 
     def rates(self, baselines: FloatArray, effects: FloatArray) -> FloatArray:
         """All rates; one whose baseline is fixed has it in its offset."""
@@ -98,8 +125,8 @@ class RateUpdate:
 
     @property
     def n_effects(self) -> int:
-        """Number of effects of covariates."""
-        return int(self.formula.design.shape[1])
+        """Number of effects of covariates and of spreads."""
+        return len(self.formula.start_effects)
 
     def factors(self, effects: FloatArray) -> FloatArray:
         """What each learned rate is, in baselines."""
@@ -133,13 +160,48 @@ class RateUpdate:
         self, transitions: FloatArray, dwell: FloatArray, current: FloatArray, effects: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """The best flat rates and effects; where no time was spent the current ones stay."""
-        if self.n_effects:
+        if self.formula.n_covariate_effects:
             effects = self._regression(transitions, dwell, effects)
+        if self.formula.spreads is not None:
+            effects = self._best_spreads(transitions, dwell, effects, self.formula.spreads)
         m, t = self.totals(transitions, dwell, effects)
         known = t > 0.0
         old = self.baselines(current, effects)
         free = np.where(known, m / np.where(known, t, 1.0), old)
         return self.with_rates(current, np.minimum(free, self.ceiling), effects), effects
+
+    def _best_spreads(
+        self, transitions: FloatArray, dwell: FloatArray, effects: FloatArray, spreads: Spreads
+    ) -> FloatArray:
+        """Every spread at its best, baselines always at theirs; within twice and half of it."""
+        moves, time = transitions[self.index], dwell[self.dwell_index]
+        n = self.formula.n_covariate_effects
+        effects = effects.copy()
+        for k in (k for k in range(len(spreads.x)) if k not in spreads.held):
+
+            def loss(spread: float, at: int = n + k) -> float:
+                effects[at] = spread
+                return -self._value(moves, time, effects)[0]
+
+            now = float(effects[n + k])
+            before = loss(now)
+            ends = (0.5 * now, min(2.0 * now, LARGEST_SPREAD))
+            found = minimize_scalar(loss, bounds=ends, method="bounded", options={"xatol": 1e-7})
+            effects[n + k] = found.x if found.fun < before else now
+        return effects
+
+    def _value(
+        self, moves: FloatArray, time: FloatArray, effects: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        """Q, the best baselines, the times they are divided by, and each rate's share of them."""
+        logs = self.formula.log_factors(effects)
+        weighted = time * np.exp(logs)
+        m = self.per_base(moves) + self.added_transitions
+        t = self.per_base(weighted) + self.added_time
+        base = np.where(t > 0.0, m / np.where(t > 0.0, t, 1.0), 0.0)
+        value = float(m @ np.log(np.maximum(base, 1e-300)) - t @ base + moves @ logs)
+        value -= float(weighted[self.formula.base < 0].sum())
+        return value, base, t, weighted
 
     def _regression(
         self, transitions: FloatArray, dwell: FloatArray, effects: FloatArray
@@ -153,6 +215,7 @@ class RateUpdate:
             step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
             if float(gradient @ step) < 1e-14 * max(1.0, abs(value)):
                 break
+            step = np.append(step, np.zeros(len(effects) - len(step)))
             for _ in range(20):
                 trial = np.clip(effects + step, -LARGEST_EFFECT, LARGEST_EFFECT)
                 found = self._profile(moves, time, trial)
@@ -168,17 +231,10 @@ class RateUpdate:
         self, moves: FloatArray, time: FloatArray, effects: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
         """Q, its gradient and its information in the effects."""
-        design, factor = self.formula.design, self.factors(effects)
-        weighted = time * factor
-        m = self.per_base(moves) + self.added_transitions
-        t = self.per_base(weighted) + self.added_time
-        base = np.where(t > 0.0, m / np.where(t > 0.0, t, 1.0), 0.0)
+        design = self.formula.design
+        value, base, t, weighted = self._value(moves, time, effects)
         each = np.where(self.formula.base >= 0, base[self.formula.base], 1.0) if len(base) else 1.0
         expected = weighted * each
-        logs = np.log(np.maximum(base, 1e-300))
-        log_factor = np.clip(self.formula.offset + design @ effects, -_LARGEST_LOG, _LARGEST_LOG)
-        value = float(m @ logs - t @ base + moves @ log_factor)
-        value -= float(weighted[self.formula.base < 0].sum())
         gradient = design.T @ (moves - expected)
         hessian = design.T @ (design * expected[:, None])
         free = self.formula.base >= 0

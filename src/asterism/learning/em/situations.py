@@ -17,7 +17,6 @@ from asterism.data.measurements import objects
 from asterism.data.statistics import Statistics
 from asterism.errors import ModelError
 from asterism.inference.posterior import Posterior
-from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.model.network import Network
@@ -48,7 +47,7 @@ def network_for(fit: Fit, estimate: Estimate, covariates: Mapping[str, Any] | No
 
 def own_view(fit: Fit, posterior: Posterior) -> Posterior:
     """The posterior as of the network without covariates; for courses and marginals only."""
-    if SITUATION not in posterior.network.nodes:
+    if posterior.network.n_nodes == fit.network.n_nodes:
         return posterior
     view = copy(posterior)
     view.network = fit.network
@@ -76,7 +75,7 @@ def statistics_of(fit: Fit) -> Statistics:
     expected, network = fit.outcome.best.expected, fit.network
     graph = network.compiled.graph
     transitions, dwell = expected.transitions, expected.dwell
-    if fit.model.columns:
+    if fit.expanded.network is not network:
         larger = fit.expanded.network.compiled.graph
         moves, time = [], []
         at = 0

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.linalg import expm
 
 from asterism.data.observations import Observations
-from asterism.errors import DataError
+from asterism.errors import DataError, ModelError
 from asterism.learning.em.covariate_network import SITUATION
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.quantities import chain_labels, generator
@@ -32,6 +32,11 @@ from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 def most_probable_paths(fit: Fit, observations: Observations) -> pd.DataFrame:
     """trajectory, time, and one column per node, at all times at which anything is known."""
     chain_labels(fit.network)  # refuses what is too large
+    if fit.model.factors:
+        raise ModelError(
+            "Most probable paths are not known where trajectories have factors of their own: use "
+            "impute, or fit without frailty."
+        )
     network, data, emission = fit.with_situations(observations)
     evidence = build_evidence(network, data, emission)
     chain = _BestPaths(fit, network, evidence)
