@@ -297,7 +297,18 @@ def _learner(options: FitOptions, given: _Input) -> ParameterLearner:
         fixed_rates=_fixed(options, changing) or None,
         reference=_references(options) or None,
         change_times=_change_times(options) or None,
+        frailty=_frailty(options, changing),
     )
+
+
+def _frailty(options: FitOptions, nodes: Sequence[str]) -> Any:
+    if list(options.frailty) == ["auto"] and "auto" not in nodes:
+        return "auto"
+    result = {}
+    for text in options.frailty:
+        node, _, which = (text, "", "") if text in nodes else text.rpartition(":")
+        result[node or text] = which or "all"
+    return result or None
 
 
 def _change_times(options: FitOptions) -> list[float]:
@@ -404,6 +415,7 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
     if len(effects) > MOST_LINES:
         lines.append(f"Hazard ratios: {MOST_LINES} of {len(effects)}; all in effects.csv.")
     lines += _edge_lines(learner.edge_ratios_, share)
+    lines += learner.differences_
     if options.misreported:
         errors = learner.parameters_.query("kind == 'emission'")
         for row in errors[[not _is_right(name) for name in errors["parameter"]]].to_dict("records"):
@@ -481,6 +493,7 @@ def _summary(options: FitOptions, learner: ParameterLearner, given: _Input) -> d
         "bic_given_first": learner.bic_given_first_,
         "rates": learner.rate_intervals_.to_dict("records"),
         "effects": learner.effects_.to_dict("records"),
+        "frailty": learner.frailty_.to_dict("records"),
         "decisions": given.decisions,
         "warnings": given.warnings,
     }

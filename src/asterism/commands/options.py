@@ -426,6 +426,12 @@ class FitOptions(Computed):
     change_times: Sequence[str] = MODEL.names(
         "Times at which all rates change; between them they are constant.", metavar="T1,T2,…"
     )
+    frailty: Sequence[str] = MODEL.flag(
+        (),
+        "Node whose rates differ between trajectories by a factor of each (:up-down for one factor "
+        "up and one down); auto for those nodes where the evidence asks for it.",
+        metavar="NODE[:up-down]|auto",
+    )
     fix: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=RATE", "A rate that is known.")
     equal: Sequence[str] = _about_states(MODEL, "[NODE:]1>2=2>3", "Rates that are equal.")
     misreported: Sequence[str] = _about_states(

@@ -44,6 +44,7 @@ def render_rates(run: Run, title: str) -> str:
         groups=groups,
         effects=_records(tables.get("effects")),
         covariates=run.run.get("covariates") or [],
+        differences=run.run.get("differences") or [],
         sojourn=[r for r in _records(tables.get("sojourn_times")) if np.isfinite(r["mean"])],
         has_probabilities=data["probabilities"] is not None,
         has_prevalence=data["prevalence"] is not None,

@@ -38,7 +38,7 @@ GIVEN_THE_GRAPH = "90 % intervals given the graph and the expected courses, some
 FIT_TABLES = (
     *("effects", "edge_ratios", "parameters", "covariance", "contributions"),
     *("sojourn_times", "transition_probabilities", "prevalence", "survival"),
-    *("nodes", "targets"),
+    *("nodes", "targets", "frailty"),
 )
 
 #: the caveat of a node, and of pairs of nodes, for which a search had no time

@@ -437,6 +437,14 @@ class ParameterLearner(Estimator):
         return self._spreads.copy()
 
     @property
+    def differences_(self) -> list[str]:
+        """What was found about how trajectories differ, in sentences."""
+        found = list(self.frailty_["sentence"])
+        if not found and isinstance(self.frailty, str) and self.frailty == AUTO:
+            return ["The data do not show that trajectories differ in how fast any node moves."]
+        return found
+
+    @property
     def covariance_(self) -> pd.DataFrame:
         """Covariance of all parameters, named as in ``parameters_``."""
         return covariance_table(self._uncertainty(), self.level)

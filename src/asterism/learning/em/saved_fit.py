@@ -61,6 +61,7 @@ def fit_run(learner: ParameterLearner, record: Mapping[str, Any] | None = None) 
             "n_measurements": observations.n_measurements + len(observations.events),
             "level": learner.level,
             "covariates": learner.baseline_,
+            "differences": learner.differences_,
             "notices": notices,
             **(record or {}),
         },
@@ -81,6 +82,8 @@ def fit_tables(learner: ParameterLearner) -> dict[str, pd.DataFrame]:
         "contributions": learner.log_evidence_by_trajectory_.reset_index(),
         "sojourn_times": learner.sojourn_times(),
     }
+    if len(learner.frailty_):
+        tables["frailty"] = learner.frailty_
     if len(learner.effects_):
         tables["effects"] = learner.effects_
     if learner._fit.task.coordinates.update.graph.parents.size:

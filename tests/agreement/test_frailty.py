@@ -1,0 +1,115 @@
+"""Trajectories that differ by a Gamma factor, against plain maximisations of the likelihood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import asterism as am
+from asterism.cli import main
+from asterism.learning.em.spread_table import _held_at
+from tests.reference import frailty as reference
+from tests.reference.frailty import simulated
+
+
+def _generator(v: np.ndarray) -> np.ndarray:
+    return np.array([[-v[0], v[0]], [v[1], -v[1]]])
+
+
+def _learned(fit: am.ParameterLearner) -> np.ndarray:
+    return np.append(
+        fit.rate_intervals_["rate"], fit.parameters_.query("kind == 'frailty'").estimate
+    )
+
+
+def test_panels_have_the_maximum_of_the_plain_marginal_likelihood() -> None:
+    data = simulated(1, 0.7)
+    obs = am.Observations.from_frame(data.table)
+    fit = am.ParameterLearner({"B": []}, initial="uniform", frailty="B").fit(obs)
+    best, value = reference.maximum(
+        lambda v: reference.panel_log_likelihood(_generator(v), v[2], data.panels).sum(),
+        np.array([0.8, 1.1, 0.7]),
+    )
+    np.testing.assert_allclose(_learned(fit), best, rtol=1e-3)
+    assert fit.log_evidence_ == pytest.approx(value + len(data.panels) * np.log(0.5), abs=1e-4)
+    assert fit.n_parameters_ == 3
+
+    plain = am.ParameterLearner({"B": []}, initial="uniform").fit(obs)
+    row = fit.frailty_.iloc[0]
+    assert row.statistic == pytest.approx(2 * (fit.log_evidence_ - plain.log_evidence_), abs=1e-6)
+    # the ends of the interval: where the profile has fallen by half the quantile of χ²
+    for end in (row.lower, row.upper):
+        if end > 0.0:
+            _, held = reference.maximum(
+                lambda v, s=end: reference.panel_log_likelihood(
+                    _generator(v), s, data.panels
+                ).sum(),
+                np.array([0.8, 1.1]),
+            )
+            assert 2.0 * (value - held) == pytest.approx(3.841, rel=0.02)
+
+
+def test_a_spread_of_zero_is_the_fit_without_factors() -> None:
+    obs = am.Observations.from_frame(simulated(2, 0.5, n=40).table)
+    plain = am.ParameterLearner({"B": []}, frailty=None).fit(obs)
+    fit = am.ParameterLearner({"B": []}, frailty={"B": "all"}).fit(obs)
+    objective, estimate = _held_at(fit._fit, 0, 0.0)
+    assert objective == pytest.approx(plain.log_evidence_, abs=1e-4)
+    rates = fit._fit.base_rates(estimate)
+    np.testing.assert_allclose(rates, np.ravel(_off_diagonal(plain.network_.rates["B"])), rtol=1e-2)
+
+
+def _off_diagonal(rates: Any) -> np.ndarray:
+    table = np.array(rates, dtype=float)
+    np.fill_diagonal(table, 0.0)
+    return table
+
+
+def test_complete_paths_have_the_maximum_of_the_closed_form() -> None:
+    data = simulated(3, 0.7, n=60)
+    paths = am.Trajectories.from_frame(data.paths, end=5.0)
+    fit = am.ParameterLearner({"B": []}, frailty="B").fit(paths)
+    best, value = reference.maximum(
+        lambda v: reference.complete_log_likelihood(v[:2], v[2], data.counts, data.times).sum(),
+        np.array([0.8, 1.1, 0.7]),
+    )
+    found = np.append(fit.rate_intervals_["rate"], fit._fit.outcome.best.estimate.effects)
+    np.testing.assert_allclose(found, best, rtol=1e-3)
+    assert fit.log_evidence_ == pytest.approx(value, abs=1e-3)
+
+
+def test_evidence_chooses_and_the_command_line_says_it(tmp_path: Any) -> None:
+    simulated(1, 0.9).table.to_csv(tmp_path / "data.csv", index=False)
+    options = ["fit", str(tmp_path / "data.csv"), "--frailty", "auto", "--nodes", "B"]
+    done = CliRunner().invoke(main, [*options, "-o", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert "differ by a factor of" in done.output
+    table = pd.read_csv(tmp_path / "run" / "frailty.csv")
+    assert table.node.tolist() == ["B"]
+    assert table.lower[0] < 0.9 < table.upper[0]
+    assert "differ by a factor of" in (tmp_path / "run" / "report.html").read_text()
+    assert "differ by a factor of" in (tmp_path / "run" / "run.json").read_text()
+
+
+def test_predictions_leave_the_factors_out() -> None:
+    obs = am.Observations.from_frame(simulated(4, 0.7, n=40).table)
+    fit = am.ParameterLearner({"B": []}, frailty="B").fit(obs)
+    assert list(fit.predict_proba(obs[:2], [1.0]).node.values) == ["B"]
+    assert list(fit.impute(obs[:2], [1.0]).columns) == ["trajectory", "time", "B"]
+    assert set(fit.forecast(obs[:2], [1.0]).node) == {"B"}
+    assert fit.score_samples(obs).sum() == pytest.approx(fit.log_evidence_, abs=1e-6)
+    assert fit.statistics_.transitions["B"].shape == (2, 2)
+
+
+def test_what_cannot_be_is_said() -> None:
+    obs = am.Observations.from_frame(simulated(4, 0.0, n=10).table)
+    with pytest.raises(am.ModelError, match=r"'C'.*B"):
+        am.ParameterLearner({"B": []}, frailty="C").fit(obs)
+    with pytest.raises(am.ModelError, match="up-down"):
+        am.ParameterLearner({"B": []}, frailty={"B": "some"}).fit(obs)
+    with pytest.raises(am.ModelError, match="exact"):
+        am.ParameterLearner({"B": []}, frailty="B", method="star").fit(obs)
