@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import digamma
+from scipy.special import digamma, polygamma
 
 import asterism as am
 from asterism.sampling.diagnose import monte_carlo_error
@@ -51,6 +51,8 @@ FAMILIES = [
     np.array([[-1, -1], [0, -1], [2, -1], [0, 2]]),
     np.array([[-1, -1]]),
 ]
+#: values that are drawn from where the shape is unknown; one of them is SHAPE
+SHAPES = (0.8, 2.0)
 LOG_PRIOR = [np.log([0.2, 0.5, 0.1, 0.2]), np.log([0.1, 0.5, 0.1, 0.3]), np.zeros(1)]
 # the middle state of node 1 is left only upwards
 ALLOWED = [
@@ -112,13 +114,15 @@ def _climbs(path: tuple[int, np.ndarray, np.ndarray]) -> list[float]:
     return [t for t, x, y in zip(path[1], before, path[2]) if x == 0 and y == 1]
 
 
-def forward_moments(n_draws: int, seed: int) -> np.ndarray:
+def forward_moments(n_draws: int, seed: int, shapes: bool = False) -> np.ndarray:
     """Path moments of prior draws, simulated jump by jump."""
     rng = np.random.default_rng(seed)
     result = []
     for _ in range(n_draws):
+        shape = rng.choice(SHAPES) if shapes else SHAPE
         families = [FAMILIES[n][rng.choice(4, p=np.exp(LOG_PRIOR[n]))] for n in (0, 1)]
-        rates = [rng.gamma(SHAPE, size=(3, 2, 3, 3)) / RATE for _ in (0, 1)]
+        rate = shape * RATE / SHAPE  # the prior mean stays
+        rates = [rng.gamma(shape, size=(3, 2, 3, 3)) / rate for _ in (0, 1)]
         start = [rng.dirichlet(np.ones(SIZES[n])) for n in (0, 1)]
         effect = [
             float(np.log(rates[n][2 - n, 0, 0, 1] / rates[n][0, 0, 0, 1]))
@@ -247,7 +251,7 @@ FEW = [[0, 2], [0, 1], [0]]
 CHANCE = np.array([[1.0, 0.3, 0.6], [0.4, 1.0, 0.8], [1.0, 1.0, 1.0]])
 
 
-def setup_of(evidence, emissions=(), beyond: bool = False) -> ModelSetup:
+def setup_of(evidence, emissions=(), beyond: bool = False, shapes: bool = False) -> ModelSetup:
     initial = np.concatenate([np.full(s, 1.0 / s) for s in SIZES])
     rows = FEW if beyond else [list(range(len(own))) for own in FAMILIES]
     candidates = candidates_of(
@@ -259,7 +263,10 @@ def setup_of(evidence, emissions=(), beyond: bool = False) -> ModelSetup:
         evidence,
         SIZES,
         candidates,
-        PriorChoice(SHAPE, RATE, ALLOWED, True, initial),
+        PriorChoice(
+            *(SHAPE, RATE, ALLOWED, True, initial),
+            SHAPES if shapes else (),
+        ),
         ("a", "b", "c"),
         emissions,
         _beyond(candidates) if beyond else None,
@@ -329,7 +336,12 @@ def _told_otherwise(evidence, values, broken: str | None, learned: str | None):
 
 
 def successive_draws(
-    n_sweeps: int, learned: str | None, seed: int, broken: str | None = None, beyond: bool = False
+    n_sweeps: int,
+    learned: str | None,
+    seed: int,
+    broken: str | None = None,
+    beyond: bool = False,
+    shapes: bool = False,
 ) -> np.ndarray:
     """By turns new data and one sweep; series of everything unknown."""
     rng = np.random.default_rng(seed)
@@ -341,7 +353,7 @@ def successive_draws(
         rows = np.flatnonzero((points.node == 0) & ~held)
         emission = LEARNED[learned][0]
         emissions = [LearnedEmission(0, emission, np.zeros(len(rows)), points.offset[rows])]
-    setup = setup_of(evidence, emissions, beyond)
+    setup = setup_of(evidence, emissions, beyond, shapes)
     if learned:
         # a proper prior that does not look at the data
         setup.emitted.prior[0] = LEARNED[learned][1]
@@ -377,9 +389,21 @@ def successive_draws(
                 *drawn.emission[0],
                 *drawn.emission[0] ** 2,
                 *(drawn.edges[0] if beyond else ()),
+                *(_shape_moments(chain, rate[first + 1]) if shapes else ()),
             ]
         )
     return np.array(kept, dtype=float)
+
+
+def _shape_moments(chain: ModelChain, rate: float) -> list[float]:
+    """The shape, and how rates go with it."""
+    is_small = float(chain.prior.shape[0] == SHAPES[0])
+    return [is_small, is_small * np.log(rate), is_small * np.log(rate) ** 2]
+
+
+def _shape_expectations() -> list[float]:
+    mean = float(digamma(SHAPES[0]) - np.log(SHAPES[0] * RATE / SHAPE))
+    return [0.5, 0.5 * mean, 0.5 * (float(polygamma(1, SHAPES[0])) + mean**2)]
 
 
 def _emission_prior(learned: str, size: int = 1_000_000) -> np.ndarray:
@@ -404,12 +428,15 @@ def z_values(
     seed: int,
     broken: str | None = None,
     beyond: bool = False,
+    shapes: bool = False,
 ) -> np.ndarray:
     """How far the series are from the prior, in Monte Carlo errors of the difference."""
-    found = successive_draws(n_sweeps, learned, seed, broken, beyond)[100:]
-    log_rate = digamma(SHAPE) - np.log(RATE)
-    forward = forward_moments(n_forward, seed)
-    expected = [log_rate] * 7 + [*np.exp(LOG_PRIOR[0]), *np.exp(LOG_PRIOR[1])]
+    found = successive_draws(n_sweeps, learned, seed, broken, beyond, shapes)[100:]
+    each = np.array(SHAPES if shapes else [SHAPE])
+    log_rate = float(np.mean(digamma(each) - np.log(each * RATE / SHAPE)))
+    forward = forward_moments(n_forward, seed, shapes)
+    either = [np.exp(LOG_PRIOR[n]) for n in (0, 1)]
+    expected = [log_rate] * 7 + [*either[0], *either[1]]
     error = [0.0] * 15 + [*(forward.std(axis=0) / np.sqrt(n_forward)), *([0.0] * 8)]
     expected += [*forward.mean(axis=0)]
     expected += [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 6, 1 / 6]
@@ -418,9 +445,11 @@ def z_values(
         expected += [*prior.mean(axis=0), *(prior**2).mean(axis=0)]
         error = np.append(error, np.zeros(2 * prior.shape[1]))
     if beyond:  # P(edge | paths) has the prior probability of the edge as its mean
-        either = [np.exp(LOG_PRIOR[n]) for n in (0, 1)]
         expected += [p[k] + p[3] for p in either for k in (1, 2)]
         error = np.append(error, np.zeros(4))
+    if shapes:
+        expected += _shape_expectations()
+        error = np.append(error, np.zeros(3))
     own = monte_carlo_error(found[None])
     total = np.hypot(own, np.array(error)[: len(own)])
     result: np.ndarray = (found.mean(axis=0) - np.array(expected)) / np.maximum(total, 1e-9)
@@ -442,6 +471,24 @@ def test_sweeps_leave_the_prior_as_it_is(learned: str | None) -> None:
 
 def test_sweeps_over_all_parents_leave_the_prior_as_it_is() -> None:
     z = z_values(None, n_sweeps=4000, n_forward=1500, seed=6, beyond=True)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_an_unknown_shape_leaves_the_prior_as_it_is(beyond: bool) -> None:
+    z = z_values(None, n_sweeps=4000, n_forward=1500, seed=7, beyond=beyond, shapes=True)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beyond", [False, True])
+@pytest.mark.parametrize("seed", range(1 if REDUCED else 4))
+def test_long_runs_with_an_unknown_shape(seed: int, beyond: bool) -> None:
+    size = 6_000 if REDUCED else 40_000
+    z = z_values(
+        "gaussian", n_sweeps=size, n_forward=size // 2, seed=300 + seed, beyond=beyond,
+        shapes=True,
+    )  # fmt: skip
     assert np.abs(z).max() < 4.0, np.round(z, 1)
 
 

@@ -15,7 +15,10 @@ candidates are the families that a search kept, and two moves take turns:
   which the present parent always stands is drawn more often from families that hold rare parents.
 
 Both are Gibbs steps, so neither can be refused, and no family that the prior allows is out of
-reach. Counts of jumps are whole numbers, so their Gamma functions come from a table. All that
+reach. Where the shape of the rates' prior is unknown, it is drawn first, from a few values
+(:func:`draw_shape`).
+
+Counts of jumps are whole numbers, so their Gamma functions come from a table. All that
 concerns one node's parameters uses that node's random numbers and paths only, so threads can share
 the nodes (:func:`draw_nodes`).
 """
@@ -34,7 +37,14 @@ from asterism.numerics._random_stream import uniform
 from asterism.sampling._emission_draws import draw_emission
 from asterism.sampling._families import add_all_statistics, own_totals
 from asterism.sampling._variates import draw_index, gamma
-from asterism.sampling.sampler_arrays import Choices, FloatArray, IntArray, PathModel, Trial
+from asterism.sampling.sampler_arrays import (
+    Choices,
+    FloatArray,
+    IntArray,
+    PathModel,
+    RatePrior,
+    Trial,
+)
 
 #: Ω is this many times the largest rate of leaving: larger grids mix better and cost more
 GRID_FACTOR = 2.0
@@ -43,6 +53,21 @@ GRID_FACTOR = 2.0
 LEAST_POINTS = 1.0
 #: below this probability a family's rates are not averaged
 _NEGLIGIBLE = 1e-3
+
+
+class Shapes(NamedTuple):
+    """How much rates may differ: the shapes of their prior that are drawn from; one: it is known.
+
+    The prior mean of a rate stays as it is; the shape α says how far rates scatter around it.
+    """
+
+    shape: FloatArray
+    """(A,) all equally probable beforehand."""
+    rate: FloatArray
+    log_rate: FloatArray
+    """(A, …) as in :class:`RatePrior`."""
+    log_gamma: FloatArray
+    """[a, m] ln Γ(α + m) − ln Γ(α) for m = 0, 1, …"""
 
 
 class DrawnModels(NamedTuple):
@@ -82,7 +107,7 @@ def log_score(table, first, n_configs, size, n, prior, log_gamma):
     """ln of the evidence of complete paths for one family of node n, its rates integrated out."""
     total = 0.0
     allowed = prior.allowed_start[n]
-    may_jump, rate, log_rate, shape = prior.allowed, prior.rate, prior.log_rate, prior.shape
+    may_jump, rate, log_rate, shape = prior.allowed, prior.rate, prior.log_rate, prior.shape[0]
     for cell in range(n_configs * size):
         x = cell % size
         at = first + cell * size
@@ -134,7 +159,7 @@ def _draw_rates(n, layout, rates, prior, table, first, n_configs, stream):
                     continue
                 rate = 0.0
                 if prior.allowed[allowed + x * size + y]:
-                    rate = gamma(stream, prior.shape + table[first + row + y])
+                    rate = gamma(stream, prior.shape[0] + table[first + row + y])
                     rate /= prior.rate[allowed + x * size + y] + table[first + row + x]
                 rates.rate[at + row + y] = rate
                 rates.log_rate[at + row + y] = math.log(rate) if rate > 0.0 else -math.inf
@@ -214,7 +239,8 @@ def _add_averages(n, choices, size, room, averages):
                 averages.statistics[at + y] += weight * table[at + y]
                 place = allowed + x * size + y
                 if y != x and prior.allowed[place]:
-                    mean = (prior.shape + table[at + y]) / (prior.rate[place] + table[at + x])
+                    mean = prior.shape[0] + table[at + y]
+                    mean /= prior.rate[place] + table[at + x]
                     averages.rates[at + y] += weight * mean
 
 
@@ -263,6 +289,44 @@ def _draw_candidate(n, model, choices, paths, work, stream, room):
         n, layout, rates, prior, room.table, candidates.table_start[f], candidates.n_configs[f],
         stream,
     )  # fmt: skip
+
+
+@kernel
+def draw_shape(model, choices, shapes, paths, work, room, stream):
+    """The shape of the rates' prior given families and paths, rates integrated out.
+
+    Brings ``choices.prior`` and ``room`` up to date with it.
+    """
+    layout, _, families, _ = model
+    prior, n_shapes, largest = choices.prior, len(shapes.shape), 0
+    for n in range(len(layout.n_states)):
+        largest = max(largest, families.n_configs[n] * layout.n_states[n] ** 2)
+    table, score, first = np.zeros(largest), np.zeros(n_shapes), int(0)
+    for n in range(len(layout.n_states)):
+        if layout.is_given[n]:
+            continue
+        table[:] = 0.0
+        own = own_totals(n, model, paths)
+        add_all_statistics(n, own, families, n, model, paths, work, table, first)
+        for a in range(n_shapes):
+            other = RatePrior(
+                shapes.shape[a : a + 1], shapes.rate[a], shapes.log_rate[a], prior.allowed,
+                prior.allowed_start, prior.learn_initial,
+            )  # fmt: skip
+            score[a] += log_score(
+                table, first, families.n_configs[n], layout.n_states[n], n, other,
+                shapes.log_gamma[a],
+            )  # fmt: skip
+    set_shape(draw_index(stream, score, 0, n_shapes), shapes, prior, room)
+
+
+@kernel
+def set_shape(a, shapes, prior, room):
+    """Let the rates' prior have another shape and the same means."""
+    prior.shape[0] = shapes.shape[a]
+    prior.rate[:] = shapes.rate[a]
+    prior.log_rate[:] = shapes.log_rate[a]
+    room.log_gamma[:] = shapes.log_gamma[a]
 
 
 @inner

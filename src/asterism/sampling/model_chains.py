@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
 from asterism.numerics.resources import chunks
 from asterism.sampling._gibbs import EVERYWHERE, SKIP, new_work, run_paths
@@ -16,8 +15,10 @@ from asterism.sampling._graphs import (
     DrawnModels,
     Room,
     draw_nodes,
+    draw_shape,
     keep_present,
     list_children,
+    set_shape,
 )
 from asterism.sampling.model_setup import ModelSetup
 from asterism.sampling.path_chains import (
@@ -36,6 +37,7 @@ from asterism.sampling.sampler_arrays import (
     IntArray,
     PathModel,
     Paths,
+    RatePrior,
     Rates,
     SamplerWork,
     Seen,
@@ -44,8 +46,6 @@ from asterism.sampling.sampler_arrays import (
 )
 from asterism.sampling.sampler_setup import arranged_paths, rates_of
 
-#: counts of jumps up to which Gamma functions are kept in a table
-_COUNTS = 4096
 _NODES = 1
 """Purpose of the streams that draw families, rates, starts and emissions."""
 
@@ -57,6 +57,8 @@ class ModelChain:
     seen: Seen
     """Its own likelihoods, where emissions are learned."""
     emitted: Emitted
+    prior: RatePrior
+    """Its own shape."""
     families: Families
     rates: Rates
     paths: Paths
@@ -76,7 +78,7 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
 
     Rates begin at their prior mean; paths at some that explain the evidence.
     """
-    layout, candidates, prior = setup.layout, setup.candidates, setup.prior
+    layout, candidates, prior = setup.layout, setup.candidates, _copy(setup.prior)
     seen = setup.seen._replace(log_likelihood=setup.seen.log_likelihood.copy())
     emitted = setup.emitted._replace(parameter=setup.emitted.parameter.copy())
     families = _families_at(setup, place, candidates.parents[place])
@@ -84,25 +86,28 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
     for n, size in enumerate(layout.n_states.tolist()):
         own = slice(int(prior.allowed_start[n]), int(prior.allowed_start[n + 1]))
         block = table[layout.table_start[n] : layout.table_start[n + 1]].reshape(-1, size * size)
-        block[:] = prior.shape / prior.rate[own] * prior.allowed[own]
+        block[:] = prior.shape[0] / prior.rate[own] * prior.allowed[own]
     rates = rates_of(layout, families.n_configs, table, setup.initial)
     model = PathModel(layout, seen, families, rates)
     largest = int(max(3 * layout.n_states.max(), np.diff(emitted.start).max(initial=0), 1))
     begun = start_chain(model, seed, number, setup.labels, setup.names, largest)
     n_families = len(candidates.n_parents)
-    counts = np.arange(_COUNTS)
+    begin = int(np.abs(setup.shapes.shape - prior.shape).argmin())
     return ModelChain(
         seen=seen,
         emitted=emitted,
+        prior=prior,
         families=families,
         rates=rates,
         paths=begun.paths,
         work=begun.work,
-        streams=Streams(begun.streams, chain_streams(seed, number, len(layout.n_states), _NODES)),
+        streams=Streams(
+            begun.streams, chain_streams(seed, number, len(layout.n_states) + 1, _NODES)
+        ),
         room=Room(
             table=np.zeros(int(candidates.table_start[-1])),
             probability=np.zeros(n_families),
-            log_gamma=gammaln(prior.shape + counts) - gammaln(prior.shape),
+            log_gamma=setup.shapes.log_gamma[begin].copy(),
             place=place.astype(np.int64).copy(),
             hold=np.zeros(1, dtype=np.bool_),
             kept=np.array([-1, 1, 0], dtype=np.int64),
@@ -124,7 +129,7 @@ def run_model_chain(
     room = chain.room
     room.kept[1] = max(1, keep_every)
     model = chain.model(setup)
-    choices = Choices(setup.candidates, setup.others, setup.prior, chain.emitted)
+    choices = Choices(setup.candidates, setup.others, chain.prior, chain.emitted)
     pieces = chunks(len(model.layout.n_states), len(chain.paths.used) if pool is not None else 1)
     works = [
         new_work(2, 2, len(chain.work.place), len(chain.work.totals)) for _ in range(len(pieces))
@@ -141,6 +146,10 @@ def run_model_chain(
         kept = sweep // int(room.kept[1])
         room.kept[0] = kept if kept < len(drawn.n_jumps) else -1
         room.kept[2] = chain.n_sweeps + sweep
+        if len(setup.shapes.shape) > 1:
+            draw_shape(
+                model, choices, setup.shapes, chain.paths, works[0], room, chain.streams.nodes[-1]
+            )
         list((map if pool is None else pool.map)(draw, pieces, works, trials))
         list_children(model.families)
         if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
@@ -219,6 +228,7 @@ def chain_arrays(chain: ModelChain) -> dict[str, Any]:
         "place": chain.room.place,
         "parents": np.where(is_used, families.parents, -1),
         "hold": chain.room.hold,
+        "shape": chain.prior.shape,
         "parameter": chain.emitted.parameter,
         "log_likelihood": chain.seen.log_likelihood,
         "n_sweeps": np.array(chain.n_sweeps),
@@ -239,6 +249,9 @@ def restore_chain(setup: ModelSetup, chain: ModelChain, arrays: dict[str, Any]) 
     chain.streams.nodes[:] = arrays["node_streams"]
     chain.room.place[:] = arrays["place"]
     chain.room.hold[:] = arrays["hold"]
+    shapes = setup.shapes
+    nearest = int(np.abs(shapes.shape - arrays["shape"]).argmin())
+    set_shape(nearest, shapes, chain.prior, chain.room)
     chain.emitted.parameter[:] = arrays["parameter"]
     chain.seen.log_likelihood[:] = arrays["log_likelihood"]
     chain.n_sweeps = int(arrays["n_sweeps"])
@@ -257,6 +270,12 @@ def restore_chain(setup: ModelSetup, chain: ModelChain, arrays: dict[str, Any]) 
 
 
 # ---------------------------------------------------------------------- beginnings
+def _copy(prior: RatePrior) -> RatePrior:
+    """With arrays of its own where a chain writes."""
+    own = {name: getattr(prior, name).copy() for name in ("shape", "rate", "log_rate")}
+    return prior._replace(**own)
+
+
 def _no_averages(setup: ModelSetup) -> DrawAverages:
     n_families = len(setup.candidates.n_parents)
     return DrawAverages(
@@ -339,5 +358,5 @@ def mean_rates(setup: ModelSetup, averages: DrawAverages, f: int, size: int) -> 
         return table
     node = int(np.searchsorted(setup.candidates.start, f, side="right")) - 1
     own = slice(*setup.prior.allowed_start[node : node + 2].tolist())
-    table[:] = (setup.prior.shape / setup.prior.rate[own]).reshape(size, size)
+    table[:] = (setup.prior.shape[0] / setup.prior.rate[own]).reshape(size, size)
     return table

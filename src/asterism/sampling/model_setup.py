@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from asterism.errors import AsterismError
 from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.sampling import _emission_draws as kinds
+from asterism.sampling._graphs import Shapes
 from asterism.sampling.locked import links_by_measurements
 from asterism.sampling.sampler_arrays import (
     AllParents,
@@ -65,6 +67,7 @@ class ModelSetup:
     """(edges, 2) parent and child."""
     names: tuple[str, ...]
     labels: tuple[object, ...]
+    shapes: Shapes
     emissions: tuple[LearnedEmission, ...] = field(default=())
 
     @property
@@ -84,6 +87,8 @@ class PriorChoice:
     """Per node (S, S)."""
     learn_initial: bool
     initial: FloatArray
+    shapes: tuple[float, ...] = ()
+    """Values among which the shape is drawn; none: it is known."""
 
 
 def can_sample(emission: Any) -> bool:
@@ -140,7 +145,7 @@ def model_setup(
         candidates=candidates,
         others=no_others() if others is None else others,
         prior=RatePrior(
-            shape=float(choice.shape),
+            shape=np.array([choice.shape], dtype=np.float64),
             rate=rate,
             log_rate=np.log(rate),
             allowed=np.concatenate([np.asarray(a, dtype=np.bool_).ravel() for a in choice.allowed]),
@@ -152,10 +157,22 @@ def model_setup(
         edges=_edges(candidates) if others is None else _pairs(others),
         names=tuple(names),
         labels=evidence.labels or tuple(range(evidence.n_trajectories)),
+        shapes=_shapes(choice, rate),
         emissions=tuple(emissions),
     )
 
 
+def _shapes(choice: PriorChoice, rate: FloatArray) -> Shapes:
+    shape = np.array(choice.shapes or [choice.shape], dtype=np.float64)
+    own = shape[:, None] / choice.shape * rate
+    counts = np.arange(_COUNTS)
+    return Shapes(
+        shape, own, np.log(own), gammaln(shape[:, None] + counts) - gammaln(shape)[:, None]
+    )
+
+
+#: counts of jumps up to which Gamma functions are kept in a table
+_COUNTS = 4096
 #: with more nodes, draws are kept of the edges that the candidates hold; of all others the average
 ALL_EDGES_KEPT = 200
 #: parents of a child, beside those of its candidates, that a sweep compares on average

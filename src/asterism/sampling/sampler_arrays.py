@@ -208,7 +208,8 @@ class Trial(NamedTuple):
 class RatePrior(NamedTuple):
     """Gamma prior of the rates, and which jumps are possible."""
 
-    shape: float
+    shape: FloatArray
+    """(1,)"""
     rate: FloatArray
     """Flat (S, S) blocks, one per node."""
     log_rate: FloatArray

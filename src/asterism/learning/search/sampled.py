@@ -38,6 +38,7 @@ from asterism.learning.search.structure_prior import family_sizes
 from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
+from asterism.model.priors import LearnersPrior
 from asterism.numerics.progress import Ranking, in_percent, tell_ranking
 from asterism.numerics.resources import current_limit, time_limit, without_limit
 from asterism.sampling.diagnose import (
@@ -83,6 +84,9 @@ _STILL = 0.003
 #: best; the others are reached by exchanges of one parent. Three in ten are within 8 nats (networks
 #: of 20 and 40 nodes), which makes a sweep a third cheaper
 _DRAWN_DIRECTLY = 8.0
+#: Shapes of the rates' prior that are compared where the user gives none: rates of one node under
+#: different parents differ by a factor of 3.6, 2.2 or 1.6 (one standard deviation of the logarithm)
+SHAPES = (1.0, 2.0, 5.0)
 #: probability that a family which was never likely still has
 _SMALLEST = 1e-12
 CHECKPOINT = "sampling.npz"
@@ -263,6 +267,7 @@ def sample_from(
             search.single_nodes.allowed,
             isinstance(settings.initial, str) and settings.initial == "learn",
             _first_initial(search, settings),
+            SHAPES if isinstance(settings.prior, LearnersPrior) else (),
         ),
         search.nodes,
         learned,

@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
 from asterism.learning.search.found import SearchResult, result_of
@@ -96,8 +98,15 @@ def plan(search: SearchRun, settings: StructureSettings) -> tuple[DrawLimits | N
 
 
 def seconds_per_sweep(search: SearchRun) -> float:
-    """About how long one sweep of one chain takes on one core."""
-    jumps = float(search.solution.transitions.sum())
+    """About how long one sweep of one chain takes on one core.
+
+    Where the star's iteration ran away, its transitions are far too many: no more count than twice
+    those of the nodes by themselves.
+    """
+    alone = search.single_nodes
+    time = float((alone.evidence.end - alone.evidence.start).sum())
+    usual = time * sum(float((r * ~np.eye(len(r), dtype=bool)).sum()) / len(r) for r in alone.rates)
+    jumps = min(float(search.solution.transitions.sum()), 2.0 * usual)
     events = jumps + len(search.single_nodes.evidence.points.time)
     per_node = jumps / len(search.nodes)
     return _PER_EVENT * events + _PER_FAMILY * families_compared(search) * per_node
