@@ -51,7 +51,7 @@ def model_decisions(
     chosen: SearchChoice,
 ) -> list[str]:
     """How many parents, which search, which prior."""
-    most = min(options.max_parents, len(data.nodes) - 1)
+    most = min(options.parents_searched, len(data.nodes) - 1)
     n_families = chosen.n_families
     total = f"{n_families:,} sets of parents"
     if chosen.keeps_all:
@@ -97,7 +97,7 @@ def graph_decisions(
     options: LearnOptions, learner: StructureLearner, data: Observations | Trajectories
 ) -> list[str]:
     """Of continuous nodes, which have no rates and need no search: what is said of the graph."""
-    most = min(options.max_parents, len(data.nodes) - 1)
+    most = min(options.parents_searched, len(data.nodes) - 1)
     return [
         f"At most {most} parent{'s' * (most != 1)} of a node (--max-parents).",
         _about_edges(options, learner, data),

@@ -126,15 +126,15 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     say_if_compiling(console, "up to a minute" if options.method == "star" else "a minute or two")
     nodes = list(data.nodes)
     truth = None if options.truth is None else read_truth(options.truth, nodes)
-    if options.min_parents > options.max_parents:
+    if options.min_parents > options.parents_searched:
         raise Refused(
             f"--min-parents {options.min_parents} is more than --max-parents "
-            f"{options.max_parents}; lower the first or raise the second."
+            f"{options.parents_searched}; lower the first or raise the second."
         )
     coded = options.panel.state_code or options.panel.censored
     plain = without_coded(data) if coded and isinstance(data, Observations) else data
     n_states = {node: len(labels) for node, labels in (states or {}).items()}
-    summary = summarise(plain, options.max_parents, options.exogenous, n_states, found.moving)
+    summary = summarise(plain, options.parents_searched, options.exogenous, n_states, found.moving)
     if isinstance(data, Observations):
         summary["warnings"] += hints(data, options.panel)
     # results of an interrupted search are kept, whatever it was doing
@@ -147,7 +147,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             decisions += in_words(summary)
             if not found.moving:
                 decisions += model_decisions(options, learner, data, search)
-            elif options.max_parents > 0 and len(nodes) > 1:
+            elif options.parents_searched > 0 and len(nodes) > 1:
                 decisions += graph_decisions(options, learner, data)
             if options.refine_emissions:
                 decisions.append(_about_refining(emission))

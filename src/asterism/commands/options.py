@@ -67,8 +67,12 @@ def _states() -> Any:
     )
 
 
-def _max_parents(help: str) -> Any:
-    return MODEL.whole(2, help, at_least=0)
+#: parents of a node in a search, as in ``StructureLearner``
+_PARENTS = 2
+
+
+def _max_parents(help: str, default: int | None = _PARENTS, **settings: Any) -> Any:
+    return MODEL.whole(default, help, at_least=0, **settings)
 
 
 def _exogenous() -> Any:
@@ -313,7 +317,11 @@ class LearnOptions(Accurate, Computed):
     output: Path = _run_folder()
     interventions: Path | None = _interventions()
     stimuli: Path | None = _stimuli()
-    max_parents: int = _max_parents("Largest number of parents of a node.")
+    max_parents: int | None = _max_parents(
+        "Largest number of parents of a node.",
+        default=None,
+        show_default="2 in a search, 3 where graphs are drawn",
+    )
     min_parents: int = MODEL.rare.whole(0, "Smallest number of parents of a node.", at_least=0)
     emission: Sequence[str] = _emission()
     states: int | str = _states()
@@ -388,6 +396,11 @@ class LearnOptions(Accurate, Computed):
     )
     truth: Path | None = _truth()
     title: str | None = _title()
+
+    @property
+    def parents_searched(self) -> int:
+        """Largest number of parents of a node in a search."""
+        return _PARENTS if self.max_parents is None else self.max_parents
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from asterism.learning.search.found import (
 )
 from asterism.learning.search.score import Parents
 from asterism.learning.search.settings import StructureSettings
-from asterism.learning.search.structure_prior import family_sizes
+from asterism.learning.search.structure_prior import NumberedPrior, family_sizes
 from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
 from asterism.model.emissions import split_emissions
@@ -84,6 +84,10 @@ _STILL = 0.003
 #: best; the others are reached by exchanges of one parent. Three in ten are within 8 nats (networks
 #: of 20 and 40 nodes), which makes a sweep a third cheaper
 _DRAWN_DIRECTLY = 8.0
+#: Upper bound on the parents of a node where the user gives none. A search counts on two: three
+#: among ten candidates cost it three times as much. Draws move over all parents, and three cost
+#: them little (``benchmarks/pairs.py``).
+MAX_PARENTS_DRAWN = 3
 #: Shapes of the rates' prior that are compared where the user gives none: rates of one node under
 #: different parents differ by a factor of 3.6, 2.2 or 1.6 (one standard deviation of the logarithm)
 SHAPES = (1.0, 2.0, 5.0)
@@ -249,6 +253,8 @@ def sample_from(
     All chains but one begin from the graph of the search, or from ``begin``.
     """
     begin = search.solution.parents if begin is None else begin
+    if settings.max_parents is None:
+        search.prior = _with_more_parents(search.prior)
     progress = search.progress
     families = _families(search)
     n_nodes = len(search.nodes)
@@ -303,6 +309,12 @@ def sample_from(
     )
     progress.finish()
     return _result(search, models, families, settings, observations)
+
+
+def _with_more_parents(prior: NumberedPrior) -> NumberedPrior:
+    """The prior of a search where the draws may go beyond its number of parents."""
+    most = np.where(prior.max_parents > 0, MAX_PARENTS_DRAWN, 0)
+    return replace(prior, max_parents=np.maximum(prior.max_parents, most))
 
 
 def _on_cluster(setup: ModelSetup, tasks: list[ChainTask]) -> Iterator[AdvancedChain]:

@@ -52,7 +52,7 @@ class StructureSettings:
     """What a search needs to know besides the data."""
 
     emission: Any = AUTO
-    max_parents: int | Mapping[str, int] = 2
+    max_parents: int | Mapping[str, int] | None = None
     prior: GammaPrior = LEARNERS_PRIOR
     method: str = AUTO
     search: str = "auto"
@@ -186,7 +186,7 @@ def _one_of(name: str, value: Any, valid: tuple[str, ...]) -> None:
 
 def structure_prior(
     nodes: Sequence[str],
-    max_parents: int | Mapping[Any, int] = DEFAULT_MAX_PARENTS,
+    max_parents: int | Mapping[Any, int] | None = None,
     exogenous: Iterable[Any] = (),
     required: Any = (),
     forbidden: Any = (),
@@ -201,7 +201,8 @@ def structure_prior(
 
     ``required`` and ``forbidden`` are pairs (parent, child), a networkx.DiGraph, or a table with
     columns parent and child. ``max_parents`` is a number or {node: number}; nodes that the
-    dictionary does not name may have two; ``min_parents`` likewise, and they may have none.
+    dictionary does not name may have two, as all by default; ``min_parents`` likewise, and they may
+    have none.
     ``edge_log_odds`` is a number for every edge, {(parent, child): number}, or a table with parents
     as rows and children as columns, or "sparse" for odds of one to ``sparseness`` times the number
     of nodes.
@@ -214,7 +215,8 @@ def structure_prior(
     if isinstance(exogenous, str):
         raise ModelError(Setting("exogenous"), f" must be a list of nodes, got {exogenous!r}.")
     given = frozenset(_known(number, name, "exogenous") for name in exogenous)
-    limits = _limits(number, max_parents, "max_parents", DEFAULT_MAX_PARENTS)
+    most = DEFAULT_MAX_PARENTS if max_parents is None else max_parents
+    limits = _limits(number, most, "max_parents", DEFAULT_MAX_PARENTS)
     limits[list(given)] = 0
     least = _limits(number, min_parents, "min_parents", 0)
     least[list(given)] = 0

@@ -54,7 +54,8 @@ class StructureLearner(Estimator):
         is for nodes that move smoothly. "auto" (default): labels, and few whole numbers, are
         states; the evidence decides whether other numbers jump between 2 to 5 levels or move.
     max_parents
-        The most parents a node may have: a number, or {node: number} (2 for nodes not named).
+        Upper bound on the parents of a node: a number, or {node: number} (2 for nodes not named).
+        By default two in a search and three where graphs are drawn.
     method
         "auto" (the default, also of the command line) searches with the star and then draws
         graphs, up to some hundred nodes; the number of sweeps follows from the size of the data,
@@ -146,7 +147,7 @@ class StructureLearner(Estimator):
     def __init__(
         self,
         emission: Any = AUTO,
-        max_parents: int | Mapping[str, int] = 2,
+        max_parents: int | Mapping[str, int] | None = None,
         *,
         method: str = "auto",
         prior: GammaPrior = LEARNERS_PRIOR,
