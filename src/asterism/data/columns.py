@@ -24,6 +24,17 @@ from asterism.errors import DataError
 BoolArray = NDArray[np.bool_]
 
 
+def as_pandas(table: Any) -> Any:
+    """A table of polars, pyarrow or another library, as pandas has it."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    if hasattr(table, "to_pandas"):
+        return table.to_pandas()
+    if hasattr(table, "__dataframe__"):
+        return pd.api.interchange.from_dataframe(table)
+    return table
+
+
 def cells(series: pd.Series[Any]) -> NDArray[Any]:
     """The cells as float64 where the column is numeric, otherwise as objects, missing = nan."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":

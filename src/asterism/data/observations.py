@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import interventions as set_by_hand
 from asterism.data import measurements as tables
-from asterism.data.columns import without_columns
+from asterism.data.columns import as_pandas, without_columns
 from asterism.data.covariates import Covariates, read_covariates, values_at
 from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.given_likelihoods import read_likelihoods
@@ -105,6 +105,7 @@ class Observations:
         "30 min", "Day 3") or dates; ``comma``, what commas in numbers are where a column leaves it
         open: "decimal" (1,234 is 1.234) or "thousands" (1,234 is 1234).
         """
+        frame, events, intervals = map(as_pandas, (frame, events, intervals))
         whole = frame
         if frame is not None and (covariates or ignore):
             frame = without_columns(frame, [*covariates, *ignore])
@@ -131,6 +132,7 @@ class Observations:
         **options: Any,
     ) -> tuple[Observations | None, list[TableProblem]]:
         """As :meth:`from_frame`, but returns every problem instead of raising on errors."""
+        frame, events, intervals = map(as_pandas, (frame, events, intervals))
         ties = options.pop("ties", "error")
         form = table_format(**options)
         parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
@@ -351,7 +353,7 @@ class Observations:
         ``comma`` is as for :meth:`from_frame`.
         """
         found = set_by_hand.read_interventions(
-            frame, self.trajectories, self.start, self.end, self.nodes, comma
+            as_pandas(frame), self.trajectories, self.start, self.end, self.nodes, comma
         )
         return replace(self, interventions=found)
 
@@ -364,7 +366,9 @@ class Observations:
         stimuli. A table without rows says that nothing acted. ``comma`` is as for
         :meth:`from_frame`.
         """
-        found = set_by_hand.read_stimuli(frame, self.trajectories, self.start, self.end, comma)
+        found = set_by_hand.read_stimuli(
+            as_pandas(frame), self.trajectories, self.start, self.end, comma
+        )
         return replace(self, stimuli=found)
 
     def rename(self, nodes: Mapping[str, str]) -> Observations:
@@ -422,7 +426,7 @@ class Observations:
         trajectory. Columns of text, and those in ``categories``, are categories.
         """
         found = read_covariates(
-            frame,
+            as_pandas(frame),
             self.trajectories,
             self.start,
             trajectory=trajectory,

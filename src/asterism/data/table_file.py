@@ -234,7 +234,8 @@ def _without_index(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
 
 
 @contextmanager
-def _workbook(path: Path) -> Iterator[Any]:
+def _workbook(path: Path, results: bool = True) -> Iterator[Any]:
+    """A workbook with the results of its formulas, or with the formulas themselves."""
     import openpyxl  # type: ignore[import-untyped, unused-ignore]
 
     unreadable = DataError(
@@ -244,7 +245,7 @@ def _workbook(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
         try:
             _require_unpacked_size(path, file)
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=results)
         except (AsterismError, MemoryError):
             raise
         except Exception:  # whatever a broken archive makes it raise
@@ -270,6 +271,30 @@ def _require_unpacked_size(path: Path, file: IO[bytes]) -> None:
         raise too_large(path, size, available_bytes())
 
 
+#: how a cell with a formula begins in the XML of a sheet
+_FORMULA = re.compile(rb"<f[ >]")
+
+
+def _require_results(path: Path, sheet: str) -> None:
+    """Refuse formulas whose results are not in the file: their cells would look not measured.
+
+    Spreadsheet programs store results; programs that only write workbooks do not.
+    """
+    with zipfile.ZipFile(path) as archive:
+        parts = [p for p in archive.namelist() if p.startswith("xl/worksheets/")]
+        if not any(_FORMULA.search(archive.read(p)) for p in parts):
+            return
+    with _workbook(path, results=False) as formulas, _workbook(path) as results:
+        for written, stored in zip(formulas[sheet].iter_rows(), results[sheet].iter_rows()):
+            for cell, result in zip(written, stored):
+                if result.value is None and cell.data_type == "f":
+                    raise DataError(
+                        f"{str(path)!r}: the cell {cell.coordinate} of the sheet {sheet!r} holds a "
+                        "formula without its result. Open the workbook in a spreadsheet program "
+                        "and save it again, or save the sheet as CSV UTF-8."
+                    )
+
+
 def _sheet_rows(
     path: Path, sheet: str | None, limit: int | None = None
 ) -> Iterator[tuple[int, list[str]]]:
@@ -291,6 +316,7 @@ def _sheet_rows(
             if not hasattr(page, "iter_rows"):  # a chart
                 continue
             page.reset_dimensions()  # what the sheet says of its size need not be true
+            _require_results(path, name)
             n_cells = 0
             for number, row in enumerate(page.iter_rows(values_only=True)):
                 n_cells += len(row)

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.data import path_tables
+from asterism.data.columns import as_pandas
 from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.files import side_file, write_table, write_text
 from asterism.data.labels import encode, plain
@@ -95,7 +96,7 @@ class Trajectories:
             end_column=end_column,
             comma=comma,
         )
-        fields = path_tables.parse_paths(frame, states, end, form)
+        fields = path_tables.parse_paths(as_pandas(frame), states, end, form)
         if end is None and end_column is None and (which := path_tables.open_ended(fields)):
             follow = "was" if len(which) == 1 else "were"
             warnings.warn(
