@@ -197,6 +197,18 @@ def test_calls_that_take_long_say_how_far_they_are(observations: am.Observations
         assert any(done > 0 for _, _, done in notes.stages), method
 
 
+def test_what_is_asked_of_a_fit_says_how_far_it_is(observations: am.Observations) -> None:
+    network, emission = am.glauber({"A": [], "B": ["A"]}, b=1.2), am.Gaussian((-1, 1), 0.3)
+    fit = am.ParameterLearner(network.graph, emission, method="clusters").fit(observations)
+    for ask in (fit.score, fit.score_samples, fit.impute):
+        notes = Notes()
+        ask(observations, progress=notes)
+        assert any(done > 0 for _, _, done in notes.stages), ask.__name__
+    notes = Notes()
+    fit.predict_proba(observations, [1.0], progress=notes)
+    assert notes.stages
+
+
 def test_fitting_with_a_bar_changes_nothing(observations: am.Observations) -> None:
     network = am.glauber({"A": [], "B": ["A"]}, b=1.2)
     paths = am.simulate(network, n_trajectories=10, duration=5.0, seed=2)

@@ -476,24 +476,47 @@ class ParameterLearner(Estimator):
 
     # ---- other data -------------------------------------------------------------------------
 
-    def predict_proba(self, obs: Observations | Trajectories, times: Any) -> xarray.DataArray:
+    def predict_proba(
+        self,
+        obs: Observations | Trajectories,
+        times: Any,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> xarray.DataArray:
         """State probabilities (trajectory, time, node, state); later times are forecasts."""
         self._require_fitted("network_")
-        posterior = self._infer(obs)
+        posterior = self._infer(obs, progress)
         if self._sampled is None:
             posterior = own_view(self._maximum(), posterior)
         return posterior.marginals(times)
 
-    def score(self, obs: Observations | Trajectories, y: Any = None) -> float:
+    def score(
+        self,
+        obs: Observations | Trajectories,
+        y: Any = None,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> float:
         """Average ln evidence of a trajectory: larger is better. ``y`` is ignored."""
-        return float(self.score_samples(obs).mean())
+        return float(self.score_samples(obs, progress=progress).mean())
 
-    def score_samples(self, obs: Observations | Trajectories) -> pd.Series:
+    def score_samples(
+        self,
+        obs: Observations | Trajectories,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> pd.Series:
         """ln evidence of every trajectory, by name."""
         self._require_fitted("network_")
-        return self._infer(obs).log_evidence_by_trajectory
+        return self._infer(obs, progress).log_evidence_by_trajectory
 
-    def impute(self, obs: Observations | Trajectories, times: Any = None) -> pd.DataFrame:
+    def impute(
+        self,
+        obs: Observations | Trajectories,
+        times: Any = None,
+        *,
+        progress: ProgressListener | bool | None = None,
+    ) -> pd.DataFrame:
         """The most probable state of every node: columns trajectory, time, and the nodes.
 
         ``times``: the same for all trajectories; by default all times at which anything was
@@ -501,7 +524,7 @@ class ParameterLearner(Estimator):
         """
         self._require_fitted("network_")
         observations = as_observations(obs)
-        posterior = self._infer(observations)
+        posterior = self._infer(observations, progress)
         if times is not None:
             found = posterior.most_likely_states(times)
             return found.drop(columns=[c for c in found if str(c).startswith(ADDED)])
@@ -567,7 +590,11 @@ class ParameterLearner(Estimator):
         self._require_fitted("network_")
         return save_fit(self, Path(folder), force)
 
-    def _infer(self, obs: Observations | Trajectories) -> Posterior:
+    def _infer(
+        self,
+        obs: Observations | Trajectories,
+        progress: ProgressListener | bool | None = None,
+    ) -> Posterior:
         accuracy = as_object("accuracy", self.accuracy)
         known: dict[str, Any] = {
             "n_jobs": self.n_jobs,
@@ -582,4 +609,4 @@ class ParameterLearner(Estimator):
             options = {"n_jobs": self.n_jobs, "n_draws": _DRAWS, "seed": self.random_state}
         else:
             network, data, emission = self._maximum().with_situations(data)
-        return quiet_infer(network, data, emission, self.method_, **options)
+        return quiet_infer(network, data, emission, self.method_, progress=progress, **options)
