@@ -24,7 +24,7 @@ from asterism.commands.console import Console
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, counted
+from asterism.errors import AsterismError, DataError, counted
 from asterism.learning.learner_settings import as_object
 from asterism.learning.search.screening import pair_gains
 from asterism.model.emissions import Joint
@@ -91,8 +91,13 @@ def chance_of(
 
     found = []
     if quick:
-        with console.busy(f"Comparing with {counted(number, 'permutation')} of the data"):
-            found = [searched(i) for i in range(number)]
+        try:
+            with console.busy(f"Comparing with {counted(number, 'permutation')} of the data"):
+                found = [searched(i) for i in range(number)]
+        except AsterismError:
+            # trajectories of different lengths or restricted transitions: permuted, the states
+            # that were seen may be impossible, and nothing can be said about chance
+            return None
     else:
         for i in range(number):
             with console.busy(f"Permuted data, {i + 1} of {number}"):
