@@ -1,4 +1,4 @@
-"""Makes the trace plot of docs/sampling.md with ArviZ.
+"""Makes the trace and the forest plot of docs/sampling.md with ArviZ.
 
 pip install arviz-plots
 python examples/make_arviz_images.py
@@ -27,7 +27,9 @@ def main() -> None:
     trace = arviz_plots.plot_trace(
         draws, var_names="rates", backend="matplotlib", figure_kwargs={"figsize": (14, 6)}
     )
-    trace.savefig(IMAGES / "arviz-trace.png", dpi=60, metadata={"Software": None})
+    forest = arviz_plots.plot_forest(draws, var_names="rates", backend="matplotlib")
+    for name, figure in (("trace", trace), ("forest", forest)):
+        figure.savefig(IMAGES / f"arviz-{name}.png", dpi=60, metadata={"Software": None})
 
 
 if __name__ == "__main__":
