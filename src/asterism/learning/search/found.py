@@ -613,7 +613,8 @@ def shown_graph(
     parents = tuple(map(shown, range(len(nodes))))
     for child, above in enumerate(parents):
         n_configurations = math.prod(int(n_states[p]) for p in above) if n_states else 1
-        if n_configurations > LARGEST_TABLE:
+        # the best family was scored with a table of its own, however large
+        if n_configurations > LARGEST_TABLE and settings.graph != "map":
             raise TooLargeError(
                 f"Node {nodes[child]!r} has {len(above)} parents at this threshold, hence "
                 f"{n_configurations:,} configurations, more than {LARGEST_TABLE:,}; raise ",
