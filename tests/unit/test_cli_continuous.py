@@ -46,6 +46,9 @@ def test_evidence_decides_and_everything_is_written(folder: Path) -> None:
     assert "moves continuously" in page
     assert '"course":[[' in page
     assert invoke("report", folder / "run").exit_code == 0
+    drawn = invoke("report", folder / "run", "--format", "svg", "--node", "A", "--force")
+    assert drawn.exit_code == 0
+    assert "no figure of a course" in drawn.stderr
 
 
 def test_flags_set_the_kind_and_tell_stimuli(folder: Path) -> None:

@@ -56,6 +56,11 @@ def run(options: ReportOptions) -> int:
         if options.figures or options.formats:
             from asterism.report.plots import save_figures
 
+            if options.nodes and result.posterior is None:
+                console.warn(
+                    f"--node: {options.run} holds no state probabilities over time (nodes that move "
+                    "continuously and complete paths have none), so there is no figure of a course."
+                )
             folder = page.parent / "figures"
             with console.busy("Drawing figures"):
                 figures = save_figures(
