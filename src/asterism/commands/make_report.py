@@ -58,8 +58,9 @@ def run(options: ReportOptions) -> int:
 
             if options.nodes and result.posterior is None:
                 console.warn(
-                    f"--node: {options.run} holds no state probabilities over time (nodes that move "
-                    "continuously and complete paths have none), so there is no figure of a course."
+                    f"--node: {options.run} holds no state probabilities over time (nodes that "
+                    "move continuously and complete paths have none), so there is no figure of a "
+                    "course."
                 )
             folder = page.parent / "figures"
             with console.busy("Drawing figures"):
