@@ -26,6 +26,8 @@ PAGES = {
 OTHERS = {"README.md": "index.md", "CITATION.cff": "changes.md"}
 SOURCES = {page: source for source, page in PAGES.items()}
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+#: for the tests (tests/unit/test_docs_run.py); the site would not take such a block for code
+NOT_TESTED = re.compile(r"^(```python) notest$", re.MULTILINE)
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -37,7 +39,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Every relative link leads from the page's place on the site to that of its target."""
+    """Turn relative links to where the pages are on the site, and drop marks meant for tests."""
     here = page.file.src_uri
     folder = str(PurePosixPath(SOURCES.get(here, f"docs/{here}")).parent)
 
@@ -46,4 +48,4 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         inside = {**PAGES, **OTHERS}.get(target, target.removeprefix("docs/"))
         return f"]({relpath(inside, str(PurePosixPath(here).parent))}"
 
-    return LINK.sub(turned, markdown)
+    return NOT_TESTED.sub(r"\1", LINK.sub(turned, markdown))

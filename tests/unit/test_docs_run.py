@@ -1,7 +1,8 @@
 """The Python examples of the README and the docs run, in order, as a reader would run them.
 
 The blocks of one file share a namespace and a temporary working directory. A block that opens
-with ``python notest`` is shown but not run; blocks of other languages are not run either.
+with ``python notest`` is shown but not run. Commands of the tutorials run too, in order; on all
+other pages their flags are compared with those of the program.
 """
 
 from __future__ import annotations
@@ -9,14 +10,18 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import shlex
 import textwrap
 import warnings
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
 import pytest
 
 import asterism
+from asterism.cli import main
+from tests.command_line import invoke
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>.*)$")
@@ -59,6 +64,15 @@ def run_blocks(blocks: list[tuple[int, str]], filename: str) -> dict[str, object
         # Padding makes a traceback point at the line of the document.
         exec(compile("\n" * line + code, filename, "exec"), namespace)
     return namespace
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """The words of every ``asterism`` command in blocks of the console, lines joined."""
+    found = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = "".join(found).replace("\\\n", " ").splitlines()
+    steps = [step for line in lines for step in line.split(" && ") if "asterism " in step]
+    words = [shlex.split(step, comments=True) for step in steps]
+    return [own[own.index("asterism") + 1 :] for own in words if "asterism" in own]
 
 
 def names_given(blocks: list[tuple[int, str]]) -> set[str]:
@@ -113,6 +127,32 @@ def test_examples_run(document: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert [str(w.message) for w in own] == []
 
 
+@pytest.mark.parametrize("name", ["tutorial.md", "tutorial-patients.md"])
+def test_commands_of_tutorials_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = commands_of((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    assert len(commands) > 2
+    for words in commands:
+        result = invoke(*words)
+        assert result.exit_code == 0, f"{words}: {result.stderr}"
+        if words[0] == "demo":  # fewer patients are quicker and ask for the same flags
+            table = pd.read_csv("patients.csv")
+            table[table["patient"] <= 80].to_csv("patients.csv", index=False)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+def test_commands_have_flags_that_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    inline = re.findall(r"`asterism ([a-z][^`]*)`", text)
+    for words in [*commands_of(text), *(line.split() for line in inline)]:
+        if words[0] in main.commands:
+            known = {flag for own in main.commands[words[0]].params for flag in own.opts}
+            used = {word for word in words if re.fullmatch(r"--[a-z-]+", word)}
+            assert used <= {*known, "--help"}, words
+
+
 def test_readme_has_an_example_that_runs() -> None:
     assert ROOT / "README.md" in DOCUMENTS_WITH_CODE
 
@@ -145,6 +185,12 @@ def test_names_that_examples_leave_behind() -> None:
     text = "import a.b\nfrom c import d as e\nf, g = [h for h in range(2)]\ndef i(j):\n    k = j\n"
     loop = "for m in (lambda n: [n, n])(1):\n    o = m\n"
     assert names_given([(1, text), (9, loop)]) == {"a", "e", "f", "g", "i", "m", "o"}
+
+
+def test_commands_are_found_in_console_blocks_only() -> None:
+    lines = "pip install . && asterism demo\nA=1 asterism fit t.csv \\\n  -o 'R 1'  # so\n"
+    text = f"```console\n{lines}```\n```text\nasterism no\n```\n"
+    assert commands_of(text) == [["demo"], ["fit", "t.csv", "-o", "R 1"]]
 
 
 def test_failure_names_the_line_of_the_document() -> None:
