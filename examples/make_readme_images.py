@@ -1,4 +1,4 @@
-"""Makes the pictures of the README from a finished demonstration.
+"""Makes the picture of the README from a finished demonstration.
 
     asterism demo -o RUN
     python examples/make_readme_images.py RUN
@@ -11,8 +11,6 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-
-import asterism as am
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 1280, 1000
@@ -44,8 +42,6 @@ def screenshot(page: Path, image: Path) -> None:
 def main(folder: Path) -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     screenshot(folder / "report.html", IMAGES / "report.png")
-    figure = am.plots.graph(am.load(folder)).figure
-    figure.savefig(IMAGES / "network.png", dpi=150, bbox_inches="tight")
 
 
 if __name__ == "__main__":
