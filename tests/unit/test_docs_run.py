@@ -244,3 +244,18 @@ def test_the_reference_says_what_the_docstrings_say(make_reference: ModuleType) 
 def test_the_list_of_flags_is_that_of_the_program(make_reference: ModuleType) -> None:
     text = (REFERENCE / "commands.md").read_text(encoding="utf-8")
     assert make_reference.commands_page() == text, "run: python examples/make_reference.py"
+
+
+def test_the_gallery_shows_every_plot() -> None:
+    text = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert [name for name in asterism.plots.__all__ if f"am.plots.{name}(" not in text] == []
+
+
+def test_the_map_names_files_and_folders_that_exist() -> None:
+    text = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
+    source = Path(asterism.__file__).parent
+    named = set(re.findall(r"`([a-z_/]+\.py)`", text)) - {"_name.py"}
+    assert len(named) > 20
+    assert [name for name in named if not (any(source.rglob(name)) or (ROOT / name).exists())] == []
+    folders = {own.name for own in source.iterdir() if (own / "__init__.py").exists()}
+    assert [name for name in folders if f"| `{name}/` |" not in text] == []
