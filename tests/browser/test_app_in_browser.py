@@ -36,11 +36,35 @@ def until(what: Callable[[], Any], seconds: float = 300) -> Any:
     raise AssertionError("it did not come to pass")
 
 
-def drop(browser: Any, folder: Path, content: str, name: str = "cells.csv") -> None:
+def drop(browser: Any, content: str, name: str = "cells.csv") -> None:
+    """What a browser tells a page when a file is dragged onto the drop zone and let go."""
+    browser.execute_script(
+        """const [content, name] = arguments, zone = document.querySelector("#drop");
+        const dataTransfer = new DataTransfer();
+        document.querySelector("#checking").textContent = "";
+        dataTransfer.items.add(new File([content], name, { type: "text/csv" }));
+        for (const kind of ["dragenter", "dragover", "drop"]) {
+          const event = new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true });
+          const opened = zone.dispatchEvent(event) && kind !== "dragenter";
+          if (opened) throw new Error(`the browser would open the file (${kind})`);
+          const marked = zone.classList.contains("over");
+          if (marked !== (kind === "dragover")) throw new Error(`marked at ${kind}`);
+        }""",
+        content,
+        name,
+    )
+    looked_at(browser, name)
+
+
+def choose_file(browser: Any, folder: Path, content: str, name: str) -> None:
     path = folder / name
     path.write_text(content)
     browser.execute_script("document.querySelector('#checking').textContent = '';")
     browser.find_element("css selector", "#file").send_keys(str(path))
+    looked_at(browser, name)
+
+
+def looked_at(browser: Any, name: str) -> None:
     until(
         lambda: (
             text(browser, "#checking") not in ("", "Looking at the table …", f"Reading {name} …")
@@ -87,12 +111,13 @@ def test_from_a_table_to_a_comparison(
     assert "token" not in browser.current_url
     # a table that cannot be used is named row by row, and cannot be started
     broken = HEADER + "1,0,0.1,0.2\n1,1,oops<b>,0.3\n1,2,0.3,0.1\n1,3,0.2,0.9\n"
-    drop(browser, tmp_path, broken, "broken.csv")
+    drop(browser, broken, "broken.csv")
     assert "row 3, column A" in text(browser, "#problems")
     assert "oops<b>" in text(browser, "#problems")
     assert not browser.find_element("css selector", "#start").is_enabled()
     # a table whose columns have other names is mended by saying which is the time
-    drop(browser, tmp_path, small_table().replace("trajectory,time", "cell,when x"), "named.csv")
+    named = small_table().replace("trajectory,time", "cell,when x")
+    choose_file(browser, tmp_path, named, "named.csv")
     choose(browser, "time", "when x")
     choose(browser, "trajectory", "cell")
     choose(browser, "states", "continuous")
@@ -121,9 +146,13 @@ def test_from_a_table_to_a_comparison(
     browser.find_element("css selector", "#compare").click()
     link = until(lambda: browser.find_elements("css selector", "#compared"))[0]
     report = browser.find_element("css selector", "#run-buttons a").get_attribute("href")
-    for page, words in ((link.get_attribute("href"), "compared"), (report, "A → B")):
-        browser.get(page)
-        assert words in text(browser, "body")
+    browser.get(link.get_attribute("href"))
+    said = text(browser, ".likely")
+    assert "A → B" in said
+    assert "Only in" in said
+    assert "named-1 against named-2" in text(browser, "body")
+    browser.get(report)
+    assert "A → B" in text(browser, "body")
     browser.get(f"http://127.0.0.1:{app.port}/")
     for width in (390, 1280):
         browser.execute_cdp_cmd(
@@ -134,12 +163,10 @@ def test_from_a_table_to_a_comparison(
         assert nothing_is_cut(browser)
 
 
-def test_a_run_outlives_its_page_and_can_be_stopped(
-    browser: Any, app: AppServer, tmp_path: Path
-) -> None:
+def test_a_run_outlives_its_page_and_can_be_stopped(browser: Any, app: AppServer) -> None:
     browser.set_window_size(1280, 900)
     browser.get(app.address)
-    drop(browser, tmp_path, wide_table(), "wide.csv")
+    drop(browser, wide_table(), "wide.csv")
     choose(browser, "states", "continuous")
     choose(browser, "max-parents", "3")
     start(browser)
@@ -150,4 +177,54 @@ def test_a_run_outlives_its_page_and_can_be_stopped(
     until(lambda: browser.find_elements("css selector", "#stop"))[0].click()
     until(lambda: "wide: stopped" in text(browser, "#running-title"))
     assert "best so far" in text(browser, "#outcome")
-    assert "Open the report" in text(browser, "#run-buttons")
+    report = browser.find_element("link text", "Open the report").get_attribute("href")
+    browser.get(report)
+    assert "Not converged" in text(browser, "body")
+    assert len(browser.find_elements("css selector", "#ranking-table tbody tr")) == 10
+
+
+def test_the_keyboard_is_enough(browser: Any, app: AppServer) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    browser.set_window_size(1280, 900)
+    browser.get(app.address)
+    until(lambda: text(browser, "#runs"))
+
+    def tab_to(wanted: str) -> list[str]:
+        """Press Tab until this has the focus; everything on the way must show it."""
+        passed = []
+        for _ in range(40):
+            ActionChains(browser).send_keys(Keys.TAB).perform()
+            name, shown = browser.execute_script(
+                """const at = document.activeElement, style = getComputedStyle(at);
+                return [at.id || at.name || at.className || at.tagName,
+                  style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];"""
+            )
+            assert shown, f"{name} does not show that it has the focus"
+            passed.append(name)
+            if name == wanted:
+                return passed
+        raise AssertionError(f"Tab does not reach {wanted}: {passed}")
+
+    assert tab_to("file") == ["skip", "file"]
+    drop(browser, small_table(), "keys.csv")
+    focused = "return document.activeElement.id;"
+    assert browser.execute_script(focused) == "understood-title"
+    assert tab_to("kind") == ["time", "trajectory", "kind"]
+    tab_to("states")
+    ActionChains(browser).send_keys("c").perform()  # continuous
+    assert chosen_states(browser) == "continuous"
+    until(lambda: "can be used" in text(browser, "#checking"))
+    tab_to("max-parents")
+    ActionChains(browser).send_keys("1").perform()
+    tab_to("start")
+    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    until(lambda: browser.execute_script(focused) == "running-title")
+    until(lambda: "keys: finished" in text(browser, "#running-title"))
+    passed = tab_to("button")
+    link = browser.switch_to.active_element
+    assert link.text == "Open the report", passed
+
+
+def chosen_states(browser: Any) -> str:
+    return str(browser.execute_script("return document.querySelector('[name=states]').value;"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import resource
@@ -11,6 +12,7 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +151,7 @@ def test_every_problem_of_a_table_is_named(app: AppServer) -> None:
     found = app.ask(f"/runs/{name}/check", {})[1]
     assert not found["ok"]
     assert found["header"] == ["x", "y"]
-    assert "time" in found["error"]
+    assert "No column looks like the time" in found["problems"][0]["message"]
 
 
 def test_a_run_from_start_to_end(app: AppServer) -> None:
@@ -202,6 +204,80 @@ def test_stopping_keeps_the_best_so_far_and_a_new_app_lists_it(tmp_path: Path) -
     with app_server(tmp_path, preexec_fn=obey_ctrl_c) as app:
         assert [app.run(one)["state"] for one in (name, second)] == ["stopped", "stopped"]
         assert app.run(second)["has_results"]
+
+
+def test_two_tabs_start_and_stop_one_run(app: AppServer) -> None:
+    """Two clicks at the same time start once; who leaves at once misses nothing; both may stop."""
+    first, second = (app.upload(wide_table(), f"tab{i}.csv") for i in (1, 2))
+    with ThreadPoolExecutor(2) as tabs:
+        asked = [f"/runs/{name}/start" for name in (first, second)]
+        answers = list(tabs.map(lambda path: app.ask(path, LONG), asked))
+    assert sorted(status for status, _, _ in answers) == [200, 409]
+    running = first if answers[0][0] == 200 else second
+    assert app.run(running)["state"] == "running"
+    other = second if running == first else first
+    status, content, _ = app.ask(f"/runs/{running}/start", LONG)
+    assert status == 409
+    assert "still running" in content["error"]
+    app.wait(running, lambda run: bool(run["ranking"]))
+    with ThreadPoolExecutor(2) as tabs:
+        list(tabs.map(lambda _: app.ask(f"/runs/{running}/stop", {}), range(2)))
+    run = app.ended(running)
+    assert run["state"] == "stopped", run
+    assert "Stopped" in run["message"]
+    # a page that is closed before it is answered has started its run all the same
+    body = json.dumps(QUICK).encode()
+    send(app, f"/runs/{other}/start", len(body), body, wait=False)
+    app.wait(other, lambda run: run["state"] != "new")
+    assert app.ended(other)["state"] == "finished"
+
+
+def test_sampling_is_stopped_with_a_report_or_a_sentence(tmp_path: Path) -> None:
+    with app_server(tmp_path, preexec_fn=obey_ctrl_c) as app:
+        name = app.upload(small_table())
+        app.ask(f"/runs/{name}/start", {"states": "2", "method": "sample", "seed": "1"})
+        app.wait(name, lambda run: bool(run["ranking"]) or "ampling" in json.dumps(run["stage"]))
+        app.ask(f"/runs/{name}/stop", {})
+        run = app.ended(name)
+        assert run["state"] in ("stopped", "finished"), run
+        assert run["message"] or run["state"] == "finished"
+        assert app.ask(f"/runs/{name}/report")[0] == (200 if run["has_results"] else 404)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own that is soon full."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a file system of its own needs the right to mount one")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_disk_that_fills_up_keeps_what_was_there(small_disk: Path) -> None:
+    with app_server(small_disk, preexec_fn=obey_ctrl_c) as app:
+        kept = app.upload(small_table())
+        app.ask(f"/runs/{kept}/start", QUICK)
+        assert app.ended(kept)["state"] == "finished"
+        before = app.ask(f"/runs/{kept}/report")[1]
+        later = app.upload(small_table(6), "later.csv")
+        filler = small_disk / "filler"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1024))
+        status, content, _ = app.ask("/tables", b"x" * 300_000, X_Filename="large.csv")
+        assert status == 507
+        assert "No space left" in content["error"]
+        app.ask(f"/runs/{later}/start", QUICK)
+        run = app.ended(later)
+        assert run["state"] == "failed"
+        assert "space" in run["message"].lower()
+        assert app.ask(f"/runs/{kept}/report")[1] == before
+        filler.unlink()
+        assert app.ask(f"/runs/{later}/start", QUICK)[0] == 200
+        assert app.ended(later)["state"] == "finished"
 
 
 def full_disk(limit: int) -> Any:

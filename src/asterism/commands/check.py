@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
@@ -16,11 +15,12 @@ from asterism.commands.exits import in_flags
 from asterism.commands.input_table import Table, read_table
 from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
 from asterism.commands.options import CheckOptions, PanelOptions
+from asterism.commands.outputs import print_json
 from asterism.commands.panel import hints
 from asterism.data.observations import Observations
 from asterism.data.problems import TableProblem, listed
 from asterism.data.trajectories import Trajectories
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, DataError, composed
 
 #: nodes from which on their levels are not counted here
 MANY = 100
@@ -35,8 +35,15 @@ DRAWN_NODES, DRAWN_TRAJECTORIES, DRAWN_POINTS = 12, 12, 200
 def run(options: CheckOptions) -> int:
     """Print the summary and every problem to stdout; 3 if there is an error."""
     console = Console(quiet=options.as_json)
-    with console.busy(f"Reading {options.table.data}"):
-        table = read_table(options.table)
+    try:
+        with console.busy(f"Reading {options.table.data}"):
+            table = read_table(options.table)
+    except DataError as error:
+        if not options.as_json:
+            raise
+        problems = [_as_dict(TableProblem(in_flags(error.sentence)))]
+        print_json({"data": str(options.table.data), "ok": False, "problems": problems})
+        return exits.BAD_DATA
     summary: dict[str, Any] = {}
     found = Learnable(None)
     if table.data is not None:
@@ -64,7 +71,7 @@ def run(options: CheckOptions) -> int:
             "courses": _courses(table.data),
             **summary,
         }
-        click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(content)
         return exits.BAD_DATA if n_errors else exits.OK
     for line in [*decisions, *_in_words(summary)]:
         click.echo(line)
@@ -137,7 +144,7 @@ def _courses(data: Observations | Trajectories | None) -> list[dict[str, Any]]:
 
 def _as_dict(problem: TableProblem) -> dict[str, Any]:
     return {
-        "message": in_flags(problem.sentence),
+        "message": in_flags(composed(problem.message, problem.where)),
         "remedy": in_flags(problem.remedy),
         "row": problem.row,
         "column": problem.column,

@@ -22,14 +22,12 @@ from asterism.results import courses as course_data
 from asterism.results.courses import Levels, Measured, Measurements, levels, measurements
 from asterism.results.edge_effects import effect, rate_ratios, rates_by_parent_state
 from asterism.results.metrics import pr_curve, roc_curve
-from asterism.results.ranking import TOP, by_chance
+from asterism.results.ranking import DRAWN, TOP, by_chance
 from asterism.results.run import RateIntervals, Run, rate_intervals
 from asterism.results.summary import probability_text
 
 #: edges that the page can list and search; the rest is in edges.csv
 LISTED_EDGES = 3_000
-#: edges that can be drawn at once
-DRAWN_EDGES = 100
 #: nodes without an edge are drawn only in networks up to this size
 DRAW_ALL_NODES = 60
 #: an edge at least this probable takes part in the layout
@@ -82,7 +80,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "rate_label": f"rate {per_unit(run.run.get('time_unit'))}",
         "edges": edges,
         "not_scored": [number[name] for name in run.not_scored],
-        "drawn_limit": DRAWN_EDGES,
+        "drawn_limit": DRAWN,
         "layout": _layout(run, number, edges, notices),
         "rates": _rates(run, number, intervals, notices),
         "interval_text": intervals.described if intervals else None,
@@ -227,7 +225,7 @@ def _layout(
     run: Run, number: dict[str, int], edges: list[dict[str, Any]], notices: list[str]
 ) -> dict[str, Any]:
     """Positions of the nodes that can appear in the drawing, by number."""
-    drawable = edges[:DRAWN_EDGES]
+    drawable = edges[:DRAWN]
     names = run.network.nodes
     small = len(names) <= DRAW_ALL_NODES
     shown = (
@@ -242,7 +240,7 @@ def _layout(
     )
     if not small:
         notices.append(
-            f"The drawing shows at most {DRAWN_EDGES} edges, the surest above the threshold, "
+            f"The drawing shows at most {DRAWN} edges, the surest above the threshold, "
             "and only nodes that have one of them."
         )
     found = positions(graph)

@@ -133,6 +133,9 @@ def _rows(first: Run, other: Run, name: str) -> list[Edge]:
                 row |= _compared(first, other, one, two)
             elif any(inside):
                 row["change"] = GAINED if inside[1] else LOST
+            else:  # what the surer of the two says of it
+                most, column = (one, "effect_first") if p >= q else (two, "effect")
+                row[column] = most.get("said", "")
         found.append(row)
     return found
 
@@ -160,10 +163,12 @@ def _by_edge(run: Run) -> dict[tuple[str, str], Edge]:
     found: dict[tuple[str, str], Edge] = {}
     for row in table.assign(probability=probability).to_dict("records"):
         parent, child = str(row["parent"]), str(row["child"])
-        said = row.get("effect") if child in network.drifts else None
-        inside = parent in network.parents[child]
-        effect_of = (said or effect(network, child, parent)) if inside else ""
-        found[parent, child] = {**{str(k): v for k, v in row.items()}, "effect": effect_of}
+        said = row["effect"] if isinstance(row.get("effect"), str) else ""
+        known = {**{str(k): v for k, v in row.items()}, "said": said, "effect": ""}
+        if parent in network.parents[child]:
+            known["effect"] = said if child in network.drifts and said else ""
+            known["effect"] = known["effect"] or effect(network, child, parent)
+        found[parent, child] = known
     return found
 
 

@@ -16,6 +16,8 @@ from asterism.errors import counted
 
 #: edges in a ranking
 TOP = 10
+#: edges that can be drawn at once; each has an effect, so that every line drawn has its sign
+DRAWN = 100
 #: an edge is likely from this many times its prior probability on
 TIMES_PRIOR = 2.0
 #: an edge this probable is called certain

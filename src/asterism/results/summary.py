@@ -216,7 +216,8 @@ def _described(run: Run, row: pd.Series) -> str:
         kind, moved = row.get("effect") or kind, row.get("shift")
         note = f", {kind}" if kind else ""
         if isinstance(moved, float) and not pd.isna(moved):
-            note += f" by {moved:+.2g} standard deviations"
+            how = " by" if kind in (RAISES, LOWERS) else ", shift"
+            note += f"{how} {moved:+.2g} standard deviations"
     elif kind in (RAISES, LOWERS):
         note = f", {kind}"
         if _has_unclear_order(run, parent) or _has_unclear_order(run, child):

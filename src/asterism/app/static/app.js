@@ -105,7 +105,7 @@ function understood(found, settings) {
   const shown = problems.slice(0, 100).map((problem) => {
     const where = [problem.row === null || problem.row === undefined ? "" : `row ${problem.row}`, problem.column ? `column ${problem.column}` : ""].filter(Boolean).join(", ");
     return make("p", { className: "problem" }, make("span", { className: "where", textContent: where && `${where}: ` }),
-      plain(where ? problem.message.replace(/^row [^:]*: /, "") : problem.message));
+      plain((where ? problem.message.replace(/^row [^:]*: /, "") : problem.message) + (problem.remedy ? `; ${problem.remedy}` : "")));
   });
   if (problems.length > shown.length) shown.push(make("p", { textContent: `… and ${problems.length - shown.length} more.` }));
   fill("#problems", ...shown, ...(found.warnings ?? []).map((text) => make("p", { className: "caution", textContent: plain(text) })));

@@ -1,9 +1,9 @@
 """Edges outside the graph shown: which of them a reader asks about, and what their family does.
 
 A graph of certain edges says nothing about the likely ones. So every edge of at least twice its
-prior probability has an effect too, and so have the most probable edges, however improbable. It is
-read off the likeliest set of parents that holds the edge: its expected transitions and dwell times
-come from the draws, where that set was drawn, or from the search's own solves.
+prior probability has an effect too, and so has every edge that a drawing can show. It is read off
+the likeliest set of parents that holds the edge: its expected transitions and dwell times come from
+the draws, where that set was drawn, or from the search's own solves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asterism.learning.search.local_solves import solve_families
 from asterism.learning.search.score import GraphSolution, Parents, RanAway, Scorer
 from asterism.learning.search.structure_prior import family_rows, family_tuple
 from asterism.numerics.resources import current_limit, time_to_finish
-from asterism.results.ranking import TIMES_PRIOR, TOP
+from asterism.results.ranking import DRAWN, TIMES_PRIOR
 from asterism.timeline.evidence import FloatArray, IntArray
 
 Family = tuple[int, ...]
@@ -59,11 +59,11 @@ def asked_edges(
     for child in range(len(graph)):
         chance = np.nan_to_num(probability(child), nan=0.0)
         likely = (chance > 0.0) & (chance >= TIMES_PRIOR * prior(child))
-        first = np.argsort(-chance, kind="stable")[:TOP]
+        first = np.argsort(-chance, kind="stable")[:DRAWN]
         often = np.flatnonzero(likely)
         for parent in np.union1d(first[chance[first] > 0.0], often):
             found.append((-float(chance[parent]), int(parent), child, bool(likely[parent])))
-    kept = [row for i, row in enumerate(sorted(found)) if i < TOP or row[3]][:MOST]
+    kept = [row for i, row in enumerate(sorted(found)) if i < DRAWN or row[3]][:MOST]
     return [(parent, child) for _, parent, child, _ in kept if parent not in graph[child]]
 
 

@@ -96,7 +96,7 @@
     const numbers = levels ? report.ticks(...report.padded([...shown.low, ...shown.high, ...shown.what])).map(({ text }) => report.textWidth(text)) : [];
     const left = 32 + Math.max(22, ...numbers), wide = width - left - MARGIN.right;
     const key = node.states.map((state, s) => ({ text: state, mark: report.keyBox(report.fills[s % 7], report.colours[s % 7]) }));
-    if (levels) key.push({ text: "expected", mark: report.keyLine(report.colours[0]) }, { text: "90 % band", mark: report.keyBox("var(--fill-0)") });
+    if (levels) key.push({ text: "expected", mark: report.keyLine(report.line(0)) }, { text: "90 % band", mark: report.keyBox("var(--fill-0)") });
     if (shown.when.length) key.push({ text: "measured", mark: report.keyDot });
     const top = report.chartKey(svg, key, left, width) + 4;
     const upper = levels ? 210 : 0, gap = levels ? 26 : 0, lower = levels ? 110 : 240;

@@ -53,18 +53,19 @@
       svg.append(above ? report.label(left, y - 12, report.fitText(name, width - 24), { "text-anchor": "start", fill: report.ink.text })
         : report.label(left - 10, y + 4, name, { "text-anchor": "end", fill: report.ink.text }));
       svg.append(report.svg("line", { class: "interval", x1: inside(low ?? 0), x2: inside(high ?? Infinity), y1: y, y2: y, stroke: report.ink.text, "stroke-width": 2 }),
-        report.svg("circle", { cx: inside(ratio), cy: y, r: 4.5, fill: report.colours[0] }));
+        // a ratio beyond the axis has no place on it; its interval says how little is known
+        ...(inside(ratio) === x(ratio) ? [report.svg("circle", { cx: x(ratio), cy: y, r: 4.5, fill: report.colours[0] })] : []));
     });
     return box.top + box.height + 46;
   };
 
   const drawPrevalence = ({ states, times, observed, expected, n }) => (svg, width) => {
-    const key = states.map((text, s) => ({ text, mark: report.keyLine(report.colours[s % 7]) }));
+    const key = states.map((text, s) => ({ text, mark: report.keyLine(report.line(s)) }));
     const top = report.chartKey(svg, key, 52, width) + 4, box = { left: 52, top, width: width - 70, height: 260 };
     const share = [0, 0.25, 0.5, 0.75, 1].map((value) => ({ value, text: `${100 * value} %` }));
     const { x, y } = report.axes(svg, box, { range: report.padded(times, 0.02), label: report.timeLabel }, { range: [0, 1], ticks: share });
     states.forEach((state, s) => {
-      svg.append(report.svg("path", { class: "expected", d: report.through(times, expected[s], x, y), fill: "none", stroke: report.colours[s % 7], "stroke-width": 2 }));
+      svg.append(report.svg("path", { class: "expected", d: report.through(times, expected[s], x, y), fill: "none", ...report.line(s), "stroke-width": 2 }));
       observed[s].forEach((p, k) => {
         if (n[s][k] > 0 && p !== null) svg.append(report.svg("circle", { class: "observed", cx: x(times[k]), cy: y(p), r: 3, fill: report.colours[s % 7] }, report.svg("title", {}, `${state}: ${(100 * p).toFixed(1)} % of ${n[s][k]}`)));
       });
@@ -74,19 +75,19 @@
 
   /** Survival from each state: the fitted curve, its band, and the empirical curve in steps. */
   const drawSurvival = (curves) => (svg, width) => {
-    const key = curves.map(({ name }, s) => ({ text: `from ${name}`, mark: report.keyLine(report.colours[s % 7]) }));
-    if (curves.some(({ empirical }) => empirical)) key.push({ text: "empirical", mark: report.keyLine(report.ink.text, 1.5, "4 3") });
+    const key = curves.map(({ name }, s) => ({ text: `from ${name}`, mark: report.keyLine(report.line(s)) }));
+    if (curves.some(({ empirical }) => empirical)) key.push({ text: "empirical", mark: report.keyLine({ stroke: report.ink.text, "stroke-dasharray": "1 3" }, 1.5) });
     const top = report.chartKey(svg, key, 52, width) + 4, box = { left: 52, top, width: width - 70, height: 260 };
     const share = [0, 0.25, 0.5, 0.75, 1].map((value) => ({ value, text: `${100 * value} %` }));
     const { x, y } = report.axes(svg, box, { range: report.padded(curves[0].times, 0.02), label: report.timeLabel }, { range: [0, 1], ticks: share });
     curves.forEach(({ times, survival, lower, upper, empirical, followed }, s) => {
       const colour = report.colours[s % 7];
       svg.append(report.svg("path", { d: report.bandPath(times, lower, upper, x, y), fill: colour, "fill-opacity": 0.14 }),
-        report.svg("path", { class: "survival", d: report.through(times, survival, x, y), fill: "none", stroke: colour, "stroke-width": 2 }));
+        report.svg("path", { class: "survival", d: report.through(times, survival, x, y), fill: "none", ...report.line(s), "stroke-width": 2 }));
       if (!empirical) return;
       const seen = empirical.filter((_, k) => followed[k] > 0);
       const path = seen.map((p, k) => (k ? `H${x(times[k]).toFixed(1)}V${y(p).toFixed(1)}` : `M${x(times[k]).toFixed(1)} ${y(p).toFixed(1)}`)).join("");
-      svg.append(report.svg("path", { class: "empirical", d: path || "M0 0", fill: "none", stroke: colour, "stroke-width": 1.5, "stroke-dasharray": "4 3" }));
+      svg.append(report.svg("path", { class: "empirical", d: path || "M0 0", fill: "none", stroke: colour, "stroke-width": 1.5, "stroke-dasharray": "1 3" }));
     });
     return top + 260 + 46;
   };

@@ -46,17 +46,23 @@
     };
   };
 
-  /** How far an edge bends so that it runs behind no other node: the first bend that is free. */
+  const bounds = (boxes) => ({
+    left: Math.min(...boxes.map(({ x, half }) => x - half)) - MARGIN, right: Math.max(...boxes.map(({ x, half }) => x + half)) + MARGIN,
+    top: Math.min(...boxes.map(({ y }) => y)) - HALF_HEIGHT - MARGIN, bottom: Math.max(...boxes.map(({ y }) => y)) + HALF_HEIGHT + MARGIN,
+  });
+
+  /** How far an edge bends so that it runs behind no other node nor out of the drawing: the first bend that is free. */
   report.freeBend = (from, to, boxes, first) => {
     const others = boxes.filter((box) => box !== from && box !== to);
     const sign = Math.sign(first) || 1;
+    const { left, right, top, bottom } = bounds(boxes);
     const bends = [first, -0.14, 0.14, 0.28, -0.28, 0.42, -0.42, 0.6, -0.6].filter((bend) => first < 0.1 || bend * sign > 0.1);
     const hidden = (bend) => {
       const mid = { x: (from.x + to.x) / 2 - (to.y - from.y) * bend, y: (from.y + to.y) / 2 + (to.x - from.x) * bend };
       let found = 0;
       for (let t = 0.06; t < 0.95; t += 0.04) {
         const x = (1 - t) ** 2 * from.x + 2 * t * (1 - t) * mid.x + t ** 2 * to.x, y = (1 - t) ** 2 * from.y + 2 * t * (1 - t) * mid.y + t ** 2 * to.y;
-        if (others.some((box) => Math.abs(x - box.x) < box.half + 4 && Math.abs(y - box.y) < HALF_HEIGHT + 4)) found += 1;
+        if (x < left || x > right || y < top || y > bottom || others.some((box) => Math.abs(x - box.x) < box.half + 4 && Math.abs(y - box.y) < HALF_HEIGHT + 4)) found += 1;
       }
       return found;
     };
@@ -70,10 +76,7 @@
 
   /** The part of the plane that holds all places, with a margin. */
   report.viewOf = (places) => {
-    const points = Object.values(places);
-    const ys = points.map((p) => p.y);
-    const left = Math.min(...points.map((p) => p.x - p.half)) - MARGIN, top = Math.min(...ys) - HALF_HEIGHT - MARGIN;
-    const wide = Math.max(...points.map((p) => p.x + p.half)) + MARGIN - left, high = Math.max(...ys) + HALF_HEIGHT + MARGIN - top;
+    const { left, right, top, bottom } = bounds(Object.values(places)), wide = right - left, high = bottom - top;
     // very small networks would otherwise fill the page with huge nodes
     const width = Math.max(wide, 420), height = Math.max(high, 240);
     return { x: left - (width - wide) / 2, y: top - (height - high) / 2, width, height };

@@ -1,12 +1,12 @@
 /* The heat map of edge probabilities: rows are parents, columns are children. */
 {
-  const SHADES = [[247, 250, 252], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
+  const SHADES = 5; // --heat-0 to --heat-4 of the style sheet, which knows light and dark
   const holder = report.byId("heatmap-chart");
   let at = null;
 
   const shade = (p) => {
-    const place = Math.min(p, 0.9999) * (SHADES.length - 1), i = Math.floor(place), t = place - i;
-    return `rgb(${SHADES[i].map((low, c) => Math.round(low + t * (SHADES[i + 1][c] - low))).join(",")})`;
+    const place = Math.min(p, 0.9999) * (SHADES - 1), i = Math.floor(place), t = place - i;
+    return `color-mix(in srgb, var(--heat-${i + 1}) ${(100 * t).toFixed(1)}%, var(--heat-${i}))`;
   };
 
   /** The scale above the map; a line marks what an edge had before any data. */
@@ -18,7 +18,7 @@
     [0, 0.5, 1].forEach((p) => svg.append(report.label(x(p), 44, String(p))));
     svg.append(report.label(right + 8, 29, "probability", { "text-anchor": "start" }));
     if (prior === null) return;
-    svg.append(report.svg("line", { class: "prior", x1: x(prior), x2: x(prior), y1: 16, y2: 34, stroke: "#d55e00", "stroke-width": 2.5 }));
+    svg.append(report.svg("line", { class: "prior", x1: x(prior), x2: x(prior), y1: 16, y2: 34, stroke: "var(--lowers)", "stroke-width": 2.5 }));
     const text = `prior ${report.probability(prior)}`, half = report.textWidth(text) / 2;
     svg.append(report.label(Math.max(left + half, Math.min(right - half, x(prior))), 12, text, { fill: "var(--poor)" }));
   };
@@ -53,7 +53,7 @@
 
     const chosen = report.chosen.edge && [nodes.indexOf(report.chosen.edge.from), nodes.indexOf(report.chosen.edge.to)];
     const frame = (i, j, attributes) => report.svg("rect", { x: left + j * cell, y: top + i * cell, width: cell, height: cell, fill: "none", ...attributes });
-    if (chosen && Math.min(...chosen) >= 0) svg.append(frame(...chosen, { class: "chosen-cell", stroke: "#d55e00", "stroke-width": 2.5 }));
+    if (chosen && Math.min(...chosen) >= 0) svg.append(frame(...chosen, { class: "chosen-cell", stroke: "var(--lowers)", "stroke-width": 2.5 }));
     if (n < 2) return bottom + 10;
 
     // one cell can be reached by keyboard, and moves with the arrow keys

@@ -12,7 +12,7 @@
     const lines = [[0, "0"], [0.5, "½"], [1, "1"]].flatMap(([v, text]) => [
       report.svg("line", { x1: left, x2: right, y1: y(v), y2: y(v), stroke: report.ink.grid }),
       report.label(left - 6, y(v) + 4, text, { "text-anchor": "end", "font-size": 11 })]);
-    const chains = traces.map((values, i) => report.svg("path", { class: "chain", fill: "none", stroke: report.colours[i % 7], "stroke-width": 1.2, opacity: 0.8,
+    const chains = traces.map((values, i) => report.svg("path", { class: "chain", fill: "none", ...report.line(i), "stroke-width": 1.2, opacity: 0.8,
       d: report.through(values.map((_, k) => k), values, (k) => left + k * (right - left) / Math.max(1, values.length - 1), y) }));
     const words = report.label(right, height - 4, `${draws.toLocaleString("en")} draws of each chain`, { "text-anchor": "end", "font-size": 11 });
     return figure(`${parent} → ${child}: ${probability.toFixed(2)} ± ${figureOf(error, 3)}, R̂ ${figureOf(rHat, 2)}`, "Trace of", width, height, ...lines, ...chains, words);

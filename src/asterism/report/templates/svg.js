@@ -1,5 +1,7 @@
 /* Small tools for drawing charts as SVG: elements, text that fits, axes, saving. */
 report.colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "var(--mixed)"];
+/** Where colours begin again, lines are dashed: 28 can be told apart. */
+report.line = (i) => ({ stroke: report.colours[i % 7], "stroke-dasharray": ["none", "8 4", "2 3", "9 3 2 3"][Math.floor(i / 7) % 4] });
 /** Fills of the same hues, light enough for marks on top. */
 report.fills = [0, 1, 2, 3, 4, 5, 6].map((i) => `var(--fill-${i})`);
 report.ink = { text: "var(--ink)", soft: "var(--soft)", grid: "var(--grid)", axis: "var(--axis)" };
@@ -119,7 +121,7 @@ report.chartKey = (svg, entries, left, width) => {
   return y + 8;
 };
 report.keyBox = (fill, stroke = "none") => (x, y) => report.svg("rect", { x, y: y - 5, width: 18, height: 10, fill, stroke, rx: 2 });
-report.keyLine = (stroke, width = 2.5, dash = "none") => (x, y) => report.svg("line", { x1: x, x2: x + 18, y1: y, y2: y, stroke, "stroke-width": width, "stroke-dasharray": dash });
+report.keyLine = (line, width = 2.5) => (x, y) => report.svg("line", { x1: x, x2: x + 18, y1: y, y2: y, ...line, "stroke-width": width });
 report.keyDot = (x, y) => report.svg("circle", { cx: x + 9, cy: y, r: 4.5, fill: "none", stroke: report.ink.text, "stroke-width": 1.8 });
 
 {
@@ -152,6 +154,9 @@ report.keyDot = (x, y) => report.svg("circle", { cx: x + 9, cy: y, r: 4.5, fill:
   };
 }
 
+/** Mixed colours as rgb(): other programs do not read color(). */
+const plainColour = (value) => value.replace(/color\(srgb ([\d.]+) ([\d.]+) ([\d.]+)\)/, (_, ...parts) => `rgb(${parts.slice(0, 3).map((part) => Math.round(255 * part)).join(", ")})`);
+
 /** An SVG as a file of its own: styles are written into its elements. */
 report.saveSvg = (svg, name) => {
   const copy = svg.cloneNode(true), { width, height } = svg.viewBox.baseVal;
@@ -163,7 +168,7 @@ report.saveSvg = (svg, name) => {
   copy.querySelectorAll(all).forEach((element, i) => {
     const style = getComputedStyle(originals[i]);
     for (const property of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "text-anchor", "dominant-baseline", "opacity"]) {
-      element.style.setProperty(property, style.getPropertyValue(property));
+      element.style.setProperty(property, plainColour(style.getPropertyValue(property)));
     }
     element.style.fontFamily = "Helvetica, Arial, sans-serif";
   });
