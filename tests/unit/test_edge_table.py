@@ -136,12 +136,10 @@ def test_effects_point_the_right_way(learned):
     exact = ((1 + np.tanh(1.2)) / (1 - np.tanh(1.2))) ** 2
     assert ((inside["fold_change_lower"] < exact) & (exact < inside["fold_change_upper"])).any()
     outside = learned.edges_[~learned.edges_["in_graph"]]
-    assert (outside["effect"].iloc[: 10 - len(inside)] != "").all()
-    unlikely = outside.iloc[10 - len(inside) :]
-    unlikely = unlikely[unlikely["probability"] < 2 * unlikely["prior"]]
-    assert len(unlikely)
-    assert (unlikely["effect"] == "").all()
-    assert unlikely["fold_change"].isna().all()
+    # every edge that a drawing can show has its sign, also below twice its prior
+    assert (outside["probability"] < 2 * outside["prior"]).any()
+    assert (outside["effect"] != "").all()
+    assert outside["fold_change"].notna().all()
 
 
 @pytest.mark.parametrize("method", ["paths", "star", "sample"])
