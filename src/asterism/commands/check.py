@@ -13,7 +13,7 @@ from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import in_flags
 from asterism.commands.input_table import Table, read_table
-from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
+from asterism.commands.learnable import Learnable, in_words, make_learnable, many_levels, summarise
 from asterism.commands.options import CheckOptions, PanelOptions
 from asterism.commands.outputs import print_json
 from asterism.commands.panel import hints
@@ -56,6 +56,7 @@ def run(options: CheckOptions) -> int:
         )
         warned = [p for p in table.problems if p.severity == "warning"]
         summary["warnings"] += [in_flags(line) for line in listed(warned)]
+        summary["warnings"] += many_levels(found)
         if isinstance(found.data, Observations):
             summary["warnings"] += hints(found.data, PanelOptions())
     decisions = [*table.decisions, *found.decisions]
@@ -99,6 +100,8 @@ def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:
             2 if many else states,
             options.table.nodes,
             options.exogenous,
+            offset="none" if many else options.offset,
+            logs=options.log,
         )
         if many:
             said = [text for text in found.decisions if not text.startswith("Numbers are read as")]

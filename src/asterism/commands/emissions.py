@@ -27,6 +27,7 @@ from asterism.learning.levels import (
     measured_while_free,
     with_outliers,
 )
+from asterism.learning.offsets import offset_words, with_offset
 from asterism.model.emission_continuous import Continuous
 from asterism.model.emission_kinds import kinds_for_flags
 from asterism.model.emission_numeric import PER_STATE
@@ -157,6 +158,8 @@ class Choice:
     """For run.json: per node how many levels were counted, and how clearly."""
     kinds: dict[str, Any] = field(default_factory=dict)
     """For run.json: whether columns of numbers jump or move continuously, and how clearly."""
+    shifted: dict[str, LevelChoice] = field(default_factory=dict)
+    """Nodes whose values are shifted in each trajectory: the shifts are to be subtracted."""
 
 
 def choose_emissions(
@@ -168,13 +171,15 @@ def choose_emissions(
     learned: Mapping[str, Any] | None = None,
     may_move: bool = False,
     exogenous: Sequence[str] = (),
+    offset: str = "none",
 ) -> Choice:
     """One emission per node; columns without information are left out unless in ``keep``.
 
     ``n_states`` is that of hidden states behind numbers; "auto" counts the levels of each node,
     and, where they ``may_move``, asks whether they rather move continuously; "continuous" says so.
     ``known_states`` are those of a given network: values that are among them are states.
-    ``learned`` are emissions that came with that network.
+    ``learned`` are emissions that came with that network. ``offset`` says whether trajectories may
+    be shifted: "auto" by evidence, "trajectory" that they are.
     """
     measured = observations.measurements
     everywhere, by_node = _asked(specifications, list(measured))
@@ -186,6 +191,7 @@ def choose_emissions(
     levels: dict[str, Any] = {}
     all_move = n_states == "continuous"
     open_columns: dict[str, tuple[NodeMeasurements, LevelChoice]] = {}
+    shifted: dict[str, LevelChoice] = {}
     for node, record in measured.items():
         asked = by_node.get(node, everywhere)
         known = None if known_states is None else known_states.get(node)
@@ -213,23 +219,39 @@ def choose_emissions(
                     choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
                 if not asked:
                     choice = with_outliers(free, choice)
+                if offset != "none":
+                    choice = with_offset(free, choice, offset == "trajectory")
+                if choice.offset is not None:
+                    shifted[node] = choice
                 if not asked and isinstance(choice.emission, Gaussian):
                     open_columns[node] = (free, choice)
                 emission[node], size = choice.emission, choice.n_levels
                 levels[node] = choice.to_dict()
+        elif offset != "none" and known is None and _has_open_levels(emission[node]):
+            free = measured_while_free(observations, node)
+            if len(np.unique(free.value)) > 2:
+                choice = choose_levels(node, free, replace(emission[node], levels=size))
+                choice = with_offset(free, choice, offset == "trajectory")
+                if choice.offset is not None:
+                    shifted[node], emission[node] = choice, choice.emission
+                    levels[node] = choice.to_dict()
         if not isinstance(emission[node], Exact | Categorical | Likelihood | Continuous):
             states[node] = hidden_names(emission[node].n_states or size)
         flags = "--states, --emission" if known is None else "--emission"
         words = f"As asked, {kind}" if asked else _in_words(emission[node], size, flags)
-        if node in levels:
+        if node in levels and levels[node]["chosen"]:
             words += f", {size} levels counted" if asked else ", as many levels as the data show"
         groups.setdefault(words, []).append(node)
     decisions = [
         f"{words[0].upper()}{words[1:]}: {listed(nodes)}." for words, nodes in groups.items()
     ]
-    if levels:
-        decisions.append(_least_clear(levels))
-    chosen = Choice(emission, states, list(emission), decisions, levels)
+    counted_here = {node: record for node, record in levels.items() if record["chosen"]}
+    if counted_here:
+        decisions.append(_least_clear(counted_here))
+    if shifted:
+        words = offset_words(list(shifted.values()))
+        decisions.append(f"{words} (--offset none takes the values as they are).")
+    chosen = Choice(emission, states, list(emission), decisions, levels, shifted=shifted)
     if may_move and open_columns:
         return _by_evidence(observations, chosen, open_columns, exogenous)
     return chosen

@@ -31,7 +31,7 @@ from asterism.commands.input_table import (
     require_readable,
     with_interventions,
 )
-from asterism.commands.learnable import Learnable, in_words, make_learnable, summarise
+from asterism.commands.learnable import Learnable, in_words, make_learnable, many_levels, summarise
 from asterism.commands.options import LearnOptions
 from asterism.commands.outputs import (
     CHECKPOINT,
@@ -135,6 +135,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     plain = without_coded(data) if coded and isinstance(data, Observations) else data
     n_states = {node: len(labels) for node, labels in (states or {}).items()}
     summary = summarise(plain, options.parents_searched, options.exogenous, n_states, found.moving)
+    summary["warnings"] += many_levels(found)
     if isinstance(data, Observations):
         summary["warnings"] += hints(data, options.panel)
     # results of an interrupted search are kept, whatever it was doing
@@ -256,6 +257,8 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
             options.exogenous,
             options.panel,
             options.method == "auto",
+            options.offset,
+            options.log,
         )
     data, decisions = found.require(), list(table.decisions)
     if held is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from asterism.data.measurements import NodeMeasurements, wide_keys
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, counted
+from asterism.learning.kinds import are_numbered_states
+from asterism.learning.offsets import without_offsets
 from asterism.model.emission_continuous import Continuous
 from asterism.model.emissions import Exact
 
@@ -289,14 +291,22 @@ def make_learnable(
     exogenous: Sequence[str] = (),
     panel: PanelOptions | None = None,
     may_move: bool = True,
+    offset: str = "auto",
+    logs: Sequence[str] = (),
 ) -> Learnable:
-    """Choose emissions, and find what would stop the search before it starts."""
+    """Choose emissions, and find what would stop the search before it starts.
+
+    ``logs`` are columns whose logarithms are taken, or "all".
+    """
     data = table.require()
     if isinstance(data, Trajectories):
         if emission:
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
+        if logs:
+            raise Refused("Complete paths hold states, not numbers: --log has no meaning here.")
         return Learnable(data, errors=_errors(data, exogenous))
     data, read = read_values(panel or PanelOptions(), data)
+    data, said_of_logs = _on_log_scale(data, logs)
     plain = not (read or (panel is not None and panel.restricts))
     nothing_else = not (len(data.events) or len(data.intervals) or len(data.interventions))
     if read:
@@ -304,8 +314,15 @@ def make_learnable(
     else:
         may_move = may_move and plain and nothing_else
         choice = choose_emissions(
-            data, emission, n_states, keep=keep, may_move=may_move, exogenous=exogenous
+            data,
+            emission,
+            n_states,
+            keep=keep,
+            may_move=may_move,
+            exogenous=exogenous,
+            offset=offset,
         )
+    read = [*said_of_logs, *read]
     states = dict(choice.states)
     if panel is not None and panel.restricts:
         from asterism.commands.panel_states import restrict
@@ -314,7 +331,7 @@ def make_learnable(
         read = [*read, *said]
     if not choice.nodes and not {*data.events.node, *data.intervals.node}:
         return Learnable(None, decisions=choice.decisions, errors=[NOTHING])
-    used = only_nodes(data, choice.nodes)
+    used = without_offsets(only_nodes(data, choice.nodes), choice.shifted.values())
     errors = _errors(used, exogenous)
     for node, record in used.measurements.items():
         clash = _clash(node, record, isinstance(choice.emission[node], Exact))
@@ -328,6 +345,72 @@ def make_learnable(
         errors,
         choice.kinds,
     )
+
+
+def _on_log_scale(data: Observations, logs: Sequence[str]) -> tuple[Observations, list[str]]:
+    """The data with the logarithms asked for, and a proposal where values ask for them."""
+    measured = dict(data.measurements)
+    numeric = [
+        node
+        for node, record in measured.items()
+        if record.likelihood is None and not record.holds_labels and len(record)
+    ]
+    positive = [node for node in numeric if np.all(measured[node].value > 0.0)]
+    asked = positive if list(logs) == ["all"] else list(logs)
+    for node in asked:
+        if node not in measured:
+            raise Refused(
+                f"--log names {node!r}, which is not a node; the nodes are "
+                f"{listed(list(measured))}."
+            )
+        if node not in positive:
+            raise Refused(f"--log: not all values of {node!r} are positive numbers.")
+        measured[node] = replace(measured[node], value=np.log(measured[node].value))
+    said = [f"Logarithms are taken of {listed(asked)} (--log)."] if asked else []
+    skewed = [
+        node for node in positive if node not in asked and _is_skewed(data.measurements[node])
+    ]
+    if skewed:
+        said.append(
+            f"The values of {listed(skewed)} are positive and skewed: on a log scale (--log) they "
+            "may have fewer levels and fewer outliers."
+        )
+    return replace(data, measurements=measured), said
+
+
+#: skewness from which a log scale is proposed (that of an exponential distribution is 2), and
+#: values from which it can be told
+_SKEWED, _ENOUGH_VALUES = 1.5, 20
+
+
+def _is_skewed(record: NodeMeasurements) -> bool:
+    """A long tail to the right that logarithms remove. A few different numbers are states."""
+    from scipy.stats import skew
+
+    values = record.value.astype(np.float64)
+    if len(values) < _ENOUGH_VALUES or are_numbered_states(values) or not np.ptp(values) > 0.0:
+        return False
+    plain, on_log_scale = (float(skew(one)) for one in (values, np.log(values)))
+    return plain > _SKEWED and abs(on_log_scale) < 0.5 * plain
+
+
+#: levels from which a node has many
+_MANY_LEVELS = 4
+
+
+def many_levels(found: Learnable) -> list[str]:
+    """A warning where more than half of the nodes seem to have many levels, with the causes."""
+    counted_nodes = [node for node in found.levels if node not in found.moving]
+    many = [node for node in counted_nodes if found.levels[node]["levels"] >= _MANY_LEVELS]
+    many = [node for node in many if found.levels[node]["chosen"]]
+    if not counted_nodes or 2 * len(many) <= len(counted_nodes):
+        return []
+    return [
+        f"{len(many)} of {counted(len(counted_nodes), 'node')} seem to have {_MANY_LEVELS} or more "
+        "levels. That is rare. Outliers (--emission t), values that are shifted in whole "
+        "trajectories (--offset trajectory), skewed values (--log) or continuous movement "
+        "(--states continuous) look like this; --states 2 sets the number."
+    ]
 
 
 def _errors(data: Observations | Trajectories, exogenous: Sequence[str]) -> list[str]:

@@ -44,6 +44,9 @@ from asterism.inference.methods import (
 from asterism.learning.search.searches import SEARCHES
 from asterism.model.emission_kinds import kinds_for_flags
 
+#: whether trajectories may be shifted
+OFFSETS = ("auto", "trajectory", "none")
+
 PROBABILITY = click.FloatRange(0, 1, min_open=True)
 
 
@@ -65,6 +68,18 @@ def _states() -> Any:
         callback=n_levels,
         metavar="auto|N|continuous",
     )
+
+
+def _offset() -> Any:
+    return MODEL.choice(
+        *OFFSETS,
+        help="Whether all values of a trajectory may be shifted, node by node: by evidence (auto), "
+        "always (trajectory) or never (none). Shifts are estimated and subtracted.",
+    )
+
+
+def _log() -> Any:
+    return MODEL.names("Columns to take logarithms of, or all.", metavar="COLUMN,…|all")
 
 
 #: parents of a node in a search, as in ``StructureLearner``
@@ -306,6 +321,8 @@ class CheckOptions(Printed):
     exogenous: Sequence[str] = _exogenous()
     emission: Sequence[str] = _emission()
     states: int | str = _states()
+    offset: str = _offset()
+    log: Sequence[str] = _log()
     config: Path | None = _config()
 
 
@@ -325,6 +342,8 @@ class LearnOptions(Accurate, Computed):
     min_parents: int = MODEL.rare.whole(0, "Smallest number of parents of a node.", at_least=0)
     emission: Sequence[str] = _emission()
     states: int | str = _states()
+    offset: str = _offset()
+    log: Sequence[str] = _log()
     family_prior: str = MODEL.choice(
         *("sparse", "uniform", "by_size"),
         help="Expected before the data: few edges, all sets of parents alike, or all numbers of "

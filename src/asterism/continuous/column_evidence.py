@@ -19,6 +19,8 @@ from asterism.continuous.series import BoolArray, FloatArray, IntArray, Stimulus
 
 #: variance of the effect of a stimulus on the resting level, in variances of the column
 _STIMULUS_VARIANCE = 1.0
+#: variances of the resting level between trajectories that are tried, in variances of the column
+_SHIFT_VARIANCES = (0.1, 0.5)
 #: where the fit starts: decay per median gap; stationary variance and noise, as parts of all
 _STARTS = ((0.3, 1.0, 0.05), (0.05, 1.0, 0.02), (1.5, 0.5, 0.5))
 #: bounds of the logs of the three
@@ -58,6 +60,12 @@ def column_evidence(column: Column, stimuli: Sequence[Stimulus] = ()) -> float:
         on = time_on(column, stimulus) / unit
         scores.append(_best(gap / unit, is_first, on, value, _STIMULUS_VARIANCE))
     evidence = float(np.logaddexp.reduce(scores)) - float(np.log(len(scores)))
+    if is_first.sum() > 1:
+        # a resting level of its own for every trajectory, as a stimulus that is always on gives it
+        always = np.stack([gap / unit, np.zeros(len(gap))], axis=1)
+        own = [_best(gap / unit, is_first, always, value, rho) for rho in _SHIFT_VARIANCES]
+        cost = 0.5 * float(np.log(is_first.sum()))
+        evidence = float(np.logaddexp(evidence, max(own) - cost))
     return evidence - 1.5 * float(np.log(len(value))) - len(value) * float(np.log(sd))
 
 

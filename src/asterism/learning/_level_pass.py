@@ -13,7 +13,7 @@ from asterism.numerics._jit import kernel
 
 @kernel
 def level_pass(log_likelihood, moves, is_first, initial, posterior, pairs):
-    """Log likelihood of the measurements; the posterior of levels and of moves is written.
+    """(n,) log likelihood of each row given those before; posteriors of levels and moves written.
 
     ``moves`` (n, S, S) is the chance of level b at row i after level a at row i − 1; rows with
     ``is_first`` begin a trajectory, at ``initial``. Written: ``posterior`` (n, S), and ``pairs``
@@ -23,7 +23,7 @@ def level_pass(log_likelihood, moves, is_first, initial, posterior, pairs):
     forward = np.empty((n, size))
     likelihood = np.empty((n, size))
     scale = np.empty(n)
-    total = 0.0
+    by_row = np.empty(n)
     for i in range(n):
         top = log_likelihood[i, 0]
         for x in range(1, size):
@@ -43,7 +43,7 @@ def level_pass(log_likelihood, moves, is_first, initial, posterior, pairs):
         for x in range(size):
             forward[i, x] /= norm
         scale[i] = norm
-        total += np.log(norm) + top
+        by_row[i] = np.log(norm) + top
     backward = np.ones(size)
     ahead = np.empty(size)
     for i in range(n - 1, -1, -1):
@@ -59,4 +59,4 @@ def level_pass(log_likelihood, moves, is_first, initial, posterior, pairs):
                 for x in range(size):
                     pairs[i, a, x] = forward[i - 1, a] * ahead[x]
                     backward[a] += moves[i, a, x] * ahead[x]
-    return total
+    return by_row

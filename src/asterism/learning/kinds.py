@@ -2,8 +2,9 @@
 
 Both are judged by their evidence on the same rows in the same units: 2 to 5 levels as
 ``levels.py`` counts them, and one Ornstein–Uhlenbeck process with noise
-(``continuous/column_evidence.py``). Known stimuli take part in both: they change how often a
-jumping node is in each level, and move the resting level of a continuous one. A column that was
+(``continuous/column_evidence.py``). Trajectories may be shifted in both (``offsets.py``). Known
+stimuli take part in both: they change how often a jumping node is in each level, and move the
+resting level of a continuous one. A column that was
 rounded is spread evenly within its rounding step, so that no model gains from repeated values.
 """
 
@@ -25,6 +26,7 @@ from asterism.data.observations import Observations
 from asterism.errors import DataError, counted, first_few
 from asterism.learning.level_moves import Redrawn
 from asterism.learning.levels import LevelChoice, LevelRows, choose_levels, climb, with_outliers
+from asterism.learning.offsets import with_offset
 from asterism.model.emissions import Gaussian
 
 FloatArray = NDArray[np.float64]
@@ -177,13 +179,14 @@ def choose_kind(
     spread, is_spread = _spread_within_rounding(record)
     if levels is None or is_spread:
         levels = choose_levels(node, spread, Gaussian(levels="auto", learn=True))
-        levels = with_outliers(spread, levels)
+        levels = with_offset(spread, with_outliers(spread, levels))
     scores = np.array(list(levels.scores.values()))
     jumps = float(np.logaddexp.reduce(scores))
     column = Column(spread.trajectory, spread.time, spread.value)
     # long records are judged on the stretches that the levels were counted on
     if len(LevelRows.of(spread).values) == len(spread):
-        for stimulus in stimuli:
+        # beneath shifts a stimulus is not looked for
+        for stimulus in stimuli if levels.offset is None else ():
             jumps = float(np.logaddexp(jumps, _pushed(spread, levels, column, stimulus)))
         jumps -= float(np.log(1 + len(stimuli)))
         continuous = column_evidence(column, stimuli)

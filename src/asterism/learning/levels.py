@@ -51,7 +51,7 @@ _FEW_STEPS = 6
 #: degrees of freedom of noise with outliers, and by how many nats it must be better than normal
 #: noise: without outliers the two differ by less (see tests/unit/test_levels.py)
 _DFS = (4.0, 2.0)
-_CLEARLY_BETTER = 3.0
+CLEARLY_BETTER = 3.0
 _TOLERANCE = 2e-3  # of the log likelihood, in nats per step
 #: measurements of a node that are looked at; of more, stretches of this length spread over all
 _MOST_VALUES = 3_000
@@ -61,6 +61,24 @@ _STARTS = ((False, 2.0), (True, 1.0))
 #: A level's scale never falls below this share of the range of the levels. It does not depend on
 #: their number: otherwise a far outlier, which holds the scale there, would speak for more of them.
 _LEAST_SHARE = 0.004
+
+
+@dataclass(frozen=True)
+class Offset:
+    """All values of a trajectory are shifted by one number, normal with mean 0 (``offsets.py``)."""
+
+    sd: float
+    """The standard deviation of the shifts."""
+    gain: float
+    """By how many nats the measurements are better explained than without."""
+    moves: Redrawn | Stepwise
+    """How the levels move beneath."""
+    unit: float
+    """The time unit of the moves."""
+
+    def to_dict(self) -> dict[str, float]:
+        """For files and the report."""
+        return {"sd": self.sd, "gain": self.gain}
 
 
 @dataclass(frozen=True)
@@ -77,6 +95,8 @@ class LevelChoice:
     """False where the user gave the number."""
     complete: bool = True
     """False where a time limit left some numbers untried, or fits short."""
+    offset: Offset | None = None
+    """Whether the values of each trajectory are shifted, and by how much."""
 
     @property
     def probability(self) -> float:
@@ -97,17 +117,19 @@ class LevelChoice:
             "scores": {str(k): v for k, v in self.scores.items()},
             "means": list(self.emission.means or ()),
             "scale": getattr(self.emission, "scale", None),
+            **({} if self.offset is None else {"offset": self.offset.to_dict()}),
         }
 
 
 def level_frame(choices: Sequence[LevelChoice]) -> pd.DataFrame:
-    """node, levels, probability, means: one row per node whose levels were counted."""
+    """node, levels, probability, means, offset_sd: one row per node whose levels were counted."""
     return pd.DataFrame(
         {
             "node": pd.Series([c.node for c in choices], dtype=object),
             "levels": np.array([c.n_levels for c in choices], dtype=np.int64),
             "probability": np.array([c.probability for c in choices], dtype=np.float64),
             "means": pd.Series([tuple(c.emission.means) for c in choices], dtype=object),
+            "offset_sd": np.array([c.offset.sd if c.offset else 0.0 for c in choices], dtype=float),
         }
     )
 
@@ -163,7 +185,7 @@ def choose_levels(node: str, record: NodeMeasurements, emission: Any) -> LevelCh
         # fewer levels are where a fit starts from
         tried = range(FEWEST if asked <= MOST else asked, asked + 1)
     open_levels = replace(emission, levels=None)
-    scores, fits = _scored(rows, open_levels, tried, _HOPELESS if auto else math.inf)
+    scores, fits = scored(rows, open_levels, tried, _HOPELESS if auto else math.inf)
     best = max(scores, key=lambda size: (scores[size], -size)) if auto else asked
     complete = not current_limit().was_felt
     return LevelChoice(node, best, fits[best], scores if auto else {}, auto, complete)
@@ -178,13 +200,13 @@ def with_outliers(record: NodeMeasurements, plain: LevelChoice) -> LevelChoice:
     if not plain.chosen or type(plain.emission) is not Gaussian or current_limit().stops():
         return plain
     rows, best = LevelRows.of(record), plain
-    needed = plain.scores[plain.n_levels] + _CLEARLY_BETTER
+    needed = plain.scores[plain.n_levels] + CLEARLY_BETTER
     for df in _DFS:
-        scores, fits = _scored(
+        scores, fits = scored(
             rows, StudentT(df=df, learn=True), range(FEWEST, plain.n_levels + 1), 0.0
         )
         # a level more for the sake of one far value is none
-        size = min(k for k in scores if scores[k] > max(scores.values()) - _CLEARLY_BETTER)
+        size = min(k for k in scores if scores[k] > max(scores.values()) - CLEARLY_BETTER)
         if scores[size] > needed:
             needed = scores[size]
             best = replace(plain, n_levels=size, emission=fits[size], scores=scores)
@@ -193,7 +215,7 @@ def with_outliers(record: NodeMeasurements, plain: LevelChoice) -> LevelChoice:
     return best
 
 
-def _scored(
+def scored(
     rows: LevelRows, emission: Any, sizes: Sequence[int], hopeless: float
 ) -> tuple[dict[int, float], dict[int, Any]]:
     """Scores and fitted emissions by number of levels.
@@ -208,7 +230,7 @@ def _scored(
     for size in sizes:
         if scores and hopeless < math.inf and current_limit().stops():
             break
-        both = _fits(rows, emission, size, smaller)
+        both = fits_of(rows, emission, size, smaller)
         smaller = both[0]
         # either kind of moves is as probable beforehand
         scores[size] = float(np.logaddexp(both[0].score, both[1].score)) - float(np.log(2.0))
@@ -225,10 +247,15 @@ class LevelRows(NamedTuple):
     gap: FloatArray
     """Time since the row before, in median gaps; 0 for replicates."""
     is_first: NDArray[np.bool_]
+    trajectory: NDArray[np.int64]
+    unit: float
+    """The median gap."""
 
     @classmethod
-    def of(cls, record: NodeMeasurements) -> LevelRows:
-        """Those of one node, sorted."""
+    def of(
+        cls, record: NodeMeasurements, most: float = _MOST_VALUES, unit: float | None = None
+    ) -> LevelRows:
+        """Those of one node, sorted; of more than ``most``, stretches spread over all."""
         noisy = np.flatnonzero(~record.exact)
         if len(noisy) == 0:
             raise DataError(
@@ -239,18 +266,19 @@ class LevelRows(NamedTuple):
         order = np.lexsort((time, trajectory))
         trajectory, time = trajectory[order], time[order]
         is_first = np.concatenate([[True], np.diff(trajectory) != 0])
-        if len(order) > _MOST_VALUES:
+        if len(order) > most:
             kept, is_first = _spread_stretches(is_first)
-            order, time = order[kept], time[kept]
+            order, time, trajectory = order[kept], time[kept], trajectory[kept]
         gap = np.concatenate([[0.0], np.diff(time)])
         gap[is_first] = 0.0
         inside = gap[gap > 0.0]
-        unit = float(np.median(inside)) if len(inside) else 1.0
+        if unit is None:
+            unit = float(np.median(inside)) if len(inside) else 1.0
         try:
             values = record.value[noisy][order].astype(np.float64)
         except (TypeError, ValueError):
             raise DataError("its values are not numbers, so they have no levels.") from None
-        return cls(values, gap / unit, is_first)
+        return cls(values, gap / unit, is_first, trajectory, unit)
 
 
 def _spread_stretches(is_first: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -282,7 +310,7 @@ class LevelFit(NamedTuple):
     less the price of each level."""
 
 
-def _fits(
+def fits_of(
     rows: LevelRows, emission: Any, size: int, smaller: LevelFit | None
 ) -> tuple[LevelFit, LevelFit]:
     """The best fit of one number of levels with each kind of moves.
@@ -369,9 +397,10 @@ def climb(
         if step >= _FEW_STEPS and current_limit().stops():
             break
         logs = emission.log_likelihood(rows.values, states)
-        total = level_pass(
+        by_row = level_pass(
             logs, moves.moves(rows.gap), rows.is_first, moves.initial, posterior, pairs
         )
+        total = float(by_row.sum())
         if total - before < _TOLERANCE * (1.0 + abs(total) * 1e-3):
             break
         before = total

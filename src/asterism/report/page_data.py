@@ -385,6 +385,8 @@ def _level_panels(run: Run) -> list[dict[str, Any]] | None:
         record = levels[node]
         how = f"probability {sure[node]:.2f}" if record.get("chosen", True) else "given"
         title = f"{record['levels']} levels, {how}"
+        if isinstance(shift := record.get("offset"), dict):
+            title += f", less shifts of trajectories (sd {float(shift['sd']):.2g})"
         counted.append(_panel(run.observations, node, title, list(map(float, record["means"]))))
     return [panel for panel in (*moving, *counted) if panel is not None] or None
 

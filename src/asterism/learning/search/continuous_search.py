@@ -39,7 +39,8 @@ from asterism.continuous.switching import SwitchingTime, ends_at, find_switching
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting, TooLargeError, first_few
 from asterism.learning.kinds import decide_kinds, kind_frame, may_be_either
-from asterism.learning.levels import choose_levels, measured_while_free
+from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free, with_outliers
+from asterism.learning.offsets import offset_words, with_offset, without_offsets
 from asterism.learning.search.found import FamilyTable, SearchResult, shown_graph
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.structure_prior import (
@@ -301,14 +302,21 @@ def _by_evidence(
         if decision.continuous:
             found = _learn(settings, data, list(records), progress)
             return replace(found, kinds=choices, stage=" ".join([*said, found.stage]).strip())
-    levels = [c.levels for c in choices] or [
-        choose_levels(n, measured_while_free(data, n), Gaussian(levels="auto", learn=True))
-        for n in records
-    ]
+    levels = [c.levels for c in choices] or [_levels_of(n, data) for n in records]
     emission = {**others, **{choice.node: choice.emission for choice in levels}}
-    found = _jumping(replace(settings, emission=emission), data, progress)
+    shifted = offset_words(levels)
+    if shifted:
+        said.append(f"{shifted}.")
+    found = _jumping(replace(settings, emission=emission), without_offsets(data, levels), progress)
     stage = " ".join([*said, found.stage]).strip()
     return replace(found, kinds=choices, levels=levels or found.levels, stage=stage)
+
+
+def _levels_of(node: str, data: Observations) -> LevelChoice:
+    """How many levels a column has, and whether it has outliers or shifted trajectories."""
+    record = measured_while_free(data, node)
+    plain = choose_levels(node, record, Gaussian(levels="auto", learn=True))
+    return with_offset(record, with_outliers(record, plain))
 
 
 def _may_move(settings: StructureSettings, data: Observations, others: Mapping[str, Any]) -> bool:

@@ -122,7 +122,8 @@ class StructureLearner(Estimator):
     prior_rates_ : Series
         The prior's rate β of every node; its single transitions may differ from that.
     levels_ : DataFrame
-        node, levels, probability, means: where levels were counted.
+        node, levels, probability, means, offset_sd: where levels were counted. ``offset_sd`` is the
+        standard deviation of shifts of whole trajectories, which were subtracted; 0 without.
     tempering_ : float
         The factor that was used.
     method_, stage_ : str
@@ -292,7 +293,7 @@ class StructureLearner(Estimator):
 
     @property
     def levels_(self) -> pd.DataFrame:
-        """node, levels, probability, means: one row per node whose levels were counted."""
+        """node, levels, probability, means, offset_sd: where levels were counted."""
         from asterism.learning.levels import level_frame
 
         self._require_fitted("_found")
@@ -401,8 +402,11 @@ class StructureLearner(Estimator):
         without edges (``max_parents=0``). ``progress`` as in :meth:`fit`.
         """
         from asterism.learning.held_out import log_probabilities
+        from asterism.learning.offsets import without_offsets
 
         self._require_fitted("_found")
+        if isinstance(data, Observations):
+            data = without_offsets(data, self._found.levels)
         return log_probabilities(self, data, progress)
 
     def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
@@ -414,9 +418,10 @@ class StructureLearner(Estimator):
         self._require_fitted("_found")
         if self._found.network is None or self._found.network.drifts or not self.graph_.edges:
             return []
+        from asterism.learning.offsets import without_offsets
         from asterism.learning.unmeasured import CAVEAT, unmeasured_causes
 
-        found = unmeasured_causes(self, data)
+        found = unmeasured_causes(self, without_offsets(data, self._found.levels))
         marked = {edge for cause in found if cause.is_likely for edge in cause.edges}
         if marked:
             edges = self.edges_.copy()
