@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,13 +12,16 @@ from scipy.linalg import expm
 
 import asterism as am
 from asterism.commands.console import Console
+from asterism.commands.exits import Refused
 from asterism.commands.input_table import TableOptions
 from asterism.commands.learn import read_data
+from asterism.commands.learnable import Learnable, many_levels
 from asterism.commands.options import LearnOptions
 from asterism.errors import DataError, ModelError
 from asterism.learning._level_pass import level_pass
 from asterism.learning.level_moves import Redrawn, Stepwise
-from asterism.learning.levels import choose_levels, with_levels, with_outliers
+from asterism.learning.levels import LevelRows, choose_levels, with_levels, with_outliers
+from asterism.learning.offsets import shifts_of, with_offset, without_offsets
 from asterism.model.emissions import emission_from_dict
 
 AUTO = am.Gaussian(levels="auto", learn=True)
@@ -242,3 +246,146 @@ def test_what_is_measured_while_a_node_is_held_is_no_level_of_its_own(tmp_path):
         found.append(read.levels["x"]["levels"])
     assert found == [3, 2]
     assert len(data.interventions) == 3
+
+
+# ---- shifts of whole trajectories --------------------------------------------------------------
+
+
+def shifted(sd, scale=0.25, means=(-1.0, 1.0), n_trajectories=16, n=12, stay=0.7, seed=0):
+    """Two levels in trajectories whose values are all shifted; the table and the shifts."""
+    rng = np.random.default_rng(seed)
+    shift = rng.normal(0.0, sd, n_trajectories) if sd else np.zeros(n_trajectories)
+    rows = []
+    for d in range(n_trajectories):
+        level = rng.integers(len(means))
+        for i in range(n):
+            if rng.random() > stay:
+                level = rng.integers(len(means))
+            rows.append((d, float(i), rng.normal(means[level], scale) + shift[d]))
+    return pd.DataFrame(rows, columns=["trajectory", "time", "x"]), shift
+
+
+def chosen_with_shifts(table):
+    record = am.Observations.from_frame(table).measurements["x"]
+    return with_offset(record, with_outliers(record, choose_levels("x", record, AUTO)))
+
+
+def test_the_evidence_of_shifts_is_the_integral_over_all_of_them():
+    """Brute force: every sequence of levels, every shift on a fine grid."""
+    table = pd.DataFrame(
+        {
+            "trajectory": [0, 0, 0, 1, 1, 2],
+            "time": [0.0, 1.0, 3.0, 0.0, 1.0, 0.0],
+            "x": [0.1, 0.4, 1.2, 1.9, 0.3, -0.2],
+        }
+    )
+    rows = LevelRows.of(am.Observations.from_frame(table).measurements["x"])
+    emission, model, sd = am.Gaussian((0.0, 1.0), 0.3), Redrawn(np.array([0.4, 0.6]), 0.5), 0.6
+    found = shifts_of(rows, emission, model, sd)
+    grid = np.linspace(-6.0 * sd, 6.0 * sd, 4001)
+    density = np.exp(-0.5 * (grid / sd) ** 2) / (sd * np.sqrt(2.0 * np.pi))
+    for d in range(3):
+        mine = rows.trajectory == d
+        values, moves = rows.values[mine], model.moves(rows.gap[mine])
+        likelihood = np.zeros(len(grid))
+        for course in product(range(2), repeat=len(values)):
+            chance = model.initial[course[0]]
+            for i in range(1, len(values)):
+                chance *= moves[i, course[i - 1], course[i]]
+            z = (values - np.array([0.0, 1.0])[list(course)] - grid[:, None]) / 0.3
+            likelihood += chance * np.prod(
+                np.exp(-0.5 * z**2) / (0.3 * np.sqrt(2.0 * np.pi)), axis=1
+            )
+        total = np.trapezoid(density * likelihood, grid)
+        mean = np.trapezoid(grid * density * likelihood, grid) / total
+        square = np.trapezoid(grid**2 * density * likelihood, grid) / total
+        assert found.log_evidence[d] == pytest.approx(np.log(total), abs=2e-3)
+        assert found.mean[d] == pytest.approx(mean, abs=2e-3)
+        assert found.variance[d] == pytest.approx(square - mean**2, abs=2e-3)
+
+
+def test_shifts_are_found_and_are_no_levels():
+    table, shift = shifted(0.5)
+    record = am.Observations.from_frame(table).measurements["x"]
+    plain = choose_levels("x", record, AUTO)
+    choice = with_offset(record, plain)
+    assert choice.n_levels == 2 < plain.n_levels
+    assert choice.offset.gain > 10.0
+    assert choice.offset.sd == pytest.approx(shift.std(), rel=0.4)
+    assert choice.emission.scale == pytest.approx(0.25, rel=0.2)
+    data = am.Observations.from_frame(table)
+    less = without_offsets(data, [choice]).measurements["x"].value
+    removed = (record.value - less).reshape(16, 12)
+    assert np.ptp(removed, axis=1).max() < 1e-9
+    # the common part of all shifts cannot be told from the levels
+    np.testing.assert_allclose(
+        removed[:, 0] - removed[:, 0].mean(), shift - shift.mean(), atol=0.35
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("stay", [0.5, 0.97])
+def test_no_shift_is_seen_where_there_is_none(seed, stay):
+    """Also where most trajectories stay in one level, which could look like a shift."""
+    choice = chosen_with_shifts(shifted(0.0, stay=stay, seed=seed)[0])
+    assert choice.offset is None
+    assert choice.n_levels == 2
+
+
+def test_learners_subtract_shifts_and_say_so():
+    table, _ = shifted(0.6, seed=4)
+    table["y"] = shifted(0.0, seed=5)[0]["x"]
+    data = am.Observations.from_frame(table)
+    learner = am.StructureLearner(max_parents=1, n_jobs=1, method="star").fit(data)
+    levels = learner.levels_.set_index("node")
+    assert levels["levels"].tolist() == [2, 2]
+    assert levels.loc["x", "offset_sd"] > 0.3
+    assert levels.loc["y", "offset_sd"] == 0.0
+    assert learner.level_record_["x"]["offset"]["gain"] > 3.0
+    assert "shifted" in learner.stage_
+    # new trajectories have shifts of their own
+    other, _ = shifted(0.6, seed=14)
+    other["y"] = shifted(0.0, seed=15)[0]["x"]
+    new = learner.score(am.Observations.from_frame(other))
+    assert new == pytest.approx(learner.score(data), abs=6.0)
+
+
+@pytest.mark.parametrize(("asked", "is_shifted"), [("none", False), ("trajectory", True)])
+def test_the_flag_decides_about_shifts(tmp_path, asked, is_shifted):
+    table, _ = shifted(0.0, seed=6)
+    table["y"] = shifted(0.0, seed=7)[0]["x"]
+    table.to_csv(tmp_path / "data.csv", index=False)
+    options = LearnOptions(TableOptions(tmp_path / "data.csv"), tmp_path / "run", offset=asked)
+    found, decisions = read_data(options, Console(quiet=True))
+    assert all(("offset" in record) == is_shifted for record in found.levels.values())
+    assert any("--offset none" in line for line in decisions) == is_shifted
+
+
+def test_logarithms_are_proposed_and_taken(tmp_path):
+    rng = np.random.default_rng(8)
+    table, _ = shifted(0.0, seed=6)
+    table["y"] = np.exp(table["x"] + rng.normal(0.0, 0.8, len(table)))
+    table.to_csv(tmp_path / "data.csv", index=False)
+    source = TableOptions(tmp_path / "data.csv")
+    options = LearnOptions(source, tmp_path / "run")
+    _, said = read_data(options, Console(quiet=True))
+    assert any("'y'" in line and "--log" in line for line in said if "'x'" not in line)
+    logged, _ = read_data(replace(options, log=("y",)), Console(quiet=True))
+    np.testing.assert_allclose(
+        logged.data.measurements["y"].value, np.log(table["y"].to_numpy()), rtol=1e-12
+    )
+    with pytest.raises(Refused, match="not all values of 'x' are positive"):
+        read_data(replace(options, log=("x",)), Console(quiet=True))
+    with pytest.raises(Refused, match="'z', which is not a node"):
+        read_data(replace(options, log=("z",)), Console(quiet=True))
+
+
+def test_many_levels_in_most_nodes_are_a_warning():
+    def record(n):
+        return {"levels": n, "chosen": True}
+
+    most = Learnable(None, levels={"a": record(5), "b": record(4), "c": record(2)})
+    (warning,) = many_levels(most)
+    for flag in ("--emission t", "--offset", "--states continuous", "--log"):
+        assert flag in warning
+    assert many_levels(Learnable(None, levels={"a": record(5), "b": record(2)})) == []
