@@ -242,6 +242,29 @@ def test_edges_below_the_threshold_are_drawn_with_their_signs(browser: Any, page
     assert f"about {listed:.1f} of these edges are true" in text(browser, "drawn-count")
 
 
+def test_the_heat_map_of_a_dark_page_is_dark(browser: Any, pages: Any) -> None:
+    """Surer cells stand out from the paper: darker on a light page, brighter on a dark one."""
+    for scheme, sign in (("light", -1), ("dark", 1)):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        try:
+            open_page(browser, pages("small"))
+            cells = browser.execute_script(
+                """const pen = document.createElement("canvas").getContext("2d");
+                const cells = [...document.querySelectorAll("#heatmap-chart [data-cells] rect")];
+                return report.heatmap.z.flat().filter((p) => p !== null).map((p, i) => {
+                  pen.fillStyle = getComputedStyle(cells[i]).fill;
+                  pen.fillRect(0, 0, 1, 1);
+                  return [p, pen.getImageData(0, 0, 1, 1).data.slice(0, 3).reduce((a, b) => a + b)];
+                });"""
+            )
+        finally:
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        light = [sign * brightness for _, brightness in sorted(cells)]
+        assert light == sorted(light)
+        assert light[-1] - light[0] > 300
+
+
 def test_edges_do_not_run_behind_other_nodes(browser: Any, pages: Any) -> None:
     open_page(browser, pages("weak"))
     move_slider(browser, 0.1)

@@ -87,6 +87,7 @@ def test_tables_as_they_come_are_understood_and_said(
 @pytest.mark.parametrize(
     ("make", "name", "n_nodes"),
     [
+        (sheets.phases, "cycle.csv", 4),
         (sheets.replicates, "counts.tsv", 4),
         (sheets.annotated, "book.xlsx", 4),
         (sheets.two_headers, "two.csv", 4),
@@ -170,6 +171,15 @@ def test_a_bad_cell_is_named_where_it_stands_in_the_file(tmp_path: Path) -> None
     problem = checked(path)["problems"][0]
     assert (problem["row"], problem["column"]) == (4, "cdc15_30")
     assert "broken" in problem["message"]
+    assert problem["remedy"]
+    assert problem["remedy"] not in problem["message"]
+
+
+def test_a_table_without_a_time_is_a_problem_in_json_too(tmp_path: Path) -> None:
+    (tmp_path / "no.csv").write_text("x,y\n1,2\n")
+    found = checked(tmp_path / "no.csv")
+    assert not found["ok"]
+    assert "No column looks like the time" in found["problems"][0]["message"]
 
 
 def test_a_period_is_not_taken_for_the_time(tmp_path: Path) -> None:
