@@ -14,6 +14,9 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import gamma
 
+import asterism as am
+from tests.reference.panel_likelihood import exponentials
+
 RATES = np.array([0.8, 1.1])
 
 
@@ -27,7 +30,9 @@ class Data(NamedTuple):
     times: np.ndarray
 
 
-def simulated(seed: int, spread: float, n: int = 50, duration: float = 5.0) -> Data:
+def simulated(
+    seed: int, spread: float, n: int = 50, duration: float = 5.0, rates: np.ndarray = RATES
+) -> Data:
     """A node of two states whose rates have a factor of each trajectory."""
     rng = np.random.default_rng(seed)
     factor = rng.gamma(1.0 / spread**2, spread**2, n) if spread else np.ones(n)
@@ -37,7 +42,7 @@ def simulated(seed: int, spread: float, n: int = 50, duration: float = 5.0) -> D
     for d in range(n):
         t, x, entered = 0.0, 0, [(0.0, 0)]
         while True:
-            wait = rng.exponential(1.0 / (factor[d] * RATES[x]))
+            wait = rng.exponential(1.0 / (factor[d] * rates[x]))
             times[d, x] += min(wait, duration - t)
             if t + wait > duration:
                 break
@@ -77,12 +82,7 @@ def panel_log_likelihood(
     q: np.ndarray, spread: float, panels: list[tuple[np.ndarray, np.ndarray]], n_points: int = 400
 ) -> np.ndarray:
     """Per trajectory, given its first state; a panel is its times and its states, all seen."""
-    p, weight = np.polynomial.legendre.leggauss(n_points)
-    p, weight = 0.5 * (p + 1.0), 0.5 * weight
-    # a finer rule at both ends: p = 3v² − 2v³
-    p, weight = 3 * p**2 - 2 * p**3, weight * 6 * p * (1 - p)
-    k = 1.0 / spread**2
-    factor = gamma.ppf(p, k, scale=1.0 / k)
+    factor, weight = quantile_points(spread, n_points)
     values, vectors = np.linalg.eig(q)
     inverse = np.linalg.inv(vectors)
     chance: dict[float, np.ndarray] = {}  # (points, S, S) of every gap
@@ -107,3 +107,36 @@ def maximum(log_likelihood: Any, start: np.ndarray) -> tuple[np.ndarray, float]:
         options={"xatol": 1e-6, "fatol": 1e-8, "maxiter": 4000},
     )
     return np.exp(found.x), -float(found.fun)
+
+
+def spread_intervals(seed: int, n_patients: int, spread: float = 0.6) -> pd.DataFrame:
+    """The 95 % interval of the spread of a simulated panel, and whether it holds the truth."""
+    obs = am.Observations.from_frame(simulated(seed, spread, n=n_patients).table)
+    table = am.ParameterLearner({"B": []}, frailty="B").fit(obs).frailty_
+    covered = (table["lower"] <= spread) & (spread <= table["upper"])
+    return table.assign(panel=seed, kind="spread of factors", note="", covered=covered)
+
+
+def quantile_points(spread: float, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Factors and their weights: Gauss–Legendre in p = 3v² − 2v³, fine at both ends."""
+    p, weight = np.polynomial.legendre.leggauss(n_points)
+    p, weight = 0.5 * (p + 1.0), 0.5 * weight
+    p, weight = 3 * p**2 - 2 * p**3, weight * 6 * p * (1 - p)
+    return gamma.ppf(p, 1.0 / spread**2, scale=spread**2), weight
+
+
+def pair_log_likelihood(
+    generator: Any, spreads: Any, counts: np.ndarray, gap: float, n_points: int = 30
+) -> np.ndarray:
+    """Per trajectory, given its first state, with two independent factors u and v.
+
+    ``generator(u, v)`` is Q for factors (points,); all gaps between visits are equal, ``counts``
+    (D, S, S) of the steps from one state seen to the next.
+    """
+    (u, weight_u), (v, weight_v) = (quantile_points(s, n_points) for s in spreads)
+    u, v = (grid.ravel() for grid in np.meshgrid(u, v, indexing="ij"))
+    weight = np.outer(weight_u, weight_v).ravel()
+    chance = np.maximum(exponentials(generator(u, v) * gap), 1e-300)
+    logs = np.einsum("dxy,pxy->dp", counts, np.log(chance))
+    top = logs.max(axis=1, keepdims=True)
+    return top[:, 0] + np.log(np.exp(logs - top) @ weight)

@@ -65,7 +65,7 @@ class Steps:
         q = np.array([
             generator(log_base, effects, z, self.pairs, self.n_states) for z in self.z
         ])  # fmt: skip
-        p = _exponentials(q[self.which] * self.gap[:, None, None])[
+        p = exponentials(q[self.which] * self.gap[:, None, None])[
             np.arange(len(self.gap)), self.before
         ]
         found = p[np.arange(len(p)), self.after]
@@ -76,7 +76,7 @@ class Steps:
         return float(np.log(np.maximum(found, 1e-300)).sum())
 
 
-def _exponentials(matrices):
+def exponentials(matrices):
     """exp of a stack of matrices: halve until small, Taylor's series, square again."""
     size = np.abs(matrices).sum(axis=-1).max()
     halvings = max(0, int(np.ceil(np.log2(size / 0.25))))
