@@ -28,6 +28,16 @@ def _learned(fit: am.ParameterLearner) -> np.ndarray:
     )
 
 
+def _spreads(fit: am.ParameterLearner) -> np.ndarray:
+    """Learned spreads, without the intervals that ``frailty_`` would compute."""
+    n = fit._fit.task.coordinates.update.formula.n_covariate_effects
+    return np.array(fit._fit.outcome.best.estimate.effects[n:])
+
+
+def _at(fit: am.ParameterLearner) -> np.ndarray:
+    return np.append(fit.rate_intervals_["rate"], _spreads(fit))
+
+
 def test_panels_have_the_maximum_of_the_plain_marginal_likelihood() -> None:
     data = simulated(1, 0.7)
     obs = am.Observations.from_frame(data.table)
@@ -99,99 +109,6 @@ def test_evidence_chooses_and_the_command_line_says_it(tmp_path: Any) -> None:
     assert "differ by a factor of" in (tmp_path / "run" / "run.json").read_text()
 
 
-def _counted(table: pd.DataFrame, state: pd.Series, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """(D, S, S) steps from visit to visit, and the first states."""
-    counts, first = [], []
-    for _, own in state.groupby(table["trajectory"]):
-        x = own.to_numpy()
-        counts.append(np.zeros((size, size)))
-        np.add.at(counts[-1], (x[:-1], x[1:]), 1.0)
-        first.append(x[0])
-    return np.array(counts), np.array(first)
-
-
-def _two_factor_panel(rates: dict[str, Any], spreads: Any, parents: Any, n: int) -> pd.DataFrame:
-    """Visits at 0, ½, 1, … of trajectories with factors u and v: ``rates[node](u, v)``."""
-    rng = np.random.default_rng(8)
-    frames = []
-    for d in range(n):
-        u, v = (rng.gamma(1.0 / s**2, s**2) for s in spreads)
-        network = am.Network(
-            parents,
-            {node: make(u, v) for node, make in rates.items()},
-            {node: [0, 1] for node in rates},
-        )
-        path = am.simulate(network, n_trajectories=1, duration=6.0, seed=int(rng.integers(2**31)))
-        frame = am.observe(path, am.Exact(), times=np.arange(0.0, 6.01, 0.5)).to_frame()
-        frames.append(frame.assign(trajectory=d))
-    return pd.concat(frames, ignore_index=True)
-
-
-def test_up_and_down_have_factors_of_their_own() -> None:
-    table = _two_factor_panel(
-        {"B": lambda u, v: np.array([[0.0, u], [v, 0.0]])}, (0.8, 0.5), {"B": []}, 60
-    )
-    obs = am.Observations.from_frame(table)
-    fit = am.ParameterLearner({"B": []}, initial="uniform", frailty={"B": "up-down"}).fit(obs)
-    counts, _ = _counted(table, table["B"].astype(int), 2)
-
-    def value(v: np.ndarray) -> float:
-        def generator(up: np.ndarray, down: np.ndarray) -> np.ndarray:
-            a, b = v[0] * up, v[1] * down
-            return np.stack([np.stack([-a, a], -1), np.stack([b, -b], -1)], -2)
-
-        return float(reference.pair_log_likelihood(generator, v[2:], counts, 0.5).sum())
-
-    given_first = fit.log_evidence_ - len(counts) * np.log(0.5)
-    assert given_first == pytest.approx(value(_learned(fit)), abs=2e-3)
-    gain, better, _ = newton(lambda v: value(np.exp(v)), np.log(_learned(fit)), step=0.02)
-    assert 2.0 * gain < 0.01
-    np.testing.assert_allclose(_learned(fit), np.exp(better), rtol=0.02)
-    plain, one = (
-        am.ParameterLearner({"B": []}, initial="uniform", frailty=f).fit(obs) for f in (None, "B")
-    )
-    assert fit.log_evidence_ > plain.log_evidence_
-    assert one.log_evidence_ > plain.log_evidence_
-    found = fit.frailty_.set_index("rates")
-    assert list(found.index) == ["up", "down"]
-    assert found.lower["up"] < 0.8 < found.upper["up"]
-    assert found.lower["down"] < 0.5 < found.upper["down"]
-
-
-def test_two_nodes_of_a_network_have_factors() -> None:
-    graph: dict[str, list[str]] = {"A": [], "B": ["A"]}
-    rates = {
-        "A": lambda u, v: np.array([[0.0, 0.8 * u], [0.8 * u, 0.0]]),
-        "B": lambda u, v: v * np.array([[[0.0, 0.4], [1.2, 0.0]], [[0.0, 1.5], [0.5, 0.0]]]),
-    }
-    table = _two_factor_panel(rates, (0.7, 0.7), graph, 60)
-    obs = am.Observations.from_frame(table)
-    fit = am.ParameterLearner(graph, initial="uniform", frailty=["A", "B"]).fit(obs)
-    state = 2 * table["A"].astype(int) + table["B"].astype(int)
-    counts, _ = _counted(table, state, 4)
-    own = {node: _off_diagonal_of(fit.network_.rates[node]) for node in graph}
-    spreads = fit.parameters_.query("kind == 'frailty'").estimate.to_numpy()
-
-    def generator(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        q = np.zeros((len(u), 4, 4))
-        for a in (0, 1):
-            for b in (0, 1):
-                q[:, 2 * a + b, 2 * (1 - a) + b] = u * own["A"][a, 1 - a]
-                q[:, 2 * a + b, 2 * a + 1 - b] = v * own["B"][a, b, 1 - b]
-        q[:, range(4), range(4)] = -q.sum(axis=2)
-        return q
-
-    value = reference.pair_log_likelihood(generator, spreads, counts, 0.5).sum()
-    assert fit.log_evidence_ - len(counts) * np.log(0.25) == pytest.approx(value, abs=5e-3)
-    plain = am.ParameterLearner(graph, initial="uniform").fit(obs)
-    assert fit.log_evidence_ > plain.log_evidence_
-    np.testing.assert_allclose(spreads, 0.7, atol=0.3)
-
-
-def _off_diagonal_of(rates: Any) -> np.ndarray:
-    return np.clip(np.array(rates, dtype=float), 0.0, None)
-
-
 def test_factors_beside_a_covariate() -> None:
     """The group doubles both rates; the rest of the differences is the factor's."""
     slow, fast = simulated(11, 0.7, n=50), simulated(12, 0.7, n=50, rates=2.0 * reference.RATES)
@@ -210,7 +127,7 @@ def test_factors_beside_a_covariate() -> None:
             + reference.panel_log_likelihood(_generator(v) * v[3], v[2], fast.panels).sum()
         )
 
-    ours = np.array([*_learned(fit), float(fit.effects_.hazard_ratio.iloc[0])])
+    ours = np.array([*_at(fit), float(fit.effects_.hazard_ratio.iloc[0])])
     assert fit.log_evidence_ == pytest.approx(value(ours) + 100 * np.log(0.5), abs=1e-4)
     gain, better, errors = newton(lambda v: value(np.exp(v)), np.log(ours), step=0.01)
     assert 2.0 * gain < 1e-3
