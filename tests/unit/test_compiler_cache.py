@@ -125,6 +125,49 @@ def test_a_full_or_damaged_cache_is_done_without(tmp_path: Path) -> None:
     assert str(tmp_path / "full") in full.stderr
 
 
+UPGRADED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from asterism.numerics._upgraded import answer
+print(answer(1))
+"""
+
+
+def test_an_upgrade_does_not_run_code_of_before(tmp_path: Path) -> None:
+    """A kernel and one it calls, both changed in place with their time stamps and sizes kept."""
+    import asterism
+
+    installed = Path(asterism.__file__).resolve().parent
+    package = tmp_path / "asterism"
+    (package / "numerics").mkdir(parents=True)
+    for name in ("__init__.py", "errors.py"):
+        (package / name).write_text("" if name == "__init__.py" else (installed / name).read_text())
+    for name in ("__init__.py", "_jit.py", "compiler_cache.py"):
+        (package / "numerics" / name).write_text((installed / "numerics" / name).read_text())
+    callee, caller = (package / "numerics" / n for n in ("_callee.py", "_upgraded.py"))
+    head = "from asterism.numerics._jit import inner, kernel\n"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def install(added: int, factor: int) -> None:
+        callee.write_text(f"{head}@inner\ndef add(x):\n    return x + {added}\n")
+        caller.write_text(
+            f"{head}from asterism.numerics._callee import add\n"
+            f"@kernel\ndef answer(x):\n    return {factor} * add(x)\n"
+        )
+        for file in (callee, caller):
+            os.utime(file, (1e9, 1e9))
+
+    def said() -> int:
+        command = [sys.executable, "-B", "-c", UPGRADED, str(tmp_path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    for added, factor in ((1, 1), (2, 1), (2, 3), (1, 1)):
+        install(added, factor)
+        assert said() == factor * (1 + added)
+        assert said() == factor * (1 + added)  # from the cache
+
+
 WITHOUT_THE_COMPILER = """
 import asterism as am
 
