@@ -13,8 +13,10 @@ in the order of the tasks.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -252,7 +254,13 @@ class Estimator:
     """Private attributes that a fit leaves."""
 
     def _forget(self) -> None:
-        """Take away what was fitted: a fit that is interrupted leaves no answer of older data."""
+        """Take away what was fitted: a fit that is interrupted leaves no answer of older data.
+
+        And import beforehand what adds a warning filter when it is imported: a fit adds none.
+        """
+        if "scipy.sparse" not in sys.modules:
+            with warnings.catch_warnings():
+                importlib.import_module("scipy.sparse")
         # scikit-learn keeps attributes of its own on an estimator: those stay
         for name in [name for name in vars(self) if name in self._fitted or name[-1:] == "_"]:
             delattr(self, name)
