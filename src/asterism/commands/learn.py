@@ -56,6 +56,7 @@ from asterism.numerics.resources import current_limit, minutes_limit, time_limit
 
 if TYPE_CHECKING:
     from asterism.inference.posterior import Posterior
+    from asterism.learning.search.residual_checks import ResidualCheck
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -190,10 +191,13 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 {**asdict(cause), "sentence": cause.sentence if cause.is_likely else ""}
                 for cause in causes
             ]
-            for cause in causes:
-                if cause.is_likely:
-                    summary["warnings"].append(cause.sentence)
-                    console.warn(cause.sentence)
+            checks = learner.checks_
+            record["residuals"] = [asdict(check) for check in checks]
+            said = [cause.sentence for cause in causes if cause.is_likely]
+            said += [check.sentence for check in _strongest(checks) if check.is_likely]
+            for sentence in said:
+                summary["warnings"].append(sentence)
+                console.warn(sentence)
         chance = chance_of(learner, data, options.null, options.seed, console)
         if chance is not None:
             record["null"] = chance.record
@@ -223,6 +227,12 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     )
 
 
+def _strongest(checks: Sequence[ResidualCheck]) -> list[ResidualCheck]:
+    """The first of each kind: the others would say the same of other nodes."""
+    first = {check.what: check for check in reversed(checks)}
+    return list(first.values())
+
+
 # ---- what goes in ---------------------------------------------------------------------------
 
 
@@ -246,6 +256,13 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
             raise Refused("Complete paths cannot have --stimuli yet: give measurements.")
         told = read_numbers(options.stimuli, ("start", "end"), options.table.comma)
         table = replace(table, data=free.with_stimuli(told))
+    if options.trend:
+        free = table.require()
+        if isinstance(free, Trajectories):
+            raise Refused("Complete paths cannot have --trend yet: give measurements.")
+        from asterism.learning.search.influences import with_trend
+
+        table = replace(table, data=with_trend(free))
     # counting levels may take a third of the time
     left = current_limit().left / 3.0
     with time_limit(None if left == math.inf else max(left, 1e-3)):
@@ -266,13 +283,11 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
         data, said = with_interventions(data, held)  # refuses those of columns that were left out
         decisions.append(said)
         found = replace(found, data=data)
-    if options.stimuli is not None:
+    if options.stimuli is not None or options.trend:
         assert isinstance(data, Observations)
         assert data.stimuli is not None
         names = ", ".join(dict.fromkeys(map(str, data.stimuli["name"])))
-        decisions.append(f"Acts from outside, on nodes to be found (--stimuli): {names}.")
-        if not found.moving:
-            console.warn("The nodes jump, and --stimuli is used only for nodes that move so far.")
+        decisions.append(f"Acts from outside, on nodes to be found (--stimuli, --trend): {names}.")
     return found, [*decisions, *found.decisions]
 
 

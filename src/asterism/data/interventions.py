@@ -28,6 +28,8 @@ from asterism.errors import DataError
 
 COLUMNS = ("trajectory", "node", "start", "end", "state")
 STIMULI_COLUMNS = ("name", "trajectory", "start", "end")
+#: the states of a stimulus as a node
+OFF, ON = "off", "on"
 
 
 def read_interventions(
@@ -93,6 +95,37 @@ def read_stimuli(
     table.problems.raise_errors()
     found = pd.DataFrame(rows, columns=list(STIMULI_COLUMNS))
     return found.astype({"name": object, "trajectory": object, "start": float, "end": float})
+
+
+def stimulus_paths(
+    stimuli: pd.DataFrame,
+    trajectories: Sequence[object],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+) -> Intervals:
+    """When each stimulus is off and on, from the start to the end of every trajectory."""
+    rows: list[tuple[int, str, float, float, str]] = []
+    for name, own in stimuli.groupby("name", sort=False):
+        for d, trajectory in enumerate(trajectories):
+            time = float(start[d])
+            here = own[own["trajectory"] == trajectory].sort_values("start")
+            for begin, stop in zip(here["start"], here["end"]):
+                if begin > time:
+                    rows.append((d, str(name), time, float(begin), OFF))
+                if stop > max(begin, time):
+                    rows.append((d, str(name), max(float(begin), time), float(stop), ON))
+                    time = float(stop)
+            if time < end[d] or not len(here):
+                rows.append((d, str(name), time, float(end[d]), OFF))
+    place, names, begins, stops, states = zip(*rows)
+    return Intervals(
+        np.array(place, dtype=np.int64),
+        objects(names),
+        np.array(begins, dtype=np.float64),
+        np.array(stops, dtype=np.float64),
+        objects(states),
+        np.arange(1, len(rows) + 1),
+    )
 
 
 def _opened(

@@ -362,14 +362,27 @@ class Observations:
 
         ``frame`` has the columns name, trajectory, start, end: a drug, a change of medium. An empty
         trajectory means all of them, an empty start or end that of the trajectory. Which nodes a
-        stimulus acts on is learned (``StructureLearner.targets_``); only continuous nodes use
-        stimuli. A table without rows says that nothing acted. ``comma`` is as for
-        :meth:`from_frame`.
+        stimulus acts on is learned (``StructureLearner.targets_``). A table without rows says that
+        nothing acted. ``comma`` is as for :meth:`from_frame`.
         """
         found = set_by_hand.read_stimuli(
             as_pandas(frame), self.trajectories, self.start, self.end, comma
         )
         return replace(self, stimuli=found)
+
+    def stimuli_as_nodes(self) -> Observations:
+        """The same observations with every stimulus as a node that is "off" or "on".
+
+        That is how nodes that jump feel a stimulus: as an exogenous parent, whose path is known.
+        """
+        if self.stimuli is None or not len(self.stimuli):
+            return self
+        if taken := [n for n in dict.fromkeys(self.stimuli["name"]) if n in self.nodes]:
+            raise DataError(
+                f"the stimulus {taken[0]!r} has the name of a node; give it another name"
+            )
+        more = set_by_hand.stimulus_paths(self.stimuli, self.trajectories, self.start, self.end)
+        return replace(self, intervals=self.intervals.joined(**more.columns()), stimuli=None)
 
     def rename(self, nodes: Mapping[str, str]) -> Observations:
         """Other names for some nodes."""

@@ -99,7 +99,9 @@ def tied_groups(graph: networkx.DiGraph) -> list[tuple[str, ...]]:
 def unmeasured_causes(learner: StructureLearner, data: Observations) -> list[UnmeasuredCause]:
     """Compare the edges of each tied group with one hidden cause; largest groups first."""
     found = []
-    for group in tied_groups(learner.graph_)[:MOST_GROUPS]:
+    graph = learner.graph_
+    graph.remove_nodes_from(learner.targets_["stimulus"].unique())
+    for group in tied_groups(graph)[:MOST_GROUPS]:
         if current_limit().stops():
             break
         edges = tuple((a, b) for a, b in learner.graph_.edges if a in group and b in group)

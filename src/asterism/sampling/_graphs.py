@@ -100,6 +100,8 @@ class DrawAverages(NamedTuple):
     """The statistics themselves, weighed likewise."""
     weight: FloatArray
     """(families,) the weights in ``rates`` and ``statistics``."""
+    residual: FloatArray
+    """Whether nodes jump as often as their rates say; see ``_residuals.py``."""
 
 
 @inner

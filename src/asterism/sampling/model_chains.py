@@ -20,6 +20,7 @@ from asterism.sampling._graphs import (
     list_children,
     set_shape,
 )
+from asterism.sampling._residuals import FACTOR_SHAPES, add_residuals
 from asterism.sampling.model_setup import ModelSetup
 from asterism.sampling.path_chains import (
     chain_streams,
@@ -154,6 +155,9 @@ def run_model_chain(
         list_children(model.families)
         if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
             keep_present(kept, model, choices.emitted, chain.paths, drawn)
+            add_residuals(
+                model, chain.paths, works[0], np.array(FACTOR_SHAPES), chain.averages.residual
+            )
         if pool is not None:
             sweep_on_threads(model, chain, pool)
             continue
@@ -285,6 +289,7 @@ def _no_averages(setup: ModelSetup) -> DrawAverages:
         rates=np.zeros(int(setup.candidates.table_start[-1])),
         statistics=np.zeros(int(setup.candidates.table_start[-1])),
         weight=np.zeros(n_families),
+        residual=np.zeros((len(setup.names) + 1, 3, len(FACTOR_SHAPES) + 1)),
     )
 
 

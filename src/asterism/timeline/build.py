@@ -372,6 +372,10 @@ def build_evidence(network: Network, observations: Observations, emission: Any) 
     ``emission`` is one emission for all nodes, a dictionary by node, or a list of these; joint
     measurements stand in the dictionary or list and are found by the name of their column.
     """
+    if observations.stimuli is not None and network.exogenous.intersection(
+        observations.stimuli["name"]
+    ):
+        observations = observations.stimuli_as_nodes()
     single, joint = split_emissions(emission, observations)
     _check_nodes(network, observations, joint)
     check_emissions(single, network.nodes)

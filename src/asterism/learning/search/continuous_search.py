@@ -42,6 +42,7 @@ from asterism.learning.kinds import decide_kinds, kind_frame, may_be_either
 from asterism.learning.levels import LevelChoice, choose_levels, measured_while_free, with_outliers
 from asterism.learning.offsets import offset_words, with_offset, without_offsets
 from asterism.learning.search.found import FamilyTable, SearchResult, shown_graph
+from asterism.learning.search.influences import with_stimuli
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
@@ -334,6 +335,7 @@ def _jumping(
     settings: StructureSettings, data: Observations, progress: ProgressListener
 ) -> SearchResult:
     learn = importlib.import_module(settings.home)
+    settings, data = with_stimuli(settings, data)
     found: SearchResult = learn.learn_from_observations(settings, data, progress)
     return found
 
@@ -374,12 +376,3 @@ def _node_line(found: SearchResult, name: str) -> dict[str, object]:
         numbers = node_summary(fit.scorer, fit.draws(n, family), n, family)
         line |= zip(_NUMBERS, (*numbers.decay_time, *numbers.resting_level, numbers.noise_sd))
     return line
-
-
-def target_frame(found: SearchResult) -> pd.DataFrame:
-    """stimulus, node, probability: whom each stimulus acts on; likeliest first."""
-    if found.continuous is None:
-        return pd.DataFrame(columns=["stimulus", "node", "probability"])
-    return found.continuous.targets().sort_values(
-        ["stimulus", "probability", "node"], ascending=[True, False, True], ignore_index=True
-    )

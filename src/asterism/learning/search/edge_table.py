@@ -64,6 +64,7 @@ def edge_frame(found: SearchResult) -> pd.DataFrame:
         asked = {(edge.parent, edge.child) for edge in found.asked_families()}
     pieces = [_of_child(found, child, asked) for child in range(len(names))]
     frame = pd.concat(pieces, ignore_index=True)
+    frame = frame[~frame["parent"].isin(found.influences)]
     # ties keep the order of names, so that the order of columns in the data does not matter
     frame = frame.sort_values(
         ["probability", "parent", "child"], ascending=[False, True, True], ignore_index=True

@@ -361,6 +361,8 @@ class SearchResult:
     """What was learned about continuous nodes, where all are."""
     kinds: Sequence[KindChoice] = ()
     """How the evidence chose the kind of each node, where it was asked."""
+    influences: tuple[str, ...] = ()
+    """Exogenous nodes that are stimuli: their edges are no edges between nodes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", self.columns or self.nodes)
@@ -369,6 +371,12 @@ class SearchResult:
                 f"{len(self.nodes)} nodes, {len(self.tables)} tables of families and "
                 f"{len(self.graph)} sets of parents do not belong together."
             )
+
+    @property
+    def exogenous(self) -> list[str]:
+        """Nodes whose paths are given."""
+        given = () if self.structure is None else self.structure.exogenous
+        return [self.nodes[n] for n in given]
 
     @property
     def not_scored(self) -> list[str]:
@@ -403,7 +411,8 @@ class SearchResult:
             )
         columns = np.stack([self.edge_probabilities(child) for child in range(n)], axis=1)
         table = pd.DataFrame(columns, index=list(self.nodes), columns=list(self.nodes))
-        return with_missing(table.loc[list(self.columns), list(self.columns)], self.not_scored)
+        shown = [name for name in self.columns if name not in self.influences]
+        return with_missing(table.loc[shown, shown], self.not_scored)
 
     def asked_families(self) -> list[EdgeFamily]:
         """Likely edges outside the graph, each with the likeliest family that holds it."""
@@ -530,6 +539,7 @@ def result_of(
         levels=search.levels,
         sampled=sampled,
         stage=about_unscored(search.nodes, tables),
+        influences=settings.influences,
     )
     if sampled is not None:
         return found

@@ -254,7 +254,8 @@ def sample_from(
     """
     begin = search.solution.parents if begin is None else begin
     if settings.max_parents is None:
-        search.prior = _with_more_parents(search.prior)
+        most = MAX_PARENTS_DRAWN + min(1, len(settings.influences))
+        search.prior = _with_more_parents(search.prior, most)
     progress = search.progress
     families = _families(search)
     n_nodes = len(search.nodes)
@@ -311,10 +312,10 @@ def sample_from(
     return _result(search, models, families, settings, observations)
 
 
-def _with_more_parents(prior: NumberedPrior) -> NumberedPrior:
+def _with_more_parents(prior: NumberedPrior, most: int) -> NumberedPrior:
     """The prior of a search where the draws may go beyond its number of parents."""
-    most = np.where(prior.max_parents > 0, MAX_PARENTS_DRAWN, 0)
-    return replace(prior, max_parents=np.maximum(prior.max_parents, most))
+    own = np.where(prior.max_parents > 0, most, 0)
+    return replace(prior, max_parents=np.maximum(prior.max_parents, own))
 
 
 def _on_cluster(setup: ModelSetup, tasks: list[ChainTask]) -> Iterator[AdvancedChain]:

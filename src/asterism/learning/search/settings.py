@@ -86,6 +86,8 @@ class StructureSettings:
     n_chains: int = 4
     minutes: float | None = None
     max_draws: int = 20_000
+    influences: tuple[str, ...] = ()
+    """Exogenous nodes that are stimuli (``influences.py``)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):
@@ -127,6 +129,11 @@ class StructureSettings:
             raise ModelError(Setting("tolerance"), f" must be positive, got {self.tolerance!r}.")
         if self.time_step is not None and not self.time_step > 0.0:
             raise ModelError(Setting("time_step"), f" must be positive, got {self.time_step!r}.")
+
+    @property
+    def may_be_continuous(self) -> bool:
+        """Whether some nodes move continuously, or may."""
+        return bool(_learner_of_kind(self.emission))
 
     @property
     def home(self) -> str:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import networkx
     import xarray
 
+    from asterism.learning.search.residual_checks import ResidualCheck
     from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.unmeasured import UnmeasuredCause
 
@@ -104,7 +105,7 @@ class StructureLearner(Estimator):
         node, kind, levels; of continuous nodes decay_time, resting_level and noise_sd; the log
         evidence of both kinds where "auto" compared them.
     targets_ : DataFrame
-        stimulus, node, probability: which continuous nodes a stimulus acts on.
+        stimulus, node, probability: which nodes a stimulus acts on.
     graph_ : networkx.DiGraph
         The same graph; edges carry their ``probability``.
     edge_probabilities_ : DataFrame
@@ -217,8 +218,12 @@ class StructureLearner(Estimator):
 
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
+            from asterism.learning.search.influences import with_stimuli
+
             learn = importlib.import_module(settings.home)
             self._observations = data
+            if not settings.may_be_continuous:
+                settings, data = with_stimuli(settings, data)
             with minutes_limit(self.minutes):
                 found = learn.learn_from_observations(settings, data, listener)
         else:
@@ -277,8 +282,8 @@ class StructureLearner(Estimator):
 
     @property
     def targets_(self) -> pd.DataFrame:
-        """stimulus, node, probability: which continuous nodes each stimulus acts on."""
-        from asterism.learning.search.continuous_search import target_frame
+        """stimulus, node, probability: which nodes each stimulus acts on."""
+        from asterism.learning.search.influences import target_frame
 
         self._require_fitted("_found")
         return target_frame(self._found)
@@ -288,7 +293,9 @@ class StructureLearner(Estimator):
         """One row per edge that is probable or in the graph, surest first."""
         self._require_fitted("_found")
         if self._edges is None:
-            self._edges = self._found.edge_frame()
+            from asterism.learning.search.residual_checks import with_caveats
+
+            self._edges = with_caveats(self._found.edge_frame(), self.checks_)
         return self._edges
 
     @property
@@ -408,6 +415,17 @@ class StructureLearner(Estimator):
         if isinstance(data, Observations):
             data = without_offsets(data, self._found.levels)
         return log_probabilities(self, data, progress)
+
+    @property
+    def checks_(self) -> list[ResidualCheck]:
+        """Whether trajectories differ, or rates change over time; strongest first.
+
+        Only where graphs were drawn. A likely one is a ``caveat`` of the edges into its node.
+        """
+        from asterism.learning.search.residual_checks import residual_checks
+
+        self._require_fitted("_found")
+        return residual_checks(self._found)
 
     def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
         """Compare the edges of every loop, clique and reciprocal pair with one hidden cause.

@@ -1,0 +1,131 @@
+"""Stimuli of nodes that jump, trends, and checks for what the model does not have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+import asterism as am
+from asterism.data.interventions import stimulus_paths
+from asterism.errors import DataError
+from asterism.learning.search.influences import with_trend
+from asterism.sampling._residuals import _log_ratio
+
+DRUG = am.Network(
+    {"A": ["drug"], "B": [], "drug": []},
+    {
+        "A": [[[0, 0.2], [2.0, 0]], [[0, 3.0], [0.2, 0]]],
+        "B": [[0, 0.6], [0.6, 0]],
+        "drug": None,
+    },
+    {"A": ("0", "1"), "B": ("0", "1"), "drug": ("off", "on")},
+)
+
+
+def treated(n_trajectories: int = 12, seed: int = 0) -> am.Observations:
+    """Measurements of A and B; a drug that acts on A is on for half of the time."""
+    rng = np.random.default_rng(seed)
+    begin = rng.uniform(0.0, 5.0, n_trajectories)
+    told = pd.DataFrame(
+        {"name": "drug", "trajectory": range(n_trajectories), "start": begin, "end": begin + 5.0}
+    )
+    pieces = []
+    for d in range(n_trajectories):
+        known = pd.DataFrame(
+            {"time": [0.0, begin[d], begin[d] + 5.0], "state": ["off", "on", "off"], "node": "drug"}
+        )
+        path = am.simulate(
+            DRUG,
+            duration=10.0,
+            seed=int(rng.integers(2**31)),
+            paths=am.Trajectories.from_frame(
+                known.assign(trajectory=0), states={"drug": ("off", "on")}, end=10.0
+            ),
+        )
+        seen = am.observe(path, am.Gaussian((0.0, 1.0), 0.2), n_observations=20, seed=d)
+        frame = seen.to_frame()
+        pieces.append(frame.assign(trajectory=d)[["trajectory", "time", "A", "B"]])
+    return am.Observations.from_frame(pd.concat(pieces), start=0.0, end=10.0).with_stimuli(told)
+
+
+def test_a_stimulus_is_off_and_on_from_the_start_to_the_end() -> None:
+    told = pd.DataFrame(
+        [("x", "a", 2.0, 4.0), ("x", "a", 3.0, 5.0), ("x", "b", 0.0, 10.0)],
+        columns=["name", "trajectory", "start", "end"],
+    )
+    found = stimulus_paths(told, ("a", "b", "c"), np.zeros(3), np.full(3, 10.0))
+    rows = list(zip(found.trajectory, found.start, found.end, found.state))
+    assert rows == [
+        *((0, 0.0, 2.0, "off"), (0, 2.0, 4.0, "on"), (0, 4.0, 5.0, "on"), (0, 5.0, 10.0, "off")),
+        *((1, 0.0, 10.0, "on"), (2, 0.0, 10.0, "off")),
+    ]
+
+
+def test_targets_of_a_stimulus_are_found_and_are_no_edges() -> None:
+    obs = treated()
+    learner = am.StructureLearner(am.Gaussian((0.0, 1.0), 0.2), method="star").fit(obs)
+    chance = learner.targets_.set_index("node")["probability"]
+    assert chance["A"] > 0.9 > 0.5 > chance["B"]
+    assert set(learner.edges_["parent"]) == {"A", "B"}
+    assert list(learner.edge_probabilities_) == ["A", "B"]
+    assert learner.network_.parents["A"] == ("drug",)
+    # the network reads the times of the drug from the data
+    assert np.isfinite(learner.score(obs))
+    posterior = am.infer(learner.network_, obs, am.Gaussian((0.0, 1.0), 0.2), method="exact")
+    assert np.isfinite(posterior.log_evidence)
+
+
+def test_a_stimulus_with_the_name_of_a_node_is_refused() -> None:
+    obs = treated(2)
+    told = pd.DataFrame({"name": ["A"], "trajectory": [0], "start": [1.0], "end": [2.0]})
+    with pytest.raises(DataError, match="'A' has the name of a node"):
+        am.StructureLearner(am.Gaussian((0.0, 1.0), 0.2), method="star").fit(obs.with_stimuli(told))
+
+
+def test_a_trend_is_a_few_stimuli_since_the_start() -> None:
+    told = with_trend(treated(2)).stimuli
+    assert told is not None
+    own = told[told["name"] != "drug"]
+    assert sorted(set(own["start"])) == [2.5, 5.0, 7.5]
+    assert set(own["end"]) == {10.0}
+
+
+@pytest.mark.parametrize(("shape", "jumps", "expected"), [(1.0, 0, 2.0), (3.0, 5, 1.5), (10, 2, 4)])
+def test_ratio_of_a_cell_is_the_integral_over_its_factor(
+    shape: float, jumps: int, expected: float
+) -> None:
+    def weighed(factor: float) -> float:
+        likelihood = factor**jumps * np.exp(-(factor - 1.0) * expected)
+        return float(stats.gamma.pdf(factor, shape, scale=1.0 / shape) * likelihood)
+
+    whole = integrate.quad(weighed, 0.0, 50.0, limit=200)[0]
+    assert _log_ratio.py_func(shape, float(jumps), expected) == pytest.approx(
+        np.log(whole), abs=1e-6
+    )
+
+
+def _changing(trend: bool) -> am.Observations:
+    """Three nodes without edges, measured exactly often; with a trend they are slow later on."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for d in range(10):
+        state, when = rng.integers(0, 2, 3), np.arange(0.0, 10.0, 0.25)
+        for t in when:
+            speed = 0.15 if trend and t >= 5.0 else 1.0
+            state = np.where(rng.random(3) < 1 - np.exp(-0.25 * speed), 1 - state, state)
+            rows.append((d, t, *(state + rng.normal(0.0, 0.1, 3))))
+    return am.Observations.from_frame(pd.DataFrame(rows, columns=["trajectory", "time", *"ABC"]))
+
+
+@pytest.mark.parametrize("trend", [False, True])
+def test_rates_that_change_over_time_are_noticed(trend: bool) -> None:
+    learner = am.StructureLearner(
+        am.Gaussian((0.0, 1.0), 0.1), method="sample", sampling=am.Sampling(max_draws=100)
+    ).fit(_changing(trend))
+    likely = {check.what for check in learner.checks_ if check.is_likely}
+    assert likely == ({"trend"} if trend else set())
+    shown = learner.edges_[learner.edges_["in_graph"]]
+    assert set(shown["caveat"]) <= ({"could be a trend"} if trend else {""})
+    assert all("--trend" in c.sentence for c in learner.checks_ if c.is_likely)
