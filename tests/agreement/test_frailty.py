@@ -109,6 +109,60 @@ def test_evidence_chooses_and_the_command_line_says_it(tmp_path: Any) -> None:
     assert "differ by a factor of" in (tmp_path / "run" / "run.json").read_text()
 
 
+def _counted(table: pd.DataFrame, state: pd.Series, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """(D, S, S) steps from visit to visit, and the first states."""
+    counts, first = [], []
+    for _, own in state.groupby(table["trajectory"]):
+        x = own.to_numpy()
+        counts.append(np.zeros((size, size)))
+        np.add.at(counts[-1], (x[:-1], x[1:]), 1.0)
+        first.append(x[0])
+    return np.array(counts), np.array(first)
+
+
+def _two_factor_panel(rates: dict[str, Any], spreads: Any, parents: Any, n: int) -> pd.DataFrame:
+    """Visits at 0, ½, 1, … of trajectories with factors u and v: ``rates[node](u, v)``."""
+    rng = np.random.default_rng(8)
+    frames = []
+    for d in range(n):
+        u, v = (rng.gamma(1.0 / s**2, s**2) for s in spreads)
+        network = am.Network(
+            parents,
+            {node: make(u, v) for node, make in rates.items()},
+            {node: [0, 1] for node in rates},
+        )
+        path = am.simulate(network, n_trajectories=1, duration=3.0, seed=int(rng.integers(2**31)))
+        frame = am.observe(path, am.Exact(), times=np.arange(0.0, 3.01, 0.5)).to_frame()
+        frames.append(frame.assign(trajectory=d))
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.mark.slow
+def test_up_and_down_have_factors_of_their_own() -> None:
+    table = _two_factor_panel(
+        {"B": lambda u, v: np.array([[0.0, u], [v, 0.0]])}, (1.2, 0.8), {"B": []}, 20
+    )
+    obs = am.Observations.from_frame(table)
+    fit = am.ParameterLearner({"B": []}, initial="uniform", frailty={"B": "up-down"}).fit(obs)
+    counts, _ = _counted(table, table["B"].astype(int), 2)
+
+    def value(v: np.ndarray) -> float:
+        def generator(up: np.ndarray, down: np.ndarray) -> np.ndarray:
+            a, b = v[0] * up, v[1] * down
+            return np.stack([np.stack([-a, a], -1), np.stack([b, -b], -1)], -2)
+
+        return float(reference.pair_log_likelihood(generator, v[2:], counts, 0.5).sum())
+
+    given_first = fit.log_evidence_ - len(counts) * np.log(0.5)
+    assert given_first == pytest.approx(value(_at(fit)), abs=2e-3)
+    gain, better, _ = newton(lambda v: value(np.exp(v)), np.log(_at(fit)), step=0.02)
+    assert 2.0 * gain < 0.01
+    np.testing.assert_allclose(_at(fit), np.exp(better), rtol=0.02)
+    plain = am.ParameterLearner({"B": []}, initial="uniform").fit(obs)
+    assert fit.log_evidence_ > plain.log_evidence_
+    assert fit.n_parameters_ == plain.n_parameters_ + 2
+
+
 def test_factors_beside_a_covariate() -> None:
     """The group doubles both rates; the rest of the differences is the factor's."""
     slow, fast = simulated(11, 0.7, n=50), simulated(12, 0.7, n=50, rates=2.0 * reference.RATES)
