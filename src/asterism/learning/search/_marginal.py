@@ -82,7 +82,7 @@ class MarginalPrior(NamedTuple):
 #: iterations before which a score beyond all bounds may still come down
 _LATE = 10
 #: iterations in a row in which the score stays that settle it: slow drifts showed within five on
-#: measurements of pure noise, where 500 iterations did not change the score by 0.01
+#: measurements of pure noise
 _STILL = 10
 
 
