@@ -211,3 +211,23 @@ def test_starts_that_depend_on_a_covariate(tmp_path):
     assert result.exit_code == 0, result.stderr
     saved = pd.read_csv(tmp_path / "RUN" / "parameters.csv").query("kind == 'start effect'")
     assert saved["estimate"].iloc[0] == pytest.approx(effect["estimate"].iloc[0], abs=0.02)
+
+
+def test_an_effect_on_a_start_that_everybody_shares_does_not_end_the_fit(tmp_path):
+    rng = np.random.default_rng(3)
+    rows = []
+    for i in range(30):
+        state, x = 1, rng.normal()
+        for time in range(6):
+            rows.append((i, time, rng.normal(60.0 + 30.0 * state, 8.0), x))
+            state = 1 - state if rng.random() < 0.25 else state
+    table = tmp_path / "fev.csv"
+    pd.DataFrame(rows, columns=["id", "time", "fev", "x"]).to_csv(table, index=False)
+    result = invoke(
+        "fit", table, "--nodes", "fev", "--states", "2", "--emission", "gaussian:per-state",
+        "--start-covariate", "x", "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "nan" not in result.output and "overflow" not in result.output
+    rates = pd.read_csv(tmp_path / "run" / "rates.csv")
+    assert np.isfinite(rates["rate"]).all() and not rates[["lower", "upper"]].isna().any(axis=None)

@@ -142,7 +142,10 @@ class Shifted:
 def _reports(base: Categorical, shift: FloatArray) -> FloatArray:
     """(n, S, reports) probabilities."""
     table = np.array(base.confusion, dtype=np.float64)
-    odds = table * np.exp(shift.reshape(-1, *table.shape))
+    with np.errstate(divide="ignore"):
+        logs = np.log(table) + shift.reshape(-1, *table.shape)
+    # effects may run away where a report never happens: only ratios to the largest count
+    odds = np.exp(logs - logs.max(axis=2, keepdims=True))
     result: FloatArray = odds / odds.sum(axis=2, keepdims=True)
     return result
 

@@ -509,7 +509,7 @@ def _result(
         table = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
         if pairs is not None:
             floor = _floor(search, n, models.n_chains * models.n_draws * models.keep_every)
-            table = replace(table, share=float(own.sum()), pairs=np.maximum(pairs[:, n], floor))
+            table = replace(table, share=float(own.sum()), pairs=np.clip(pairs[:, n], floor, 1.0))
         search.tables[n] = table
     graph = shown_graph(search.settings, search.prior, search.tables, search.scorer.n_states)
     averages = models.mean_averages()
