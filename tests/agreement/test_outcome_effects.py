@@ -9,6 +9,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import AsterismError
+from asterism.learning.em.outcome_effects import _reports
 from tests.command_line import assert_refused, invoke
 from tests.reference import hidden_panel
 from tests.reference.panel_likelihood import maximum, standard_errors
@@ -213,21 +214,8 @@ def test_starts_that_depend_on_a_covariate(tmp_path):
     assert saved["estimate"].iloc[0] == pytest.approx(effect["estimate"].iloc[0], abs=0.02)
 
 
-def test_an_effect_on_a_start_that_everybody_shares_does_not_end_the_fit(tmp_path):
-    rng = np.random.default_rng(3)
-    rows = []
-    for i in range(30):
-        state, x = 1, rng.normal()
-        for time in range(6):
-            rows.append((i, time, rng.normal(60.0 + 30.0 * state, 8.0), x))
-            state = 1 - state if rng.random() < 0.25 else state
-    table = tmp_path / "fev.csv"
-    pd.DataFrame(rows, columns=["id", "time", "fev", "x"]).to_csv(table, index=False)
-    result = invoke(
-        "fit", table, "--nodes", "fev", "--states", "2", "--emission", "gaussian:per-state",
-        "--start-covariate", "x", "-o", tmp_path / "run",
-    )  # fmt: skip
-    assert result.exit_code == 0, result.output
-    assert "nan" not in result.output and "overflow" not in result.output
-    rates = pd.read_csv(tmp_path / "run" / "rates.csv")
-    assert np.isfinite(rates["rate"]).all() and not rates[["lower", "upper"]].isna().any(axis=None)
+def test_probabilities_stay_finite_where_an_effect_runs_away():
+    shift = np.array([[0.0, 900.0, 0.0, -900.0], [0.0, 0.0, 0.0, 0.0]])
+    found = _reports(am.Categorical([[0.8, 0.2], [0.3, 0.7]]), shift)
+    expected = [[[0.0, 1.0], [1.0, 0.0]], [[0.8, 0.2], [0.3, 0.7]]]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
