@@ -40,9 +40,11 @@ def test_levels_of_a_long_record_are_those_of_a_part(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(levels, "_MOST_VALUES", 1000)
     monkeypatch.setattr(levels, "_STRETCH", 100)
     looked_at = []
-    real = levels._fits
+    real = levels.fits_of
     monkeypatch.setattr(
-        levels, "_fits", lambda rows, *more: looked_at.append(len(rows.values)) or real(rows, *more)
+        levels,
+        "fits_of",
+        lambda rows, *more: looked_at.append(len(rows.values)) or real(rows, *more),
     )
     open_levels = am.Gaussian(levels="auto", learn=True)
     choice = levels.choose_levels("A", seen.measurements["A"], open_levels)

@@ -71,7 +71,7 @@ def _states() -> Any:
 
 
 def _offset() -> Any:
-    return MODEL.choice(
+    return MODEL.rare.choice(
         *OFFSETS,
         help="Whether all values of a trajectory may be shifted, node by node: by evidence (auto), "
         "always (trajectory) or never (none). Shifts are estimated and subtracted.",
@@ -79,7 +79,7 @@ def _offset() -> Any:
 
 
 def _log() -> Any:
-    return MODEL.names("Columns to take logarithms of, or all.", metavar="COLUMN,…|all")
+    return MODEL.rare.names("Columns to take logarithms of, or all.", metavar="COLUMN,…|all")
 
 
 #: parents of a node in a search, as in ``StructureLearner``
@@ -108,7 +108,9 @@ def _stimuli() -> Any:
 
 
 def _trend() -> Any:
-    return MODEL.flag(False, "Let rates differ between four spans of the time since the start.")
+    return MODEL.rare.flag(
+        False, "Let rates differ between four spans of the time since the start."
+    )
 
 
 def _title() -> Any:

@@ -44,14 +44,17 @@ from asterism.numerics.resources import current_limit
 
 FloatArray = NDArray[np.float64]
 
-#: trajectories from which the spread of their shifts can be told
-_FEWEST_TRAJECTORIES = 4
+#: trajectories that tell the spread of their shifts, and values that each of them needs
+#: for its shift to be told from a level
+_FEWEST_TRAJECTORIES, _FEWEST_VALUES = 4, 3
 #: turns of fitting levels and shifts, and nats that are no gain
 _TURNS, _NO_GAIN = 12, 0.1
 #: shifts are looked for within this many of their standard deviations
 _REACH = 4.0
 #: shifts per noise scale at which ln P is computed; in between a spline is right to 1e-3 nats
 _PER_SCALE, _MOST_SHIFTS = 3.0, 400
+#: upper bound on the shifts that are summed over, where the noise is next to nothing
+_MOST_SUMMED = 20_000
 
 
 def with_offset(record: NodeMeasurements, plain: LevelChoice, always: bool = False) -> LevelChoice:
@@ -63,7 +66,8 @@ def with_offset(record: NodeMeasurements, plain: LevelChoice, always: bool = Fal
     if not isinstance(plain.emission, Gaussian) or current_limit().stops():
         return plain
     rows = LevelRows.of(record)
-    if len(np.unique(rows.trajectory)) < _FEWEST_TRAJECTORIES:
+    _, n_values = np.unique(rows.trajectory, return_counts=True)
+    if (n_values >= _FEWEST_VALUES).sum() < _FEWEST_TRAJECTORIES:
         return plain
     as_before = _opened(plain.emission)
     without = plain.scores.get(plain.n_levels)
@@ -190,7 +194,7 @@ def shifts_of(rows: LevelRows, emission: Any, moves: Any, sd: float) -> Shifts:
         by_row = level_pass(density, chances, rows.is_first, moves.initial, posterior, pairs)
         logs[k] = np.bincount(group, by_row)
     # two steps per standard deviation that the longest trajectory leaves to its shift
-    n_fine = int(np.ceil(4.0 * reach * np.sqrt(count.max()) / scale)) + 40
+    n_fine = int(min(np.ceil(4.0 * reach * np.sqrt(count.max()) / scale) + 40, _MOST_SUMMED))
     fine = np.linspace(-reach, reach, n_fine)
     prior = -0.5 * (fine / sd) ** 2
     joint = CubicSpline(coarse, logs)(fine) + (prior - logsumexp(prior))[:, None]
