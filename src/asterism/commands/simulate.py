@@ -16,7 +16,7 @@ from asterism.commands.options import SimulateOptions
 from asterism.commands.outputs import print_json, require_file
 from asterism.data.files import write_table
 from asterism.errors import ModelError, counted
-from asterism.model.emissions import Gaussian
+from asterism.model.emissions import Exact, Gaussian
 from asterism.model.network import Network
 
 #: noise of the default emission: the paper's
@@ -34,7 +34,7 @@ def run(options: SimulateOptions) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
     with console.listening():
         network = make_network(options)
-        if network.drifts and options.emission:
+        if options.emission and len(network.drifts) == network.n_nodes:
             raise Refused("The noise of continuous nodes is in the network: leave out --emission.")
         duration = options.duration
         if duration is None and options.transitions is None:
@@ -59,7 +59,7 @@ def run(options: SimulateOptions) -> int:
         else:
             observed = observe(
                 drawn,
-                None if network.drifts else _emissions(options.emission, network),
+                _emissions(options.emission, network),
                 n_observations=options.observations,
                 interval=options.interval,
                 missing=options.missing,
@@ -121,16 +121,21 @@ def make_network(options: SimulateOptions) -> Network:
 
 
 def _emissions(specifications: Sequence[str], network: Network) -> dict[str, Any]:
-    """Gaussian levels from −1 to 1 where nothing else was asked for."""
+    """Gaussian levels from −1 to 1 where nothing else was asked for.
+
+    Beside continuous nodes the states themselves are then seen.
+    """
     result: dict[str, Any] = {}
-    for node in network.nodes:
+    jumping = [node for node in network.nodes if node not in network.drifts]
+    for node in jumping:
         size = len(network.states[node])
-        result[node] = Gaussian(tuple(np.linspace(-1.0, 1.0, size)), SCALE)
+        usual = Gaussian(tuple(np.linspace(-1.0, 1.0, size)), SCALE)
+        result[node] = Exact() if network.drifts else usual
     for text in specifications:
         name, equals, kind = text.rpartition("=")
         if equals and name not in result:
-            raise Refused(f"--emission {text!r} names {name!r}, which is not a node.")
-        for node in [name] if equals else network.nodes:
+            raise Refused(f"--emission {text!r} names {name!r}, which is not a node that jumps.")
+        for node in [name] if equals else jumping:
             size = len(network.states[node])
             made = parse_emission(kind, size)
             if None in (getattr(made, "means", 0), getattr(made, "scale", 0)):

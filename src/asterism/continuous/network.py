@@ -3,12 +3,13 @@
     dx = [baseline − decay · x + Σ linear · x_parent + Σ quadratic · x_parent² + shift of the states
           of jumping parents] dt + diffusion dW
 
-A jumping node's rates are multiplied by e^(Σ slope · x) of its continuous parents.
+A jumping node's rates depend on the states of its jumping parents and are multiplied by
+e^(Σ slope · x) of its continuous parents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,14 +19,20 @@ from asterism.continuous.series import FloatArray
 from asterism.errors import ModelError
 from asterism.model.drift import Drift
 from asterism.model.network import Network
+from asterism.model.rates import SummaryRates
 
 
 @dataclass(frozen=True)
 class JumpRates:
-    """Rates of a jumping node: ``rates`` (S, S) × e^(slope · x) of continuous parents."""
+    """Rates of a jumping node: ``rates`` (*jumping parents, S, S) × e^(slope · x)."""
 
     rates: ArrayLike
-    slopes: Mapping[str, float] = field(default_factory=dict)
+    slopes: Mapping[str, ArrayLike] = field(default_factory=dict)
+    """Continuous parent -> slope of all transitions, or (S, S)."""
+    parents: Sequence[str] = ()
+    """Jumping parents, in the order of the axes of ``rates``."""
+    initial: ArrayLike | None = None
+    """Start probabilities; None: all states alike."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +48,17 @@ class DriftNetwork:
                 self._check(parent, name, self.drifts, "continuous")
             for parent, shifts in drift.shifts.items():
                 self._check(parent, name, self.jumps, "jumping")
-                if len(shifts) != len(self.rates(parent)):
+                if len(shifts) != self.n_states(parent):
                     raise ModelError(f"Node {name!r}: {parent!r} has another number of states.")
         for name, jump in self.jumps.items():
             for parent in jump.slopes:
                 self._check(parent, name, self.drifts, "continuous")
-            rates = self.rates(name)
-            if rates.ndim != 2 or rates.shape[0] != rates.shape[1] or (rates < 0.0).any():
-                raise ModelError(f"Node {name!r}: rates must be a square table of numbers ≥ 0.")
+            for parent in jump.parents:
+                self._check(parent, name, self.jumps, "jumping")
+            rates, size = self.rates(name), self.n_states(name)
+            expected = (*(self.n_states(p) for p in jump.parents), size, size)
+            if rates.shape != expected or (rates < 0.0).any():
+                raise ModelError(f"Node {name!r}: rates must be a table of {expected} numbers ≥ 0.")
 
     @classmethod
     def of(cls, network: Network) -> DriftNetwork:
@@ -58,12 +68,14 @@ class DriftNetwork:
             if node not in network.drifts:
                 rates = network.rates[node]
                 size = len(network.states[node])
-                if not (rates is None or (isinstance(rates, np.ndarray) and rates.ndim == 2)):
-                    raise ModelError(
-                        f"Node {node!r} jumps and has parents: such nodes cannot be simulated "
-                        "beside continuous ones yet."
-                    )
-                jumps[node] = JumpRates(np.zeros((size, size)) if rates is None else rates)
+                if isinstance(rates, SummaryRates):
+                    rates = rates.expand()
+                jumps[node] = JumpRates(
+                    np.zeros((size, size)) if rates is None else rates,
+                    network.slopes.get(node, {}),
+                    network.jumping_parents(node),
+                    network.initial[node],
+                )
         drifts = {node: network.drifts[node] for node in network.nodes if node in network.drifts}
         return cls(drifts, jumps)
 
@@ -73,10 +85,28 @@ class DriftNetwork:
             raise ModelError(f"Node {child!r} has parent {parent!r}, which is no {kind} node.")
 
     def rates(self, name: str) -> FloatArray:
-        """(S, S) rates of a jumping node, zero on the diagonal."""
+        """(*jumping parents, S, S) rates of a jumping node, zero on the diagonal."""
         rates = np.array(self.jumps[name].rates, dtype=np.float64)
-        np.fill_diagonal(rates, 0.0)
+        own = np.arange(rates.shape[-1])
+        rates[..., own, own] = 0.0
         return rates
+
+    def n_states(self, name: str) -> int:
+        """How many states a jumping node has."""
+        return int(np.shape(self.jumps[name].rates)[-1])
+
+    def slopes(self, name: str) -> FloatArray:
+        """(C, S, S) what each continuous node adds to the log rates of a jumping one."""
+        given, size = self.jumps[name].slopes, self.n_states(name)
+        found = np.zeros((len(self.drifts), size, size))
+        for i, parent in enumerate(self.drifts):
+            found[i] = np.asarray(given.get(parent, 0.0))
+        return found
+
+    def initial(self, name: str) -> FloatArray:
+        """(S,) start probabilities of a jumping node."""
+        given, size = self.jumps[name].initial, self.n_states(name)
+        return np.full(size, 1.0 / size) if given is None else np.asarray(given, dtype=np.float64)
 
     @property
     def nodes(self) -> tuple[str, ...]:

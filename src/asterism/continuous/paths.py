@@ -17,6 +17,7 @@ from asterism.continuous.series import FloatArray, IntArray
 from asterism.continuous.simulate import default_step, simulate
 from asterism.data.measurements import objects
 from asterism.errors import DataError, ModelError, Setting, TooLargeError
+from asterism.model.emissions import Emission
 from asterism.model.network import Network
 
 #: grid points of a path at least, for pictures
@@ -75,20 +76,28 @@ class ContinuousPaths:
             frame[node] = self._labelled(node, self.values[:, :, i].ravel())
         return frame
 
-    def _labelled(self, node: str, values: FloatArray) -> Any:
+    def _labelled(self, node: str, values: FloatArray | IntArray) -> Any:
         if node in self.network.drifts:
             return values
         states = self.network.states[node]
         return objects(states[int(s)] for s in values)
 
     def measured(
-        self, node: str, trajectory: IntArray, time: FloatArray, rng: np.random.Generator
+        self,
+        node: str,
+        trajectory: IntArray,
+        time: FloatArray,
+        rng: np.random.Generator,
+        emission: Emission | None = None,
     ) -> Any:
-        """Noisy values of one node, or the states of a jumping one."""
+        """Noisy values of one node; of a jumping one its states, or what an emission gives."""
         path = self.values[:, :, self.nodes.index(node)]
         if node not in self.network.drifts:
             place = np.searchsorted(self.times, time, side="right") - 1
-            return self._labelled(node, path[trajectory, place])
+            states = path[trajectory, place].astype(np.int64)
+            if emission is None:
+                return self._labelled(node, states)
+            return np.asarray(emission.sample(states, rng, self.network.states[node]))
         drift = self.network.drifts[node]
         after = np.clip(np.searchsorted(self.times, time), 1, len(self.times) - 1)
         step = self.times[after] - self.times[after - 1]

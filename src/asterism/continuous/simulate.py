@@ -17,6 +17,9 @@ from asterism.continuous.series import FloatArray
 
 #: steps per shortest time that a node needs to relax or jump
 _STEPS_PER_RELAXATION = 20.0
+#: Continuous parents make steps shorter by at most this factor: their rare extremes, at which a
+#: node jumps more often than once per step, need not be followed.
+_MOST_FASTER = 8.0
 
 
 def simulate(
@@ -29,7 +32,7 @@ def simulate(
 ) -> FloatArray:
     """(D, T, N) values at ascending times from the start, nodes as in ``network.nodes``.
 
-    Jumping nodes have the numbers of their states and start in a random one.
+    Jumping nodes have the numbers of their states.
     """
     at = np.asarray(times, dtype=np.float64)
     rng = np.random.default_rng(seed)
@@ -42,7 +45,16 @@ def simulate(
 def default_step(network: DriftNetwork) -> float:
     """A step in which nothing changes much."""
     fastest = [d.decay for d in network.drifts.values()]
-    fastest += [float(network.rates(n).sum(axis=1).max()) for n in network.jumps]
+    usual = np.array(
+        [
+            abs(d.baseline) / d.decay + 2.0 * d.diffusion / np.sqrt(2.0 * d.decay)
+            for d in network.drifts.values()
+        ]
+    )
+    for n in network.jumps:
+        faster = np.exp(np.minimum(np.tensordot(usual, np.abs(network.slopes(n)), 1), 50.0))
+        rates = network.rates(n) * np.minimum(faster, _MOST_FASTER)
+        fastest.append(float(rates.sum(axis=-1).max()))
     return 1.0 / (_STEPS_PER_RELAXATION * max(fastest))
 
 
@@ -73,10 +85,10 @@ def _stepped_paths(
     linear = np.array([[d.linear.get(m, 0.0) for d in drifts] for m in names])
     quadratic = np.array([[d.quadratic.get(m, 0.0) for d in drifts] for m in names])
     shifts = [(i, m, np.array(v)) for i, d in enumerate(drifts) for m, v in d.shifts.items()]
-    rates = {m: network.rates(m) for m in jumps}
+    rates, slopes = {m: network.rates(m) for m in jumps}, {m: network.slopes(m) for m in jumps}
     mean, covariance = network.start()
     x = mean + np.sqrt(np.diag(covariance)) * rng.normal(size=(n, len(mean)))
-    state = {m: rng.integers(len(rates[m]), size=n) for m in jumps}
+    state = {m: rng.choice(network.n_states(m), size=n, p=network.initial(m)) for m in jumps}
     path = [np.column_stack([x, *state.values()])]
     for gap in np.diff(times):
         n_steps = max(1, int(np.ceil(gap / step)))
@@ -88,13 +100,15 @@ def _stepped_paths(
             for i, parent, by_state in shifts:
                 push[:, i] += by_state[state[parent]]
             moved = a * x + push / decay * (1.0 - a) + kick * rng.normal(size=x.shape)
+            after = {}
             for m in jumps:
-                slopes = np.array([network.jumps[m].slopes.get(p, 0.0) for p in names])
-                leave = rates[m][state[m]] * np.exp(x @ slopes)[:, None]
+                above = tuple(state[p] for p in network.jumps[m].parents)
+                log_factor = np.einsum("nc,cns->ns", x, slopes[m][:, state[m]])
+                leave = rates[m][(*above, state[m])] * np.exp(log_factor)
                 total = leave.sum(axis=1)
                 goes = rng.random(n) < -np.expm1(-total * h)
                 reached = np.cumsum(leave, axis=1) > (rng.random(n) * total)[:, None]
-                state[m] = np.where(goes, reached.argmax(axis=1), state[m])
-            x = moved
+                after[m] = np.where(goes, reached.argmax(axis=1), state[m])
+            x, state = moved, after
         path.append(np.column_stack([x, *state.values()]))
     return np.array(path, dtype=np.float64).transpose(1, 0, 2)

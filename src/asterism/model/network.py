@@ -57,7 +57,9 @@ class Network:
     optional; or :class:`SummaryRates`; or None for an *exogenous* node, whose path the data always
     give. ``states``: {node: labels}, by default "0", "1", …; ``initial``: {node: probabilities},
     uniform where not given. ``drifts``: {node: :class:`Drift`} of nodes that move continuously;
-    they have no rates and no states.
+    they have no rates and no states. ``slopes``: {jumping node: {continuous parent: slope}}: its
+    rates, which have no axis for this parent, are multiplied by e^(slope · x); a slope is one
+    number for all transitions, or (S, S).
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Network:
         states: Mapping[Any, Sequence[Any]] | None = None,
         initial: Mapping[Any, Any] | None = None,
         drifts: Mapping[Any, Drift] | None = None,
+        slopes: Mapping[Any, Mapping[Any, Any]] | None = None,
     ) -> None:
         self.parents: dict[str, tuple[str, ...]] = checked_parents(parents)
         self.nodes: tuple[str, ...] = tuple(self.parents)
@@ -100,6 +103,7 @@ class Network:
         self.initial: dict[str, FloatArray] = {
             node: self._checked_initial(node, given_initial.get(node)) for node in self.nodes
         }
+        self.slopes: dict[str, dict[str, FloatArray]] = self._checked_slopes(slopes)
         self._check_drifts(given_rates)
         self.exogenous: frozenset[str] = frozenset(
             n for n in self.nodes if self.rates[n] is None and n not in self.drifts
@@ -220,27 +224,35 @@ class Network:
     def with_rates(self, rates: Mapping[Any, Any]) -> Network:
         """A copy with other rates for the nodes named."""
         changed = {**self.rates, **self._by_node("rates", rates)}
-        return Network(self.parents, changed, self.states, self.initial, self.drifts)
+        return Network(self.parents, changed, self.states, self.initial, self.drifts, self.slopes)
 
     def with_initial(self, initial: Mapping[Any, Any] | None) -> Network:
         """A copy with other start probabilities for the nodes named; None: uniform for all."""
         changed = None if initial is None else {**self.initial, **self._by_node("initial", initial)}
-        return Network(self.parents, self.rates, self.states, changed, self.drifts)
+        return Network(self.parents, self.rates, self.states, changed, self.drifts, self.slopes)
 
     # ---- files ------------------------------------------------------------------------------
+
+    def jumping_parents(self, node: str) -> tuple[str, ...]:
+        """The parents that have states: rates have one axis for each."""
+        return tuple(p for p in self.parents[node] if p not in self.drifts)
 
     def configurations(
         self, node: str, limit: int
     ) -> list[tuple[tuple[Any, ...], FloatArray]] | None:
-        """Each parent configuration (labels) with its (S, S) rates; None beyond the limit."""
+        """Each configuration of jumping parents (labels) with its (S, S) rates.
+
+        None beyond the limit. Continuous parents count as 0.
+        """
         rates = self.rates[node]
         if rates is None:
             return []
-        sizes = [len(self.states[p]) for p in self.parents[node]]
+        above = self.jumping_parents(node)
+        sizes = [len(self.states[p]) for p in above]
         if np.prod(sizes, dtype=np.float64) > limit:
             return None
         table = rates.expand() if isinstance(rates, SummaryRates) else rates
-        labels = [self.states[p] for p in self.parents[node]]
+        labels = [self.states[p] for p in above]
         return [
             (tuple(names[i] for names, i in zip(labels, place)), table[place])
             for place in product(*(range(size) for size in sizes))
@@ -256,6 +268,7 @@ class Network:
                 "initial": self.initial[node].tolist(),
                 "rates": rates_to_json(self.rates[node]),
                 **({"drift": self.drifts[node].to_dict()} if node in self.drifts else {}),
+                **({"slopes": _as_lists(self.slopes[node])} if node in self.slopes else {}),
             }
             for node in self.nodes
         ]
@@ -285,6 +298,7 @@ class Network:
             states={n["name"]: n["states"] for n in nodes},
             initial={n["name"]: n.get("initial") for n in nodes},
             drifts={n["name"]: Drift.from_dict(n["drift"]) for n in nodes if n.get("drift")},
+            slopes={n["name"]: n["slopes"] for n in nodes if n.get("slopes")},
         )
 
     def save(self, path: str | Path) -> None:
@@ -306,6 +320,7 @@ class Network:
             and self.parents == other.parents
             and self.states == other.states
             and self.drifts == other.drifts
+            and _as_lists(self.slopes) == _as_lists(other.slopes)
             and all(_same_rates(self.rates[n], other.rates[n]) for n in self.nodes)
             and all(np.array_equal(self.initial[n], other.initial[n]) for n in self.nodes)
         )
@@ -371,13 +386,34 @@ class Network:
                         f"Node {node!r} has {len(shifts)} shifts for {parent!r}, which has "
                         f"{counted(len(self.states[parent]), 'state')}."
                     )
+
+    def _checked_slopes(self, given: Any) -> dict[str, dict[str, FloatArray]]:
+        """(S, S) slopes, zero on the diagonal, of every continuous parent of jumping nodes."""
+        found = self._by_node("slopes", given)
+        checked: dict[str, dict[str, FloatArray]] = {}
         for node in self.nodes:
-            above = [p for p in self.parents[node] if p in self.drifts]
-            if node not in self.drifts and above:
+            own = found.get(node) or {}
+            if not isinstance(own, Mapping):
+                raise ModelError(f"The slopes of node {node!r} must be {{parent: slope}}.")
+            own = {str(parent): slope for parent, slope in own.items()}
+            above = (
+                [] if node in self.drifts else [p for p in self.parents[node] if p in self.drifts]
+            )
+            if set(own) != set(above):
                 raise ModelError(
-                    f"Node {node!r} jumps and has the continuous parent {above[0]!r}: such rates "
-                    "cannot be given yet."
+                    f"Node {node!r} has slopes for {_listed(tuple(own)) or 'no parents'}, but its "
+                    f"rates depend on the continuous parents {_listed(above) or 'none'}."
                 )
+            size = len(self.states[node])
+            for parent in above:
+                slope = as_numbers(f"The slope of node {node!r} for {parent!r}", own[parent])
+                if slope.shape not in ((), (size, size)) or not np.isfinite(slope).all():
+                    raise ModelError(
+                        f"The slope of node {node!r} for {parent!r} must be a finite number, or "
+                        f"{size} × {size} of them."
+                    )
+                checked.setdefault(node, {})[parent] = np.where(np.eye(size) > 0.0, 0.0, slope)
+        return checked
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -409,6 +445,7 @@ class Network:
                     f"got {_listed(above)}."
                 )
             return None
+        above = self.jumping_parents(node)
         sizes = [len(self.states[p]) for p in above]
         n_states = len(self.states[node])
         if isinstance(rates, SummaryRates):
@@ -446,6 +483,11 @@ def _same_rates(one: Rates, other: Rates) -> bool:
     if isinstance(one, SummaryRates) and isinstance(other, SummaryRates):
         return one == other
     return one is None and other is None
+
+
+def _as_lists(slopes: Any) -> Any:
+    """Slopes as a file holds them."""
+    return {k: _as_lists(v) if isinstance(v, Mapping) else v.tolist() for k, v in slopes.items()}
 
 
 def _listed(names: Sequence[Any]) -> str:

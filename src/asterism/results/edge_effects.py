@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.model.network import Network
-from asterism.model.rates import SummaryRates
+from asterism.model.rates import SummaryRates, with_diagonal
 
 if TYPE_CHECKING:
     from asterism.results.run import RateIntervals
@@ -34,8 +34,13 @@ SMALLEST_SHIFT = 1e-3
 
 
 def rates_by_parent_state(network: Network, child: str, parent: str) -> FloatArray:
-    """(S_parent, S, S) rates of the child, averaged over the states of its other parents."""
-    slot = network.parents[child].index(parent)
+    """(S_parent, S, S) rates of the child, averaged over the states of its other parents.
+
+    Of a continuous parent: two standard deviations below and above where it starts.
+    """
+    if parent in network.drifts:
+        return np.asarray(np.mean(list(_settings(network, child, parent)), axis=0))
+    slot = network.jumping_parents(child).index(parent)
     rates = network.rates[child]
     assert rates is not None  # a node with parents has rates
     if isinstance(rates, SummaryRates):
@@ -87,12 +92,17 @@ def _effect_on_level(network: Network, child: str, parent: str) -> str:
     if parent in drift.shifts:
         steps = np.diff(np.asarray(drift.shifts[parent], dtype=np.float64))
     else:
-        above = network.drifts[parent]
-        ends = above.start_mean + 2.0 * above.start_sd * np.array([-1.0, 1.0])
-        steps = np.array([drift.slope(parent, float(at)) for at in ends])
+        steps = np.array([drift.slope(parent, float(at)) for at in _ends(network, parent)])
     if not np.any(steps):
         return NONE
     return RAISES if np.all(steps >= 0.0) else LOWERS if np.all(steps <= 0.0) else MIXED
+
+
+def _ends(network: Network, parent: str) -> FloatArray:
+    """Two standard deviations below and above the mean at which a continuous node starts."""
+    above = network.drifts[parent]
+    ends: FloatArray = above.start_mean + 2.0 * above.start_sd * np.array([-1.0, 1.0])
+    return ends
 
 
 def _shifts(blocks: list[FloatArray], horizon: float) -> FloatArray:
@@ -129,9 +139,18 @@ def log_fold_of_odds(mean: FloatArray, variance: FloatArray, slot: int) -> tuple
 
 def _settings(network: Network, child: str, parent: str) -> Iterator[FloatArray]:
     """(S_parent, S, S) rates for every setting of the other parents, or their average."""
-    rates = network.rates[child]
-    slot = network.parents[child].index(parent)
-    sizes = [len(network.states[p]) for p in network.parents[child]]
+    rates, above = network.rates[child], network.jumping_parents(child)
+    if parent in network.drifts:
+        table = rates.expand() if isinstance(rates, SummaryRates) else rates
+        assert table is not None
+        size = table.shape[-1]
+        slope = network.slopes[child][parent]
+        factors = [np.exp(np.clip(slope * at, -50.0, 50.0)) for at in _ends(network, parent)]
+        for block in table.reshape(-1, size, size):
+            yield np.stack([with_diagonal(child, block * (1 - np.eye(size)) * f) for f in factors])
+        return
+    slot = above.index(parent)
+    sizes = [len(network.states[p]) for p in above]
     n_others = np.prod(sizes, dtype=np.float64) / sizes[slot]
     if n_others > CONFIGURATION_LIMIT:
         yield rates_by_parent_state(network, child, parent)
@@ -221,7 +240,7 @@ def _log_half_widths(
     """(S_parent, S, S) half widths of the averaged rates' logarithms; NaN where unknown."""
     shape = rates_by_parent_state(network, child, parent).shape
     found = None if intervals is None else intervals.of(network, child)
-    if found is None:
+    if found is None or parent in network.drifts:
         return np.full(shape, np.nan)
     rates = network.rates[child]
     assert isinstance(rates, np.ndarray)
@@ -229,7 +248,7 @@ def _log_half_widths(
     with np.errstate(divide="ignore", invalid="ignore"):
         half = 0.5 * (np.log(high) - np.log(low))
         squared = np.where(rates > 0.0, rates * half, 0.0) ** 2
-    slot = network.parents[child].index(parent)
+    slot = network.jumping_parents(child).index(parent)
     others = tuple(axis for axis in range(rates.ndim - 2) if axis != slot)
     total = rates.sum(axis=others)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -351,7 +351,7 @@ class RateIntervals:
         if table is None or isinstance(table, SummaryRates):
             return None
         low, high = (np.full(table.shape, np.nan) for _ in range(2))
-        above, states = network.parents[node], network.states[node]
+        above, states = network.jumping_parents(node), network.states[node]
         for place in product(*(range(len(network.states[p])) for p in above)):
             labels = (f"{p}={network.states[p][i]}" for p, i in zip(above, place))
             configuration = ", ".join(labels)

@@ -22,7 +22,7 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.compiled import configuration_terms
-from asterism.model.emissions import Joint, emission_for
+from asterism.model.emissions import Joint, check_emissions, emission_for
 from asterism.model.network import Network
 from asterism.numerics.progress import ProgressListener, listening
 from asterism.numerics.resources import TimeLimit, chunks, map_chunks, minutes_limit
@@ -289,7 +289,8 @@ def observe(
     All nodes are measured at the same times unless ``per_node`` draws times for each. ``missing``
     is the probability that a value is left out. ``emission`` may be a dictionary, and then only
     its nodes are measured. The paths of the nodes in ``known`` are seen throughout. Start and end
-    of the trajectories are kept. Continuous nodes need no emission: their noise is the network's.
+    of the trajectories are kept. Continuous nodes need no emission: their noise is the network's;
+    beside them, ``emission`` is for nodes that jump, whose states are seen without one.
     """
     if not 0.0 <= missing < 1.0:
         raise DataError(
@@ -299,7 +300,8 @@ def observe(
         raise DataError("Give either times or interval to observe, not both.")
     rng = np.random.default_rng(seed)
     if isinstance(paths, ContinuousPaths):
-        return _measured_paths(paths, (n_observations, times, interval), missing, per_node, rng)
+        when = (n_observations, times, interval)
+        return _measured_paths(paths, emission, when, missing, per_node, rng)
     known = tuple(known)
     measured = _measured_nodes(paths, emission, known)
     records: dict[str, NodeMeasurements] = {}
@@ -334,12 +336,15 @@ def observe(
 
 def _measured_paths(
     paths: ContinuousPaths,
+    emission: Any,
     when: tuple[int, ArrayLike | None, float | None],
     missing: float,
     per_node: bool,
     rng: np.random.Generator,
 ) -> Observations:
-    """Noisy values of continuous nodes, and the states of jumping ones."""
+    """Noisy values of continuous nodes; jumping ones by their emission, else as they are."""
+    if isinstance(emission, Mapping):
+        check_emissions(emission, paths.nodes)
     records: dict[str, NodeMeasurements] = {}
     clock = _observation_times(paths, *when, rng)
     for node in paths.nodes:
@@ -348,7 +353,11 @@ def _measured_paths(
         inside = np.isfinite(clock)
         trajectory = np.repeat(np.arange(paths.n_trajectories), inside.sum(axis=1))
         kept = rng.random(len(trajectory)) >= missing
-        values = paths.measured(node, trajectory, clock[inside], rng)
+        own = None
+        if node not in paths.network.drifts and emission is not None:
+            named = not isinstance(emission, Mapping) or node in map(str, emission)
+            own = emission_for(emission, node) if named else None
+        values = paths.measured(node, trajectory, clock[inside], rng, own)
         records[node] = NodeMeasurements(
             trajectory=trajectory[kept].astype(np.int64),
             time=clock[inside][kept],
