@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -47,9 +48,12 @@ class CommandGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command; end the process with its exit code, if there is nobody to return to."""
+        """Run a command; end the process with its exit code, if there is nobody to return to.
+
+        Libraries that a command imports may add warning filters: they go when it ends.
+        """
         run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
-        with speaking(self.say):
+        with speaking(self.say), warnings.catch_warnings():
             if not standalone_mode:
                 return run()
             code = exit_code(run)

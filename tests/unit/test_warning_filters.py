@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import asterism as am
+from tests.command_line import invoke
 
 NETWORK = am.glauber({"a": [], "b": ["a"]}, a=1.0, b=0.8)
 EMISSION = am.Gaussian((-1, 1), 0.4)
@@ -47,20 +48,29 @@ def changed_by(work: Callable[[], object]) -> list[Any]:
     )
 
 
+def learn_by_command(folder: Path) -> None:
+    SEEN.to_frame().to_csv(folder / "data.csv", index=False)
+    flags = ("--method", "star", "--states", "2")
+    done = invoke("learn", folder / "data.csv", "-o", folder / "RUN", *flags)
+    assert done.exit_code in (0, 4), done.output
+
+
 IN_A_NEW_PROCESS = """
 import sys, warnings
 warnings.simplefilter("ignore")
+from pathlib import Path
 from tests.unit import test_warning_filters as here
+works = {**here.FITS, "command": lambda: here.learn_by_command(Path(sys.argv[2]))}
 for name in sys.argv[1].split(","):
-    changed = here.changed_by(here.FITS[name])
+    changed = here.changed_by(works[name])
     assert not changed, (name, changed)
 """
 
 
-@pytest.mark.parametrize("names", [",".join(FITS), "star"])
-def test_filters_after_a_fit_are_those_before(names: str) -> None:
+@pytest.mark.parametrize("names", [",".join(FITS), "star", "command"])
+def test_filters_after_a_fit_are_those_before(names: str, tmp_path: Path) -> None:
     """In a process of its own: libraries are imported only once, and some add filters then."""
-    command = [sys.executable, "-c", IN_A_NEW_PROCESS, names]
+    command = [sys.executable, "-c", IN_A_NEW_PROCESS, names, str(tmp_path)]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
