@@ -1,9 +1,10 @@
-"""Searches and sampled chains on a Dask cluster: the same results, also when a worker dies."""
+"""Searches and chains on a Dask cluster: the same results, also when workers or schedulers die."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -140,6 +141,61 @@ def test_no_worker_left_is_said(cluster, monkeypatch):
             with pytest.raises(ConnectionError, match="All Dask workers were lost"):
                 list(map_tasks(slow_sum, np.arange(5), [(i,) for i in range(20)], 1, Silent()))
         killer.join()
+
+
+class Disturbing(Silent):
+    """Kills a scheduler and its worker after three results; can start others in their place."""
+
+    def __init__(self, folder: Path, restarts: bool) -> None:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.port = str(one.getsockname()[1])
+        self.folder, self.restarts, self.left = folder, restarts, 3
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start_cluster(self) -> None:
+        at = ("--host", "127.0.0.1")
+        file = self.folder / "scheduler.json"
+        self.processes = [
+            start("dask_scheduler", file, *at, "--port", self.port),
+            start("dask_worker", file, *at, "--nthreads", "1", "--no-nanny"),
+        ]
+
+    def kill_cluster(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def advance(self, n: int = 1) -> None:
+        self.left -= n
+        if self.left == 0:
+            self.kill_cluster()
+            if self.restarts:
+                self.start_cluster()
+
+
+def sums_while(progress: Disturbing) -> list[int]:
+    progress.start_cluster()
+    try:
+        address = f"tcp://127.0.0.1:{progress.port}"
+        with Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+            if not progress.restarts:
+                client._timeout = 2.0  # how long the client tries to reach it again
+            tasks = [(i,) for i in range(20)]
+            with joblib.parallel_config(backend="dask", client=client):
+                return list(map_tasks(slow_sum, np.arange(5), tasks, 1, progress))
+    finally:
+        progress.kill_cluster()
+
+
+def test_a_restarted_scheduler_changes_nothing(tmp_path: Path):
+    assert sums_while(Disturbing(tmp_path, restarts=True)) == [10 + i for i in range(20)]
+
+
+def test_a_scheduler_that_stays_away_is_said(tmp_path: Path):
+    with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
+        sums_while(Disturbing(tmp_path, restarts=False))
 
 
 def slow_sum(shared: np.ndarray, i: int) -> int:

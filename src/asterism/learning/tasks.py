@@ -7,8 +7,8 @@ over settings ask for.
 
 Tasks run in threads: these need no copies of the input, the kernels release the interpreter lock,
 and they start at once. Under ``joblib.parallel_config(backend="dask")`` the input goes to every
-worker once and the tasks go to the cluster. Tasks of a lost worker are repeated. Results come back
-in the order of the tasks.
+worker once and the tasks go to the cluster. Tasks of a lost worker or of a scheduler that was
+restarted are repeated. Results come back in the order of the tasks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -152,7 +153,8 @@ def _map_on_cluster(
                 losses += 1
                 _require_cluster(client, losses, error)
     finally:
-        client.cancel([future for future in futures if future is not None])
+        if client.status == "running":
+            client.cancel([future for future in futures if future is not None])
 
 
 def _submit_unfinished(
@@ -171,7 +173,13 @@ def _submit_unfinished(
 
 
 def _require_cluster(client: Any, losses: int, error: BaseException) -> None:
-    """Wait until there are workers; give up where there are none or all of them fail."""
+    """Wait until there are workers; give up where there are none or all of them fail.
+
+    A client that loses its scheduler tries to reach it again, and closes if it cannot.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while client.status == "connecting" and time.monotonic() < deadline:
+        time.sleep(0.1)
     if client.status != "running":
         raise ConnectionError("The connection to the Dask scheduler was lost.") from error
     if losses > MAX_LOSSES:
