@@ -1,4 +1,4 @@
-"""How structure learning scales: seconds, memory and accuracy from 14 nodes to 10,000.
+"""How learning and inference scale: from 14 nodes to 10,000, and what twice the size costs.
 
 Glauber tree with leaf-to-root feedback (a = 1, b = 0.6), T = 10, 80 trajectories of 10 noisy
 observations (σ = 0.2), at most one parent, screened search. Every size runs in a process of its
@@ -6,6 +6,13 @@ own, after a small warm-up that compiles (or loads) the kernels, so that memory 
 own. Writes ``scaling.csv`` and ``scaling.png`` into the folder given by -o.
 
     python benchmarks/scaling.py -o benchmarks/results --sizes 14 100 1000
+
+``--doubled`` takes one loop after the other instead: the processor time for twice the nodes,
+trajectories, measurements or states over that for once, on data of a ring and on noise that tells
+nothing, beside the order that is expected. More than 1.2 times that is named as a loss. Writes
+``scaling_doubled.csv``; TIME of one core.
+
+    python benchmarks/scaling.py --doubled
 """
 
 from __future__ import annotations
@@ -16,12 +23,17 @@ import platform
 import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from common import option_parser, peak_gigabytes, timed, write_table
 
 import asterism as am
+from asterism.model.generators import random_rates
 from asterism.results.metrics import edge_scores
 
 
@@ -64,14 +76,153 @@ def one_size(n_nodes: int, n_trajectories: int, scale: float, jobs: int) -> dict
     }
 
 
+# ---- twice the size over once -----------------------------------------------------------------
+
+#: a ratio of times beyond this many times the expected one is a loss
+_LOSS = 1.2
+#: data sets per time: the number of iterations differs from one to the next
+_SEEDS = (1, 2, 3)
+NOISE = 0.4
+#: what is doubled, for inference and for learners
+FOR_INFERENCE = {"nodes": 6, "trajectories": 40, "measurements": 8, "states": 2}
+FOR_LEARNERS = {"nodes": 4, "trajectories": 16, "measurements": 6, "states": 2}
+
+
+def emission_of(size: dict[str, int]) -> am.Gaussian:
+    return am.Gaussian(tuple(np.linspace(-1.0, 1.0, size["states"])), NOISE)
+
+
+def ring_data(
+    size: dict[str, int], meaningless: bool, seed: int
+) -> tuple[am.Network, am.Observations]:
+    """A ring, and noisy measurements of it or in their place noise.
+
+    There is one measurement per unit of time: more of them make the record longer, not denser.
+    """
+    nodes = [f"n{i}" for i in range(size["nodes"])]
+    ring = {node: [nodes[i - 1]] for i, node in enumerate(nodes)}
+    network = random_rates(ring, size["states"], seed=seed)
+    duration = float(size["measurements"])
+    paths = am.simulate(network, size["trajectories"], duration=duration, seed=seed + 100)
+    obs = am.observe(paths, emission_of(size), n_observations=size["measurements"], seed=seed)
+    if meaningless:
+        frame = obs.to_frame()
+        rng = np.random.default_rng(seed)
+        frame[nodes] = rng.normal(size=(len(frame), len(nodes)))
+        obs = am.Observations.from_frame(frame)
+    return network, obs
+
+
+Work = Callable[[am.Network, am.Observations, am.Gaussian], object]
+
+
+def by_inference(method: str) -> Work:
+    return lambda network, obs, emission: am.infer(network, obs, emission, method=method, n_jobs=1)
+
+
+def by_search(emission: Any = None, **options: Any) -> Work:
+    options = {"max_parents": 1, "n_jobs": 1, **options}
+    return lambda _, obs, told: am.StructureLearner(emission or told, **options).fit(obs)
+
+
+def by_rates(method: str) -> Work:
+    return lambda network, obs, emission: am.ParameterLearner(
+        network.parents, emission, method=method, n_jobs=1
+    ).fit(obs)
+
+
+_TWICE = {"nodes": 2, "trajectories": 2, "measurements": 2}
+_PAIRS = {**_TWICE, "nodes": 4}
+_NO_NODES = {"trajectories": 2, "measurements": 2}
+#: what runs, at which size, and for twice the nodes, trajectories, measurements and states how
+#: many times the work is expected. Where all pairs are scored it is 4 times for nodes. A table of
+#: a node's transitions under one parent has states cubed entries: 8 times. The chain of all nodes
+#: squares with their number, so exact methods have no order for nodes.
+DOUBLED: dict[str, tuple[Work, dict[str, int], dict[str, int]]] = {
+    "inference, star": (by_inference("star"), FOR_INFERENCE, {**_TWICE, "states": 8}),
+    "inference, mean field": (by_inference("mean_field"), FOR_INFERENCE, {**_TWICE, "states": 8}),
+    "inference, clusters": (by_inference("clusters"), FOR_INFERENCE, _TWICE),
+    "inference, exact": (by_inference("exact"), FOR_INFERENCE, _NO_NODES),
+    "graph, star, exhaustive": (
+        by_search(method="star", search="exhaustive"),
+        FOR_LEARNERS,
+        {**_PAIRS, "states": 8},
+    ),
+    "graph, star, screened": (
+        by_search(method="star", search="screened"),
+        FOR_LEARNERS,
+        {**_PAIRS, "states": 8},
+    ),
+    "graph, sampled": (
+        by_search(method="sample", sampling=am.Sampling(max_draws=100, chains=2)),
+        FOR_LEARNERS,
+        _PAIRS,
+    ),
+    "graph, continuous": (by_search(am.Continuous()), FOR_INFERENCE, _PAIRS),
+    "levels counted": (
+        by_search(am.Gaussian(levels="auto", learn=True), max_parents=0, method="star"),
+        FOR_LEARNERS,
+        _TWICE,
+    ),
+    "rates, star": (by_rates("star"), FOR_LEARNERS, _TWICE),
+    "rates, exact": (by_rates("exact"), FOR_LEARNERS, _NO_NODES),
+}
+
+
+def processor_seconds(work: Work, size: dict[str, int], meaningless: bool) -> float:
+    """Of one data set after the other, after a first run that compiles."""
+    cases = [ring_data(size, meaningless, seed) for seed in _SEEDS]
+    emission = emission_of(size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        work(*cases[0], emission)
+        begin = time.process_time()
+        for network, obs in cases:
+            work(network, obs, emission)
+        return time.process_time() - begin
+
+
+def doubled(only: list[str] | None = None) -> list[dict[str, Any]]:
+    """One row per loop, kind of data and size that is doubled."""
+    rows = []
+    for name in only or DOUBLED:
+        work, sizes, orders = DOUBLED[name]
+        for meaningless in (False, True):
+            once = processor_seconds(work, sizes, meaningless)
+            for what, expected in orders.items():
+                twice = processor_seconds(work, {**sizes, what: 2 * sizes[what]}, meaningless)
+                ratio = round(twice / once, 2)
+                rows.append(
+                    {
+                        "loop": name,
+                        "data": "noise" if meaningless else "ring",
+                        "doubled": what,
+                        "seconds": round(once, 3),
+                        "ratio": ratio,
+                        "expected": expected,
+                        "loss": "loss" if ratio > _LOSS * expected else "",
+                    }
+                )
+                print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--sizes", type=int, nargs="+", default=[14, 100, 1000])
     parser.add_argument("--trajectories", type=int, default=80)
     parser.add_argument("--noise", type=float, default=0.2)
     parser.add_argument("--jobs", type=int, default=-1)
+    parser.add_argument("--doubled", action="store_true", help="twice the size over once")
+    parser.add_argument("--only", nargs="+", choices=list(DOUBLED), help="some loops, not kept")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.doubled or options.only:
+        table = pd.DataFrame(doubled(options.only))
+        if not options.only:
+            write_table(table, options.output / "scaling_doubled.csv")
+        print(f"{time.process_time():.0f} processor seconds")
+        return
     if options.one is not None:
         row = one_size(options.one, options.trajectories, options.noise, options.jobs)
         print(json.dumps(row))
