@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_score
 import asterism as am
 from asterism.errors import DataError
 from asterism.learning.held_out import held_out_gain
+from asterism.numerics.progress import LongPart
 from tests.command_line import invoke
 
 NETWORK = am.glauber({"A": [], "B": ["A"]}, a=1.0, b=1.5)
@@ -44,6 +45,50 @@ def test_edges_predict_and_an_unconnected_network_gains_nothing(
     assert len(gain) == 20
     with pytest.raises(DataError, match="from 2 to 20"):
         held_out_gain(learner, measured(20, 0), 40)
+
+
+class Stages:
+    """Keeps the names of the stages, and how far the present one is."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.total = self.done = 0
+
+    def start(self, total: int, what: str) -> None:
+        self.names.append(what)
+        self.total, self.done = total, 0
+
+    def advance(self, n: int = 1) -> None:
+        self.done += n
+
+    def finish(self) -> None:
+        pass
+
+
+def test_a_part_shows_its_stages_only_if_it_takes_long(
+    learner: am.StructureLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for brief, shown in ((1e9, False), (0.0, True)):
+        monkeypatch.setattr(LongPart, "BRIEF", brief)
+        seen = Stages()
+        held_out_gain(learner, measured(20, 0), 3, progress=seen)
+        for part in ("part 1 of 3: ", "part 3 of 3: "):
+            assert any(name.startswith(part) for name in seen.names) is shown
+        assert seen.names[0] == seen.names[-1]
+        assert seen.done == seen.total == 3
+
+
+def test_a_stage_that_becomes_long_is_shown_with_what_is_done() -> None:
+    now, seen = [0.0], Stages()
+    part = LongPart(seen, "part 1 of 2", lambda: now[0])
+    part.start(10, "scoring")
+    part.advance(4)
+    assert seen.names == []
+    now[0] = 3.0
+    part.advance(1)
+    assert (seen.names, seen.done, seen.total) == (["part 1 of 2: scoring"], 5, 10)
+    part.advance(2)
+    assert seen.done == 7
 
 
 def test_scikit_learn_cross_validates(learner: am.StructureLearner) -> None:

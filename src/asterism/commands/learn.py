@@ -430,8 +430,8 @@ def _held_out(
     from asterism.learning.held_out import held_out_gain
 
     n_folds = options.cross_validate or 2
-    with console.busy(f"Learning from {n_folds} parts of the trajectories"):
-        gain = held_out_gain(learner, data, n_folds, options.seed)
+    with console.progress() as progress:
+        gain = held_out_gain(learner, data, n_folds, options.seed, progress)
     return {
         "gain": {str(name): float(value) for name, value in gain.items()},
         "sentence": held_out_words(gain, n_folds),

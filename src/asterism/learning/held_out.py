@@ -18,7 +18,7 @@ from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, TooLargeError
 from asterism.learning.learner_settings import as_object
-from asterism.numerics.progress import ProgressListener, listener_for
+from asterism.numerics.progress import LongPart, ProgressListener, listener_for
 
 if TYPE_CHECKING:
     from asterism.learning.search.structure_learner import StructureLearner
@@ -70,14 +70,20 @@ def held_out_gain(
     order = np.random.default_rng(seed).permutation(n)
     gains = []
     listener = listener_for(progress)
-    listener.start(n_folds, "learning from all parts but one")
+    listener.start(n_folds, what := "learning from all parts but one")
     for fold in range(n_folds):
+        part = LongPart(listener, f"part {fold + 1} of {n_folds}")
         out = np.sort(order[fold::n_folds])
         known = data[np.setdiff1d(np.arange(n), out)]
-        with_edges = type(learner)(**settings).fit(known, progress=False)
-        without = type(learner)(**alone).fit(known, progress=False)
+        with_edges = type(learner)(**settings).fit(known, progress=part)
+        without = type(learner)(**alone).fit(known, progress=part)
         new = data[out]
-        gains.append(log_probabilities(with_edges, new) - log_probabilities(without, new))
+        gains.append(
+            log_probabilities(with_edges, new, part) - log_probabilities(without, new, part)
+        )
+        if part.was_shown:
+            listener.start(n_folds, what)
+            listener.advance(fold)
         listener.advance()
     listener.finish()
     return pd.concat(gains)

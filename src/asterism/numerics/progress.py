@@ -132,6 +132,56 @@ class ProgressMeter:
         self._show(Stage(self._what, self._total, self._done, elapsed, left, finished))
 
 
+class LongPart:
+    """Passes on the stages of one part of a computation, once that part takes long.
+
+    Edges found so far are not passed on: they are those of the part.
+    """
+
+    #: seconds that a part may take before its stages are shown
+    BRIEF = 2.0
+
+    def __init__(
+        self,
+        listener: ProgressListener,
+        part: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._listener, self._part, self._clock = listener, part, clock
+        self._begin = clock()
+        self._lock = threading.Lock()
+        self._total, self._what, self._done = 0, "", 0
+        self._is_shown = False
+        self.was_shown = False
+
+    def start(self, total: int, what: str) -> None:
+        """A stage of the part begins."""
+        with self._lock:
+            self._total, self._what, self._done = total, what, 0
+            self._is_shown = False
+            self._pass_on(0)
+
+    def advance(self, n: int = 1) -> None:
+        """More pieces of the stage are done."""
+        with self._lock:
+            self._done += n
+            self._pass_on(n)
+
+    def finish(self) -> None:
+        """The stage is over."""
+        with self._lock:
+            if self._is_shown:
+                self._listener.finish()
+
+    def _pass_on(self, n: int) -> None:
+        if self._is_shown:
+            self._listener.advance(n)
+        elif self._clock() - self._begin >= self.BRIEF:
+            self._is_shown = self.was_shown = True
+            self._listener.start(self._total, f"{self._part}: {self._what}")
+            self._listener.advance(self._done)
+
+
 #: seconds before a bar appears
 BRIEF = 1.0
 
