@@ -1,6 +1,6 @@
 """Patients with four conditions: which drives which, and by how much; the numbers of a tutorial.
 
-Writes conditions_edges.csv and conditions_ratios.csv, which docs/many-conditions.md quotes:
+Writes conditions_edges.csv and conditions_ratios.csv, which docs/tutorial-patients.md quotes:
 python benchmarks/many_conditions.py -o benchmarks/results
 """
 
