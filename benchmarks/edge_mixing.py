@@ -3,12 +3,12 @@
 Networks as in ``pairs.py`` with 15, 40 and 100 nodes. Both versions sample the same data with four
 chains, each in a process of its own. An edge is unsure where its probability lies between .02 and
 .98. Per network: the number of unsure edges, the median and the tenth of their effective draws
-(arviz) per second of processor time, the share of them with R̂ ≤ 1.05, and sweeps per second.
-At most two parents are allowed. Version 0.2 drew parents among ten candidates per node, so it has fewer edges that can be unsure.
+(arviz) per second of processor time, and the share of them with R̂ ≤ 1.05. At most two parents are
+allowed. Version 0.2 drew them among ten candidates per node: fewer of its edges can be unsure.
 
 Written after every network: ``edge_mixing.csv``.
 
-    python benchmarks/edge_mixing.py [--before SRC] [--nodes 15 40 100] [--networks 3] [--first 1000]
+    python benchmarks/edge_mixing.py [--before SRC] [--nodes 15 40 100] [--networks 3]
 """
 
 from __future__ import annotations

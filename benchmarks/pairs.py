@@ -9,9 +9,15 @@ of a size: the expected calibration error of ten bins, among pairs of at least .
 
 Seeds below 1,000 are for choices; from 1,000 on for figures (the default).
 
-Written after every network: ``pairs.csv`` (networks) and ``pairs_summary.csv`` (sizes).
+With ``--tree`` the networks are binary trees of spins (a = 2, b = 1), 80 trajectories of 10 noisy
+points, σ = .6.
+
+Written after every network: ``pairs.csv`` (networks) and ``pairs_summary.csv`` (sizes), or files
+with the name given by ``--name``.
 
     python benchmarks/pairs.py [--nodes 20 40 80 100] [--networks 10] [--first 1000] [--jobs N]
+    python benchmarks/pairs.py --name pairs_star --method star --nodes 40 200
+    python benchmarks/pairs.py --name pairs_large --method sample --minutes 10 --nodes 200 1000
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import option_parser
+from common import option_parser, peak_gigabytes
 
 import asterism as am
 
@@ -43,24 +49,39 @@ def random_rates(n_nodes: int, rng: np.random.Generator) -> am.Network:
     return am.Network(parents, rates, dict.fromkeys(names, STATES))
 
 
-def one_network(n_nodes: int, seed: int, jobs: int) -> tuple[dict[str, Any], Any, Any]:
+def tree_of_spins(n_nodes: int) -> am.Network:
+    """Every node follows the one above it."""
+    names = [f"N{i}" for i in range(n_nodes)]
+    above = {n: [names[(i - 1) // 2]] if i else [] for i, n in enumerate(names)}
+    return am.glauber(above, a=2.0, b=1.0)
+
+
+def one_network(
+    n_nodes: int, seed: int, tree: bool, **settings: Any
+) -> tuple[dict[str, Any], Any, Any]:
     """Figures of one network; probabilities and truth of all its pairs."""
     rng = np.random.default_rng([32, n_nodes, seed])
-    network = random_rates(n_nodes, rng)
-    n_trajectories, noise = int(rng.integers(10, 41)), float(rng.uniform(0.15, 0.45))
+    if tree:
+        network, n_trajectories, noise, n_points = tree_of_spins(n_nodes), 80, 0.6, 10
+        means = (-1.0, 1.0)
+    else:
+        network, means, n_points = random_rates(n_nodes, rng), (0.0, 1.0), 20
+        n_trajectories, noise = int(rng.integers(10, 41)), float(rng.uniform(0.15, 0.45))
     paths = am.simulate(network, n_trajectories, duration=10.0, seed=seed)
-    obs = am.observe(paths, am.Gaussian((0.0, 1.0), noise), n_observations=20, seed=seed + 1)
+    obs = am.observe(paths, am.Gaussian(means, noise), n_observations=n_points, seed=seed + 1)
     begin, clock = time.process_time(), time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         emission = am.Gaussian(levels=2, learn=True)
-        learner = am.StructureLearner(emission, random_state=seed, n_jobs=jobs)
+        learner = am.StructureLearner(emission, random_state=seed, **settings)
         learner.fit(obs)
     table = learner.edge_probabilities_
     names = list(network.nodes)
     pairs = [(p, c) for p in names for c in names if p != c]
-    probability = np.array([float(table.loc[pair]) for pair in pairs])
+    own = ~np.eye(len(names), dtype=bool)
+    probability = table.loc[names, names].to_numpy()[own]
     is_edge = np.array([p in network.parents[c] for p, c in pairs])
+    shown = {c: set(learner.network_.parents[c]) for c in names}
     claimed = [pair for pair, q, e in zip(pairs, probability, is_edge) if q >= 0.5 and not e]
     reversed_ = sum(c in network.parents[p] for p, c in claimed)
     row = {
@@ -79,11 +100,22 @@ def one_network(n_nodes: int, seed: int, jobs: int) -> tuple[dict[str, Any], Any
         "claimed": int((probability >= 0.5).sum()),
         "false": len(claimed),
         "reversals": reversed_,
+        "parents_right": float(np.mean([shown[c] == set(network.parents[c]) for c in names])),
+        "settled": settled(learner),
+        "gigabytes": peak_gigabytes(),
         "seconds": time.monotonic() - clock,
         "processor_seconds": time.process_time() - begin,
         "stop_reason": learner.stop_reason_,
     }
     return row, probability, is_edge
+
+
+def settled(learner: Any) -> float:
+    """Share of the unsure edges with R̂ ≤ 1.05, where graphs were drawn."""
+    if learner.method_ != "sample":
+        return np.nan
+    table = learner.diagnostics_
+    return float((table.loc[table.probability.between(0.02, 0.98), "r_hat"] <= 1.05).mean())
 
 
 def log_loss(probability: Any, is_edge: Any) -> float:
@@ -108,17 +140,23 @@ def main() -> None:
     parser.add_argument("--networks", type=int, default=10)
     parser.add_argument("--first", type=int, default=1000, help="first seed")
     parser.add_argument("--jobs", type=int, default=-1, help="threads; results do not depend on it")
+    parser.add_argument("--method", default="auto", help="as of StructureLearner")
+    parser.add_argument("--minutes", type=float, help="upper bound on the time of one network")
+    parser.add_argument("--tree", action="store_true", help="trees of spins, not random networks")
+    parser.add_argument("--name", default="pairs", help="name of the files")
     options = parser.parse_args()
+    settings = {"method": options.method, "minutes": options.minutes, "n_jobs": options.jobs}
     rows, sizes = [], {}
     for n_nodes in options.nodes:
         found = []
         for seed in range(options.first, options.first + options.networks):
-            found.append(one_network(n_nodes, seed, options.jobs))
+            found.append(one_network(n_nodes, seed, options.tree, **settings))
             rows.append(found[-1][0])
             print({k: v for k, v in rows[-1].items() if k != "stop_reason"}, flush=True)
-            pd.DataFrame(rows).to_csv(options.output / "pairs.csv", index=False)
+            pd.DataFrame(rows).to_csv(options.output / f"{options.name}.csv", index=False)
             sizes[n_nodes] = summary(found)
-            pd.DataFrame(sizes.values()).to_csv(options.output / "pairs_summary.csv", index=False)
+            overall = options.output / f"{options.name}_summary.csv"
+            pd.DataFrame(sizes.values()).to_csv(overall, index=False)
         print(sizes[n_nodes], flush=True)
 
 
@@ -126,7 +164,8 @@ def summary(found: list[tuple[dict[str, Any], Any, Any]]) -> dict[str, Any]:
     """Figures of all networks of one size."""
     probability, is_edge = (np.concatenate([f[i] for f in found]) for i in (1, 2))
     own = pd.DataFrame([f[0] for f in found])
-    means = own[["nodes", "log_loss", "base_rate", "seconds", "processor_seconds"]].mean()
+    averaged = ["nodes", "log_loss", "base_rate", "parents_right", "settled", "gigabytes"]
+    means = own[[*averaged, "seconds", "processor_seconds"]].mean()
     sums = own[["zeros", "true_zeros", "claimed", "false", "reversals", "converged"]].sum()
     return {
         "nodes": int(means.pop("nodes")),
