@@ -6,7 +6,7 @@ is exact in the limit; on small networks its probabilities are calibrated within
 the data, not from the clock, so that the same seed gives the same result on every machine, however
 busy it is. A limit that the user sets (``minutes``) only ends the draws earlier, and the result
 says so. Where a sweep takes too long, or the data cannot be drawn, the star's probabilities stay,
-tempered, and the result says why.
+tempered, pairs that lead each other are scored again (``reciprocal.py``), and the result says why.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError
 from asterism.learning.search.found import SearchResult, result_of
+from asterism.learning.search.reciprocal import settle_pairs
 from asterism.learning.search.sampled import DrawLimits, check_edges, families_compared, sample_from
 from asterism.learning.search.settings import StructureSettings
 from asterism.learning.search.task import SearchRun, search_observations
@@ -51,7 +52,10 @@ def learn_from_observations(
     star = result_of(search, observations)
     limits, reason = plan(search, settings)
     if limits is None:
-        return replace(star, stage=_joined(f"The probabilities are the star's: {reason}.", star))
+        settled = settle_pairs(search, observations)
+        star = result_of(search, observations) if settled else star
+        told = f"The probabilities are the star's: {reason}. {settled}".rstrip()
+        return replace(star, stage=_joined(told, star))
     try:
         found = sample_from(search, settings, observations, limits)
     except AsterismError as problem:
