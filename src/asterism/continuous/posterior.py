@@ -1,4 +1,8 @@
-"""Inference in linear networks of continuous nodes: exact, by Kalman smoothing."""
+"""Inference in networks with continuous nodes: by Kalman smoothing, or by sampling.
+
+Linear networks whose nodes are all continuous have an exact answer; others are sampled
+(``mixed.py``).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,11 @@ import xarray
 from numpy.typing import ArrayLike
 
 from asterism.continuous.kalman import SmoothedPath, smooth
+from asterism.continuous.mixed import MixedPosterior, solve_mixed
 from asterism.continuous.network import DriftNetwork
 from asterism.continuous.series import FloatArray
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, first_few
 from asterism.model.network import Network
 
 #: times of a table of marginals where none are asked for
@@ -95,16 +100,16 @@ class ContinuousPosterior:
         return f"ContinuousPosterior: log evidence {self.log_evidence:.6g}, exact"
 
 
-def solve(network: Network, observations: Any) -> ContinuousPosterior:
+def solve(
+    network: Network, observations: Any, emission: Any, method: str, **options: Any
+) -> ContinuousPosterior | MixedPosterior:
     """The posterior; called by ``am.infer``."""
     if not isinstance(observations, Observations):
         raise DataError("Continuous nodes are inferred from measurements: give Observations.")
-    others = [n for n in network.nodes if n not in network.drifts]
-    bent = [n for n, drift in network.drifts.items() if drift.quadratic]
-    if others or bent:
-        what = f"{others[0]!r} jumps" if others else f"{bent[0]!r} has quadratic weights"
+    if network.exogenous:
         raise ModelError(
-            f"{what}: only linear networks whose nodes are all continuous can be inferred yet."
+            f"Node {first_few(sorted(network.exogenous))} is exogenous: its path cannot be told "
+            "beside continuous nodes; give it rates."
         )
     unknown = [n for n in observations.nodes if n not in network.nodes]
     if unknown:
@@ -112,4 +117,14 @@ def solve(network: Network, observations: Any) -> ContinuousPosterior:
     for what in ("events", "intervals", "interventions"):
         if len(getattr(observations, what)):
             raise DataError(f"The data have {what}; continuous nodes have only measurements.")
-    return ContinuousPosterior(network, observations)
+    for node, record in observations.measurements.items():
+        if node in network.drifts and (record.likelihood is not None or record.holds_labels):
+            raise DataError(f"Node {node!r} moves continuously, but its values are no numbers.")
+    if DriftNetwork.of(network).is_linear:
+        return ContinuousPosterior(network, observations)
+    if method not in ("star", "sample"):  # the first is what infer takes without being asked
+        raise ModelError(
+            f"Method {method!r} is for nodes that jump; networks of both kinds, or with quadratic "
+            "weights, are inferred by 'sample'."
+        )
+    return solve_mixed(network, observations, emission, **options)

@@ -382,7 +382,8 @@ def infer(
     True shows one everywhere, False none. Warns if the iteration did not settle.
 
     Linear networks of continuous nodes are solved exactly, by Kalman smoothing, whatever the
-    method: their ``marginals`` hold "mean" and "sd" of every node.
+    method: their ``marginals`` hold "mean" and "sd" of every node. Networks of both kinds, or with
+    quadratic weights, are sampled on steps of ``time_step``; ``probabilities`` then has the states.
     """
     posterior = quiet_infer(
         net,
@@ -414,9 +415,6 @@ def quiet_infer(
     **options: Any,
 ) -> Posterior:
     """:func:`infer` for callers that themselves say whether the iteration settled."""
-    if net.drifts:
-        found: Any = importlib.import_module("asterism.continuous.posterior").solve(net, obs)
-        return found  # type: ignore[no-any-return]
     entry = METHODS.get(method) if isinstance(method, str) else None
     if entry is None:
         raise AsterismError(f"method {method!r} is not known; valid are {', '.join(METHODS)}.")
@@ -433,6 +431,13 @@ def quiet_infer(
             f"obs is a {type(obs).__name__}; infer needs Trajectories or Observations, which "
             "am.Observations.from_frame(table) makes of a table."
         )
+    if net.drifts:
+        taken = ("time_step", "n_jobs", *METHODS["sample"].options)
+        chosen = {k: v for k, v in options.items() if k in taken}
+        solve = importlib.import_module("asterism.continuous.posterior").solve
+        with minutes_limit(minutes), listening(progress, "Inference (sample)"):
+            found: Any = solve(net, obs, emission, method, **chosen)
+        return found  # type: ignore[no-any-return]
     from asterism.timeline.build import build_evidence
 
     if isinstance(obs, Trajectories):

@@ -55,7 +55,7 @@ def solve(
     ``n_draws`` per chain; "auto" goes on until every marginal has a Monte Carlo error of at most
     .01 and R̂ ≤ 1.01, or to ``max_draws``.
     """
-    _check(n_chains, n_draws, burn_in, max_draws)
+    check_draws(n_chains, n_draws, burn_in, max_draws)
     compiled = network.compiled
     model = path_model(compiled.graph, compiled.rates, compiled.initial, evidence)
     labels = evidence.labels or tuple(range(evidence.n_trajectories))
@@ -105,7 +105,7 @@ def solve(
         goal = draws.n_draws
         if settled or goal >= limit or out_of_time:
             break
-        goal = _next_goal(goal, found, limit)
+        goal = next_goal(goal, found, limit)
     draws.slowness = max(1.0, typical_autocorrelation(series))
     return SampledPosterior(
         network=network,
@@ -113,7 +113,7 @@ def solve(
         draws=draws,
         converged=settled,
         stop_reason=(f"{current_limit().sentence}. " if out_of_time and not settled else "")
-        + _reason(found, n_chains, goal, n_draws == "auto", settled),
+        + stop_sentence(found, n_chains, goal, n_draws == "auto", settled),
         n_sweeps=goal,
         history=history,
     )
@@ -137,7 +137,8 @@ def _in_pieces(
         piece = max(1, int(piece * min(16.0, _PIECE / taken)))
 
 
-def _check(n_chains: Any, n_draws: Any, burn_in: Any, max_draws: Any) -> None:
+def check_draws(n_chains: Any, n_draws: Any, burn_in: Any, max_draws: Any) -> None:
+    """Refuse numbers of chains and draws that cannot be."""
     numbers = (("n_chains", n_chains, 2), ("max_draws", max_draws, 4), ("burn_in", burn_in, 0))
     for name, value, least in numbers:
         if value is None and name == "burn_in":
@@ -186,7 +187,7 @@ def _indicators(draws: KeptDraws, times: list[FloatArray]) -> NDArray[np.int8]:
     return np.concatenate(parts, axis=2).astype(np.int8)
 
 
-def _next_goal(n: int, found: Diagnosis, limit: int) -> int:
+def next_goal(n: int, found: Diagnosis, limit: int) -> int:
     """Draws per chain after the next round: errors shrink with the square root."""
     factor = (found.error / ERROR_GOAL) ** 2 * 1.1 if np.isfinite(found.error) else 3.0
     if found.r_hat > R_HAT_GOAL:
@@ -194,7 +195,8 @@ def _next_goal(n: int, found: Diagnosis, limit: int) -> int:
     return min(limit, int(n * float(np.clip(factor, 1.2, 3.0))) + 1)
 
 
-def _reason(found: Diagnosis, n_chains: int, n_draws: int, auto: bool, settled: bool) -> str:
+def stop_sentence(found: Diagnosis, n_chains: int, n_draws: int, auto: bool, settled: bool) -> str:
+    """Why drawing ended, and how well marginals are known."""
     drawn = f"{n_draws:,} draws in each of {n_chains} chains"
     figures = (
         f"the largest Monte Carlo error of a marginal is {found.error:.2g} (goal {ERROR_GOAL}), "

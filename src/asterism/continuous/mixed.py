@@ -1,0 +1,423 @@
+"""Inference by sampling where continuous nodes stand beside jumping ones or act by their square.
+
+Time is cut into steps as in simulations (``simulate.py``), so the draws are exact up to these
+steps: a shorter ``time_step`` is more accurate. ``_mixed.py`` says how a path is drawn. Chains go
+on until means and probabilities at the measured times are known well enough.
+
+Where the data leave open on which side of its vertex the parent of a quadratic child is, chains
+rarely change sides: R̂ says so, and the posterior is then not called settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+import xarray
+from numpy.typing import ArrayLike
+
+from asterism.continuous import _mixed as compiled
+from asterism.continuous.network import DriftNetwork
+from asterism.continuous.series import FloatArray, IntArray
+from asterism.continuous.simulate import default_step
+from asterism.data.observations import Observations
+from asterism.errors import AsterismError, DataError, ModelError, TooLargeError
+from asterism.model.network import Network
+from asterism.numerics._random_stream import new_stream
+from asterism.numerics.progress import advance, stage
+from asterism.numerics.resources import current_limit, n_threads
+from asterism.sampling.diagnose import Diagnosis, diagnose
+from asterism.sampling.path_posterior import (
+    ERROR_GOAL,
+    MOST_DRAWS,
+    R_HAT_GOAL,
+    check_draws,
+    next_goal,
+    stop_sentence,
+)
+from asterism.timeline.build import build_evidence
+
+#: a measurement or start without noise counts as this exact, in stationary standard deviations
+_LEAST_SD = 1e-3
+#: a Monte Carlo error of a mean counts as this part of it, in standard deviations: .01 is the goal
+#: of probabilities, .05 standard deviations that of means
+_SHARE_OF_SD = 0.2
+_FIRST_DRAWS = 500
+_BURN_IN = 300
+#: sweeps between two looks at the clock
+_PIECE = 50
+#: grid points of one trajectory that are watched, at most
+_WATCHED = 10
+#: numbers that the draws of watched points, and the grids, may hold
+_MOST_NUMBERS = 100_000_000
+#: times of a table of marginals where none are asked for
+_EVEN_TIMES = 101
+
+
+def model_arrays(network: DriftNetwork) -> compiled.Model:
+    """A network as compiled loops read it."""
+    drifts, names, jumps = list(network.drifts.values()), list(network.drifts), list(network.jumps)
+    widest = max([network.n_states(m) for m in jumps], default=1)
+    n_blocks = [int(np.prod(network.rates(m).shape[:-2], dtype=np.int64)) for m in jumps]
+    rates = np.zeros((len(jumps), max(n_blocks, default=1), widest, widest))
+    slopes = np.zeros((len(jumps), len(drifts), widest, widest))
+    initial = np.zeros((len(jumps), widest))
+    stride = np.zeros((len(jumps), len(jumps)), dtype=np.int64)
+    shifts = np.zeros((len(drifts), len(jumps), widest))
+    for i, m in enumerate(jumps):
+        size, table = network.n_states(m), network.rates(m)
+        rates[i, : n_blocks[i], :size, :size] = table.reshape(-1, size, size)
+        slopes[i, :, :size, :size] = network.slopes(m)
+        initial[i, :size] = network.initial(m)
+        step = 1
+        for parent in reversed(network.jumps[m].parents):
+            stride[i, jumps.index(parent)] = step
+            step *= network.n_states(parent)
+        for c, drift in enumerate(drifts):
+            own = drift.shifts.get(m, ())
+            shifts[c, i, : len(own)] = own
+    usual = _usual(network)
+    return compiled.Model(
+        np.array([d.decay for d in drifts]),
+        np.array([d.diffusion for d in drifts]),
+        np.array([d.baseline for d in drifts]),
+        np.array([[d.linear.get(p, 0.0) for p in names] for d in drifts]),
+        np.array([[d.quadratic.get(p, 0.0) for p in names] for d in drifts]),
+        shifts,
+        np.array([d.start_mean for d in drifts]),
+        np.maximum([d.start_sd for d in drifts], _LEAST_SD * usual) ** 2,
+        np.array([network.n_states(m) for m in jumps], dtype=np.int64),
+        stride,
+        rates,
+        slopes,
+        initial,
+    )
+
+
+def _usual(network: DriftNetwork) -> FloatArray:
+    """Stationary standard deviations of the continuous nodes without their parents."""
+    return np.array([d.diffusion / np.sqrt(2.0 * d.decay) for d in network.drifts.values()])
+
+
+def noise_variance(network: DriftNetwork) -> FloatArray:
+    """Of a measurement of every continuous node; never zero."""
+    noise = [d.noise_sd for d in network.drifts.values()]
+    result: FloatArray = np.maximum(noise, _LEAST_SD * _usual(network)) ** 2
+    return result
+
+
+@dataclass
+class _Path:
+    """One trajectory of one chain."""
+
+    seen: compiled.Seen
+    watched: IntArray
+    stream: Any
+    x: FloatArray
+    s: IntArray
+
+    def go_on(self, model: compiled.Model, n: int, sums: Any, *, alone: bool = False) -> FloatArray:
+        """``n`` sweeps; values at the watched points if ``sums`` are given."""
+        width = self.x.shape[1] + self.s.shape[1]
+        kept = np.empty((0 if sums is None else n, len(self.watched), width))
+        none = (np.empty((2, 0, 0)), np.empty((0, 0, 0)))
+        arguments = (model, self.seen, self.x, self.s, n, alone, self.watched, self.stream, kept)
+        if not compiled.sweeps(*arguments, *(sums or none)):
+            raise ModelError(
+                "No path of the jumping nodes was found that the network and the data allow: a "
+                "measurement, or rates of zero, exclude all of them."
+            )
+        return kept
+
+
+def _grid(times: FloatArray, step: float) -> FloatArray:
+    """Ascending times with points between them, at most a step apart."""
+    pieces = [
+        np.linspace(a, b, max(1, int(np.ceil((b - a) / step))) + 1)[:-1] for a, b in pairwise(times)
+    ]
+    return np.concatenate([*pieces, times[-1:]])
+
+
+class _Data:
+    """The grid of every trajectory, and what was measured on it."""
+
+    def __init__(self, network: Network, drifting: DriftNetwork, data: Observations, step: float):
+        jumps, moving = list(drifting.jumps), list(drifting.drifts)
+        times = [[data.start[d : d + 1], data.end[d : d + 1]] for d in range(data.n_trajectories)]
+        for record in data.measurements.values():
+            for d in range(data.n_trajectories):
+                times[d].append(record.time[record.trajectory == d])
+        points = [np.unique(np.concatenate(t)) for t in times]
+        size = sum((p[-1] - p[0]) / step + len(p) for p in points)
+        if size * len(network.nodes) > _MOST_NUMBERS:
+            raise TooLargeError(
+                f"The paths would have {size:.3g} points: give a longer time_step or less data."
+            )
+        self.grid = [_grid(p, step) for p in points]
+        widest = max([drifting.n_states(m) for m in jumps], default=1)
+        self.seen = [
+            compiled.Seen(
+                np.diff(grid),
+                np.zeros((len(grid), len(moving))),
+                np.zeros((len(grid), len(moving))),
+                np.zeros((len(grid), len(jumps), widest)),
+            )
+            for grid in self.grid
+        ]
+        self.watched = [self._some(grid, p) for grid, p in zip(self.grid, points)]
+        noise = noise_variance(drifting)
+        for c, name in enumerate(moving):
+            if name in data.measurements:
+                record = data.measurements[name]
+                value = record.value.astype(np.float64)
+                for d, t, y in zip(record.trajectory, record.time, value):
+                    k = np.searchsorted(self.grid[d], t)
+                    self.seen[d].weight[k, c] += 1.0 / noise[c]
+                    self.seen[d].pull[k, c] += y / noise[c]
+
+    @staticmethod
+    def _some(grid: FloatArray, times: FloatArray) -> IntArray:
+        chosen = np.linspace(0, len(times) - 1, min(len(times), _WATCHED)).astype(np.int64)
+        return np.searchsorted(grid, times[chosen]).astype(np.int64)
+
+    def add_states(self, network: Network, data: Observations, emission: Any) -> None:
+        """What was measured of jumping nodes."""
+        jumps = [n for n in network.nodes if n not in network.drifts]
+        if not jumps:
+            return
+        sizes = {n: len(network.states[n]) for n in jumps}
+        still = Network(
+            {n: [] for n in jumps},
+            {n: np.zeros((size, size)) for n, size in sizes.items()},
+            {n: network.states[n] for n in jumps},
+        )
+        own = data.select(nodes=[n for n in data.nodes if n in sizes])
+        points = build_evidence(still, own, emission).points
+        for i, (d, m) in enumerate(zip(points.trajectory, points.node)):
+            k = np.searchsorted(self.grid[d], points.time[i])
+            size, first = sizes[jumps[m]], points.offset[i]
+            logs = points.log_likelihood[first : first + size]
+            self.seen[d].log_likelihood[k, m, :size] += logs
+
+
+class MixedPosterior:
+    """Mean and standard deviation of continuous nodes, state probabilities of jumping ones."""
+
+    method = "sample"
+
+    def __init__(
+        self,
+        network: Network,
+        data: Observations,
+        grid: list[FloatArray],
+        sums: list[tuple[FloatArray, FloatArray]],
+        n_draws: int,
+        converged: bool,
+        stop_reason: str,
+        found: Diagnosis,
+    ) -> None:
+        self.network, self.observations = network, data
+        self.converged, self.stop_reason = converged, stop_reason
+        self.largest_error, self.worst_r_hat = found.error, found.r_hat
+        self._grid = grid
+        self._mean = [total[0] / n_draws for total, _ in sums]
+        self._sd = [
+            np.sqrt(np.maximum(total[1] / n_draws - mean**2, 0.0))
+            for (total, _), mean in zip(sums, self._mean)
+        ]
+        self._share = [counts / n_draws for _, counts in sums]
+
+    @property
+    def log_evidence(self) -> NoReturn:
+        """Not known: draws give no evidence value."""
+        raise AsterismError(
+            "Sampling has no evidence value; linear networks whose nodes are all continuous have."
+        )
+
+    def marginals(self, times: ArrayLike | None = None) -> xarray.DataArray:
+        """(trajectory, time, node, quantity): "mean" and "sd" of the continuous nodes.
+
+        ``times``: by default 101 from the earliest start to the latest end; outside of a trajectory
+        its first or last values are repeated.
+        """
+        clock, moving = self._clock(times), list(self.network.drifts)
+        moving = [n for n in self.network.nodes if n in moving]
+        both = [
+            np.stack([_between(grid, part[d], clock) for part in (self._mean, self._sd)], axis=-1)
+            for d, grid in enumerate(self._grid)
+        ]
+        return self._array(np.array(both), clock, moving, quantity=["mean", "sd"]).rename("value")
+
+    def probabilities(self, times: ArrayLike | None = None) -> xarray.DataArray:
+        """(trajectory, time, node, state): probabilities of the states of jumping nodes.
+
+        States are numbered; ``label`` holds their names. Times as for ``marginals``.
+        """
+        clock = self._clock(times)
+        jumping = [n for n in self.network.nodes if n not in self.network.drifts]
+        if not jumping:
+            raise DataError("The network has no jumping nodes: marginals() has its nodes.")
+        share = np.array([_between(g, p, clock) for g, p in zip(self._grid, self._share)])
+        numbers = list(range(share.shape[-1]))
+        labels = [[str(s) for s in self.network.states[n]] + [""] * len(numbers) for n in jumping]
+        table = self._array(share, clock, jumping, state=numbers).rename("probability")
+        named = np.array([row[: len(numbers)] for row in labels])
+        return table.assign_coords(label=(("node", "state"), named))
+
+    def _clock(self, times: ArrayLike | None) -> FloatArray:
+        data = self.observations
+        if times is None:
+            return np.linspace(data.start.min(), data.end.max(), _EVEN_TIMES)
+        clock = np.atleast_1d(np.asarray(times, dtype=np.float64))
+        if clock.ndim != 1 or not np.isfinite(clock).all():
+            raise DataError("times must be a list of finite numbers.")
+        return clock
+
+    def _array(
+        self, values: FloatArray, clock: FloatArray, nodes: Sequence[str], **last: Any
+    ) -> xarray.DataArray:
+        labels = list(map(str, self.observations.trajectories))
+        return xarray.DataArray(
+            values,
+            dims=("trajectory", "time", "node", *last),
+            coords={"trajectory": labels, "time": clock, "node": list(nodes), **last},
+        )
+
+    def __repr__(self) -> str:
+        return f"MixedPosterior: {self.stop_reason}"
+
+
+def _between(grid: FloatArray, values: FloatArray, clock: FloatArray) -> FloatArray:
+    """Values on a grid at other times, linear in between."""
+    after = np.clip(np.searchsorted(grid, clock), 1, max(1, len(grid) - 1))
+    if len(grid) == 1:
+        return np.repeat(values, len(clock), axis=0)
+    share = np.clip((clock - grid[after - 1]) / (grid[after] - grid[after - 1]), 0.0, 1.0)
+    share = share.reshape(-1, *(1,) * (values.ndim - 1))
+    result: FloatArray = (1.0 - share) * values[after - 1] + share * values[after]
+    return result
+
+
+def solve_mixed(
+    network: Network,
+    data: Observations,
+    emission: Any = None,
+    n_chains: int = 4,
+    n_draws: Any = "auto",
+    seed: Any = 0,
+    burn_in: int | None = None,
+    max_draws: int = MOST_DRAWS,
+    time_step: float | None = None,
+    n_jobs: int = 1,
+) -> MixedPosterior:
+    """Posterior of the paths by Gibbs sampling on a grid of times."""
+    check_draws(n_chains, n_draws, burn_in, max_draws)
+    drifting = DriftNetwork.of(network)
+    if time_step is not None and not time_step > 0.0:
+        raise AsterismError(f"time_step is {time_step!r}; it must be positive.")
+    laid_out = _Data(network, drifting, data, time_step or default_step(drifting))
+    laid_out.add_states(network, data, emission)
+    model, key = model_arrays(drifting), np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    n_jump, n_moving = len(drifting.jumps), len(drifting.drifts)
+    chains = [
+        [
+            _Path(
+                *(seen, laid_out.watched[d], new_stream(key, c * data.n_trajectories + d)),
+                np.tile(model.start_mean, (len(grid), 1)),
+                np.zeros((len(grid), n_jump), dtype=np.int64),
+            )
+            for d, (grid, seen) in enumerate(zip(laid_out.grid, laid_out.seen))
+        ]
+        for c in range(n_chains)
+    ]
+    totals = [
+        [
+            (np.zeros((2, len(seen.weight), n_moving)), np.zeros(seen.log_likelihood.shape))
+            for seen in laid_out.seen
+        ]
+        for _ in chains
+    ]
+
+    def go_on(c: int, n: int, keep: bool, alone: bool = False) -> FloatArray:
+        pieces = [
+            path.go_on(model, n, totals[c][d] if keep else None, alone=alone)
+            for d, path in enumerate(chains[c])
+        ]
+        return np.concatenate(pieces, axis=1)
+
+    limit = max_draws if n_draws == "auto" else int(n_draws)
+    n_watched = sum(map(len, laid_out.watched)) * (n_moving + n_jump)
+    limit = max(4, min(limit, _MOST_NUMBERS // (n_watched * n_chains)))
+    with ThreadPoolExecutor(min(n_threads(n_jobs), n_chains)) as pool:
+
+        def everywhere(n: int, keep: bool, alone: bool = False) -> FloatArray:
+            found = list(pool.map(lambda c: go_on(c, n, keep, alone), range(n_chains)))
+            return np.array(found)
+
+        everywhere(2, False, alone=True)
+        burned = _BURN_IN if burn_in is None else burn_in
+        with stage(burned, "Burn-in of the chains"):
+            for done in range(0, burned, _PIECE):
+                if current_limit().stops():
+                    break
+                everywhere(min(_PIECE, burned - done), False)
+                advance(min(_PIECE, burned - done))
+        kept: list[FloatArray] = []
+        n_made, goal = 0, min(limit, _FIRST_DRAWS) if n_draws == "auto" else limit
+        while True:
+            late = False
+            with stage(goal, "Drawing paths"):
+                advance(n_made)
+                while n_made < goal and not late:
+                    piece = min(_PIECE, goal - n_made)
+                    kept.append(everywhere(piece, True))
+                    n_made += piece
+                    advance(piece)
+                    late = current_limit().stops() and n_made < goal
+            draws = np.concatenate(kept, axis=1)
+            found = diagnose(_quantities(draws, n_moving, model))
+            settled = found.error <= ERROR_GOAL and found.r_hat <= R_HAT_GOAL
+            if settled or n_made >= limit or late:
+                break
+            goal = next_goal(n_made, found, limit)
+    sums = [
+        tuple(sum(part) for part in zip(*(totals[c][d] for c in range(n_chains))))
+        for d in range(data.n_trajectories)
+    ]
+    reason = (f"{current_limit().sentence}. " if late and not settled else "") + stop_sentence(
+        found, n_chains, n_made, n_draws == "auto", settled
+    )
+    return MixedPosterior(
+        network,
+        data,
+        laid_out.grid,
+        _in_order(network, drifting, sums),
+        n_made * n_chains,
+        settled,
+        reason,
+        found,
+    )
+
+
+def _in_order(network: Network, drifting: DriftNetwork, sums: Any) -> Any:
+    """Both kinds of nodes in the order of the network."""
+    moving = [list(drifting.drifts).index(n) for n in network.nodes if n in drifting.drifts]
+    return [(total[:, :, moving], counts) for total, counts in sums]
+
+
+def _quantities(draws: FloatArray, n_moving: int, model: compiled.Model) -> FloatArray:
+    """(chains, draws, quantities): values in their posterior standard deviations, and states."""
+    chains, n = draws.shape[:2]
+    values = draws[..., :n_moving]
+    spread = values.std(axis=(0, 1))
+    values = _SHARE_OF_SD * values / np.where(spread > 0.0, spread, 1.0)
+    states = [
+        (draws[..., n_moving + m] == i).astype(np.float64)
+        for m, size in enumerate(model.n_states)
+        for i in range(1, size)
+    ]
+    return np.concatenate([values.reshape(chains, n, -1), *states], axis=2)
