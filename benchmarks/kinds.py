@@ -4,7 +4,9 @@ Jumps between 2 or 3 levels, the noise a third of the distance between levels; O
 processes, the noise a third of their standard deviation or of four of them (their range). Few
 trajectories with many points and many with few.
 
-    python benchmarks/kinds.py [--sets 50] [--design NAME] [-o .]
+Seeds from 1000 on are fresh: the rule was built while this script used those from 0 on.
+
+    python benchmarks/kinds.py [--sets 50] [--first-seed 1000] [--design NAME] [-o .]
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ def main() -> None:
     """Write kinds.csv."""
     parser = option_parser(__doc__, "benchmarks/results")
     parser.add_argument("--sets", type=int, default=50, help="columns per row (50)")
+    parser.add_argument("--first-seed", type=int, default=1000, help="of the columns (1000)")
     parser.add_argument("--design", default="", help="only designs whose name holds this")
     options = parser.parse_args()
     lines = []
@@ -74,7 +77,7 @@ def main() -> None:
         for name, make in ROWS.items():
             found = [
                 choose_kind("x", record(make(np.random.default_rng([seed, 7]), *size)))
-                for seed in range(options.sets)
+                for seed in range(options.first_seed, options.first_seed + options.sets)
             ]
             truth = name.split(",")[0]
             right = sum(c.kind == truth for c in found)

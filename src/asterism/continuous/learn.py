@@ -92,6 +92,11 @@ class ContinuousFit:
         """Names of all nodes."""
         return self.scorer.series.names
 
+    @property
+    def jumping(self) -> list[int]:
+        """Numbers of the nodes that jump."""
+        return [n for n, node in enumerate(self.scorer.series.nodes) if not node.is_continuous]
+
     def draws(self, child: int, family: tuple[int, ...]) -> FamilyDraws:
         """Posterior draws of the numbers of one family, made once."""
         if (child, family) not in self._draws:

@@ -1,12 +1,13 @@
 """Who influences whom among nodes that move continuously: families scored in closed form.
 
-All measured nodes are continuous, but for nodes of labels, which can only be parents here. As with
+All measured nodes are continuous, but for nodes of labels, which can only be parents here, and for
+nodes whose emissions say that they jump (``mixed_search.py`` learns their parents). As with
 complete paths nothing iterates: a time at which an unknown stimulus ended is looked for where no
 stimuli are told, then every family is scored once (``continuous/family_score.py``).
 
 ``emission="auto"`` lets the evidence decide per column whether it is continuous
-(``learning/kinds.py``). Networks of both kinds are not learned yet: then the kind of most columns
-is taken for all.
+(``learning/kinds.py``); the kind of most columns is then taken for all. Emissions by node say that
+a table holds both kinds.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from asterism.learning.levels import LevelChoice, choose_levels, measured_while_
 from asterism.learning.offsets import offset_words, with_offset, without_offsets
 from asterism.learning.search.found import FamilyTable, SearchResult, shown_graph
 from asterism.learning.search.influences import with_stimuli
+from asterism.learning.search.mixed_search import learn_jumping
 from asterism.learning.search.settings import AUTO, StructureSettings
 from asterism.learning.search.structure_prior import (
     NO_PARENT,
@@ -52,7 +54,7 @@ from asterism.learning.search.structure_prior import (
 )
 from asterism.learning.tasks import ProgressListener
 from asterism.model.emission_continuous import Continuous
-from asterism.model.emissions import Exact, Gaussian, Likelihood, check_emissions
+from asterism.model.emissions import Emission, Exact, Gaussian, Joint, Likelihood, check_emissions
 from asterism.numerics.progress import Ranking, tell_ranking
 from asterism.numerics.resources import current_limit
 
@@ -70,21 +72,37 @@ def learn_from_observations(
     """Learn the graph; called by ``StructureLearner.fit``."""
     if isinstance(settings.emission, str):
         return _by_evidence(settings, observations, progress)
-    return _learn(settings, observations, _continuous_nodes(settings, observations), progress)
+    continuous = _continuous_nodes(settings, observations)
+    if not _some_jump(settings, observations, continuous):
+        return _learn(settings, observations, continuous, progress)
+    _check(settings, observations, continuous)
+    part = learn_jumping(settings, observations, continuous, progress)
+    return part.joined(_learn(settings, part.decoded(observations), continuous, progress))
+
+
+def _some_jump(
+    settings: StructureSettings, observations: Observations, continuous: Sequence[str]
+) -> bool:
+    """Whether some nodes have emissions of hidden states."""
+    if not isinstance(settings.emission, Mapping):
+        return False
+    others = {str(n): e for n, e in settings.emission.items() if str(n) not in continuous}
+    return any(not isinstance(others[n], Exact) for n in observations.measurements if n in others)
 
 
 def _continuous_nodes(settings: StructureSettings, observations: Observations) -> list[str]:
-    """Names of the continuous nodes; all others must be nodes of labels."""
+    """Names of the continuous nodes."""
     emission, measured = settings.emission, observations.measurements
     if not isinstance(emission, Mapping):
         return [n for n, record in measured.items() if not record.holds_labels]
     check_emissions(emission, observations.nodes)
     by_name = {str(name): one for name, one in emission.items()}
     for node in measured:
-        if not isinstance(by_name.get(node), Continuous | Exact):
+        one = by_name.get(node)
+        if not isinstance(one, Emission) or isinstance(one, Likelihood | Joint):
             raise ModelError(
-                f"Node {node!r} has the emission {by_name.get(node)!r} beside continuous nodes; "
-                "give all measured nodes am.Continuous() or, as parents only, am.Exact()."
+                f"Node {node!r} has the emission {one!r} beside continuous nodes; give every "
+                "measured node am.Continuous(), am.Exact() or an emission of its own states."
             )
     return [n for n in measured if isinstance(by_name[n], Continuous)]
 

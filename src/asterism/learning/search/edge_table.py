@@ -103,7 +103,7 @@ def _of_child(found: SearchResult, child: int, asked: Collection[tuple[int, int]
     fit = found.continuous
     for i, parent in enumerate(kept):
         edge = (int(parent), child)
-        if fit is not None:
+        if fit is not None and child not in fit.jumping:
             if child not in fit.families or not (chosen[parent] or edge in asked):
                 continue
             moved = fit.effect(*edge)
@@ -228,8 +228,10 @@ def _of_node(
     ]
     labels, shape, time = [], [], []
     rate = np.broadcast_to(counts.rate, (len(states), len(states)))
-    for place in product(*(range(len(network.states[p])) for p in above)):
-        pairs = (f"{p}={network.states[p][i]}" for p, i in zip(above, place))
+    # a continuous parent counts as low or high (``mixed_search.py``)
+    cases = [network.states[p] or ("low", "high") for p in above]
+    for place in product(*(range(len(case)) for case in cases)):
+        pairs = (f"{p}={case[i]}" for p, case, i in zip(above, cases, place))
         configuration = ", ".join(pairs)
         for x, y in moves:
             labels.append((name, configuration, states[x], states[y]))

@@ -1,0 +1,101 @@
+"""Graphs of nodes that jump beside nodes that move continuously."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import asterism as am
+from asterism.errors import DataError, ModelError
+
+SWITCH = [[0, 0.25], [0.25, 0]]
+KINDS = {
+    "j": am.Gaussian(levels=2, learn=True),
+    "k": am.Gaussian(levels=2, learn=True),
+    "x": am.Continuous(),
+    "y": am.Continuous(),
+}
+#: a third of the range between both levels
+NOISE = {"j": am.Gaussian((0.0, 3.0), 1.0), "k": am.Gaussian((0.0, 3.0), 1.0)}
+
+
+def measured(connected: bool, seed: int) -> am.Observations:
+    """j sets the level of y; x turns k on and off; or nobody does anything to anybody."""
+    if connected:
+        network = am.Network(
+            {"j": [], "k": ["x"], "x": [], "y": ["j"]},
+            {"j": SWITCH, "k": SWITCH},
+            drifts={
+                "x": am.Drift(0.25, 0.7, noise_sd=0.1),
+                "y": am.Drift(0.6, 0.5, shifts={"j": (-0.8, 0.8)}, noise_sd=0.1),
+            },
+            slopes={"k": {"x": [[0, 1.5], [-1.5, 0]]}},
+        )
+    else:
+        network = am.Network(
+            {"j": [], "k": [], "x": [], "y": []},
+            {"j": SWITCH, "k": SWITCH},
+            drifts={n: am.Drift(0.4, 0.6, noise_sd=0.1) for n in "xy"},
+        )
+    paths = am.simulate(network, 8, duration=40.0, seed=seed)
+    return am.observe(paths, NOISE, interval=1.0, seed=seed + 1)
+
+
+@pytest.fixture(scope="module")
+def learner() -> am.StructureLearner:
+    return am.StructureLearner(KINDS, n_jobs=1).fit(measured(True, 10))
+
+
+def test_edges_between_kinds_are_found(learner: am.StructureLearner) -> None:
+    chance = learner.edge_probabilities_
+    assert chance.loc["j", "y"] > 0.5
+    assert chance.loc["x", "k"] > 0.5
+    others = [(p, c) for p in "jkxy" for c in "jkxy" if p != c and p + c not in ("jy", "xk")]
+    assert [pair for pair in others if chance.loc[pair] > 0.5] == []
+    assert not chance.isna().any().any()
+    assert learner.not_scored_ == []
+
+
+def test_what_was_learned_has_numbers_of_both_kinds(learner: am.StructureLearner) -> None:
+    network = learner.network_
+    assert network.parents["k"] == ("x",)
+    slope = network.slopes["k"]["x"]
+    assert slope[0, 1] > 0.3
+    assert slope[1, 0] < -0.3
+    shifts = network.drifts["y"].shifts["j"]
+    assert (shifts[1] - shifts[0]) / network.drifts["y"].decay > 1.0
+    edges = learner.edges_.set_index(["parent", "child"])
+    assert edges.loc[("x", "k"), "effect"] == "raises"
+    assert edges.loc[("x", "k"), "fold_change"] > 1.5
+    assert edges.loc[("j", "y"), "effect"] == "raises"
+    assert edges.loc[("j", "y"), "shift"] > 0.5
+    kinds = learner.nodes_.set_index("node")["kind"]
+    assert kinds.to_dict() == {"j": "jumps", "k": "jumps", "x": "continuous", "y": "continuous"}
+    rates = learner.rate_intervals_
+    assert rates is not None
+    assert set(rates.loc[rates["node"] == "k", "configuration"]) == {"x=low", "x=high"}
+    assert am.simulate(network, 2, duration=3.0, seed=0).n_trajectories == 2
+
+
+@pytest.mark.parametrize("seed", [20, 30])
+def test_unconnected_tables_claim_nothing(seed: int) -> None:
+    found = am.StructureLearner(KINDS, n_jobs=1).fit(measured(False, seed))
+    assert found.edge_probabilities_.to_numpy().max() < 0.5
+
+
+def test_what_is_not_learned_yet_is_said() -> None:
+    import pandas as pd
+
+    data = measured(False, 1)
+    prior = am.StructurePrior(required=[("j", "y")])
+    with pytest.raises(ModelError, match="required"):
+        am.StructureLearner(KINDS, structure_prior=prior).fit(data)
+    told = pd.DataFrame({"name": ["drug"], "trajectory": [None], "start": [1.0], "end": [2.0]})
+    with pytest.raises(DataError, match="stimuli"):
+        am.StructureLearner(KINDS).fit(data.with_stimuli(told))
+    with pytest.raises(ModelError, match="'k'"):
+        am.StructureLearner({**KINDS, "k": am.Likelihood()}).fit(data)
+    frame = data.to_frame()
+    frame["x"] = np.pi
+    with pytest.raises(DataError, match="'x'"):
+        am.StructureLearner(KINDS).fit(am.Observations.from_frame(frame))
