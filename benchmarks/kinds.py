@@ -85,8 +85,8 @@ def main() -> None:
             line = {"design": design, "column": name, "right": right, "clearly_wrong": clear}
             lines.append({**line, "columns": options.sets})
             print(line, flush=True)
-    options.output.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(lines).to_csv(options.output / "kinds.csv", index=False)
+            options.output.mkdir(parents=True, exist_ok=True)
+            pd.DataFrame(lines).to_csv(options.output / "kinds.csv", index=False)
 
 
 if __name__ == "__main__":

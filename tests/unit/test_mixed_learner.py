@@ -43,7 +43,9 @@ def measured(connected: bool, seed: int) -> am.Observations:
 
 @pytest.fixture(scope="module")
 def learner() -> am.StructureLearner:
-    return am.StructureLearner(KINDS, n_jobs=1).fit(measured(True, 10))
+    # names whose order is not that of the alphabet
+    states = {node: ["low", "high"] for node in "jk"}
+    return am.StructureLearner(KINDS, states=states, n_jobs=1).fit(measured(True, 10))
 
 
 def test_edges_between_kinds_are_found(learner: am.StructureLearner) -> None:
@@ -63,6 +65,7 @@ def test_what_was_learned_has_numbers_of_both_kinds(learner: am.StructureLearner
     assert slope[0, 1] > 0.3
     assert slope[1, 0] < -0.3
     shifts = network.drifts["y"].shifts["j"]
+    assert network.states["j"] == ("low", "high")
     assert (shifts[1] - shifts[0]) / network.drifts["y"].decay > 1.0
     edges = learner.edges_.set_index(["parent", "child"])
     assert edges.loc[("x", "k"), "effect"] == "raises"

@@ -281,8 +281,8 @@ def _by_evidence(
             choice,
             decisions=[
                 *choice.decisions,
-                f"{said[0]} But {listed(others)} cannot move, and networks of both kinds are not "
-                "learned yet: all jump (--states continuous, --nodes).",
+                f"{said[0]} But {listed(others)} cannot move, and all are taken as one kind: all "
+                "jump (--states continuous, --nodes; --emission NODE=… of every node mixes kinds).",
             ],
         )
     said = [*said[:-1], f"{said[-1].removesuffix('.')} (--states N or continuous sets the kind)."]

@@ -100,8 +100,8 @@ def decide_kinds(
         does = "jump" if common == "continuous" else "move continuously"
         said.append(
             f"By their evidence {first_few([c.node for c in others])} {does}, unlike the other "
-            f"{counted(len(choices) - len(others), 'column')}; networks of both kinds are not "
-            "learned yet, so all are taken as one kind."
+            f"{counted(len(choices) - len(others), 'column')}; all are taken as one kind unless "
+            "emissions by node say otherwise."
         )
     if close and len(choices) > 1:
         said.append(

@@ -36,6 +36,10 @@ CONTINUOUS = (
     "influences, in which the data count {factor:.2g} times, because real influences have other "
     "shapes. It says nothing about causes that were not measured."
 )
+BOTH_KINDS = (
+    " That holds for nodes that move; families of nodes that jump were scored by the star, with "
+    "continuous parents as low or high."
+)
 EXACT = (
     "The paths are known completely, so each probability is exact under the model and its prior. "
     "It says nothing about causes that the model leaves out."
@@ -78,7 +82,9 @@ def _how_to_read(run: Run) -> str:
         return EXACT
     factor = run.run.get("tempering")
     if run.network.drifts:
-        return CONTINUOUS.format(factor=factor if isinstance(factor, int | float) else 1.0)
+        said = CONTINUOUS.format(factor=factor if isinstance(factor, int | float) else 1.0)
+        jump = any(rates is not None for rates in run.network.rates.values())
+        return said + BOTH_KINDS if jump else said
     settings = run.run.get("settings")
     method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
     if method is not None and not method.has_evidence:

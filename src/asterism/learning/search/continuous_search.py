@@ -75,9 +75,14 @@ def learn_from_observations(
     continuous = _continuous_nodes(settings, observations)
     if not _some_jump(settings, observations, continuous):
         return _learn(settings, observations, continuous, progress)
-    _check(settings, observations, continuous)
+    for name in ("states", "allowed_transitions"):
+        if wrong := [n for n in getattr(settings, name) or () if str(n) in continuous]:
+            raise ModelError(f"{name}= names {wrong[0]!r}, which is continuous: it has no states.")
+    moving = replace(settings, states=None, allowed_transitions=None)
+    _check(moving, observations, continuous)
     part = learn_jumping(settings, observations, continuous, progress)
-    return part.joined(_learn(settings, part.decoded(observations), continuous, progress))
+    decoded = part.decoded(observations)
+    return part.joined(_learn(moving, decoded, continuous, progress, jumping_are_scored=True))
 
 
 def _some_jump(
@@ -152,6 +157,7 @@ def _learn(
     data: Observations,
     continuous: Sequence[str],
     progress: ProgressListener,
+    jumping_are_scored: bool = False,
 ) -> SearchResult:
     _check(settings, data, continuous)
     series = _series(data, continuous)
@@ -195,12 +201,12 @@ def _learn(
         n_sweeps=1,
         structure=prior,
         tempering=rate,
-        stage=_stage(fit, prior),
+        stage=_stage(fit, prior, jumping_are_scored),
         continuous=fit,
     )
 
 
-def _stage(fit: ContinuousFit, prior: NumberedPrior) -> str:
+def _stage(fit: ContinuousFit, prior: NumberedPrior, jumping_are_scored: bool) -> str:
     """What was scored, in sentences."""
     series = fit.scorer.series
     said = [
@@ -213,7 +219,7 @@ def _stage(fit: ContinuousFit, prior: NumberedPrior) -> str:
         for i, (name, node) in enumerate(zip(series.names, series.nodes))
         if not node.is_continuous and i not in prior.exogenous
     ]
-    if labels:
+    if labels and not jumping_are_scored:
         said.append(f"Edges into {first_few(labels)} were not scored: these nodes hold labels.")
     silent = [series.names[n] for n in series.continuous if n not in fit.scorer.children]
     if silent:

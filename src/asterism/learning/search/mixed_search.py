@@ -23,7 +23,7 @@ from scipy.linalg import expm
 
 from asterism.continuous.family_score import FamilyScorer
 from asterism.continuous.series import series_from_observations
-from asterism.data.measurements import NodeMeasurements, objects
+from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, first_few
 from asterism.learning.search.found import SearchResult
@@ -46,13 +46,11 @@ class JumpingPart:
     """Of every continuous node its mean while low and while high."""
 
     def decoded(self, data: Observations) -> Observations:
-        """The data with the likeliest states of jumping nodes in place of noisy values."""
-        records = {
-            node: record
-            if node in self.middles or isinstance(self.found.emission[node], Exact)
-            else _likeliest_states(record, self.found.network, node, self.found.emission[node])
-            for node, record in data.measurements.items()
-        }
+        """The data with the numbers of the likeliest states in place of jumping nodes' values."""
+        records = dict(data.measurements)
+        for node in set(records) - set(self.middles):
+            emission = self.found.emission.get(node, Exact())
+            records[node] = _likeliest_states(records[node], self.found.network, node, emission)
         return replace(data, measurements=records)
 
     def joined(self, other: SearchResult) -> SearchResult:
@@ -133,11 +131,12 @@ def _low_and_high(data: Observations) -> tuple[pd.DataFrame, dict[str, tuple[flo
 def _likeliest_states(
     record: NodeMeasurements, network: Network, node: str, emission: Emission
 ) -> NodeMeasurements:
-    """The state that is likeliest at each measurement, given it and those before it."""
+    """The number of the likeliest state at each measurement, given it and those before it."""
     rates = network.rates[node]
-    table = rates.table if isinstance(rates, SummaryRates) else rates
-    assert table is not None
     states, size = network.states[node], len(network.states[node])
+    table = rates.table if isinstance(rates, SummaryRates) else rates
+    if table is None:  # its path comes with the data
+        table = np.zeros((size, size))
     moves = table.reshape(-1, size, size).mean(axis=0)
     logs = emission.log_likelihood(record.value, states)
     order = np.lexsort((record.time, record.trajectory))
@@ -146,10 +145,11 @@ def _likeliest_states(
     for i in order:
         d, t = int(record.trajectory[i]), float(record.time[i])
         share = share @ expm(moves * (t - before[1])) if d == before[0] else network.initial[node]
-        share = share * np.exp(logs[i] - logs[i].max())
+        own = np.exp(logs[i] - logs[i].max())
+        share = share * own if (share * own).sum() > 0.0 else own
         share, before = share / share.sum(), (d, t)
         chosen[i] = share.argmax()
-    return replace(record, value=objects(states[s] for s in chosen))
+    return replace(record, value=chosen)
 
 
 def _joined_network(
@@ -163,8 +163,10 @@ def _joined_network(
             parents[node], drift = moving.parents[node], moving.drifts[node]
             shifts = {}
             for parent, by_state in drift.shifts.items():
-                known = dict(zip(map(str, moving.states[parent]), by_state))
-                shifts[parent] = tuple(known.get(str(s), 0.0) for s in jumping.states[parent])
+                # the states that occur, by number
+                known = dict(zip((int(s) for s in moving.states[parent]), by_state))
+                every = range(len(jumping.states[parent]))
+                shifts[parent] = tuple(known.get(s, 0.0) for s in every)
             drifts[node] = replace(drift, shifts=shifts)
             continue
         parents[node], states[node] = jumping.parents[node], jumping.states[node]
