@@ -25,7 +25,7 @@ from asterism.learning.search.coupled import Ending
 from asterism.learning.search.score import GraphSolution, RanAway, Scorer
 from asterism.model.compiled import compile_graph
 from asterism.star import _solve
-from asterism.star._buffers import ADD_STATISTICS, LOG_OF_ZERO_RATE
+from asterism.star._buffers import ADD_STATISTICS, LOG_OF_ZERO_RATE, make_work
 from asterism.star._kept_messages import NOTHING
 from asterism.star._solve import DEPTH, EVIDENCE, N_TOTALS, RESIDUAL, make_history
 from asterism.star.batch import ImpossibleEvidence
@@ -420,7 +420,7 @@ class Scripted:
         work = SimpleNamespace(starts=self.starts, addresses=np.arange(70, 90))
         parameters = Parameters(np.ones(4), np.ones(4), np.zeros(2), False)
         prior = prior_of(np.ones(4, dtype=bool), shape, RATE)
-        return marginal._solve_marginal(
+        return marginal.solve_marginal(
             problem, work, parameters, np.zeros(3 * self.n), prior, rule, sums
         )
 
@@ -608,14 +608,11 @@ def test_room_for_mixing_is_made_where_it_is_used(
         assert made[0].scale.tolist() == [10.0] * 3 + [11.0] * 3
 
 
-def test_buffers_are_as_long_as_the_longest_trajectory(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(marginal, "make_work", lambda p, longest, a: asked.append(longest))
-    monkeypatch.setattr(marginal, "_solve_marginal", lambda *_: "solved")
-    for starts in ([0, 2, 7, 8], [0, 5], [0, 0]):
-        problem = SimpleNamespace(step_start=np.array(starts))
-        assert marginal.solve_marginal(problem, *[None] * 6) == "solved"
-    assert asked == [5, 5, 1]
+def test_buffers_are_as_long_as_the_longest_trajectory() -> None:
+    problem = scorer("star").problem_of(GRAPH)
+    for starts, longest in (([0, 2, 7, 8], 5), ([0, 5], 5), ([0, 0], 1)):
+        work = make_work(problem._replace(step_start=np.array(starts)), np.zeros(32, np.int64))
+        assert len(work.clamp) == longest
 
 
 # ---- what surrounds the loop ------------------------------------------------------------------
@@ -762,7 +759,7 @@ def test_a_coupled_solve_is_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     def in_one(
-        problem: Any, start: Any, moments: Any, prior: Any, rule: Any, sums: Any, units: Any
+        problem: Any, work: Any, start: Any, moments: Any, prior: Any, rule: Any, sums: Any
     ) -> tuple[int, int, int, int]:
         asked.append((rule, start, sums, prior))
         return 3, marginal.IMPOSSIBLE, 2, 1

@@ -28,8 +28,9 @@ POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1
 """How a pass ended."""
 
 BACKWARD_PASS, FORWARD_PASS, SOLVE_REGION, UPDATE_MESSAGES, COUNT, READ = range(11, 17)
-"""Where kernels that are called by address stand in the table. Exact inference uses the first two
-as well."""
+SERIES_BACK, SERIES_AHEAD = 21, 22
+"""Where kernels that are called by address stand in the table. Exact inference uses the passes, and
+the series where it has no matrices."""
 
 
 class RegionArrays(NamedTuple):

@@ -1,8 +1,8 @@
 """Forward–backward of one region (cluster or separator) along one trajectory, compiled.
 
-``_region_step.py`` carries vectors over one step by a series, ``_dense_step.py`` makes matrices
-that do it at once, ``_region_evidence.py`` carries them through a grid point. Arrays are (entry or
-state, column): what runs over all columns at once is contiguous.
+``_region_step.py`` carries vectors over one step by a series, ``exact/dense_steps.py`` makes
+matrices that do it at once, ``_region_evidence.py`` carries them through a grid point. Arrays are
+(entry or state, column): what runs over all columns at once is contiguous.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from asterism.clusters._cluster_layout import (
     IMPOSSIBLE,
     REGIONS,
     ROOM,
+    SERIES_AHEAD,
+    SERIES_BACK,
     TOO_STIFF,
     TRAJECTORIES,
 )
@@ -130,6 +132,30 @@ def find_ending(regions, r, problem, d, table, is_held, work, k, vector):
 
 
 @unit
+def series_back(regions, r, problem, d, precision, is_held, work, k):
+    """Carry the backward vector over step k by series; False if it is too long."""
+    width = problem.width[problem.step_start[d] + k]
+    _, bound = load_column(regions.n_joint[r], regions.per_row[r], work, work.column[k], is_held)
+    if not bound * width < (_MOST_PARTS if precision > 0.0 else _LONGEST):
+        work.failure[0] = k
+        work.failure[1] = TOO_STIFF
+        return False
+    n_parts = parts_of(bound * width, precision)
+    vector = work.backward[k]
+    advance(regions, r, work, work.local, width / n_parts, n_parts, precision, vector, bool(False))
+    return True
+
+
+# what carries over a step by series is compiled apart: exact inference has matrices for few states
+_separate_series_back = separate(
+    series_back,
+    (REGIONS, int64, TRAJECTORIES, int64, float64, boolean, ROOM, int64),
+    SERIES_BACK,
+    boolean,
+)
+
+
+@unit
 def backward_pass(regions, r, problem, d, table, precision, is_held, work):
     """Backward vectors of the region; False where a step is too long (``work.failure`` says which).
 
@@ -138,7 +164,6 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
     first = problem.step_start[d]
     n_steps = problem.step_start[d + 1] - first
     n_joint = regions.n_joint[r]
-    per_row = regions.per_row[r]
     backward, powers, ending = work.backward, work.power, work.vector[1]
     for x in range(n_joint):
         backward[n_steps, x] = 1.0
@@ -155,15 +180,10 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
             rescale(n_joint, vector)
             continue
         find_ending(regions, r, problem, d, table, is_held, work, k, vector)
-        width = problem.width[first + k]
-        _, bound = load_column(n_joint, per_row, work, work.column[k], is_held)
-        if not bound * width < (_MOST_PARTS if precision > 0.0 else _LONGEST):
-            work.failure[0] = k
-            work.failure[1] = TOO_STIFF
+        if not _separate_series_back(
+            work.addresses[SERIES_BACK], (regions, r, problem, d, precision, is_held, work, k)
+        ):
             return False
-        n_parts = parts_of(bound * width, precision)
-        step = width / n_parts
-        advance(regions, r, work, work.local, step, n_parts, precision, vector, bool(False))
     start = work.first_time
     for x in range(n_joint):
         start[x] = backward[0, x]
@@ -218,8 +238,9 @@ def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, c
         if len(work.power) > 0:
             gained = _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vector)
         else:
-            gained = _series_step(
-                regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector
+            gained = _separate_series_ahead(
+                work.addresses[SERIES_AHEAD],
+                (regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector),
             )
         if gained == -np.inf:
             if is_possible:
@@ -277,8 +298,8 @@ def _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vect
     return work.power_log[kind] + math.log(top) if top > 0.0 else -np.inf
 
 
-@inner
-def _series_step(regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector):
+@unit
+def series_ahead(regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector):
     """Carry the forward vector over step k by series, part by part; what ln Z gains."""
     n_joint = regions.n_joint[r]
     per_row = regions.per_row[r]
@@ -325,6 +346,17 @@ def _series_step(regions, r, problem, d, table, precision, is_held, is_wanted, w
         integrate(regions, r, n_joint, per_row, n_v, step / ahead, column, work)
         gained += math.log(top)
     return gained
+
+
+_separate_series_ahead = separate(
+    series_ahead,
+    (
+        *(REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, boolean, ROOM),
+        *(int64, float64[::1]),
+    ),
+    SERIES_AHEAD,
+    float64,
+)
 
 
 @inner

@@ -18,6 +18,8 @@ from asterism.clusters._cluster_layout import (
     COUNT,
     FORWARD_PASS,
     READ,
+    SERIES_AHEAD,
+    SERIES_BACK,
     SOLVE_REGION,
     TOO_STIFF,
     UPDATE_MESSAGES,
@@ -45,8 +47,9 @@ from asterism.timeline.evidence import (
 from asterism.timeline.timeline import scaled_likelihoods, scales_of
 
 _CHUNKS = 16
-_TO_SWEEP = (BACKWARD_PASS, FORWARD_PASS, SOLVE_REGION, UPDATE_MESSAGES, COUNT)
-_TO_READ = (BACKWARD_PASS, FORWARD_PASS, SOLVE_REGION, READ)
+_TO_SOLVE = (BACKWARD_PASS, FORWARD_PASS, SERIES_BACK, SERIES_AHEAD, SOLVE_REGION)
+_TO_SWEEP = (*_TO_SOLVE, UPDATE_MESSAGES, COUNT)
+_TO_READ = (*_TO_SOLVE, READ)
 NO_READING = ClusterReading(
     -1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
 )
@@ -261,7 +264,9 @@ def make_work(
     """Room for one thread: of clusters, of separators, and what they share."""
     n_steps = int(np.diff(problem.step_start).max(initial=1))
     work = make_room(arrays, range(arrays.n_clusters), n_steps, problem, units=units)
-    own = make_room(arrays, range(arrays.n_clusters, len(arrays.n_joint)), n_steps, problem)
+    own = make_room(
+        arrays, range(arrays.n_clusters, len(arrays.n_joint)), n_steps, problem, units=units
+    )
     shared = Shared(
         np.zeros_like(own.time), np.zeros_like(own.jumps), np.zeros_like(own.first_time)
     )

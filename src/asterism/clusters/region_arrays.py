@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.clusters._cluster_layout import (
-    BACKWARD_PASS,
-    FORWARD_PASS,
     MOST_PARTS,
     MOST_TERMS,
     RegionArrays,
@@ -195,7 +193,8 @@ def make_room(
     problem: TrajectoryArrays,
     n_terms: int = MOST_TERMS,
     n_parts: int = MOST_PARTS,
-    units: tuple[int, ...] = (BACKWARD_PASS, FORWARD_PASS),
+    *,
+    units: tuple[int, ...],
 ) -> RegionWork:
     """Room for the passes of the chosen regions, one after the other, in one thread.
 

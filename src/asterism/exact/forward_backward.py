@@ -13,7 +13,7 @@ number of jumps x → y is ∫ α(x) Q(x,y) β(y) dt / P(Y) and the expected tim
 factor 1 in place of Q. Summed over joint states with the same own state and parent configuration
 they are the statistics of the network's families. Nothing here is approximate, and no step is
 shorter than the data ask: the integrals have closed forms, by matrices for few joint states
-(``clusters/_dense_step.py``) and by series for many (``clusters/_region_step.py``).
+(``dense_steps.py``) and by series for many (``clusters/_region_step.py``).
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.clusters import _dense_step as dense
 from asterism.clusters import _whole_chain as whole_chain
 from asterism.clusters._cluster_layout import (
+    BACKWARD_PASS,
     FIRST_STEP,
+    FORWARD_PASS,
     HELD_STATE,
     IS_SET,
+    SERIES_AHEAD,
+    SERIES_BACK,
     STEP_AFTER,
     RegionWork,
     TrajectoryArrays,
@@ -39,6 +42,7 @@ from asterism.clusters.batch import ClusterModel, refused
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import make_room
 from asterism.errors import Setting, TooLargeError
+from asterism.exact.dense_steps import StepKinds, add_expected, step_matrices
 from asterism.exact.groups import (
     JOINT_LIMIT,
     check_size,
@@ -84,7 +88,7 @@ class GroupChain:
     """A step of each of these kinds."""
     held: IntArray
     """(columns, members) see ``RegionWork``."""
-    kinds: dense.StepKinds
+    kinds: StepKinds
     """Steps of equal width and column."""
     kind: IntArray
     """Which of these a step is."""
@@ -155,7 +159,7 @@ def _distinct(held: IntArray, shift: IntArray) -> tuple[IntArray, IntArray, IntA
     return column.reshape(-1).astype(np.int64), step.astype(np.int64), held[step]
 
 
-def _step_kinds(width: FloatArray, column: IntArray) -> tuple[dense.StepKinds, IntArray]:
+def _step_kinds(width: FloatArray, column: IntArray) -> tuple[StepKinds, IntArray]:
     """Number steps by (width to 13 digits, column), so that equal ones share work."""
     digits = 10.0 ** (_SHARED - np.floor(np.log10(np.maximum(width, 1e-290))))
     rounded = np.where(np.isfinite(digits), np.round(width * digits) / digits, width)
@@ -165,7 +169,7 @@ def _step_kinds(width: FloatArray, column: IntArray) -> tuple[dense.StepKinds, I
     kind = np.empty(len(order), dtype=np.int64)
     kind[order] = np.cumsum(is_new) - 1
     first = np.flatnonzero(is_new)
-    kinds = dense.StepKinds(
+    kinds = StepKinds(
         rounded[order][first], column[order][first], np.append(first, len(order)), order
     )
     return kinds, kind
@@ -260,6 +264,7 @@ class SolvedChain:
             chain.problem,
             n_terms=1,
             n_parts=1,
+            units=(),
         )
         self._base.step[:] = chain.column_step
         self._base.held[:] = chain.held
@@ -283,6 +288,9 @@ class SolvedChain:
             chain.problem,
             n_terms=_MOST_TERMS + int(arrays.per_row[region]),
             n_parts=n_parts if self.is_dense else self.n_parts,
+            units=(BACKWARD_PASS, FORWARD_PASS)
+            if self.is_dense
+            else (BACKWARD_PASS, FORWARD_PASS, SERIES_BACK, SERIES_AHEAD),
         )
         return work._replace(
             step=base.step,
@@ -305,9 +313,9 @@ class SolvedChain:
         }
 
         def fill(first: int, last: int) -> None:
-            dense.solve_kinds(
-                *(*self._arrays, chain.kinds, first, last, chain.is_held, False, self.room(shared))
-            )
+            kinds = chain.kinds.some(first, last)
+            power, logs = step_matrices(*self._arrays, kinds, self._base)
+            shared["power"][first:last], shared["power_log"][first:last] = power, logs
 
         map_chunks(fill, self._chunks_of_kinds(), n_jobs)
         return shared
@@ -348,7 +356,7 @@ class SolvedChain:
         def integrals(first: int, last: int) -> tuple[FloatArray, FloatArray]:
             work = self.room(shared)
             table = np.zeros(len(is_zero))
-            dense.solve_kinds(*arrays, chain.kinds, first, last, chain.is_held, True, work)
+            add_expected(*arrays, chain.kinds.some(first, last), work)
             whole_chain.count_all(*arrays, problem, chain.is_held, is_zero, work, table)
             return table, np.zeros(len(self.parameters[1]))
 

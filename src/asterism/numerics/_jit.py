@@ -130,6 +130,8 @@ def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int, returns: An
     from numba.core.errors import NumbaTypeError
     from numba.extending import intrinsic
 
+    if slot in UNITS:
+        raise ValueError(f"slot {slot} is taken by {UNITS[slot][0].py_func.__name__}")
     UNITS[slot] = (dispatcher, arguments)
     result_type = types.none if returns is None else returns
 

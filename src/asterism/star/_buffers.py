@@ -14,7 +14,7 @@ Moments are flat: for every trajectory and node S² rows, one after the other, o
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import float64, int64
@@ -287,46 +287,38 @@ def generator_row(problem, size):
     return middle_row(size) if is_corrected(problem) else 0
 
 
-@inner(allocates=True)
-def make_work(problem, max_steps, addresses):
-    """Allocate the buffers for trajectories of up to ``max_steps`` steps.
+def make_work(problem: Any, addresses: IntArray, which: tuple[int, int] | None = None) -> Work:
+    """Buffers of one thread for the trajectories ``which[0]`` … ``which[1]``−1, or all of them.
 
-    All from arrays of one dimension: numba compiles an allocation anew for each shape.
+    ``addresses``: where the kernels lie that its sweeps call.
     """
-    size = int(0)  # not a written number: see ``inner``
-    n_configurations = 1
-    for n in range(problem.node.shape[0] - 1):
-        size = max(size, problem.node[n, STATES])
-        n_configurations = max(n_configurations, problem.node[n, CONFIGURATIONS])
-    n_marks = 1
-    for i in range(problem.pair.shape[0] - 1):
-        n_marks = max(n_marks, problem.pair[i + 1, MARK] - problem.pair[i, MARK])
-    n_stretches = 0
-    for d in range(problem.stretch_start.shape[0] - 1):
-        n_stretches = max(n_stretches, problem.stretch_start[d + 1] - problem.stretch_start[d])
-    blocks = (max_steps + BLOCK - 1) // BLOCK
+    chosen = slice(*which) if which else slice(None)
+    max_steps = max(1, int(np.diff(problem.step_start)[chosen].max(initial=1)))
+    size = int(problem.node[:-1, STATES].max(initial=0))
+    n_configurations = int(problem.node[:-1, CONFIGURATIONS].max(initial=1))
+    n_marks = int(np.diff(problem.pair[:, MARK]).max(initial=1))
+    n_stretches = int(np.diff(problem.stretch_start).max(initial=0))
+    blocks = -(-max_steps // BLOCK)
     rows = size * size
-    n_rows = middle_row(size)
-    if n_stretches > 0:
-        n_rows += rows
-    flat_steps = np.zeros(blocks * n_rows * STRIDE)
-    n_matrix_rows = max(rows, 4)  # some are room for single rows
-    flat_matrices = np.zeros(4 * n_matrix_rows * STRIDE)
+    # as in ``middle_row``
+    n_rows = 2 * rows + 4 + 3 * size + (rows if n_stretches > 0 else 0)
+    steps = np.zeros((blocks, n_rows, STRIDE))
+    matrices = np.zeros((4, max(rows, 4), STRIDE))  # some are room for single rows
     return Work(
-        flat_steps.reshape(blocks, n_rows, STRIDE),
-        flat_steps,
+        steps,
+        steps.reshape(-1),
         np.zeros(blocks, dtype=np.int64),
         np.zeros(blocks * BLOCK),
         np.zeros(blocks * BLOCK),
         np.zeros(max_steps, dtype=np.int64),
-        np.zeros(2 * (n_configurations + 1) * STRIDE).reshape(2, n_configurations + 1, STRIDE),
-        flat_matrices.reshape(4, n_matrix_rows, STRIDE),
-        flat_matrices,
+        np.zeros((2, n_configurations + 1, STRIDE)),
+        matrices,
+        matrices.reshape(-1),
         np.zeros(room_for(size) if size > 2 else 0),
-        np.zeros(n_marks * (2 * size + 1)).reshape(n_marks, 2 * size + 1),
-        np.zeros(3 * size).reshape(3, size),
-        np.zeros(2 * n_stretches * rows).reshape(n_stretches, 2, size, size),
-        np.zeros(problem.node[problem.node.shape[0] - 1, INITIAL]),
+        np.zeros((n_marks, 2 * size + 1)),
+        np.zeros((3, size)),
+        np.zeros((n_stretches, 2, size, size)),
+        np.zeros(int(problem.node[-1, INITIAL])),
         addresses,
     )
 

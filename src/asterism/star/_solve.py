@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.numerics._bundle import bundle, keep
+from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._step import has_settled
 from asterism.star._buffers import (
@@ -32,7 +32,6 @@ from asterism.star._buffers import (
     PASS_MESSAGES,
     STORE_MOMENTS,
     is_corrected,
-    make_work,
     moments_range,
     prepare_trajectory,
     project_moments,
@@ -167,7 +166,7 @@ def sweep_trajectory(
 
 
 @kernel
-def iterate(problem, parameters, moments, chosen, control, record, counts, reading, addresses):
+def iterate(problem, parameters, moments, chosen, control, record, counts, reading, work):
     """Sweep the trajectories listed in ``chosen``, one after the other, until they agree.
 
     The named tuples are described in ``batch.py``. ``moments`` hold the start, unless ``control``
@@ -176,27 +175,8 @@ def iterate(problem, parameters, moments, chosen, control, record, counts, readi
     sweeps at all do no more than that. ``reading`` asks for what the last sweep's messages say:
     with one sweep and ``damping`` zero that is all that happens.
     """
-    longest = int(1)  # numba would compile what takes a written number apart
-    for trajectory in chosen:
-        steps = problem.step_start[trajectory + 1] - problem.step_start[trajectory]
-        longest = max(longest, steps)
-    buffers = make_work(problem, longest, addresses)
-    _iterate(
-        bundle(problem),
-        bundle(buffers),
-        bundle(parameters),
-        moments,
-        chosen,
-        bundle(control),
-        bundle(record),
-        bundle(counts),
-        bundle(reading),
-    )
-    keep(buffers)
-
-
-@inner(allocates=True)
-def _iterate(problem, work, parameters, moments, chosen, control, record, counts, reading):
+    problem, work, parameters = bundle(problem), bundle(work), bundle(parameters)
+    reading = bundle(reading)
     rates, geometric = parameters.rates, parameters.geometric
     dwell, transitions = counts.dwell, counts.transitions
     totals, integers, history = record.totals, record.integers, record.history

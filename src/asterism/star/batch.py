@@ -48,6 +48,8 @@ from asterism.star._buffers import (
     STORE_MOMENTS,
     TABLE,
     Problem,
+    Work,
+    make_work,
 )
 from asterism.star._kept_messages import AT_POINTS, MESSAGES, NOTHING, Messages, Reading
 from asterism.star.grid import Grid, build_even_grid, build_grid
@@ -383,18 +385,19 @@ def sweep(
     control: Control = AS_IT_IS,
     counts: Counts = _NO_COUNTS,
     reading: Reading = NO_READING,
-    units: IntArray | None = None,
+    work: Work | None = None,
 ) -> None:
     """Sweep trajectories ``which[0]`` … ``which[1]``−1 as often as ``record`` has room for.
 
-    ``units``: what :func:`addresses_to_sweep` gave, for callers that sweep thousands of times.
+    ``work``: buffers for these trajectories, for callers that sweep thousands of times.
     """
     chosen = np.arange(*which, dtype=np.int64)
     asked = (control, record, counts, reading)
-    if units is None:
+    if work is None:
         if NODE_GENERATOR in UNITS and not ADDRESSES[NODE_GENERATOR]:
             # the first sweep of a process compiles on nothing what calls the units, and then these:
             # some of them may meanwhile come from another process (learning/compile_ahead.py)
-            kernels.iterate(problem, parameters, moments, chosen[:0], *asked, ADDRESSES)
-        units = addresses_to_sweep(problem, reading.kind)
-    kernels.iterate(problem, parameters, moments, chosen, *asked, units)
+            nothing = make_work(problem, ADDRESSES, (0, 0))
+            kernels.iterate(problem, parameters, moments, chosen[:0], *asked, nothing)
+        work = make_work(problem, addresses_to_sweep(problem, reading.kind), which)
+    kernels.iterate(problem, parameters, moments, chosen, *asked, work)

@@ -21,7 +21,7 @@ from asterism.learning.search._marginal import (
     MarginalPrior,
     digamma,
 )
-from asterism.numerics._bundle import bundle, keep
+from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.star._averages import average_table, multiply_in_parent
 from asterism.star._buffers import (
@@ -37,7 +37,6 @@ from asterism.star._buffers import (
     STEP_MOMENTS,
     STRIDE,
     TABLE,
-    make_work,
     moments_begin,
     prepare_trajectory,
 )
@@ -283,21 +282,12 @@ def _solve_family(
 
 
 @kernel
-def score_families(problem, current, moments, asked, prior, rule, scored, addresses):
+def score_families(problem, work, current, moments, asked, prior, rule, scored):
     """Local scores of the families asked for.
 
     ``current`` are the parameters of the graph in ``problem``, which determine ψ.
     """
-    longest = int(1)  # numba would compile what takes a written number apart
-    for d in range(problem.step_start.shape[0] - 1):
-        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    buffers = make_work(problem, longest, addresses)
-    _score_families(bundle(problem), bundle(buffers), current, moments, asked, prior, rule, scored)
-    keep(buffers)
-
-
-@inner(allocates=True)
-def _score_families(problem, work, current, moments, asked, prior, rule, scored):
+    problem, work = bundle(problem), bundle(work)
     geometric, families = current.geometric, asked.families
     block_starts = _block_starts(problem)
     n_blocks = block_starts[block_starts.shape[0] - 1]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asterism.numerics._bundle import bundle, keep
+from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.star._buffers import (
     ADD_STATISTICS,
@@ -28,7 +28,6 @@ from asterism.star._buffers import (
     SQUARES,
     STATES,
     TABLE,
-    make_work,
     moments_range,
     prepare_trajectory,
     project_moments,
@@ -209,25 +208,13 @@ def update_node_rates(problem, parameters, prior, node, dwell, transitions):
 
 
 @kernel
-def solve_marginal(problem, parameters, moments, prior, rule, sums, addresses):
+def solve_marginal(problem, work, parameters, moments, prior, rule, sums):
     """Iterate messages of all trajectories and rates; (iterations, status, node, trajectory).
 
     Node and trajectory are those of impossible evidence, else −1. ``parameters`` and ``moments``
     hold the start and receive the solution (the table is the rates themselves for the star).
     """
-    longest = int(1)  # numba would compile what takes a written number apart
-    for d in range(problem.step_start.shape[0] - 1):
-        longest = max(longest, problem.step_start[d + 1] - problem.step_start[d])
-    buffers = make_work(problem, longest, addresses)
-    result = _solve_marginal(
-        bundle(problem), bundle(buffers), bundle(parameters), moments, prior, rule, sums
-    )
-    keep(buffers)
-    return result
-
-
-@inner(allocates=True)
-def _solve_marginal(problem, work, parameters, moments, prior, rule, sums):
+    problem, work, parameters = bundle(problem), bundle(work), bundle(parameters)
     rates, initial, geometric = parameters.rates, parameters.initial, parameters.geometric
     dwell, transitions, totals, summary = sums
     accelerate = rule.accelerate

@@ -28,7 +28,7 @@ from asterism.learning.search._marginal import (
 )
 from asterism.numerics._step import has_settled
 from asterism.numerics.resources import chunks, current_limit, map_chunks
-from asterism.star._buffers import TABLE, Problem
+from asterism.star._buffers import TABLE, Problem, make_work
 from asterism.star._solve import (
     BAD_NODE,
     EVIDENCE,
@@ -99,6 +99,7 @@ def solve_in_threads(
     dwell = transitions = np.zeros(0)
 
     units = addresses_to_sweep(problem)
+    works = {piece: make_work(problem, units, piece) for piece in pieces}
     uncoupled = None
     if is_uncoupled(problem):
         from asterism.star.uncoupled import Uncoupled
@@ -116,7 +117,7 @@ def solve_in_threads(
             record,
             control=Control(restart=restart, damping=damping),
             counts=counts,
-            units=units,
+            work=works[first, last],
         )
         return counts
 

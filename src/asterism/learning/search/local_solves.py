@@ -7,6 +7,7 @@ import numpy as np
 from asterism.learning.search import _local as local
 from asterism.learning.search._marginal import MarginalPrior
 from asterism.learning.tasks import SharedInput
+from asterism.star._buffers import make_work
 from asterism.star.batch import addresses_for
 from asterism.star.problem import Parameters
 from asterism.timeline.evidence import IntArray
@@ -41,12 +42,12 @@ def solve_families(
     allowed = np.concatenate([shared.allowed[n].ravel() for n in nodes])
     local.score_families(
         shared.problem,
+        make_work(shared.problem, addresses_for(shared.problem)),
         Parameters(shared.table, shared.table, shared.initial, shared.geometric),
         shared.moments,
         local.Asked(nodes, family_start, rows, start_rates),
         MarginalPrior(allowed, shared.shape, shared.rate, shared.digamma),
         local.LocalRule(_LOCAL_ITERATIONS, _LOCAL_TOLERANCE, _SPREAD, shared.stop),
         found,
-        addresses_for(shared.problem),
     )
     return found

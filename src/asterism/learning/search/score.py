@@ -30,7 +30,7 @@ from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.learning.tasks import SharedInput
 from asterism.model.compiled import CompiledGraph, compile_graph
 from asterism.numerics.resources import current_limit
-from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem
+from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem, make_work
 from asterism.star._solve import N_TOTALS
 from asterism.star.batch import (
     Batch,
@@ -236,7 +236,8 @@ class Scorer:
         )
         rule = self._rule(self.tolerance, goes_on, self._accelerate)
         iterations, status, node, trajectory = marginal.solve_marginal(
-            problem, start, moments, prior, rule, sums, addresses_to_sweep(problem)
+            *(problem, make_work(problem, addresses_to_sweep(problem)), start, moments),
+            *(prior, rule, sums),
         )
         bad = np.array([node, trajectory])
         return Ending(sums.dwell, sums.transitions, sums.summary, int(iterations), int(status), bad)
