@@ -144,9 +144,6 @@ class Joint:
         return {"kind": "joint", "nodes": list(self.nodes), "column": self.column}
 
 
-AnyEmission = Emission | Joint | Mapping[Any, Any]
-
-
 def emission_for(emission: Any, node: str, nodes: Collection[str] | None = None) -> Emission:
     """The emission of one node; with ``nodes`` a dictionary's other names are checked too."""
     if nodes is not None:

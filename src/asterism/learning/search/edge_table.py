@@ -38,12 +38,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-#: columns after parent, child, probability, in_graph
-MORE_COLUMNS = (
-    *("prior", "bayes_factor", "effect"),
-    *("fold_change", "fold_change_lower", "fold_change_upper", "error", "caveat"),
-)
-#: further ones of continuous nodes
+#: columns of continuous nodes, after the others
 SHIFT_COLUMNS = ("shift", "shift_lower", "shift_upper")
 #: nodes up to which every allowed pair is listed
 MOST_LISTED_NODES = 200
