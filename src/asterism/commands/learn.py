@@ -25,6 +25,7 @@ from asterism.commands.choices import (
 from asterism.commands.console import Console, seconds_so_far
 from asterism.commands.exits import Refused, in_flags
 from asterism.commands.input_table import (
+    Table,
     file_hash,
     read_numbers,
     read_table,
@@ -236,6 +237,14 @@ def _strongest(checks: Sequence[ResidualCheck]) -> list[ResidualCheck]:
 # ---- what goes in ---------------------------------------------------------------------------
 
 
+def _measurements(table: Table, flag: str) -> Observations:
+    """The data of a table, refused if they are complete paths."""
+    data = table.require()
+    if isinstance(data, Trajectories):
+        raise Refused(f"Complete paths cannot have {flag} yet: give measurements.")
+    return data
+
+
 def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[str]]:
     """The data with their emissions, and all that was decided."""
     table = read_table(options.table)
@@ -244,22 +253,16 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
             console.warn(in_flags(line))
     held = None
     if options.interventions is not None:
-        free = table.require()
-        if isinstance(free, Trajectories):
-            raise Refused("Complete paths cannot have --interventions yet: give measurements.")
+        free = _measurements(table, "--interventions")
         held = read_numbers(options.interventions, ("start", "end"), options.table.comma)
         # before levels are counted: what is measured meanwhile is no level of the node's own
         table = replace(table, data=free.with_interventions(held))
     if options.stimuli is not None:
-        free = table.require()
-        if isinstance(free, Trajectories):
-            raise Refused("Complete paths cannot have --stimuli yet: give measurements.")
+        free = _measurements(table, "--stimuli")
         told = read_numbers(options.stimuli, ("start", "end"), options.table.comma)
         table = replace(table, data=free.with_stimuli(told))
     if options.trend:
-        free = table.require()
-        if isinstance(free, Trajectories):
-            raise Refused("Complete paths cannot have --trend yet: give measurements.")
+        free = _measurements(table, "--trend")
         from asterism.learning.search.influences import with_trend
 
         table = replace(table, data=with_trend(free))

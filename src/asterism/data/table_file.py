@@ -23,10 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from asterism.data.measurements import objects
 from asterism.data.numbers import StoredNumber, as_number
 from asterism.errors import AsterismError, DataError, Setting, TooLargeError
 
@@ -382,7 +381,7 @@ def escaped(table: pd.DataFrame) -> pd.DataFrame:
     for place, kind in enumerate(table.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             cells = [escape_cell(value) for value in table.iloc[:, place]]
-            safe.isetitem(place, _objects(cells))
+            safe.isetitem(place, objects(cells))
     return safe
 
 
@@ -395,11 +394,5 @@ def unescaped(table: pd.DataFrame) -> pd.DataFrame:
             unescape_cell(value) if isinstance(value, str) else value
             for value in table.iloc[:, place]
         ]
-        plain.isetitem(place, _objects(cells))
+        plain.isetitem(place, objects(cells))
     return plain
-
-
-def _objects(cells: list[Any]) -> NDArray[np.object_]:
-    array = np.empty(len(cells), dtype=object)
-    array[:] = cells
-    return array

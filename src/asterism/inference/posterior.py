@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from asterism.data.measurements import objects
 from asterism.data.observations import Observations
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
@@ -268,11 +269,11 @@ class Posterior:
         for d, label in enumerate(self.labels):
             for node, p in zip(self.network.nodes, self.courses.marginals(d, clock)):
                 size = p.shape[1]
-                states = _object_array(self.network.states[node])
+                states = objects(self.network.states[node])
                 parts.append(
                     pd.DataFrame(
                         {
-                            "trajectory": _object_array([label]).repeat(len(clock) * size),
+                            "trajectory": objects([label]).repeat(len(clock) * size),
                             "time": np.repeat(clock, size),
                             "node": node,
                             "state": np.tile(states, len(clock)),
@@ -288,11 +289,11 @@ class Posterior:
         parts = []
         for d, label in enumerate(self.labels):
             columns: dict[str, Any] = {
-                "trajectory": _object_array([label]).repeat(len(clock)),
+                "trajectory": objects([label]).repeat(len(clock)),
                 "time": clock,
             }
             for node, p in zip(self.network.nodes, self.courses.marginals(d, clock)):
-                columns[node] = _object_array(self.network.states[node])[p.argmax(axis=1)]
+                columns[node] = objects(self.network.states[node])[p.argmax(axis=1)]
             parts.append(pd.DataFrame(columns))
         return pd.concat(parts, ignore_index=True)
 
@@ -347,12 +348,6 @@ class Posterior:
             f"{counted(self.network.n_nodes, 'node')}, "
             f"log evidence {self.log_evidence:.6g}, {state}>"
         )
-
-
-def _object_array(values: Sequence[Any]) -> Any:
-    array = np.empty(len(values), dtype=object)
-    array[:] = list(values)
-    return array
 
 
 # ---- the one way in: data and an emission become evidence, a method solves it -----------------

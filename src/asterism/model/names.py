@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.labels import encode, letters
+from asterism.data.measurements import objects
 from asterism.errors import DataError, ModelError, Setting
 
 Parents = dict[str, tuple[str, ...]]
@@ -210,9 +211,7 @@ def label_array(labels: Sequence[Label]) -> NDArray[Any]:
     """Labels as an array to index with state numbers: numeric where all of them are numbers."""
     if all(isinstance(label, (int, float)) and not isinstance(label, bool) for label in labels):
         return np.array(labels)
-    array = np.empty(len(labels), dtype=object)
-    array[:] = list(labels)
-    return array
+    return objects(labels)
 
 
 def unknown_state(node: str, states: Sequence[Label], label: Label) -> str:

@@ -350,17 +350,8 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, network: CompiledNetwork, method: str) -> Parameters:
-        """As a method reads them: for mean field the table holds logarithms."""
+        """As a method reads them: the star averages rates over parents, mean field logarithms."""
         geometric = method == "mean_field"
-        table = (mean_field_table if geometric else star_table)(network)
-        return cls(network.rates, table, network.initial, geometric)
-
-
-def star_table(network: CompiledNetwork) -> FloatArray:
-    """What the star averages over parents, on and off the diagonal: the intensities themselves."""
-    return network.rates
-
-
-def mean_field_table(network: CompiledNetwork) -> FloatArray:
-    """What mean field averages over parents: exit rates, and logarithms off the diagonal."""
-    return geometric_table(network.rates, network.graph)
+        rates = network.rates
+        table = geometric_table(rates, network.graph) if geometric else rates
+        return cls(rates, table, network.initial, geometric)

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import gamma, norm
 
+from asterism.data.measurements import objects
 from asterism.inference.methods import METHODS
 from asterism.learning.em.e_step import KeepsMessages
 from asterism.learning.em.fitting import Fit
@@ -252,12 +253,7 @@ def rate_labels(network: Network, places: IntArray) -> dict[str, NDArray[Any]]:
             columns["configuration"].append(names[int(place) // size**2])
             columns["from"].append(states[int(place) % size**2 // size])
             columns["to"].append(states[int(place) % size])
-    result = {}
-    for name, values in columns.items():
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        result[name] = array
-    return result
+    return {name: objects(values) for name, values in columns.items()}
 
 
 def configurations(network: Network, node: str) -> list[str]:
