@@ -125,6 +125,28 @@ def test_a_full_or_damaged_cache_is_done_without(tmp_path: Path) -> None:
     assert str(tmp_path / "full") in full.stderr
 
 
+CALLER_IN_ANOTHER_FILE = """
+import asterism as am
+paths = am.simulate(am.glauber("tree:2"), 1, duration=1.0, seed=1)
+print(paths.to_frame().to_csv())
+"""
+
+
+def test_kernels_that_call_kernels_do_without_a_damaged_cache(tmp_path: Path) -> None:
+    """The simulation calls the stream of random numbers, which Python calls too."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    said = []
+    for _ in range(2):
+        command = [sys.executable, "-c", CALLER_IN_ANOTHER_FILE]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+        for file in tmp_path.rglob("*.nbc"):
+            file.write_bytes(file.read_bytes()[:100])
+    assert said[0] == said[1]
+    assert "Delete that folder" in done.stderr
+
+
 UPGRADED = """
 import sys
 sys.path.insert(0, sys.argv[1])

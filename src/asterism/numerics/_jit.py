@@ -56,6 +56,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _compiling(dispatcher: Any, settings: dict[str, Any]) -> Callable[[Any], Any]:
     """Compile or load a kernel; if the cache is full or damaged, do without it and say so."""
     compile_or_load = dispatcher.compile
+    twins: list[Any] = []  # numba forgets code whose dispatcher nobody holds: callers need it
 
     def compile_now(signature: Any) -> Any:
         for ask in BEFORE_COMPILING:
@@ -72,6 +73,7 @@ def _compiling(dispatcher: Any, settings: dict[str, Any]) -> Callable[[Any], Any
         if arguments not in dispatcher.overloads:  # it could not be loaded
             twin = numba.njit(**{**settings, "cache": False})(dispatcher.py_func)
             twin.compile(signature)
+            twins.append(twin)
             dispatcher.add_overload(twin.overloads[arguments])
         return dispatcher.overloads[arguments].entry_point
 
