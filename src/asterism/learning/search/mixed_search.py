@@ -7,8 +7,8 @@ Each kind of child is scored by its own means, and sees parents of the other kin
 - A continuous child has jumping parents by the state that is likeliest given what was measured
   of them so far; its families are scored in closed form (``continuous_search.py``).
 
-Both lose a part of what the parent says, so that edges between kinds are rather missed than made
-up. The network that is shown has slopes instead of "low" and "high".
+Both lose a part of what the parent says. ``benchmarks/mixed.py`` counts what is found and what is
+made up. The network that is shown has slopes instead of "low" and "high".
 """
 
 from __future__ import annotations
