@@ -161,7 +161,12 @@ def compile_kernels() -> None:
     import pandas as pd
 
     from asterism.clusters import _region_chain  # noqa: F401  (its units)
-    from asterism.clusters._cluster_layout import BACKWARD_PASS, FORWARD_PASS
+    from asterism.clusters._cluster_layout import (
+        BACKWARD_PASS,
+        FORWARD_PASS,
+        SERIES_AHEAD,
+        SERIES_BACK,
+    )
     from asterism.data.observations import Observations
     from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
     from asterism.learning.search.screened import score_piece
@@ -217,7 +222,8 @@ def compile_kernels() -> None:
     )
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
     # exact inference compares edges with unmeasured causes (learning/unmeasured.py)
-    addresses(FORWARD_PASS, BACKWARD_PASS)
+    # the longest first: the main process begins at the other end
+    addresses(SERIES_AHEAD, FORWARD_PASS, SERIES_BACK, BACKWARD_PASS)
     # marginals in the end are computed on corrected steps
     make_batch(evidence, network.compiled.graph, 2.0, 0.5, is_corrected=True)
     messages = Messages(
