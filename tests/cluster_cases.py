@@ -11,8 +11,8 @@ from asterism.clusters.batch import (
 )
 from asterism.clusters.regions import find_regions
 from asterism.data.statistics import Statistics
-from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
+from asterism.numerics.compiled import diagonal_index
 from asterism.star.grid import build_even_grid
 from asterism.timeline.evidence import Evidence
 from asterism.timeline.timeline import timeline_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asterism.learning.em.cluster_step import NoClusters, chosen_method
-from asterism.model.compiled import compile_graph
+from asterism.numerics.compiled import compile_graph
 from tests.reference.random_evidence import make_evidence
 
 

@@ -23,7 +23,7 @@ from asterism.learning.search import score
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending
 from asterism.learning.search.score import GraphSolution, RanAway, Scorer
-from asterism.model.compiled import compile_graph
+from asterism.numerics.compiled import compile_graph
 from asterism.star import _solve
 from asterism.star._buffers import ADD_STATISTICS, LOG_OF_ZERO_RATE, make_work
 from asterism.star._kept_messages import NOTHING

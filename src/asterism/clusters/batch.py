@@ -33,7 +33,7 @@ from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import BaseTable, base_table, make_room, region_arrays
 from asterism.clusters.regions import Regions
 from asterism.errors import AsterismError, DataError, Sentence, Setting, TooLargeError
-from asterism.model.compiled import CompiledGraph
+from asterism.numerics.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star.grid import Grid
 from asterism.timeline.evidence import (

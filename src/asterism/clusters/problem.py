@@ -15,7 +15,7 @@ from asterism.clusters._cluster_layout import IS_SET, TrajectoryArrays
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import Regions
 from asterism.errors import DataError
-from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.numerics.compiled import CompiledGraph, configuration_terms
 from asterism.star.grid import Grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, is_exogenous
 from asterism.timeline.timeline import (

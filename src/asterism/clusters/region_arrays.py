@@ -23,8 +23,8 @@ from asterism.clusters._cluster_layout import (
     TrajectoryArrays,
 )
 from asterism.clusters.regions import Regions
-from asterism.model.compiled import CompiledGraph, configuration_terms
 from asterism.numerics._jit import addresses
+from asterism.numerics.compiled import CompiledGraph, configuration_terms
 from asterism.timeline.evidence import FloatArray, IntArray
 
 _FLOOR = 1e-12  # of a node's largest rate

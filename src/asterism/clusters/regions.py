@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Setting, TooLargeError, first_few
-from asterism.model.compiled import CompiledGraph
+from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence
 
 #: joint states a cluster may have if a family needs them

@@ -29,7 +29,7 @@ class JumpArrays(NamedTuple):
 
 
 class CountedGraph(NamedTuple):
-    """Where each family's counts lie; see ``PathGraph``."""
+    """Where each family's counts lie; see ``CompiledGraph``."""
 
     n_states: NDArray[np.int64]
     parent_start: NDArray[np.int64]

@@ -1,7 +1,7 @@
 """Owns :class:`Statistics`: time spent and jumps made, per node and parent configuration.
 
 Counted from known paths or expected under a posterior: the object is the same. Kernels hold the
-numbers flat; this file also owns the layout of the flat dwell times (``dwell_start``).
+numbers flat.
 """
 
 from __future__ import annotations
@@ -9,41 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.errors import DataError
+from asterism.numerics.compiled import CompiledGraph
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
-
-class GraphArrays(Protocol):
-    """The part of a compiled graph that gives flat tables their shape."""
-
-    @property
-    def n_states(self) -> IntArray:
-        """(N,) number of states of each node."""
-
-    @property
-    def n_configurations(self) -> IntArray:
-        """(N,) number of parent configurations, or of values of a summary."""
-
-    @property
-    def table_start(self) -> IntArray:
-        """(N+1,) offset of each node's table of rates."""
-
-    @property
-    def is_summary(self) -> NDArray[np.bool_]:
-        """(N,) whether the rates depend on a summary of the parents."""
-
-
-def dwell_start(n_states: IntArray, n_configurations: IntArray) -> IntArray:
-    """(N+1,) offset of each node's (n_configurations, S) block in the flat dwell times."""
-    return np.concatenate([[0], np.cumsum(n_configurations * n_states)]).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,13 +39,12 @@ class Statistics:
         cls,
         nodes: Sequence[str],
         parents: Mapping[str, Sequence[str]],
-        graph: GraphArrays,
+        graph: CompiledGraph,
         dwell_flat: FloatArray,
         transitions_flat: FloatArray,
         states: Mapping[str, Sequence[object]] | None = None,
     ) -> Statistics:
         """Cut flat arrays, laid out like the graph's tables, into one array per node."""
-        begin = dwell_start(graph.n_states, graph.n_configurations)
         size = {node: int(s) for node, s in zip(nodes, graph.n_states)}
         dwell: dict[str, FloatArray] = {}
         moves: dict[str, FloatArray] = {}
@@ -78,9 +53,8 @@ class Statistics:
             above: tuple[int, ...] = tuple(size[p] for p in parents[node])
             if graph.is_summary[n]:
                 above = (int(graph.n_configurations[n]),)
-            dwell[node] = dwell_flat[begin[n] : begin[n + 1]].reshape(*above, s).copy()
-            table = transitions_flat[graph.table_start[n] : graph.table_start[n + 1]]
-            moves[node] = table.reshape(*above, s, s).copy()
+            dwell[node] = dwell_flat[slice(*graph.dwell_start[n : n + 2])].reshape(*above, s).copy()
+            moves[node] = transitions_flat[graph.place(n)].reshape(*above, s, s).copy()
             moves[node][..., np.arange(s), np.arange(s)] = 0.0
         labels = {n: tuple((states or {}).get(n, range(size[n]))) for n in nodes}
         return cls(dwell, moves, {n: tuple(parents[n]) for n in nodes}, labels)

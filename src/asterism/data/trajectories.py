@@ -23,11 +23,11 @@ from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.files import side_file, write_table, write_text
 from asterism.data.labels import encode, plain
 from asterism.data.measurements import objects
-from asterism.data.path_graph import path_graph
 from asterism.data.problems import DataWarning
-from asterism.data.statistics import Statistics, dwell_start
+from asterism.data.statistics import Statistics
 from asterism.errors import DataError, Sentence, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics.compiled import CompiledGraph, compile_graph, configuration_terms
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -202,25 +202,46 @@ class Trajectories:
         """
         from asterism.data._path_statistics import CountedGraph, JumpArrays, path_statistics
 
-        graph = path_graph(network, self.nodes, self.states)
-        paths = self.reordered(graph.nodes, graph.states)
-        begin = dwell_start(graph.n_states, graph.n_configurations)
-        dwell = np.zeros(begin[-1])
+        if hasattr(network, "compiled"):
+            nodes, states, parents = network.nodes, network.states, network.parents
+            graph: CompiledGraph = network.compiled.graph
+        else:
+            nodes, states = self.nodes, self.states
+            parents = {n: tuple(network.get(n, ())) for n in nodes}
+            graph = self._compiled(network)
+        paths = self.reordered(nodes, states)
+        dwell = np.zeros(graph.dwell_start[-1])
         transitions = np.zeros(graph.table_start[-1])
-        n_nodes = len(graph.nodes)
-        shape = {name: getattr(graph, name) for name in CountedGraph._fields[:-1]}
         path_statistics(
             JumpArrays(*(getattr(paths, name) for name in JumpArrays._fields)),
-            CountedGraph(**shape, dwell_start=begin),
-            np.empty(n_nodes, dtype=np.int64),
-            np.empty(n_nodes, dtype=np.int64),
-            np.empty(n_nodes),
+            CountedGraph(
+                *(graph.n_states, graph.parent_start, graph.parents),
+                *(graph.child_start, graph.children),
+                graph.parent_start[graph.children] + graph.child_slot,
+                *configuration_terms(graph),
+                *(graph.table_start, graph.dwell_start),
+            ),
+            np.empty(len(nodes), dtype=np.int64),
+            np.empty(len(nodes), dtype=np.int64),
+            np.empty(len(nodes)),
             dwell,
             transitions,
         )
-        return Statistics.from_flat(
-            graph.nodes, graph.parents_by_name, graph, dwell, transitions, graph.states
-        )
+        return Statistics.from_flat(nodes, parents, graph, dwell, transitions, states)
+
+    def _compiled(self, parents: Mapping[str, Sequence[str]]) -> CompiledGraph:
+        """A graph over these nodes as arrays."""
+        number = {n: i for i, n in enumerate(self.nodes)}
+        for n in parents:
+            if n not in number:
+                raise DataError(f"the paths have no node {n!r}; they have {list(self.nodes)}")
+            for p in parents[n]:
+                if p not in number or p == n:
+                    raise DataError(
+                        f"{p!r} cannot be a parent of {n!r}; the nodes are {list(self.nodes)}"
+                    )
+        sizes = [len(self.states[n]) for n in self.nodes]
+        return compile_graph(sizes, [[number[p] for p in parents.get(n, ())] for n in self.nodes])
 
     def _repr_html_(self) -> str:
         title = f"Trajectories: {self.n_trajectories:,}, with {counted(len(self.nodes), 'node')}"

@@ -29,8 +29,8 @@ from asterism.exact.forward_backward import (
 )
 from asterism.exact.groups import JOINT_LIMIT
 from asterism.inference.posterior import Posterior
-from asterism.model.compiled import diagonal_index
 from asterism.model.network import Network
+from asterism.numerics.compiled import diagonal_index
 from asterism.timeline.evidence import (
     Evidence,
     FloatArray,

@@ -50,7 +50,7 @@ from asterism.exact.groups import (
     evidence_about,
     whole_regions,
 )
-from asterism.model.compiled import CompiledGraph
+from asterism.numerics.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, current_limit, map_chunks, require_memory
 from asterism.star.grid import Grid, build_even_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray

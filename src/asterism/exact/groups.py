@@ -15,7 +15,7 @@ import numpy as np
 
 from asterism.clusters.regions import Regions
 from asterism.errors import Advice, Setting, TooLargeError
-from asterism.model.compiled import CompiledGraph
+from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence, IntArray, Points, Table, rows_of
 
 JOINT_LIMIT = 4096

@@ -23,7 +23,6 @@ from asterism.data.files import read_json, write_text
 from asterism.errors import Advice, AsterismError, ModelError, counted, first_few
 from asterism.model import joint_space
 from asterism.model import names as labels
-from asterism.model.compiled import CompiledNetwork, compile_graph
 from asterism.model.drift import Drift
 from asterism.model.names import as_parents, checked_parents
 from asterism.model.rates import (
@@ -35,6 +34,7 @@ from asterism.model.rates import (
     rates_to_json,
 )
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics.compiled import CompiledNetwork, compile_graph
 
 if TYPE_CHECKING:
     import networkx

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import AsterismError, Setting
-from asterism.model.compiled import (
+from asterism.numerics.compiled import (
     CompiledGraph,
     CompiledNetwork,
     compile_graph,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from asterism.errors import AsterismError
-from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import Categorical, Gaussian, Poisson
+from asterism.numerics.compiled import CompiledGraph
 from asterism.sampling import _emission_draws as kinds
 from asterism.sampling._graphs import Shapes
 from asterism.sampling.locked import links_by_measurements

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from asterism.errors import DataError
-from asterism.model.compiled import CompiledGraph
 from asterism.numerics._random_stream import new_stream
+from asterism.numerics.compiled import CompiledGraph
 from asterism.numerics.resources import n_threads
 from asterism.sampling._gibbs import (
     ARENA_FULL,

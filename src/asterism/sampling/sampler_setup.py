@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.model.compiled import CompiledGraph, configuration_terms
+from asterism.numerics.compiled import CompiledGraph, configuration_terms
 from asterism.sampling._gibbs import arranged
 from asterism.sampling._graphs import GRID_FACTOR, LEAST_POINTS
 from asterism.sampling.sampler_arrays import (

@@ -17,7 +17,7 @@ from asterism.numerics._step import doubled, total
 
 
 class SimulatedNetwork(NamedTuple):
-    """The arrays of a network that simulation reads; see ``model/compiled.py``."""
+    """The arrays of a network that simulation reads; see ``numerics/compiled.py``."""
 
     n_states: np.ndarray
     state_start: np.ndarray

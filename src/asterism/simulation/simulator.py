@@ -21,9 +21,9 @@ from asterism.data.measurements import NodeMeasurements, no_events, no_intervals
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, Setting, TooLargeError
-from asterism.model.compiled import configuration_terms
 from asterism.model.emissions import Joint, check_emissions, emission_for
 from asterism.model.network import Network
+from asterism.numerics.compiled import configuration_terms
 from asterism.numerics.progress import ProgressListener, listening
 from asterism.numerics.resources import TimeLimit, chunks, map_chunks, minutes_limit
 from asterism.simulation._gillespie import ForcedMoves, SimulatedNetwork, simulate_range

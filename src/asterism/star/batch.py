@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import DataError, Sentence, Setting
-from asterism.model.compiled import CompiledGraph
 from asterism.numerics._jit import ADDRESSES, UNITS, addresses
 from asterism.numerics._matrix_step import MOMENTS, PROPAGATOR
+from asterism.numerics.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star import _solve as kernels
 from asterism.star._buffers import (

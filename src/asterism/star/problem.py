@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asterism.model.compiled import CompiledGraph, CompiledNetwork
+from asterism.numerics.compiled import CompiledGraph, CompiledNetwork
 from asterism.star._buffers import (
     CHILD,
     CHILDREN,

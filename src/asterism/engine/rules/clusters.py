@@ -57,8 +57,8 @@ from asterism.engine.rule import Precision, Rule
 from asterism.engine.solve import DrawnPaths, MarginalsOverTime, solve_by
 from asterism.errors import AsterismError, Setting
 from asterism.inference.posterior import Posterior
-from asterism.model.compiled import CompiledNetwork, diagonal_index
 from asterism.model.network import Network
+from asterism.numerics.compiled import CompiledNetwork, diagonal_index
 from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, owner_of_values, subset
 from asterism.timeline.timeline import timeline_of

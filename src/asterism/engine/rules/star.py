@@ -59,8 +59,8 @@ from asterism.engine.rule import Precision, Rule
 from asterism.engine.solve import DrawnPaths, solve_by
 from asterism.errors import AsterismError, Sentence, Setting, TooLargeError
 from asterism.inference.posterior import Posterior
-from asterism.model.compiled import CompiledNetwork, diagonal_index
 from asterism.model.network import Network
+from asterism.numerics.compiled import CompiledNetwork, diagonal_index
 from asterism.star import _grid_steps as grids
 from asterism.star._buffers import FIRST, INITIAL, LAST, STATES
 from asterism.star._independent_paths import draw_independent, virtual_events

@@ -27,7 +27,7 @@ from asterism.engine.rules.clusters import ClusterRule, require_possible
 from asterism.errors import TooLargeError
 from asterism.exact.groups import components
 from asterism.learning.em.e_step import Expected, StepPlan
-from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
+from asterism.numerics.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import available_bytes
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, with_log_likelihood
 

@@ -17,7 +17,7 @@ from asterism.engine.rule import Precision
 from asterism.engine.rules.star import StarRule
 from asterism.exact.forward_backward import exact_expectations, prepare
 from asterism.exact.groups import JOINT_LIMIT
-from asterism.model.compiled import CompiledGraph, CompiledNetwork, diagonal_index
+from asterism.numerics.compiled import CompiledGraph, CompiledNetwork, diagonal_index
 from asterism.numerics.resources import chunks
 from asterism.star import batch as variational
 from asterism.star._solve import CONVERGED

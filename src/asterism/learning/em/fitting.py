@@ -39,12 +39,12 @@ from asterism.learning.em.rates_update import (
 )
 from asterism.learning.em.relabel import in_order_of_means
 from asterism.learning.em.start import crude_start, other_start
-from asterism.model.compiled import CompiledGraph
 from asterism.model.emissions import emission_for, split_emissions
 from asterism.model.network import Network
 from asterism.model.priors import GammaPrior, automatic_rate, totals_of_nodes
 from asterism.model.rates import SummaryRates
 from asterism.model.template import Template
+from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.build import build_evidence
 from asterism.timeline.evidence import Evidence, FloatArray, require_time
 
@@ -469,9 +469,15 @@ def single_node_rate(
     network = template.network
     if evidence.joint:
         evidence = replace(evidence, joint=())  # they would couple the nodes again
+    masks = {
+        node: None
+        if network.rates[node] is None
+        else network.compiled.graph.blocks(template.allowed, n)[0].astype(np.float64)
+        for n, node in enumerate(network.nodes)
+    }
     alone = Network(
         {node: [] for node in network.nodes},
-        {node: _single_mask(template, node) for node in network.nodes},
+        masks,
         network.states,
         network.initial,
     )
@@ -486,25 +492,8 @@ def single_node_rate(
     plan = StepPlan(graph, evidence, (start.rates, start.initial, logs), n_jobs=settings.n_jobs)
     task = Task(coordinates, ExactStep(plan), logs)
     found = maximise(task, start, _COARSE_GAIN, settings.max_iterations).best.expected
-    masks = [_block(alone.compiled.rates > 0.0, graph, n) for n in range(graph.n_nodes)]
-    return automatic_rate(shape, *totals_of_nodes(masks, found.dwell, found.transitions))
-
-
-def _block(flat: NDArray[np.bool_], graph: CompiledGraph, node: int) -> NDArray[np.bool_]:
-    """(S, S) of a node without parents."""
-    size = int(graph.n_states[node])
-    own: NDArray[np.bool_] = flat[graph.table_start[node] : graph.table_start[node + 1]]
-    return own.reshape(size, size)
-
-
-def _single_mask(template: Template, node: str) -> FloatArray | None:
-    rates = template.network.rates[node]
-    if rates is None:
-        return None
-    table = rates.table if isinstance(rates, SummaryRates) else rates
-    size = table.shape[-1]
-    mask: FloatArray = (table.reshape(-1, size, size)[0] > 0.0).astype(np.float64)
-    return mask
+    allowed = [graph.blocks(alone.compiled.rates > 0.0, n)[0] for n in range(graph.n_nodes)]
+    return automatic_rate(shape, *totals_of_nodes(allowed, found.dwell, found.transitions))
 
 
 def network_of(template: Network, rates_flat: FloatArray, starts: FloatArray) -> Network:
@@ -515,7 +504,7 @@ def network_of(template: Network, rates_flat: FloatArray, starts: FloatArray) ->
     rates: dict[str, Any] = {}
     initial: dict[str, FloatArray] = {}
     for n, node in enumerate(template.nodes):
-        table = flat[graph.table_start[n] : graph.table_start[n + 1]]
+        table = flat[graph.place(n)]
         old = template.rates[node]
         if old is None:
             rates[node] = None

@@ -246,9 +246,7 @@ def sojourn_times(uncertainty: Uncertainty, covariates: Given, level: float) -> 
         for n, node in enumerate(at.nodes):
             if node in at.exogenous:
                 continue
-            size = int(graph.n_states[n])
-            block = flat[graph.table_start[n] : graph.table_start[n + 1]].reshape(-1, size, size)
-            parts.append(-np.diagonal(block, axis1=1, axis2=2).ravel())
+            parts.append(-np.diagonal(graph.blocks(flat, n), axis1=1, axis2=2).ravel())
         return np.concatenate(parts)
 
     total = uncertainty.interval(exits, "log", level)

@@ -439,26 +439,20 @@ def _rate_values(
     return result
 
 
-def _block(network: Network, node: str) -> tuple[int, int]:
-    graph = network.compiled.graph
-    n = network.node_index(node)
-    return int(graph.table_start[n]), int(graph.table_start[n + 1])
-
-
 def _places(
     network: Network, allowed: BoolArray, node: str, transition: Any, what: str
 ) -> IntArray:
     """Flat places of one transition of a node (all its transitions if None), in every situation."""
-    first, last = _block(network, node)
+    own = network.compiled.graph.place(network.node_index(node))
     if transition is None:
-        return first + np.flatnonzero(allowed[first:last])
+        return np.arange(own.start, own.stop)[allowed[own]]
     states = network.states[node]
     ((before, after),) = transition_pairs(
         [transition] if not isinstance(transition, str) else transition
     )
     size = len(states)
     x, y = (state_number(node, label, states) for label in (before, after))
-    places = np.arange(first + x * size + y, last, size * size)
+    places = np.arange(own.start + x * size + y, own.stop, size * size)
     if x == y or not allowed[places].all():
         raise ModelError(
             f"{what} names {before}>{after} of node {node!r}, which is not an allowed transition."
@@ -467,7 +461,7 @@ def _places(
 
 
 def _pairs_of(network: Network, node: str, places: IntArray) -> list[tuple[str, str]]:
-    first, _ = _block(network, node)
+    first = network.compiled.graph.place(network.node_index(node)).start
     states = network.states[node]
     size = len(states)
     numbers = dict.fromkeys(((p - first) % size**2 // size, (p - first) % size) for p in places)

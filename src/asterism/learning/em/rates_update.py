@@ -29,8 +29,8 @@ from scipy.optimize import minimize_scalar
 
 from asterism.errors import ModelError
 from asterism.learning.em.frailty import LARGEST_SPREAD, Spreads
-from asterism.model.compiled import CompiledGraph
 from asterism.model.priors import GammaPrior
+from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -273,16 +273,14 @@ class RateUpdate:
         unseen = dwell[self.dwell_index] + self.added_time <= 0.0
         for n in np.unique(self._node(self.index[unseen])):
             size = int(self.graph.n_states[n])
-            inside = slice(int(self.graph.table_start[n]), int(self.graph.table_start[n + 1]))
-            moves = transitions[inside].reshape(-1, size, size).sum(axis=0)
-            first = int(_dwell_start(self.graph)[n])
-            n_values = int(self.graph.n_configurations[n]) * size
-            time = dwell[first : first + n_values].reshape(-1, size).sum(axis=0)
+            moves = self.graph.blocks(transitions, n).sum(axis=0)
+            own = slice(*self.graph.dwell_start[n : n + 2])
+            time = dwell[own].reshape(-1, size).sum(axis=0)
             pooled = np.where(
                 time[:, None] > 0.0, moves / np.where(time > 0, time, 1.0)[:, None], 0
             )
             mine = self.index[unseen & (self._node(self.index) == n)]
-            result[mine] = pooled.ravel()[(mine - inside.start) % (size * size)]
+            result[mine] = pooled.ravel()[(mine - self.graph.table_start[n]) % (size * size)]
         complete_diagonals(result, self.graph)
         return result
 
@@ -316,7 +314,7 @@ def rate_update(
     return RateUpdate(
         graph,
         index,
-        _dwell_start(graph)[node] + row,
+        graph.dwell_start[node] + row,
         a,
         b,
         ceiling,
@@ -343,14 +341,7 @@ def fastest_rate(evidence: Evidence) -> float:
 def complete_diagonals(rates: FloatArray, graph: CompiledGraph) -> None:
     """Make every row of every block sum to zero, in place."""
     for n in range(graph.n_nodes):
-        size = int(graph.n_states[n])
-        block = rates[graph.table_start[n] : graph.table_start[n + 1]].reshape(-1, size, size)
-        x = np.arange(size)
+        block = graph.blocks(rates, n)
+        x = np.arange(block.shape[1])
         block[:, x, x] = 0.0
         block[:, x, x] = -block.sum(axis=2)
-
-
-def _dwell_start(graph: CompiledGraph) -> IntArray:
-    start = np.zeros(graph.n_nodes + 1, dtype=np.int64)
-    np.cumsum(graph.n_configurations * graph.n_states, out=start[1:])
-    return start

@@ -49,7 +49,7 @@ def _is_anonymous(
         labelled or n_points != len(learned.values) or any(n in m.nodes for m in evidence.joint)
     )
     silent = len(learned.states) != len(network.states[learned.node])
-    block = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
+    block = graph.place(n)
     size = int(graph.n_states[n])
     n_free = int(np.sum((coordinates.update.index >= block.start)
                         & (coordinates.update.index < block.stop)))  # fmt: skip
@@ -67,11 +67,10 @@ def _renamed(estimate: Estimate, place: int, n: int, order: IntArray, network: N
     rates, initial = estimate.rates.copy(), estimate.initial.copy()
     first = int(graph.state_start[n])
     initial[first : first + len(order)] = estimate.initial[first + order]
-    own = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
-    table = rates[own].reshape(-1, len(order), len(order))
-    rates[own] = table[:, order][:, :, order].ravel()
+    table = graph.blocks(rates, n)
+    table[...] = table[:, order][:, :, order]
     for c in graph.children[graph.child_start[n] : graph.child_start[n + 1]]:
-        inside = slice(int(graph.table_start[c]), int(graph.table_start[c + 1]))
+        inside = graph.place(c)
         above = graph.parents[graph.parent_start[c] : graph.parent_start[c + 1]]
         shape = (*graph.n_states[above], -1)
         axis = int(np.flatnonzero(above == n)[0])
@@ -81,7 +80,5 @@ def _renamed(estimate: Estimate, place: int, n: int, order: IntArray, network: N
     if isinstance(emission, Gaussian) and isinstance(emission.scale, tuple):
         changes["scale"] = tuple(emission.scale[i] for i in order)
     emissions = list(estimate.emissions)
-    emissions[place] = type(emission)(
-        **{**{f: getattr(emission, f) for f in emission.__dataclass_fields__}, **changes}
-    )
+    emissions[place] = replace(emission, **changes)
     return replace(estimate, rates=rates, initial=initial, emissions=tuple(emissions))

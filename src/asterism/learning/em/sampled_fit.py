@@ -136,7 +136,7 @@ def sample_parameters(
         PriorChoice(
             prior.shape,
             prior.rate_value,
-            [_mask(template, n) for n in range(graph.n_nodes)],
+            [graph.blocks(template.allowed, n)[0] for n in range(graph.n_nodes)],
             settings.learn_initial,
             network.compiled.initial,
         ),
@@ -192,14 +192,6 @@ def _judged(models: SampledModels, places: NDArray[np.int64]) -> tuple[Diagnosis
         f"every parameter has at least {found.effective:.0f} effective draws (goal "
         f"{EFFECTIVE_GOAL:.0f}), the largest R̂ is {found.r_hat_words} (goal {R_HAT_GOAL})",
     )
-
-
-def _mask(template: Template, node: int) -> NDArray[np.bool_]:
-    graph = template.network.compiled.graph
-    size = int(graph.n_states[node])
-    own = template.allowed[graph.table_start[node] : graph.table_start[node + 1]]
-    mask: NDArray[np.bool_] = own.reshape(-1, size, size)[0]
-    return mask
 
 
 def _at(

@@ -78,15 +78,11 @@ def statistics_of(fit: Fit) -> Statistics:
     if fit.expanded.network is not network:
         larger = fit.expanded.network.compiled.graph
         moves, time = [], []
-        at = 0
         for n in range(graph.n_nodes):
-            inside = slice(int(larger.table_start[n]), int(larger.table_start[n + 1]))
-            width = int(graph.table_start[n + 1] - graph.table_start[n])
-            moves.append(transitions[inside].reshape(-1, width).sum(axis=0))
-            n_values = int(larger.n_configurations[n] * larger.n_states[n])
-            size = int(graph.n_configurations[n] * graph.n_states[n])
-            time.append(dwell[at : at + n_values].reshape(-1, size).sum(axis=0))
-            at += n_values
+            width, size = np.diff(graph.table_start)[n], np.diff(graph.dwell_start)[n]
+            own = slice(*larger.dwell_start[n : n + 2])
+            moves.append(transitions[larger.place(n)].reshape(-1, width).sum(axis=0))
+            time.append(dwell[own].reshape(-1, size).sum(axis=0))
         transitions, dwell = np.concatenate(moves), np.concatenate(time)
     return Statistics.from_flat(
         network.nodes, network.parents, graph, dwell, transitions, network.states

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from asterism.learning.em.emission_fit import jittered
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.rates_update import RateUpdate
-from asterism.model.compiled import CompiledGraph
+from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -43,11 +43,10 @@ def crude_start(
     for n, (changes, time, is_seen) in enumerate(counts):
         size = int(graph.n_states[n])
         each = (changes + _BORROWED) / (time[:, None] + _BORROWED / pooled)
-        inside = slice(int(graph.table_start[n]), int(graph.table_start[n + 1]))
         block = np.broadcast_to(each, (int(graph.n_configurations[n]), size, size)).copy()
         if not is_seen:  # nothing would tell a hidden node from its mirror image
             block *= np.exp(0.3 * rng.normal(size=block.shape))
-        rates[inside] = block.ravel()
+        rates[graph.place(n)] = block.ravel()
     effects = update.formula.start_effects
     each = np.minimum(rates[update.index], update.ceiling)
     if not update.formula.is_plain:  # a baseline starts at the average of its rates

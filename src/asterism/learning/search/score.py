@@ -28,7 +28,7 @@ from asterism.learning.search import _marginal as marginal
 from asterism.learning.search._marginal import MarginalPrior, Rule, Sums
 from asterism.learning.search.coupled import Ending, solve_in_threads
 from asterism.learning.tasks import SharedInput
-from asterism.model.compiled import CompiledGraph, compile_graph
+from asterism.numerics.compiled import CompiledGraph, compile_graph
 from asterism.numerics.resources import current_limit
 from asterism.star._buffers import DWELL, SQUARES, TABLE, Problem, make_work
 from asterism.star._solve import N_TOTALS

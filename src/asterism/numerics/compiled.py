@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,20 @@ class CompiledGraph:
     def n_nodes(self) -> int:
         """Number of nodes."""
         return len(self.n_states)
+
+    @cached_property
+    def dwell_start(self) -> IntArray:
+        """(N+1,) offset of each node's (n_configurations, S) block in flat dwell times."""
+        return np.concatenate([[0], np.cumsum(self.n_configurations * self.n_states)])
+
+    def place(self, node: int) -> slice:
+        """Where a node's blocks stand in a flat table."""
+        return slice(int(self.table_start[node]), int(self.table_start[node + 1]))
+
+    def blocks(self, flat: NDArray[Scalar], node: int) -> NDArray[Scalar]:
+        """(n_configurations, S, S) view of a node's part of a flat table."""
+        size = int(self.n_states[node])
+        return flat[self.place(node)].reshape(-1, size, size)
 
 
 @dataclass(frozen=True)
