@@ -12,12 +12,13 @@ import pytest
 from scipy.io import savemat
 
 import asterism as am
-from asterism.commands.convert import by_ending, read, recognise, write
+from asterism.commands.convert import by_ending, recognise
 from asterism.commands.exits import Refused
 from asterism.data.formats.graphml import read_graphml
 from asterism.data.formats.mat import read_mat, write_mat
 from asterism.data.formats.pyagrum import read_pyagrum, write_pyagrum
 from asterism.data.formats.pyctbn import read_pyctbn, write_pyctbn
+from asterism.data.formats.registry import FORMATS, Content, ReadSettings
 from asterism.errors import DataError
 from tests.command_line import invoke
 
@@ -43,6 +44,14 @@ def network() -> am.Network:
 @pytest.fixture(scope="module")
 def paths(network: am.Network) -> am.Trajectories:
     return am.simulate(network, n_trajectories=5, duration=4.0, seed=1)
+
+
+def read(path: Path, form: str) -> Content:
+    return FORMATS[form].load().read(path, ReadSettings())
+
+
+def write(content: Content, path: Path, form: str) -> None:
+    FORMATS[form].load().write(content, path)
 
 
 def assert_same_paths(one: am.Trajectories, other: am.Trajectories) -> None:
@@ -85,12 +94,11 @@ def test_pyagrum_needs_rows_at_the_end(tmp_path: Path) -> None:
 
 def test_pyctbn_round_trip(network: am.Network, paths: am.Trajectories, tmp_path: Path) -> None:
     file = tmp_path / "p.json"
-    write_pyctbn(file, paths, network.states, network.parents, network.rates)
+    write_pyctbn(file, paths, network)
     found = read_pyctbn(file)
     assert found.paths is not None
-    assert found.rates is not None
     assert_same_paths(found.paths, paths)
-    again = am.Network(found.parents, found.rates, found.states)
+    again = am.Network(*found.network)
     for node in network.nodes:
         assert again.parents[node] == network.parents[node]
         np.testing.assert_allclose(again.rates[node], network.rates[node])
@@ -114,10 +122,9 @@ def test_pyctbn_as_its_own_generator_writes_it(tmp_path: Path) -> None:
     }
     (tmp_path / "p.json").write_text(json.dumps([content]))
     found = read_pyctbn(tmp_path / "p.json")
-    assert found.rates is not None
     assert found.paths is not None
-    assert found.rates["Y"][1, 1, 0] == 6.0
-    assert found.rates["Y"][0, 0, 1] == 1.0
+    assert found.network.rates["Y"][1, 1, 0] == 6.0
+    assert found.network.rates["Y"][0, 0, 1] == 1.0
     assert found.paths.n_jumps == 1
     assert found.paths.end.tolist() == [2.0]
 

@@ -187,7 +187,7 @@ def test_a_file_format_is_one_class_and_one_entry(
     assert back.exit_code == 0, back.stderr
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "e.csv").read_text()
     # and messages and tables know it
-    assert "| `arrows` | graph | yes | yes | .arrows |" in table_of_formats()
+    assert "| `arrows` | graph | .arrows |" in table_of_formats()
     unknown = invoke("convert", tmp_path / "e.csv", tmp_path / "x.csv", "--to", "arows")
     assert unknown.exit_code == 2
     assert "'arrows'" in unknown.stderr

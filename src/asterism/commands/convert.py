@@ -8,6 +8,7 @@ are listed in ``data/formats/registry.py``.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from asterism.commands import exits
@@ -15,8 +16,8 @@ from asterism.commands.console import Console
 from asterism.commands.exits import Refused
 from asterism.commands.options import ConvertOptions
 from asterism.commands.outputs import print_json, require_file
-from asterism.data.formats import registry
-from asterism.data.formats.registry import Content, ReadSettings
+from asterism.data.formats.registry import FORMATS, Content, ReadSettings
+from asterism.data.table_file import read_header
 from asterism.model.network import Network
 
 
@@ -26,12 +27,13 @@ def run(options: ConvertOptions) -> int:
     require_file(options.target, options.force)
     with console.listening():
         source_format = options.from_format or recognise(options.source)
-        content = read(options.source, source_format, ReadSettings(options.nodes, options.index))
+        settings = ReadSettings(options.nodes, options.index)
+        content = FORMATS[source_format].load().read(options.source, settings)
         if options.network is not None:
             content = replace(content, network=Network.load(options.network))
         target_format = options.to_format or by_ending(options.target, content)
         options.target.parent.mkdir(parents=True, exist_ok=True)
-        write(content, options.target, target_format)
+        FORMATS[target_format].load().write(content, options.target)
         console.say(f"{options.source} ({source_format}) → {options.target} ({target_format})")
         if content.left_out:
             console.say(f"Left out because they are not in the graph: {content.left_out:,} pairs.")
@@ -50,37 +52,32 @@ def run(options: ConvertOptions) -> int:
 
 def recognise(path: Path) -> str:
     """The format of a file, from its ending and its beginning."""
-    found = registry.recognise(path)
-    if found is None:
-        raise Refused(
-            f"The format of {str(path)!r} is not recognised; name it with --from: "
-            f"{', '.join(registry.FORMATS)}."
-        )
-    return found
+    header = cache(lambda: set(read_header(path)))
+    ending = path.suffix.lower()
+    fitting = {name: entry for name, entry in FORMATS.items() if ending in entry.endings}
+    if not fitting:  # a table, whatever its ending
+        fitting = {name: entry for name, entry in FORMATS.items() if ".csv" in entry.endings}
+    # the format that holds least says most about its content
+    for name in sorted(fitting, key=lambda name: len(fitting[name].holds)):
+        if fitting[name].load().recognises(path, header):
+            return name
+    raise Refused(
+        f"The format of {str(path)!r} is not recognised; name it with --from: {', '.join(FORMATS)}."
+    )
 
 
 def by_ending(path: Path, content: Content) -> str:
-    """The format that an ending suggests for what there is to write."""
-    found = registry.by_ending(path, content)
-    if found is None:
+    """The format of that ending which holds most of the content."""
+    ending = path.suffix.lower()
+    fitting = [name for name, entry in FORMATS.items() if ending in entry.endings]
+    if not fitting:
         raise Refused(
-            f"The ending of {str(path)!r} does not name a format; use --to: "
-            f"{', '.join(registry.FORMATS)}."
+            f"The ending of {str(path)!r} does not name a format; use --to: {', '.join(FORMATS)}."
         )
-    return found
 
+    def fits(name: str) -> tuple[int, int]:
+        holds = FORMATS[name].holds
+        held = sum(getattr(content, kind) is not None for kind in holds)
+        return -held, len(holds)
 
-def read(path: Path, form: str, settings: ReadSettings | None = None) -> Content:
-    """The content of a file of a known format."""
-    entry = registry.FORMATS[form]
-    if not entry.reads:
-        raise Refused(f"Files of the format {form} can only be written.")
-    return entry.load().read(path, settings or ReadSettings())
-
-
-def write(content: Content, path: Path, form: str) -> None:
-    """Write what the format can hold, or say what is missing."""
-    entry = registry.FORMATS[form]
-    if not entry.writes:
-        raise Refused(f"Files of the format {form} can only be read.")
-    entry.load().write(content, path)
+    return min(fitting, key=fits)

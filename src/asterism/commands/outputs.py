@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
 from asterism.data.files import TEMPORARY
-from asterism.errors import AsterismError, DataError, first_few
+from asterism.data.formats.registry import FORMATS, ReadSettings
+from asterism.errors import DataError, first_few
 from asterism.results.lock import LOCK, FolderInUse, only_writer
 
 if TYPE_CHECKING:
@@ -134,13 +134,6 @@ def print_json(content: Mapping[str, Any]) -> None:
         raise OSError(error.errno, error.strerror, "stdout (the results are written)") from None
 
 
-def is_in_graph(table: Any) -> Any:
-    """Which rows of a table of edges are edges: all, unless a column ``in_graph`` says no."""
-    if "in_graph" not in table.columns:
-        return np.ones(len(table), dtype=np.bool_)
-    return ~table["in_graph"].str.lower().isin(["false", "no", "0"]).to_numpy()
-
-
 def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
     """True edges for ``--truth``; refused where they cannot be compared with these nodes."""
     edges = read_edges(path)
@@ -158,26 +151,9 @@ def read_truth(path: Path, nodes: Sequence[str]) -> list[tuple[str, str]]:
 
 def read_edges(path: Path) -> list[tuple[str, str]]:
     """Edges from a CSV with parent,child or source,target, a GraphML file or a network."""
-    from asterism.results.edge_sets import edge_list
-
-    if path.suffix.lower() == ".graphml":
-        from asterism.data.formats.graphml import read_graphml
-
-        return read_graphml(path).edges
-    if path.suffix.lower() == ".json":
-        from asterism.model.network import Network
-
-        return edge_list(Network.load(path))
-    from asterism.data.table_file import read_text_table
-
-    table = read_text_table(path)
-    if "in_graph" in table.columns:  # a table of probabilities, of which only some are edges
-        table = table[is_in_graph(table)]
-    try:
-        pairs = edge_list(table)
-    except AsterismError as error:
-        raise DataError(f"{str(path)!r}: {error}") from None
-    return [(str(parent), str(child)) for parent, child in pairs]
+    form = {".graphml": "graphml", ".json": "network"}.get(path.suffix.lower(), "edges")
+    _, edges = FORMATS[form].load().read(path, ReadSettings()).require("graph", form)
+    return list(edges)
 
 
 def say_accuracy(posterior: Posterior | None, console: Console) -> str | None:

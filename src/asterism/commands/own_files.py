@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from asterism.commands.outputs import is_in_graph
 from asterism.data.files import read_json, write_table
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.data.numbers import read_numbers
@@ -89,8 +88,13 @@ class EdgesFile(FileFormat):
     def read(self, path: Path, settings: ReadSettings) -> Content:
         """The edges with their numbers; pairs that are not in the graph are left out."""
         table = read_text_table(path)
-        edges = [(str(parent), str(child)) for parent, child in edge_list(table)]
-        kept = is_in_graph(table)
+        try:
+            edges = [(str(parent), str(child)) for parent, child in edge_list(table)]
+        except DataError as error:
+            raise DataError(f"{str(path)!r}: {error}") from None
+        kept = np.ones(len(table), dtype=np.bool_)
+        if "in_graph" in table.columns:  # a table of probabilities, of which only some are edges
+            kept = ~table["in_graph"].str.lower().isin(["false", "no", "0"]).to_numpy()
         chosen = np.flatnonzero(kept)
         attributes: list[dict[str, float | str]] = [{} for _ in chosen]
         for name in [c for c in table.columns if c not in (*END_NAMES, "in_graph")]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from asterism.data.files import write_text
@@ -15,17 +13,7 @@ from asterism.errors import AsterismError, DataError
 NAME_ATTRIBUTES = ("name", "label", "shared name")
 
 
-@dataclass(frozen=True)
-class Graphml:
-    """A directed graph by names."""
-
-    nodes: list[str]
-    edges: list[tuple[str, str]]
-    attributes: list[dict[str, float | str]]
-    """What each edge carries, such as its probability."""
-
-
-def read_graphml(path: str | Path) -> Graphml:
+def read_graphml(path: str | Path) -> Content:
     """Nodes and directed edges; names are a ``name`` or ``label`` that all nodes have, or ids.
 
     Edges that say that they are not in the graph (``in_graph``, in a results folder) are left out.
@@ -37,9 +25,7 @@ def read_graphml(path: str | Path) -> Graphml:
         if b"<!ENTITY" in content.replace(b"\0", b""):  # also in UTF-16
             raise DataError(f"{str(path)!r} defines XML entities, which no graph needs.")
         graph = networkx.read_graphml(io.BytesIO(content))
-    except AsterismError:
-        raise
-    except MemoryError:
+    except (AsterismError, MemoryError):
         raise
     except Exception as error:  # the XML parser and networkx raise many kinds
         raise DataError(f"{str(path)!r} is not a GraphML file: {error}.") from None
@@ -61,24 +47,7 @@ def read_graphml(path: str | Path) -> Graphml:
             if isinstance(value, str | int | float)
         }
         found.setdefault((name[parent], name[child]), known)
-    return Graphml(list(name.values()), list(found), list(found.values()))
-
-
-def write_graphml(
-    nodes: Sequence[str],
-    edges: Sequence[tuple[str, str]],
-    path: str | Path,
-    attributes: Sequence[Mapping[str, float | str]] = (),
-) -> None:
-    """Write a directed graph; ``attributes`` are those of each edge."""
-    import networkx
-
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(nodes)
-    for i, (parent, child) in enumerate(edges):
-        graph.add_edge(parent, child, **(attributes[i] if attributes else {}))
-    text = "\n".join(networkx.generate_graphml(graph)) + "\n"
-    write_text(path, text)
+    return Content(nodes=list(name.values()), edges=list(found), attributes=list(found.values()))
 
 
 class GraphmlFile(FileFormat):
@@ -86,10 +55,15 @@ class GraphmlFile(FileFormat):
 
     def read(self, path: Path, settings: ReadSettings) -> Content:
         """Nodes, edges and what the edges carry."""
-        graph = read_graphml(path)
-        return Content(nodes=graph.nodes, edges=graph.edges, attributes=graph.attributes)
+        return read_graphml(path)
 
     def write(self, content: Content, path: Path) -> None:
         """Nodes, edges and what the edges carry."""
+        import networkx
+
         nodes, edges = content.require("graph", "graphml")
-        write_graphml(nodes, edges, path, content.attributes)
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(nodes)
+        for i, (parent, child) in enumerate(edges):
+            graph.add_edge(parent, child, **(content.attributes[i] if content.attributes else {}))
+        write_text(path, "\n".join(networkx.generate_graphml(graph)) + "\n")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,18 +28,7 @@ STATES = "states"
 """An entry of ours that PyCTBN ignores: the labels of the states."""
 
 
-@dataclass(frozen=True)
-class Pyctbn:
-    """One entry of a file."""
-
-    states: dict[str, list[Any]]
-    parents: dict[str, list[str]]
-    rates: dict[str, FloatArray] | None
-    """(parents' states..., S, S) per node; None where the file has no rates."""
-    paths: Trajectories | None
-
-
-def read_pyctbn(path: str | Path, index: int = 0) -> Pyctbn:
+def read_pyctbn(path: str | Path, index: int = 0) -> Content:
     """One network of a file, with its paths."""
     content = read_json(path)
     entries = content if isinstance(content, list) else [content]
@@ -59,30 +47,31 @@ def read_pyctbn(path: str | Path, index: int = 0) -> Pyctbn:
         for edge in pd.DataFrame(entry.get("dyn.str") or []).to_dict("records"):
             parents[str(edge["To"])].append(str(edge["From"]))
         cims = entry.get("dyn.cims")
-        rates = None
+        network = None
         if cims:
             rates = {name: _rates(name, cims[name], parents[name], sizes) for name in sizes}
+            network = NetworkTables(parents, rates, states)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise DataError(f"{str(path)!r} is not laid out as PyCTBN does: {error!r}.") from None
-    return Pyctbn(states, parents, rates, _paths(frames, states, path) if frames else None)
+    edges = [(p, child) for child, above in parents.items() for p in above]
+    paths = _paths(frames, states, path) if frames else None
+    return Content(paths=paths, network=network, nodes=list(states), edges=edges)
 
 
-def write_pyctbn(
-    path: str | Path,
-    paths: Trajectories | None = None,
-    states: Mapping[str, Sequence[Any]] | None = None,
-    parents: Mapping[str, Sequence[str]] | None = None,
-    rates: Mapping[str, FloatArray] | None = None,
-) -> None:
+def write_pyctbn(path: str | Path, paths: Trajectories | None = None, network: Any = None) -> None:
     """Write paths, a network, or both."""
-    if states is None:
-        if paths is None:
-            raise DataError("There are neither paths nor a network to write.")
-        states = paths.states
+    known = paths if network is None else network
+    if known is None:
+        raise DataError("There are neither paths nor a network to write.")
+    states, rates = known.states, {} if network is None else network.rates
+    for node, table in rates.items():
+        if not isinstance(table, np.ndarray):
+            raise DataError(
+                f"The rates of {node!r} are not a table, which is all that PyCTBN can hold."
+            )
     if paths is not None:
         paths = paths.reordered(list(states), states)
-    parents = parents or {name: [] for name in states}
-    rates = rates or {}
+    parents = {name: [] for name in states} if network is None else network.parents
     content = {
         "dyn.str": [{"From": p, "To": child} for child in states for p in parents[child]],
         "variables": [{"Name": name, "Value": len(states[name])} for name in states],
@@ -183,22 +172,8 @@ class PyctbnFile(FileFormat):
 
     def read(self, path: Path, settings: ReadSettings) -> Content:
         """One entry of the file."""
-        found = read_pyctbn(path, settings.index)
-        network = None
-        if found.rates is not None:
-            network = NetworkTables(found.parents, found.rates, found.states)
-        edges = [(p, child) for child, above in found.parents.items() for p in above]
-        return Content(paths=found.paths, network=network, nodes=list(found.states), edges=edges)
+        return read_pyctbn(path, settings.index)
 
     def write(self, content: Content, path: Path) -> None:
         """Paths, a network, or both."""
-        network = content.network
-        if network is None:
-            write_pyctbn(path, content.paths)
-            return
-        for node, table in network.rates.items():
-            if not isinstance(table, np.ndarray):
-                raise DataError(
-                    f"The rates of {node!r} are not a table, which is all that PyCTBN can hold."
-                )
-        write_pyctbn(path, content.paths, network.states, network.parents, network.rates)
+        write_pyctbn(path, content.paths, content.network)

@@ -106,8 +106,6 @@ class FormatEntry(NamedTuple):
     endings: tuple[str, ...]
     holds: tuple[str, ...]
     """Of :data:`CONTENTS`."""
-    reads: bool = True
-    writes: bool = True
 
     def load(self) -> FileFormat:
         """The class that reads and writes it."""
@@ -133,50 +131,10 @@ FORMATS = {
 }
 
 
-def recognise(path: Path) -> str | None:
-    """The format of a file, from its ending and its beginning; None if none fits."""
-    from asterism.data.table_file import read_header
-
-    read: list[set[str]] = []
-
-    def header() -> set[str]:
-        if not read:
-            read.append(set(read_header(path)))
-        return read[0]
-
-    ending = path.suffix.lower()
-    fitting = {n: f for n, f in FORMATS.items() if ending in f.endings and f.reads}
-    if not fitting:  # a table, whatever its ending
-        fitting = {n: f for n, f in FORMATS.items() if ".csv" in f.endings and f.reads}
-    # the format that holds least says most about its content
-    for name in sorted(fitting, key=lambda name: len(fitting[name].holds)):
-        if fitting[name].load().recognises(path, header):
-            return name
-    return None
-
-
-def by_ending(path: Path, content: Content) -> str | None:
-    """The format of that ending which holds most of the content; None if the ending is unknown."""
-    ending = path.suffix.lower()
-    fitting = [name for name, f in FORMATS.items() if ending in f.endings and f.writes]
-    if not fitting:
-        return None
-
-    def fits(name: str) -> tuple[int, int]:
-        holds = FORMATS[name].holds
-        held = sum(getattr(content, kind) is not None for kind in holds)
-        return -held, len(holds)
-
-    return min(fitting, key=fits)
-
-
 def table_of_formats() -> str:
     """The formats as a Markdown table, as it stands in docs/reference/formats.md."""
-    lines = ["| format | holds | in | out | ending |", "|---|---|---|---|---|"]
+    lines = ["| format | holds | ending |", "|---|---|---|"]
     for name, entry in FORMATS.items():
         holds = ", ".join(CONTENTS[kind] for kind in entry.holds)
-        yes_no = ["yes" if does else "no" for does in (entry.reads, entry.writes)]
-        lines.append(
-            f"| `{name}` | {holds} | {yes_no[0]} | {yes_no[1]} | {' '.join(entry.endings)} |"
-        )
+        lines.append(f"| `{name}` | {holds} | {' '.join(entry.endings)} |")
     return "\n".join(lines)
