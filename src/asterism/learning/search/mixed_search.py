@@ -25,7 +25,7 @@ from asterism.continuous.family_score import FamilyScorer
 from asterism.continuous.series import series_from_observations
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
-from asterism.errors import DataError, ModelError, first_few
+from asterism.errors import DataError, ModelError, Setting, first_few
 from asterism.learning.search.found import SearchResult
 from asterism.learning.search.influences import with_stimuli
 from asterism.learning.search.settings import AUTO, StructureSettings
@@ -84,7 +84,9 @@ def learn_jumping(
 ) -> JumpingPart:
     """Learn the families of the jumping nodes."""
     if settings.required:
-        raise ModelError("required= is not possible yet where nodes jump beside continuous ones.")
+        raise ModelError(
+            Setting("required"), " is not possible yet where nodes jump beside continuous ones."
+        )
     if data.stimuli is not None and len(data.stimuli):
         raise DataError("stimuli are not learned yet where nodes jump beside continuous ones")
     spans, middles = _low_and_high(data.select(nodes=continuous))

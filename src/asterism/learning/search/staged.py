@@ -49,18 +49,13 @@ def learn_from_observations(
 ) -> SearchResult:
     """Learn the graph; called by ``StructureLearner.fit``."""
     search = search_observations(replace(settings, method="star"), observations, progress)
-    star = result_of(search, observations)
     limits, reason = plan(search, settings)
     if limits is None:
-        settled = settle_pairs(search, observations)
-        star = result_of(search, observations) if settled else star
-        told = f"The probabilities are the star's: {reason}. {settled}".rstrip()
-        return replace(star, stage=_joined(told, star))
+        return _star_alone(search, observations, reason)
     try:
         found = sample_from(search, settings, observations, limits)
     except AsterismError as problem:
-        trouble = str(problem).rstrip(".")
-        return replace(star, stage=_joined(f"The probabilities are the star's: {trouble}.", star))
+        return _star_alone(search, observations, str(problem).rstrip("."))
     assert found.sampled is not None
     models = found.sampled.models
     shown = max(0.01, check_edges(models).worst.error)
@@ -74,9 +69,15 @@ def learn_from_observations(
     )
 
 
-def _joined(sentence: str, star: SearchResult) -> str:
-    """With what the star says of sets of parents that it did not score."""
-    return f"{sentence} {star.stage}".rstrip()
+def _star_alone(search: SearchRun, observations: Observations, reason: str) -> SearchResult:
+    """The star's answer, its reciprocal pairs scored again; the stage says why nothing was drawn.
+
+    It also says what the star says of sets of parents that it did not score.
+    """
+    settled = settle_pairs(search, observations)
+    star = result_of(search, observations)
+    told = f"The probabilities are the star's: {reason}. {settled}".rstrip()
+    return replace(star, stage=f"{told} {star.stage}".rstrip())
 
 
 def plan(search: SearchRun, settings: StructureSettings) -> tuple[DrawLimits | None, str]:
