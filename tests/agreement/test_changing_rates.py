@@ -153,6 +153,14 @@ def test_the_command_line_takes_times_of_change(table, fit, tmp_path):
     survival = pd.read_csv(tmp_path / "RUN" / "survival.csv")
     assert {"from", "time", "survival", "empirical"} <= set(survival.columns)
     assert_refused(invoke(*common, "--change-times", "x", "-o", tmp_path / "A"), 2, "numbers")
+    for flags, acts in (
+        (("--equal-effects", "period"), [", ".join(found.index)]),
+        (("--covariate", "period:well>ill"), ["well>ill"]),
+    ):
+        result = invoke(*common, "--change-times", "2", *flags, "-o", tmp_path / "RUN", "--force")
+        assert result.exit_code == 0, result.stderr
+        effects = pd.read_csv(tmp_path / "RUN" / "effects.csv")
+        assert effects["transitions"].tolist() == acts
 
 
 def test_times_of_change_must_lie_in_the_data(table):

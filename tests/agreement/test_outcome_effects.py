@@ -114,6 +114,64 @@ def test_effects_on_the_outcome_are_at_the_maximum_of_the_plain_likelihood(kind)
     assert len(fit.most_probable_paths(obs[:2])) == 12
 
 
+def test_an_effect_that_runs_away_takes_no_other_interval_with_it():
+    """Counts of the lower state are all zero in one group: only that effect is unknown."""
+    table = panel("poisson")
+    table.loc[(table["group"] == 1) & (table["y"] < 5), "y"] = 0
+    obs = am.Observations.from_frame(table, covariates=["group"])
+    fit = am.ParameterLearner(
+        {"y": []},
+        emission=EMISSIONS["poisson"],
+        method="exact",
+        states={"y": ["a", "b"]},
+        covariates=[am.Effect("group", on="outcome")],
+        initial={"y": [0.5, 0.5]},
+    ).fit(obs)
+    assert fit.converged_
+    base, effects, _ = named(fit, "poisson")
+    found, rates = fit.parameters_, fit.rate_intervals_
+    lost = found["parameter"] == "y: log mean in a × group"
+    assert found["note"].str.startswith("not identified").tolist() == lost.tolist()
+    assert found[lost][["lower", "upper"]].to_numpy().tolist() == [[-np.inf, np.inf]]
+    times, counts, group = (
+        np.stack(list(table.groupby("trajectory")[name].apply(np.array)))
+        for name in ("time", "y", "group")
+    )
+
+    def whole(v):
+        up, down = np.exp(v[:2])
+        q = np.array([[-up, up], [down, -down]])
+        v = [*v[2:4], effects[0], v[4]]  # at its limit the evidence does not depend on the effect
+        logs = logs_of("poisson", np.array(v), counts.ravel(), group.ravel())
+        logs = logs.reshape(*times.shape, 2)
+        return float(hidden_panel.log_likelihoods(q, [0.5, 0.5], times, logs).sum())
+
+    at = np.array([*np.log(rates["rate"]), *base, effects[1]])
+    assert whole(at) == pytest.approx(fit.log_evidence_, abs=1e-6)
+    plain = standard_errors(whole, at)
+    np.testing.assert_allclose(rates["se"] / rates["rate"], plain[:2], rtol=0.02)
+    own = found[found["kind"] == "emission"]
+    np.testing.assert_allclose(own["se"] / own["estimate"], plain[2:4], rtol=0.02)
+
+
+def test_the_unit_of_the_outcome_only_rescales_its_effects():
+    table = panel("gaussian")
+
+    def effects(unit):
+        obs = am.Observations.from_frame(table.assign(y=unit * table["y"]), covariates=["group"])
+        fit = am.ParameterLearner(
+            {"y": []},
+            emission=am.Gaussian((-unit, 2.0 * unit), 0.7 * unit, learn=True),
+            method="exact",
+            states={"y": ["a", "b"]},
+            covariates=[am.Effect("group", on="outcome")],
+        ).fit(obs)
+        found = fit.parameters_.query("kind == 'outcome effect'")
+        return found[["estimate", "se"]].to_numpy() / unit
+
+    np.testing.assert_allclose(effects(1e5), effects(1.0), rtol=1e-4)
+
+
 def test_one_effect_for_all_states_and_chosen_states():
     table = panel("gaussian")
     obs = am.Observations.from_frame(table, covariates=["group"])

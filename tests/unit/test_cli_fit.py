@@ -97,6 +97,35 @@ def test_covariates_and_constraints(panel, tmp_path):
     assert run.tables["effects"]["covariate"].tolist() == ["sex"]
 
 
+def test_patients_without_a_covariate_are_left_out_and_counted(panel, tmp_path):
+    """Blank cells and codes for unknown, as in any clinical table; msm leaves such rows out too."""
+    frame = pd.read_csv(panel)
+    frame["age"] = 40.0 + frame["trajectory"] % 17
+    frame["dose"] = frame["age"].where(frame["trajectory"] % 20 != 3, 999)
+    frame.loc[frame["trajectory"] == 5, "age"] = np.nan
+    later = frame["trajectory"].duplicated() & (frame["trajectory"] == 7)
+    frame.loc[later, "age"] = np.nan  # known at the first visit, which counts on
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    complete = frame[~frame["trajectory"].isin([3, 23, 43, 63, 5])].ffill()
+    complete.to_csv(tmp_path / "complete.csv", index=False)
+    found = []
+    for name in ("gaps", "complete"):
+        result = invoke(
+            *("fit", tmp_path / f"{name}.csv", "--ignore", "sex", "--absorbing", "3"),
+            *("--covariate", "age", "--covariate", "dose", "--equal-effects", "age,dose"),
+            *("--missing", "999", "-o", tmp_path / name, "--json"),
+        )
+        assert result.exit_code == 0, result.stderr
+        found.append(json.loads(result.stdout))
+    assert found[0]["log_likelihood"] == pytest.approx(found[1]["log_likelihood"], abs=1e-6)
+    assert found[1]["warnings"] == []
+    told = " ".join(found[0]["warnings"])
+    assert "'age' has no value in 1 trajectory of 80 ('5')" in told
+    assert "'dose' has no value in 4 trajectories of 80 ('3', '23', '43', '63')" in told
+    empty = invoke("fit", tmp_path / "gaps.csv", "--covariate", "nothing", "-o", tmp_path / "A")
+    assert_refused(empty, 3, "nothing")
+
+
 @pytest.mark.smoke
 def test_a_graph_is_fitted(tmp_path):
     network = am.random_network(n_nodes=3, n_states=2, max_parents=1, seed=0)

@@ -25,7 +25,8 @@ from asterism.commands.panel import (
 )
 from asterism.commands.panel_emissions import panel_emissions
 from asterism.data.clock import per_unit, read_clock
-from asterism.data.columns import cells
+from asterism.data.columns import cells, without_codes
+from asterism.data.covariates import PERIOD, trajectories_without
 from asterism.data.numbers import as_number
 from asterism.data.observations import Observations
 from asterism.data.table_file import read_header, read_text_table
@@ -123,7 +124,8 @@ def _read(options: FitOptions) -> _Input:
     warnings = hints(data, panel)
     decisions += [*read, *final]
     if covariate_names(options):
-        data = _with_covariates(options, data, table)
+        data, lacking = _with_covariates(options, data, table)
+        warnings += lacking
         decisions.append(f"Covariates (--covariate): {listed(covariate_names(options))}.")
     graph: Any = network
     if network is None:
@@ -200,7 +202,8 @@ def _nodes(
 def covariate_names(options: FitOptions) -> list[str]:
     """Columns named by --covariate and the like, without what they act on."""
     texts = (*options.covariate, *options.outcome_covariate, *options.start_covariate)
-    return list(dict.fromkeys(text.partition(":")[0].strip() for text in texts))
+    names = dict.fromkeys(text.partition(":")[0].strip() for text in texts)
+    return [name for name in names if not (options.change_times and name == PERIOD)]
 
 
 def _listed_transitions(panel: PanelOptions, table: Table) -> PanelOptions:
@@ -224,9 +227,26 @@ def _with_observation_types(
     return data, f"Rows are read as {column!r} says (--obstype): {count} at exact times."
 
 
-def _with_covariates(options: FitOptions, data: Observations, table: Table) -> Observations:
+def _with_covariates(
+    options: FitOptions, data: Observations, table: Table
+) -> tuple[Observations, list[str]]:
+    """With covariates, without the trajectories that lack one, and what to say about these."""
     frame, names = _whole_table(options, data, table)
-    return data.with_covariates(frame, covariate_names(options), **names)
+    wanted, known, told = covariate_names(options), set(data.trajectories), []
+    if names["trajectory"] in frame.columns and set(wanted) <= set(frame.columns):
+        frame[wanted] = without_codes(frame[wanted], options.table.missing)
+        for name in wanted:
+            lacking = trajectories_without(frame, name, names["trajectory"], data.trajectories)
+            known -= set(lacking)
+            if lacking:
+                count = counted(len(lacking), "trajectory")
+                told.append(
+                    f"Covariate {name!r} has no value in {count} of {len(data.trajectories)} "
+                    f"({listed(lacking)}), which the fit leaves out."
+                )
+    if known and told:
+        data = data.select([label for label in data.trajectories if label in known])
+    return data.with_covariates(frame, wanted, **names), told
 
 
 def _whole_table(
@@ -355,8 +375,11 @@ def _effects(options: FitOptions, nodes: Sequence[str]) -> list[Any]:
                 states = [s.strip() for s in which.split(",")] if which else None
                 on = flag.removeprefix("--").removesuffix("-covariate")
                 result.append(Effect(name, None, node or None, equal, on=on, states=states))
+    acting = {effect.covariate for effect in result}
     for name in options.equal_effects:
-        if name not in covariate_names(options):
+        if name == PERIOD and options.change_times and name not in acting:
+            result.append(Effect(PERIOD, equal=True))
+        elif name not in acting:
             raise Refused(f"--equal-effects names {name!r}, which is not a --covariate.")
     return result
 
@@ -426,9 +449,10 @@ def _findings(options: FitOptions, learner: ParameterLearner, unit: str) -> list
     for row in learner.parameters_.query("kind in ('outcome effect', 'start effect')").to_dict(
         "records"
     ):
+        note = f"; {row['note']}" if row["note"] else ""
         lines.append(
             f"Effect on {row['parameter']}: {row['estimate']:.4g} "
-            f"({share}: {row['lower']:.4g} to {row['upper']:.4g})."
+            f"({share}: {row['lower']:.4g} to {row['upper']:.4g}){note}."
         )
     lines.append(
         f"Log-likelihood {learner.log_evidence_:.4f} with "

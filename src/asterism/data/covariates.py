@@ -113,6 +113,15 @@ def read_covariates(
     return Covariates(d[keep], clock[keep], values)
 
 
+def trajectories_without(
+    frame: pd.DataFrame, name: str, trajectory: str, trajectories: Sequence[object]
+) -> list[object]:
+    """Those in which every cell of a column is empty."""
+    d = encode(frame[trajectory].to_numpy(dtype=object), trajectories)
+    given = d[(d >= 0) & ~columns.missing(columns.cells(frame[name]))]
+    return [trajectories[k] for k in np.setdiff1d(np.arange(len(trajectories)), given)]
+
+
 def _filled(
     table: TableReader,
     name: str,
@@ -137,9 +146,10 @@ def _filled(
     filled = groups.ffill().where(~groups.ffill().isna(), groups.bfill())
     absent = np.setdiff1d(np.arange(len(trajectories)), d[~filled.isna().to_numpy()])
     if len(absent):
+        others = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise DataError(
-            f"Covariate {name!r} has no value in trajectory {trajectories[int(absent[0])]!r}; give "
-            "one, or leave the trajectory out."
+            f"Covariate {name!r} has no value in trajectory {trajectories[int(absent[0])]!r}"
+            f"{others}; give one, or leave the rows of such trajectories out of the table."
         )
     result: NDArray[Any] = filled.to_numpy(dtype=np.float64 if is_number else object)
     return result

@@ -34,6 +34,7 @@ from asterism.learning.em.outcome_effects import (
     Starts,
     outcome_design,
 )
+from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.model.emission_numeric import SMALLEST_SCALE
 from asterism.model.emissions import (
     Categorical,
@@ -47,8 +48,6 @@ from asterism.model.network import Network
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
 
 _LARGEST_LOG_MOVE = 1.5
-_LARGEST_EFFECT = 1e3
-"""No effect of a standardised covariate on an outcome is followed beyond this."""
 _CLIMBS, _HALVINGS = 5, 12
 """Steps of an M-step that has no closed form: enough to gain, EM repeats it anyway."""
 
@@ -205,7 +204,7 @@ def m_step(emission: Any, learned: LearnedNode, weights: FloatArray) -> Any:
     inside = weights > 0.0
 
     def fit(one: Any) -> float:
-        return float(np.sum(np.where(inside, weights * _log_likelihood(one, learned), 0.0)))
+        return float(weights[inside] @ _log_likelihood(one, learned)[inside])
 
     value = fit(emission)
     for _ in range(_CLIMBS):
@@ -260,8 +259,10 @@ def at_coordinates(emission: Any, vector: FloatArray, learned: LearnedNode) -> A
     """The emission of the same kind at other coordinates."""
     if isinstance(emission, Shifted):
         size = len(vector) - len(emission.effects)
-        base = at_coordinates(emission.base, vector[:size], learned)
-        return Shifted(base, np.clip(vector[size:], -_LARGEST_EFFECT, _LARGEST_EFFECT))
+        base, effects = at_coordinates(emission.base, vector[:size], learned), vector[size:]
+        if ratio_coordinates(emission, learned).any():
+            effects = np.clip(effects, -LARGEST_EFFECT, LARGEST_EFFECT)
+        return Shifted(base, effects)
     if isinstance(emission, Gaussian):
         size = len(learned.states)
         spread = float(np.std(learned.values.astype(np.float64)))
@@ -386,6 +387,14 @@ def root_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
     roots = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
     roots[: len(coordinates(base, learned))] = isinstance(base, Categorical)
     return roots
+
+
+def ratio_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:
+    """Which coordinates are effects on odds or counts, which run away where nothing is seen."""
+    ratios = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
+    if isinstance(emission, Shifted) and not isinstance(emission.base, Gaussian):
+        ratios[len(coordinates(emission.base, learned)) :] = True
+    return ratios
 
 
 def reference_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.bool_]:

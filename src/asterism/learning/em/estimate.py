@@ -154,7 +154,10 @@ class Coordinates:
     def score_and_information(
         self, estimate: Estimate, expected: Expected
     ) -> tuple[FloatArray, FloatArray]:
-        """Gradient of the objective, and diagonal complete-data information."""
+        """Gradient of the objective, and diagonal complete-data information.
+
+        An effect that has run away to its limit is held there: both are zero.
+        """
         update = self.update
         m, t = update.totals(expected.transitions, expected.dwell, estimate.effects)
         rates = update.baselines(estimate.rates, estimate.effects)
@@ -174,7 +177,10 @@ class Coordinates:
             s, i = emission_fit.score_and_information(emission, node, expected.points[node.place])
             score.append(s)
             information.append(i)
-        return np.concatenate(score), np.concatenate(information)
+        gradient, complete = np.concatenate(score), np.concatenate(information)
+        vector = self.vector(estimate)
+        held = self.ratios(estimate) & (np.abs(vector) >= LARGEST_EFFECT) & (gradient * vector >= 0)
+        return np.where(held, 0.0, gradient), np.where(held, 0.0, complete)
 
     def roots(self, estimate: Estimate) -> BoolArray:
         """Coordinates that are square roots, and spreads: the objective is even in them."""
@@ -183,6 +189,13 @@ class Coordinates:
         parts.append(np.arange(self.update.n_effects) >= n)
         for emission, node in zip(estimate.emissions, self.nodes):
             parts.append(emission_fit.root_coordinates(emission, node))
+        return np.concatenate(parts)
+
+    def ratios(self, estimate: Estimate) -> BoolArray:
+        """Effects on rates, odds and counts, and spreads: those that can run away."""
+        parts = [np.arange(self.n_roots + self.update.n_effects) >= self.n_roots]
+        for emission, node in zip(estimate.emissions, self.nodes):
+            parts.append(emission_fit.ratio_coordinates(emission, node))
         return np.concatenate(parts)
 
     def redundant(self, estimate: Estimate) -> BoolArray:

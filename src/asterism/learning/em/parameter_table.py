@@ -19,7 +19,6 @@ from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.outcome_effects import Shifted, Starts
-from asterism.learning.em.rates_update import LARGEST_EFFECT
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -161,11 +160,10 @@ def _both(uncertainty: Uncertainty, level: float) -> tuple[pd.DataFrame, pd.Data
     n = len(rates)
     se[:n], lower[:n], upper[:n] = rates["se"], rates["lower"], rates["upper"]
     notes[:n] = list(rates["note"])
-    first = fit.task.coordinates.effects.start
-    for k, effect in enumerate(fit.outcome.best.estimate.effects[: len(fit.model.effects)]):
-        if first + k not in uncertainty.information.active or abs(effect) >= LARGEST_EFFECT:
-            notes[n + k] = "not identified: the data hold too few transitions to tell"
-            se[n + k], lower[n + k], upper[n + k] = np.inf, -np.inf, np.inf
+    for i in _lost(uncertainty, n):
+        what = "transitions" if names[i].kind == "effect" else "measurements"
+        notes[i] = f"not identified: the data hold too few {what} to tell"
+        se[i], (lower[i], upper[i]) = np.inf, bounds[names[i].scale]
     table = pd.DataFrame(
         {
             "kind": [p.kind for p in names],
@@ -206,6 +204,20 @@ def effect_table(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
             "note": rows["note"],
         }
     )
+
+
+def _lost(uncertainty: Uncertainty, n_rates: int) -> list[int]:
+    """Numbers of effects, means and scales that explain next to nothing in the data."""
+    coordinates, best = uncertainty.fit.task.coordinates, uncertainty.fit.outcome.best.estimate
+    lost = ~coordinates.roots(best)
+    lost[uncertainty.information.active] = False
+    # the table has the effects before the start probabilities, a vector has them after
+    effects = coordinates.effects
+    n_starts = coordinates.n_roots - coordinates.update.n_base
+    place = np.flatnonzero(lost[effects.start :])
+    number = n_rates + place + np.where(place < effects.stop - effects.start, 0, n_starts)
+    result: list[int] = number.tolist()
+    return result
 
 
 def _probabilities_at_limits(

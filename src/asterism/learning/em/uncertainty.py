@@ -101,8 +101,8 @@ def observed_information(task: Task, best: Point) -> Information:
     base = update.baselines(best.estimate.rates, best.estimate.effects)
     at_ceiling = base >= update.ceiling
     is_active[:n_rates] &= ~at_ceiling & (vector[:n_rates] > 0.0)
-    # an effect that explains hardly any transition has run away: the evidence is flat there
-    is_active[coordinates.effects] &= complete[coordinates.effects] > _AT_ZERO
+    # an effect that explains hardly any transition or report has run away: the evidence is flat
+    is_active &= ~coordinates.ratios(best.estimate) | (complete > _AT_ZERO)
     active = np.flatnonzero(is_active)
     matrix = np.zeros((len(active), len(active)))
     messages = task.step if isinstance(task.step, KeepsMessages) else None
