@@ -20,7 +20,10 @@ import math
 
 from numba import float64, int64
 
-from asterism.numerics._few_states import (
+from asterism.numerics._jit import inlined, inner, kernel, separate
+from asterism.numerics._step import largest_of
+from asterism.numerics._tile_products import (
+    BASE,
     INTEGRAL,
     LEFT,
     MOST_TERMS,
@@ -28,11 +31,6 @@ from asterism.numerics._few_states import (
     RIGHT,
     SQUARE,
     TILE,
-)
-from asterism.numerics._jit import inlined, inner, kernel, separate
-from asterism.numerics._step import largest_of
-from asterism.numerics._tile_products import (
-    add_powers,
     add_to_diagonal,
     clear_rows,
     copy_rows,
@@ -126,7 +124,8 @@ def _exponential(s, n, size, norm):
     right = s[RIGHT * length : (RIGHT + 1) * length]
     square = s[SQUARE * length : (SQUARE + 1) * length]
     blocks = max(_n_terms(norm, size - 1), 2) // 3
-    add_powers(s, n, size)
+    multiply(s, n, size, BASE, BASE, SQUARE)
+    multiply(s, n, size, BASE, SQUARE, LEFT)
     c2 = 1.0
     for i in range(2, 3 * blocks + 3):
         c2 /= i
@@ -171,27 +170,18 @@ def _take_out_scale(s, n, size):
 def _undo_halving(s, n, size, squarings, with_integral):
     """exp(2B) from exp(B) as often as the step was halved; the integral G becomes P G + G P."""
     length = size * size * TILE
-    left, right = LEFT * length, RIGHT * length
-    product, square, integral = PRODUCT * length, SQUARE * length, INTEGRAL * length
+    first = s[SQUARE * length : (SQUARE + 1) * length]
+    second = s[PRODUCT * length : (PRODUCT + 1) * length]
+    integral = s[INTEGRAL * length : (INTEGRAL + 1) * length]
     clear_rows(s, single_rows(size) + TILE, n)
     for _ in range(squarings):
         if with_integral:
-            copy_rows(s, integral, left, length)
-            multiply(s, n, size)
-            copy_rows(s, product, square, length)
-            copy_rows(s, right, left, length)
-            copy_rows(s, integral, right, length)
-            multiply(s, n, size)
-            copy_rows(s, product, integral, length)
-            both = s[integral : integral + length]
-            first = s[square : square + length]
+            multiply(s, n, size, INTEGRAL, RIGHT, SQUARE)
+            multiply(s, n, size, RIGHT, INTEGRAL, PRODUCT)
             for j in range(length):
-                both[j] += first[j]
-            copy_rows(s, left, right, length)
-        else:
-            copy_rows(s, right, left, length)
-        multiply(s, n, size)
-        copy_rows(s, product, right, length)
+                integral[j] = first[j] + second[j]
+        multiply(s, n, size, RIGHT, RIGHT, PRODUCT)
+        copy_rows(s, PRODUCT * length, RIGHT * length, length)
         _take_out_scale(s, n, size)
 
 

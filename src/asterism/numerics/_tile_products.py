@@ -1,34 +1,32 @@
 """Products of small matrices and vectors on a tile of time steps, all in one buffer.
 
 All rows of a tile lie in one buffer at distances that the compiler knows: this is what lets it use
-vector instructions without asking whether rows overlap. Three and four states are written out
-(``_few_states.py``). ``_matrix_step.py`` says what the products are for.
+vector instructions without asking whether rows overlap. ``_matrix_step.py`` says what the products
+are for. The buffer begins with the matrices; four single rows follow, then the vectors ρ, v, two
+that products read, and all f_i.
+
+Three and four states have products of a size that is known when they are compiled: then loops over
+states are unrolled within the loop over steps, and whole rows of a matrix stay in registers. With
+400 steps that takes half the time of loops for any size.
 """
 
 from __future__ import annotations
 
 from numba import uint64
 
-from asterism.numerics._few_states import (
-    BASE,
-    INTEGRAL,
-    LEFT,
-    MATRICES,
-    MOST_TERMS,
-    PRODUCT,
-    RIGHT,
-    SQUARE,
-    TILE,
-    horner_3,
-    horner_4,
-    multiply_3,
-    multiply_4,
-    next_row_3,
-    next_row_4,
-    two_terms_3,
-    two_terms_4,
-)
 from asterism.numerics._jit import inlined, inner, kernel
+
+TILE = 32
+MOST_TERMS = 30
+
+# matrices in the buffer, one behind the other; rows, vectors and flags follow
+BASE = 0
+LEFT = 1
+RIGHT = 2
+PRODUCT = 3
+SQUARE = 4
+INTEGRAL = 5
+MATRICES = 6
 
 
 @inlined
@@ -74,6 +72,70 @@ def add_to_diagonal(s, n, size, value):
             entry[k] += value
 
 
+def _products_of(size):
+    """Products of matrices and vectors of this size; see the functions for any size.
+
+    Indices without a sign do not count from the end: only then loops over steps are vectorised.
+    """
+    begin = (MATRICES * size * size + 4) * TILE
+
+    @inlined
+    def entry(matrix, x, y):
+        return uint64(((matrix * size + x) * size + y) * TILE)
+
+    @inlined
+    def place(vector, x):
+        return uint64(begin + (vector * size + x) * TILE)
+
+    @inlined
+    def multiply(s, n, left, right, to):
+        for k in range(uint64(n)):
+            for x in range(size):
+                for y in range(size):
+                    value = 0.0
+                    for z in range(size):
+                        value += s[entry(left, x, z) + k] * s[entry(right, z, y) + k]
+                    s[entry(to, x, y) + k] = value
+
+    @inner
+    def next_row(s, n, f):
+        copy_rows(s, f, begin + 2 * size * TILE, size * TILE)
+        for k in range(uint64(n)):
+            for y in range(size):
+                value = 0.0
+                for x in range(size):
+                    value += s[place(2, x) + k] * s[entry(BASE, x, y) + k]
+                s[place(3, y) + k] = value
+        copy_rows(s, begin + 3 * size * TILE, f + size * TILE, size * TILE)
+
+    @inner
+    def two_terms(s, n, f, first, second):
+        copy_rows(s, f, begin + 2 * size * TILE, 2 * size * TILE)
+        for k in range(uint64(n)):
+            for x in range(size):
+                value = first * s[place(0, x) + k]
+                for y in range(size):
+                    value += s[entry(BASE, x, y) + k] * s[place(1, y) + k]
+                s[entry(PRODUCT, 0, x) + k] = value
+            for x in range(size):
+                value = second * s[place(0, x) + k]
+                for y in range(size):
+                    value += s[entry(BASE, x, y) + k] * s[entry(PRODUCT, 0, y) + k]
+                s[place(1, x) + k] = value
+            for x in range(size):
+                for y in range(size):
+                    s[entry(INTEGRAL, x, y) + k] += (
+                        s[entry(PRODUCT, 0, x) + k] * s[place(3, y) + k]
+                        + s[place(1, x) + k] * s[place(2, y) + k]
+                    )
+
+    return multiply, next_row, two_terms
+
+
+_multiply_3, _next_row_3, _two_terms_3 = _products_of(3)
+_multiply_4, _next_row_4, _two_terms_4 = _products_of(4)
+
+
 @inlined
 def _times(s, n, size, left, left_step, right, right_step, to):
     """Row ``to`` += Σ_z row ``left`` + z · left_step times row ``right`` + z · right_step.
@@ -109,24 +171,67 @@ def _times(s, n, size, left, left_step, right, right_step, to):
 
 
 @inner
-def _multiply_any(s, n, size):
-    """PRODUCT = LEFT · RIGHT."""
+def _multiply_any(s, n, size, left, right, to):
+    """to = left · right; ``to`` is neither of them."""
     length = size * size * TILE
-    clear_rows(s, PRODUCT * length, length)
+    clear_rows(s, to * length, length)
     for x in range(size):
         for y in range(size):
-            left = LEFT * length + x * size * TILE
-            right = RIGHT * length + y * TILE
-            to = PRODUCT * length + (x * size + y) * TILE
-            _times(s, n, size, left, TILE, right, size * TILE, to)
+            row = to * length + (x * size + y) * TILE
+            first = left * length + x * size * TILE
+            _times(s, n, size, first, TILE, right * length + y * TILE, size * TILE, row)
+
+
+@inlined
+def multiply(s, n, size, left, right, to):
+    """to = left · right; ``to`` is neither of them."""
+    if size == 3:
+        _multiply_3(s, n, left, right, to)
+    elif size == 4:
+        _multiply_4(s, n, left, right, to)
+    else:
+        _multiply_any(s, n, size, left, right, to)
 
 
 @inner
-def _next_row_any(s, n, size, f):
+def horner(s, n, size, c0, c1, c2):
+    """RIGHT ← LEFT · RIGHT + c0 + c1 BASE + c2 SQUARE."""
+    multiply(s, n, size, LEFT, RIGHT, PRODUCT)
+    length = size * size * TILE
+    base = s[:length]
+    right = s[RIGHT * length : (RIGHT + 1) * length]
+    product = s[PRODUCT * length : (PRODUCT + 1) * length]
+    square = s[SQUARE * length : (SQUARE + 1) * length]
+    for j in range(length):
+        right[j] = product[j] + (c1 * base[j] + c2 * square[j])
+    add_to_diagonal(s, n, size, c0)
+
+
+@inner
+def next_row(s, n, size, f):
     """The vector behind ``f`` becomes f A."""
-    clear_rows(s, f + size * TILE, size * TILE)
-    for y in range(size):
-        _times(s, n, size, f, TILE, y * TILE, size * TILE, f + (size + y) * TILE)
+    if size == 3:
+        _next_row_3(s, n, f)
+    elif size == 4:
+        _next_row_4(s, n, f)
+    else:
+        clear_rows(s, f + size * TILE, size * TILE)
+        for y in range(size):
+            _times(s, n, size, f, TILE, y * TILE, size * TILE, f + (size + y) * TILE)
+
+
+@inner
+def two_terms(s, n, size, f, first, second):
+    """v ← ρ · first + A v, then v ← ρ · second + A v; INTEGRAL += v f of both.
+
+    ``f`` is the vector of the second; that of the first lies behind it.
+    """
+    if size == 3:
+        _two_terms_3(s, n, f, first, second)
+    elif size == 4:
+        _two_terms_4(s, n, f, first, second)
+    else:
+        _two_terms_any(s, n, size, f, first, second)
 
 
 @inner
@@ -160,86 +265,3 @@ def _two_terms_any(s, n, size, f, first, second):
                     + s[uint64(other + k)] * s[uint64(earlier + k)]
                 )
     copy_rows(s, u, v, size * TILE)
-
-
-@inner
-def multiply(s, n, size):
-    """PRODUCT = LEFT · RIGHT."""
-    if size == 3:
-        multiply_3(s, n, LEFT, RIGHT, PRODUCT)
-    elif size == 4:
-        multiply_4(s, n, LEFT, RIGHT, PRODUCT)
-    else:
-        _multiply_any(s, n, size)
-
-
-@inner
-def add_powers(s, n, size):
-    """SQUARE and LEFT become the square and the cube of BASE."""
-    if size == 3:
-        multiply_3(s, n, BASE, BASE, SQUARE)
-        multiply_3(s, n, BASE, SQUARE, LEFT)
-    elif size == 4:
-        multiply_4(s, n, BASE, BASE, SQUARE)
-        multiply_4(s, n, BASE, SQUARE, LEFT)
-    else:
-        length = size * size * TILE
-        copy_rows(s, 0, LEFT * length, length)
-        copy_rows(s, 0, RIGHT * length, length)
-        _multiply_any(s, n, size)
-        copy_rows(s, PRODUCT * length, SQUARE * length, length)
-        copy_rows(s, PRODUCT * length, RIGHT * length, length)
-        _multiply_any(s, n, size)
-        copy_rows(s, PRODUCT * length, LEFT * length, length)
-
-
-@inner
-def horner(s, n, size, c0, c1, c2):
-    """RIGHT ← LEFT · RIGHT + c0 + c1 BASE + c2 SQUARE."""
-    if size == 3:
-        horner_3(s, n, c0, c1, c2)
-    elif size == 4:
-        horner_4(s, n, c0, c1, c2)
-    else:
-        _multiply_any(s, n, size)
-        length = size * size * TILE
-        base = s[:length]
-        right = s[RIGHT * length : (RIGHT + 1) * length]
-        product = s[PRODUCT * length : (PRODUCT + 1) * length]
-        square = s[SQUARE * length : (SQUARE + 1) * length]
-        for j in range(length):
-            right[j] = product[j] + (c1 * base[j] + c2 * square[j])
-        add_to_diagonal(s, n, size, c0)
-
-
-@inner
-def next_row(s, n, size, f):
-    """The vector behind ``f`` becomes f A."""
-    if size < 3 or size > 4:
-        _next_row_any(s, n, size, f)
-        return
-    near = vectors(size) + 2 * size * TILE
-    copy_rows(s, f, near, size * TILE)
-    if size == 3:
-        next_row_3(s, n)
-    else:
-        next_row_4(s, n)
-    copy_rows(s, near, f + size * TILE, size * TILE)
-
-
-@inner
-def two_terms(s, n, size, f, first, second):
-    """v ← ρ · first + A v, then v ← ρ · second + A v; INTEGRAL += v f of both.
-
-    ``f`` is the vector of the second; that of the first lies behind it.
-    """
-    if size < 3 or size > 4:
-        _two_terms_any(s, n, size, f, first, second)
-        return
-    near = vectors(size) + 2 * size * TILE
-    copy_rows(s, f + size * TILE, near, size * TILE)
-    copy_rows(s, f, near + size * TILE, size * TILE)
-    if size == 3:
-        two_terms_3(s, n, first, second)
-    else:
-        two_terms_4(s, n, first, second)
