@@ -17,7 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import asterism as am
 from asterism.errors import DataError
+from asterism.learning.em.saved_fit import fit_run
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.report import page_data as limits
@@ -404,6 +406,28 @@ def test_methods_are_written_from_the_record() -> None:
     )
     run.run["complete_data"] = True
     assert any("Nodelman" in text for text in references(run))
+
+
+def test_methods_name_what_was_used_not_what_was_asked_for() -> None:
+    run = example_run()
+    run.run["command"] = {"name": "learn", "method": "auto"}
+    run.run["settings"] = {"method": "sample"}
+    run.run.update(chains={"chains": 4, "draws": 1280, "edges": []})
+    run.run["prior"] = {"shape": 5.0, "rate": 2.0, "rates": {"GAL4": 1.5, "SWI5": 3.0}}
+    said = methods_paragraph(run)
+    for part in (
+        "inferred by Markov chain Monte Carlo over paths",
+        "learned by Markov chain Monte Carlo over graphs, rates and paths",
+        "averages over 4 chains of 1,280 draws each",
+        "(shape 5, rate 1.5 to 3, by node)",
+    ):
+        assert part in said
+    assert "auto" not in said
+    obs = am.Observations.from_frame(
+        pd.DataFrame({"trajectory": [0, 0, 1, 1], "time": [0.0, 1.0, 0.0, 1.0], "A": list("abba")})
+    )
+    fitted = fit_run(am.ParameterLearner({"A": []}).fit(obs), {"command": {"method": "auto"}})
+    assert "by exact inference on the joint chain" in methods_paragraph(fitted)
 
 
 def test_page_of_one_node_has_no_parts_about_edges() -> None:

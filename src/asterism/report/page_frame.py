@@ -114,7 +114,7 @@ def references(run: Run) -> list[str]:
     found = [f"The Asterism developers. Asterism{version and ' ' + version}: {TITLE}."]
     if run.run.get("complete_data"):
         return [*found, NODELMAN]
-    _, besides = IN_WORDS.get(str(_setting(run, "method")), ("", ()))
+    _, besides = IN_WORDS.get(_method(run), ("", ()))
     return [*found, LINZNER, *besides]
 
 
@@ -162,11 +162,17 @@ def _inference(run: Run) -> str:
         return "All paths were observed completely, so the score of every family was exact."
     if run.network.drifts:
         return "Families of continuous nodes were scored in closed form."
-    method = _setting(run, "method")
-    if not method:
-        return ""
-    how, _ = IN_WORDS.get(str(method), (str(method), ()))
-    return f"Hidden paths were inferred by {how}."
+    method = _method(run)
+    how, _ = IN_WORDS.get(method, (method, ()))
+    return f"Hidden paths were inferred by {how}." if how else ""
+
+
+def _method(run: Run) -> str:
+    """The method that was used, where "auto" chose one, else the one that was asked for."""
+    settings = run.run.get("settings")
+    settled = settings.get("method") if isinstance(settings, dict) else None
+    found = run.run.get("method") or (settled if settled != "auto" else None)
+    return str(found or _setting(run, "method") or "")
 
 
 def _search(run: Run) -> str:
@@ -180,6 +186,9 @@ def _search(run: Run) -> str:
     on_rates = ""
     if isinstance(prior, dict) and {"shape", "rate"} <= prior.keys():
         shape, rate = (as_text(prior[name]) for name in ("shape", "rate"))
+        if prior.get("rates"):
+            ends = map(as_text, (min(prior["rates"].values()), max(prior["rates"].values())))
+            rate = f"{' to '.join(ends)}, by node"
         on_rates = f" and a Gamma prior on the rates (shape {shape}, rate {rate})"
     if len(run.network.nodes) == 1:
         return f"Its rates were learned{on_rates.replace(' and', ' with', 1)}."
@@ -192,10 +201,18 @@ def _search(run: Run) -> str:
     tempered = ""
     if isinstance(factor, int | float) and factor < 1.0:
         tempered = f" The log marginal likelihood of each family was multiplied by {factor:.2g}."
+    how = "Bayesian scoring of families"
+    summed = "sum the posterior probabilities of the families that hold the edge"
+    chains = run.run.get("chains")
+    if isinstance(chains, dict):
+        how = "Markov chain Monte Carlo over graphs, rates and paths"
+        summed = (
+            f"are averages over {counted(chains['chains'], 'chain')} of "
+            f"{counted(chains['draws'], 'draw')} each"
+        )
     return (
-        f"The graph was learned by Bayesian scoring of families{limit}{on_rates}; it has "
-        f"{n_edges:,} edge{'s' * (n_edges != 1)}{reached}. Edge probabilities sum the posterior "
-        f"probabilities of the families that hold the edge.{tempered}"
+        f"The graph was learned by {how}{limit}{on_rates}; it has "
+        f"{n_edges:,} edge{'s' * (n_edges != 1)}{reached}. Edge probabilities {summed}.{tempered}"
     )
 
 

@@ -237,6 +237,7 @@ def _learned_record(learner: Any) -> dict[str, Any]:
         record["emission"] = {str(node): repr(one) for node, one in by_node.items()}
         record["emissions"] = {str(node): one for node, one in by_node.items()}
     for name, attribute in (
+        ("method", "method_"),
         ("tempering", "tempering_"),
         ("known_share", "known_share_"),
         ("levels", "level_record_"),
