@@ -64,18 +64,14 @@ def missing(array: NDArray[Any]) -> BoolArray:
 
 
 def exact_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers to their last digit, nan where a cell holds none.
-
-    ``pd.to_numeric`` decides what is a number; older versions of it round the last digit.
-    """
+    """Numbers to their last digit, nan where a cell holds none."""
     quick = pd.to_numeric(column, errors="coerce")
-    if quick.dtype.kind != "f" or column.dtype.kind == "f":
+    if quick.dtype.kind != "f":
         return quick
-    exact = quick.to_numpy(dtype=np.float64, copy=True)
-    for i, cell in enumerate(column.tolist()):
-        number = as_number(cell)
-        exact[i] = np.nan if number is None else number
-    return pd.Series(exact, index=column.index, name=column.name)
+    found = plain_numbers(column.to_numpy(dtype=object))
+    if found is None:
+        found = np.array([np.nan if (x := as_number(v)) is None else x for v in column.tolist()])
+    return pd.Series(found, index=column.index, name=column.name, dtype=np.float64)
 
 
 def without_codes(frame: pd.DataFrame, codes: Collection[object]) -> pd.DataFrame:

@@ -254,8 +254,8 @@ def read_meta(path: str | Path, expected: str) -> dict[str, Any] | None:
     if isinstance(meta.get("trajectories"), list):  # a sampled path is named (trajectory, draw)
         names = meta["trajectories"]
         meta["trajectories"] = [tuple(x) if isinstance(x, list) else x for x in names]
-    for name, (is_right, what) in _FIELDS.items():
-        if (name in meta or (name, expected) in _NEEDED) and not is_right(meta.get(name)):
+    for name, (is_right, what, needed_in) in _FIELDS.items():
+        if (name in meta or expected in needed_in) and not is_right(meta.get(name)):
             raise DataError(
                 f"The side file {str(side)!r} is damaged: {name!r} must be {what}; restore it, or "
                 "move it away."
@@ -296,9 +296,8 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_name(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(isinstance(part, str | int | float) for part in value)
-    return isinstance(value, str | int | float)
+    parts = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(part, str | int | float) for part in parts)
 
 
 def _are_different(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -311,25 +310,21 @@ def _are_numbers(value: Any) -> bool:
     )
 
 
-#: what each field of a side file must be, and in words
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "kind": (lambda v: v in ("wide", "long"), "'wide' or 'long'"),
-    "exact": (lambda v: v is None or _is_text(v), "the name of a column, or null"),
-    "nodes": (_are_different(_is_text), "a list of different names"),
-    "labels": (_are_different(_is_text), "a list of different names"),
-    "trajectories": (_are_different(_is_name), "a list of different names"),
-    "start": (_are_numbers, "a list of numbers"),
-    "end": (_are_numbers, "a list of numbers"),
-    "ties": (lambda v: v in ("error", "order"), "'error' or 'order'"),
-    "time_unit": (lambda v: v is None or _is_text(v), "the name of a unit"),
+#: what each field of a side file must be, in words, and the formats that must have it
+_TABLE, _PATHS = "asterism-observations", "asterism-trajectories"
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str, tuple[str, ...]]] = {
+    "kind": (lambda v: v in ("wide", "long"), "'wide' or 'long'", (_TABLE,)),
+    "exact": (lambda v: v is None or _is_text(v), "the name of a column, or null", (_TABLE,)),
+    "nodes": (_are_different(_is_text), "a list of different names", (_TABLE, _PATHS)),
+    "labels": (_are_different(_is_text), "a list of different names", (_TABLE,)),
+    "trajectories": (_are_different(_is_name), "a list of different names", (_TABLE, _PATHS)),
+    "start": (_are_numbers, "a list of numbers", (_TABLE,)),
+    "end": (_are_numbers, "a list of numbers", (_TABLE, _PATHS)),
+    "ties": (lambda v: v in ("error", "order"), "'error' or 'order'", ()),
+    "time_unit": (lambda v: v is None or _is_text(v), "the name of a unit", ()),
     "states": (
         lambda v: isinstance(v, dict) and all(map(_are_different(_is_name), v.values())),
         "lists of different names",
+        (_PATHS,),
     ),
-}
-_TABLE, _PATHS = "asterism-observations", "asterism-trajectories"
-_NEEDED = {
-    *((name, _TABLE) for name in ("kind", "exact", "nodes", "labels", "trajectories", "start")),
-    *(("end", _TABLE), ("end", _PATHS), ("nodes", _PATHS), ("states", _PATHS)),
-    ("trajectories", _PATHS),
 }

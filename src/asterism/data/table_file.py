@@ -79,47 +79,38 @@ def read_text_table(path: str | Path, sheet: str | None = None) -> pd.DataFrame:
 
 def read_header(path: Path, sheet: str | None = None) -> list[str]:
     """The names of the columns, from the beginning of the file alone."""
-    with _opened(path) as file:
-        beginning = file.read(LONGEST_HEADER)
-    if not beginning:
-        raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
-    if beginning.startswith(_ZIP):
-        rows = list(_sheet_rows(path, sheet, limit=1))
-        return [unescape_cell(c.strip()) for c in (rows[0][1] if rows else []) if c.strip()]
-    is_utf16 = beginning.startswith(_UTF16)
-    if b"\0" in beginning and not is_utf16 and not beginning.startswith(_OLD_EXCEL):
-        where = beginning.index(b"\0")
-        raise DataError(f"{str(path)!r} is not a text file: byte {where} is zero.")
-    text = _decoded(beginning, path, whole=len(beginning) < LONGEST_HEADER)
-    lines = text.splitlines(keepends=True)
-    line = next((line for line in lines if line.strip()), "")
-    if not line:
-        raise DataError(f"{str(path)!r} is empty: it holds only blank lines.")
-    if len(beginning) == LONGEST_HEADER and line is lines[-1]:
-        raise DataError(
-            f"{str(path)!r} is not a table: its first line is longer than "
-            f"{LONGEST_HEADER:,} characters."
-        )
-    separator = max(",;\t", key=line.count)
-    try:
-        cells = next(csv.reader(io.StringIO(line.strip("\r\n"), newline=""), delimiter=separator))
-    except (csv.Error, StopIteration) as error:
-        raise DataError(f"The header of {str(path)!r} cannot be read: {error}.") from None
-    return [unescape_cell(cell.strip()) for cell in cells if cell.strip()]
+    rows = first_rows(path, sheet, limit=1)
+    return [unescape_cell(c.strip()) for c in (rows[0] if rows else []) if c.strip()]
 
 
 def first_rows(path: Path, sheet: str | None = None, limit: int = 50) -> list[list[str]]:
     """The header and some rows below it, from the beginning of the file alone."""
     with _opened(path) as file:
         beginning = file.read(LONGEST_HEADER)
+    if not beginning:
+        raise DataError(f"{str(path)!r} is empty: it has 0 bytes.")
     if beginning.startswith(_ZIP):
         return [cells for _, cells in _sheet_rows(path, sheet, limit=limit)]
-    lines = _decoded(beginning, path, whole=len(beginning) < LONGEST_HEADER).splitlines()
-    if len(beginning) == LONGEST_HEADER:
-        lines = lines[:-1]  # cut
-    lines = [line for line in lines if line.strip()][:limit]
-    separator = max(",;\t", key=lines[0].count) if lines else ","
-    return list(csv.reader(lines, delimiter=separator))
+    is_utf16 = beginning.startswith(_UTF16)
+    if b"\0" in beginning and not is_utf16 and not beginning.startswith(_OLD_EXCEL):
+        where = beginning.index(b"\0")
+        raise DataError(f"{str(path)!r} is not a text file: byte {where} is zero.")
+    is_cut = len(beginning) == LONGEST_HEADER
+    lines = _decoded(beginning, path, whole=not is_cut).splitlines()
+    given = [line for line in lines if line.strip()]
+    if not given:
+        raise DataError(f"{str(path)!r} is empty: it holds only blank lines.")
+    if is_cut and given[0] is lines[-1]:
+        raise DataError(
+            f"{str(path)!r} is not a table: its first line is longer than "
+            f"{LONGEST_HEADER:,} characters."
+        )
+    separator = max(",;\t", key=given[0].count)
+    try:
+        # the last line may be cut within a cell
+        return list(csv.reader(given[: -1 if is_cut else None][:limit], delimiter=separator))
+    except csv.Error as error:
+        raise DataError(f"The header of {str(path)!r} cannot be read: {error}.") from None
 
 
 def sheet_names(path: Path) -> list[str]:

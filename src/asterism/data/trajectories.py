@@ -269,9 +269,10 @@ class Trajectories:
         counts = np.diff(self.jump_offset)[index]
         offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         jumps = np.repeat(self.jump_offset[index] - offset[:-1], counts) + np.arange(offset[-1])
-        return Trajectories(
-            nodes=self.nodes,
-            states=self.states,
+        new = np.full(self.n_trajectories, -1, dtype=np.int64)
+        new[index] = np.arange(len(index))
+        return replace(
+            self,
             labels=tuple(self.labels[i] for i in index),
             start=self.start[index],
             end=self.end[index],
@@ -280,10 +281,7 @@ class Trajectories:
             jump_time=self.jump_time[jumps],
             jump_node=self.jump_node[jumps],
             jump_state=self.jump_state[jumps],
-            time_unit=self.time_unit,
-            covariates=None
-            if self.covariates is None
-            else self.covariates.renumbered(_inverse(index, self.n_trajectories)),
+            covariates=None if self.covariates is None else self.covariates.renumbered(new),
         )
 
     def with_covariates(
@@ -304,13 +302,6 @@ class Trajectories:
         if tuple(nodes) == self.nodes and all(tuple(states[n]) == self.states[n] for n in nodes):
             return self
         return _reorder(self, tuple(nodes), states)
-
-
-def _inverse(index: IntArray, size: int) -> IntArray:
-    """The new number of every old one; −1 where it is left out."""
-    new = np.full(size, -1, dtype=np.int64)
-    new[index] = np.arange(len(index))
-    return new
 
 
 def _paths_frame(paths: Trajectories) -> pd.DataFrame:
@@ -355,28 +346,20 @@ def _reorder(
     initial = np.empty_like(paths.initial)
     initial[:, new_node] = number[np.arange(len(paths.nodes)), paths.initial]
     jump_state = number[paths.jump_node, paths.jump_state]
-    for column, one in enumerate(paths.nodes):
-        seen = number[column] < 0
-        used = np.concatenate(
-            [paths.initial[:, column], paths.jump_state[paths.jump_node == column]]
+    used = np.zeros(number.shape, dtype=np.bool_)
+    used[np.arange(len(paths.nodes)), paths.initial] = True
+    used[paths.jump_node, paths.jump_state] = True
+    for n, x in np.argwhere(used & (number < 0))[:1]:
+        one = paths.nodes[n]
+        raise DataError(
+            f"node {one!r} has no state {paths.states[one][x]!r}; its states are "
+            f"{list(states[one])}"
         )
-        bad = used[seen[used]]
-        if len(bad):
-            raise DataError(
-                f"node {one!r} has no state {paths.states[one][bad[0]]!r}; its states are "
-                f"{list(states[one])}"
-            )
-    return Trajectories(
+    return replace(
+        paths,
         nodes=nodes,
         states={n: tuple(states[n]) for n in nodes},
-        labels=paths.labels,
-        start=paths.start,
-        end=paths.end,
         initial=initial,
-        jump_offset=paths.jump_offset,
-        jump_time=paths.jump_time,
         jump_node=new_node[paths.jump_node],
         jump_state=jump_state,
-        time_unit=paths.time_unit,
-        covariates=paths.covariates,
     )

@@ -8,7 +8,7 @@ change of the parameters needs few sweeps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -81,23 +81,6 @@ class StepPlan(NamedTuple):
             (batch, np.flatnonzero(batch_of == b), np.flatnonzero(owner == b))
             for b, batch in enumerate(solution.batches)
         ]
-
-
-@runtime_checkable
-class KeepsMessages(Protocol):
-    """An E-step whose messages can be put back, for differences around one estimate."""
-
-    def keep(self) -> None:
-        """Keep the messages as they are now."""
-
-    def go_back(self) -> None:
-        """Take the messages that were kept."""
-
-    def mirror(self) -> None:
-        """Put the messages on the other side of those kept."""
-
-    def release(self) -> None:
-        """Take the messages that were kept, and keep them no longer."""
 
 
 class ExactStep:

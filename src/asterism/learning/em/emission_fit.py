@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,10 @@ from asterism.data.interventions import inside
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, ModelError
 from asterism.learning.em.outcome_effects import (
-    Effects,
     OutcomeDesign,
     Shifted,
     Starts,
+    free_entries,
     outcome_design,
 )
 from asterism.learning.em.rates_update import LARGEST_EFFECT
@@ -101,7 +102,7 @@ def learned_nodes(
     observations: Observations,
     emissions: dict[str, Any],
     evidence: Evidence,
-    outcome: Mapping[str, Any] | None = None,
+    outcome: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[LearnedNode, ...]:
     """The nodes whose emission is learned, with their data laid out; ``outcome``: effects on it."""
     points = evidence.points
@@ -127,11 +128,11 @@ def learned_nodes(
         place = points.offset[rows[position[noisy]]][:, None] + heard
         named = tuple(states[x] for x in heard)
         design = None
-        if node in (outcome or {}):
+        if node in outcome:
             when = (observations.covariates, record.trajectory[noisy], record.time[noisy])
-            design = outcome_design(node, (outcome or {})[node], inner, named, when)
+            design = outcome_design(node, outcome[node], inner, named, when)
         result.append(LearnedNode(node, named, record.value[noisy], place, inner, design))
-    for node in set(outcome or {}) - {learned.node for learned in result}:
+    for node in set(outcome) - {learned.node for learned in result}:
         raise ModelError(
             f"Covariates act on the outcome of node {node!r}, whose emission is not learned; that "
             "is for Gaussian, Poisson and Categorical emissions that are."
@@ -140,7 +141,7 @@ def learned_nodes(
 
 
 def learned_starts(
-    network: Network, observations: Observations, evidence: Evidence, effects: Effects
+    network: Network, observations: Observations, evidence: Evidence, effects: Mapping[str, Any]
 ) -> tuple[LearnedNode, ...]:
     """The nodes whose start depends on covariates; trajectories must be measured at their start."""
     points, result = evidence.points, []
@@ -235,7 +236,7 @@ def coordinates(emission: Any, learned: LearnedNode) -> FloatArray:
         return np.log(np.maximum(np.asarray(emission.means, dtype=np.float64), 1e-300))
     if isinstance(emission, Categorical):
         table = np.array(emission.confusion, dtype=np.float64)
-        return np.sqrt(table[_free_entries(learned)])
+        return np.sqrt(table[free_entries(learned.start)])
     return np.zeros(0)
 
 
@@ -278,7 +279,7 @@ def at_coordinates(emission: Any, vector: FloatArray, learned: LearnedNode) -> A
     if isinstance(emission, Poisson):
         return replace(emission, means=tuple(np.exp(vector).tolist()))
     if isinstance(emission, Categorical):
-        free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
+        free, table = free_entries(learned.start), np.array(emission.confusion, dtype=np.float64)
         table[free] = vector**2
         total = np.where(free.any(axis=1), np.sum(table * free, axis=1), 1.0)[:, None]
         table = np.where(free, table / total, table)
@@ -312,7 +313,7 @@ def _without_effects(
         return _plain_score(base, learned, weights, shift)
     if isinstance(base, Poisson):
         return slope.sum(axis=0), curve.sum(axis=0)
-    free, table = _free_entries(learned), np.array(base.confusion, dtype=np.float64)
+    free, table = free_entries(learned.start), np.array(base.confusion, dtype=np.float64)
     root = np.sqrt(np.where(table > 0.0, table, 1.0))
     first = np.where(table > 0.0, 2.0 * slope.sum(axis=0).reshape(table.shape) / root, 0.0)
     total = weights.sum() if learned.is_start else weights.sum(axis=0)[:, None]
@@ -344,7 +345,7 @@ def _plain_score(
         counts = learned.values.astype(np.float64)
         return weights.T @ counts - total * means, total * means
     if isinstance(emission, Categorical):
-        free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
+        free, table = free_entries(learned.start), np.array(emission.confusion, dtype=np.float64)
         count = np.zeros_like(table)
         np.add.at(count.T, emission._columns(learned.values, learned.states), weights)
         count = np.where(free, count, 0.0)
@@ -404,7 +405,7 @@ def reference_coordinates(emission: Any, learned: LearnedNode) -> NDArray[np.boo
         return np.concatenate([reference_coordinates(emission.base, learned), effects])
     redundant = np.zeros(len(coordinates(emission, learned)), dtype=np.bool_)
     if isinstance(emission, Categorical):
-        free, table = _free_entries(learned), np.array(emission.confusion, dtype=np.float64)
+        free, table = free_entries(learned.start), np.array(emission.confusion, dtype=np.float64)
         number = np.full(table.shape, -1, dtype=np.int64)
         number[free] = np.arange(int(free.sum()))
         for x in np.flatnonzero(free.any(axis=1)):
@@ -428,10 +429,3 @@ def jittered(emission: Any, learned: LearnedNode, rng: np.random.Generator) -> A
     elif isinstance(emission, Categorical):
         vector = vector * np.exp(0.5 * rng.normal(size=len(vector)))
     return at_coordinates(emission, vector, learned)
-
-
-def _free_entries(learned: LearnedNode) -> NDArray[np.bool_]:
-    """Entries of a confusion matrix that may change: those that started neither at 0 nor at 1."""
-    table = np.array(learned.start.confusion, dtype=np.float64)
-    free: NDArray[np.bool_] = (table > 0.0) & (table < 1.0)
-    return free

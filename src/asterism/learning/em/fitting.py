@@ -29,7 +29,7 @@ from asterism.learning.em.e_step import ExactStep, Step, StepPlan
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.frailty import Factor, points
 from asterism.learning.em.iterate import EmOutcome, Task, maximise
-from asterism.learning.em.outcome_effects import Effects, Tabulated
+from asterism.learning.em.outcome_effects import Tabulated
 from asterism.learning.em.rate_model import RateModel, rate_model
 from asterism.learning.em.rates_update import (
     RateUpdate,
@@ -96,7 +96,11 @@ class Fit:
         """Flat rates of the network without covariates, at their reference."""
         return _rates_at(self.model, self.task.coordinates.update, estimate)
 
-    def network_for(self, estimate: Estimate, z: FloatArray) -> Network:
+    def network_for(self, estimate: Estimate, covariates: Mapping[str, Any] | None) -> Network:
+        """The network without covariates, at these values of them."""
+        return self.network_at(estimate, self.model.z_of_one(covariates))
+
+    def network_at(self, estimate: Estimate, z: FloatArray) -> Network:
         """The network without covariates, at standardised values ``z`` of them."""
         rates = _rates_at(self.model, self.task.coordinates.update, estimate, z)
         return network_of(self.network, rates, estimate.initial)
@@ -217,23 +221,18 @@ def fit_parameters(
     emission: Any,
     settings: Settings,
     model: RateModel | None = None,
-    outcome_effects: Mapping[str, Any] | None = None,
-    start_effects: Effects | None = None,
     plain: Fit | None = None,
 ) -> Fit:
     """Learn rates, start probabilities and emissions of the template's network.
 
-    ``model``: constraints on the rates and effects of covariates, ``outcome_effects`` and
-    ``start_effects``: those that act on measurements and on the start, if there are any.
-    ``plain``: the fit without factors of trajectories, where there are factors and it is known.
+    ``model``: constraints on the rates and effects of covariates, if there are any. ``plain``: the
+    fit without factors of trajectories, where there are factors and it is known.
     """
     if model is None:
         model = rate_model(template.network, template.allowed, observations)
     if model.factors:
         alike = replace(model, factors=())
-        plain = plain or fit_parameters(
-            template, observations, emission, settings, alike, outcome_effects, start_effects
-        )
+        plain = plain or fit_parameters(template, observations, emission, settings, alike)
         model = replace(model, factors=_with_points(model.factors, plain))
         settings = replace(settings, method=_method_for_factors(settings, plain, model.factors))
     expanded = expand(template.network, observations, model)
@@ -242,14 +241,14 @@ def fit_parameters(
     emissions = emission_fit.started_emissions(network, observations, single)
     evidence = build_evidence(network, observations, {**emissions, **joint})
     require_time(evidence)
-    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence, outcome_effects)
-    if start_effects:
+    nodes = emission_fit.learned_nodes(network, observations, emissions, evidence, model.outcome)
+    if model.starts:
         if not settings.learn_initial:
             raise ModelError(
                 "Covariates act on the start only where it is learned: ",
                 *(Setting("initial", "learn"), "."),
             )
-        nodes += emission_fit.learned_starts(network, observations, evidence, start_effects)
+        nodes += emission_fit.learned_starts(network, observations, evidence, model.starts)
     prior = settings.prior
     allowed: NDArray[np.bool_] = template.allowed[expanded.place]
     allowed[expanded.n_rates :] = False
@@ -261,9 +260,7 @@ def fit_parameters(
     formula = model.formula(expanded.place[index], expanded.z_of(index), expanded.point[index])
     ceiling = fastest_rate(evidence)
     update = rate_update(graph, allowed, prior, settings.use_mode, ceiling, formula)
-    coordinates = Coordinates(
-        update, _initial_groups(network, settings, start_effects or ()), nodes
-    )
+    coordinates = Coordinates(update, _initial_groups(network, settings, model.starts), nodes)
     if settings.method == AUTO:
         settings = replace(settings, method=chosen_method(graph, evidence))
     solver = _Solver(graph, evidence, coordinates, settings)

@@ -139,6 +139,13 @@ class Shifted:
         return slope.reshape(len(p), -1), curve.reshape(len(p), -1)
 
 
+def free_entries(start: Categorical) -> NDArray[np.bool_]:
+    """Entries of a confusion matrix that may change: those that start neither at 0 nor at 1."""
+    table = np.array(start.confusion, dtype=np.float64)
+    free: NDArray[np.bool_] = (table > 0.0) & (table < 1.0)
+    return free
+
+
 def _reports(base: Categorical, shift: FloatArray) -> FloatArray:
     """(n, S, reports) probabilities."""
     table = np.array(base.confusion, dtype=np.float64)
@@ -241,8 +248,7 @@ def _shifts(emission: Any, states: Sequence[Any], wanted: IntArray) -> tuple[Flo
         wanted = wanted[wanted > 0]
     if not isinstance(emission, Categorical) or isinstance(emission, Starts):
         return np.eye(len(states))[wanted], [str(states[x]) for x in wanted]
-    table = np.array(emission.confusion, dtype=np.float64)
-    free = (table > 0.0) & (table < 1.0)
+    table, free = np.array(emission.confusion, dtype=np.float64), free_entries(emission)
     labels = [str(s) for s in (emission.labels or states)]
     rows, names = [], []
     for x in wanted:

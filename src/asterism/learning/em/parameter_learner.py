@@ -45,7 +45,7 @@ from asterism.learning.em.parameter_table import (
     parameter_table,
 )
 from asterism.learning.em.rate_model import rate_model, said_about_covariates
-from asterism.learning.em.situations import network_for, own_view, statistics_of
+from asterism.learning.em.situations import own_view, statistics_of
 from asterism.learning.em.spread_table import spread_table, with_chosen_factors
 from asterism.learning.em.uncertainty import (
     Information,
@@ -227,25 +227,24 @@ class ParameterLearner(Estimator):
             self.reference,
             self.change_times,
         )
-        outcome, start = (
-            outcome_effects(
-                template.network.nodes, observations, self.covariates, self.reference, on
-            )
-            for on in (OUTCOME, START)
+        asked = (template.network.nodes, observations, self.covariates, self.reference)
+        model = replace(
+            model, outcome=outcome_effects(*asked, OUTCOME), starts=outcome_effects(*asked, START)
         )
         self._sampled: SampledFit | None = None
         chosen = isinstance(self.frailty, str) and self.frailty == AUTO
         if not chosen:
-            asked = factors(template.network, template.allowed, self.frailty)
-            model = replace(model, factors=asked)
+            model = replace(
+                model, factors=factors(template.network, template.allowed, self.frailty)
+            )
         if self.method in METHODS and not METHODS[self.method].has_evidence:
             return self._fit_by_sampling(template, observations, emission, settings)
         try:
             with minutes_limit(self.minutes), stage():
-                given = (template, observations, emission, settings)
-                fit = fit_parameters(*given, model, outcome, start)
+                given = (template, observations, emission, settings, model)
+                fit = fit_parameters(*given)
                 if chosen:
-                    fit = with_chosen_factors(fit, *given, model, outcome, start)
+                    fit = with_chosen_factors(fit, *given)
         except NoClusters:
             return self._fit_by_sampling(template, observations, emission, settings)
         self._fit: Fit = fit
@@ -452,7 +451,8 @@ class ParameterLearner(Estimator):
     def network_at(self, covariates: Mapping[str, Any] | None = None) -> Network:
         """The network at these values of the covariates; those not named at their reference."""
         self._require_fitted("network_")
-        return network_for(self._maximum(), self._maximum().outcome.best.estimate, covariates)
+        fit = self._maximum()
+        return fit.network_for(fit.outcome.best.estimate, covariates)
 
     def _uncertainty(self) -> Uncertainty:
         self._require_fitted("network_")

@@ -18,7 +18,7 @@ from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
-from asterism.learning.em.outcome_effects import Shifted, Starts
+from asterism.learning.em.outcome_effects import Shifted, Starts, free_entries
 from asterism.learning.em.uncertainty import rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.timeline.evidence import FloatArray, IntArray
@@ -109,11 +109,10 @@ def _emission_values(learned: LearnedNode, emission: Any) -> list[tuple[str, flo
             (f"starts in {s}", float(p), "logit") for s, p in zip(states, emission.confusion[0])
         ]
     if isinstance(emission, Categorical):
-        start = np.array(learned.start.confusion, dtype=np.float64)
-        free = (start > 0.0) & (start < 1.0)
+        free = free_entries(learned.start)
         reported = emission.labels or states
-        if len(reported) != start.shape[1]:
-            reported = tuple(range(start.shape[1]))
+        if len(reported) != free.shape[1]:
+            reported = tuple(range(free.shape[1]))
         table = np.array(emission.confusion)
         return [
             (f"{states[x]} reported as {reported[r]}", float(table[x, r]), "logit")
@@ -264,8 +263,7 @@ def _probability_groups(fit: Fit, n_rates: int) -> list[tuple[IntArray, IntArray
         size = len(_emission_values(learned, emission))
         base = emission.base if isinstance(emission, Shifted) else emission
         if isinstance(base, Categorical):
-            start = np.array(learned.start.confusion, dtype=np.float64)
-            row, _ = np.nonzero((start > 0.0) & (start < 1.0))
+            row, _ = np.nonzero(free_entries(learned.start))
             for x in np.unique(row):
                 inside = np.flatnonzero(row == x)
                 groups.append((number + inside, place + inside))

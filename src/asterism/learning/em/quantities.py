@@ -24,7 +24,6 @@ from asterism.learning.em.covariate_network import situations
 from asterism.learning.em.derived import Interval, Uncertainty
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
-from asterism.learning.em.situations import network_for
 from asterism.learning.em.uncertainty import configurations, rate_table
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
@@ -60,7 +59,7 @@ def chain_labels(network: Network) -> list[Any]:
 
 def generator(fit: Fit, estimate: Estimate, covariates: Given) -> FloatArray:
     """The joint generator at given covariates, dense."""
-    matrix = network_for(fit, estimate, covariates).joint_generator()
+    matrix = fit.network_for(estimate, covariates).joint_generator()
     dense = matrix.toarray() if hasattr(matrix, "toarray") else matrix
     result: FloatArray = np.asarray(dense, dtype=np.float64)
     return result
@@ -240,7 +239,7 @@ def sojourn_times(uncertainty: Uncertainty, covariates: Given, level: float) -> 
     ]
 
     def exits(estimate: Estimate) -> FloatArray:
-        at = network_for(fit, estimate, covariates)
+        at = fit.network_for(estimate, covariates)
         graph, flat = at.compiled.graph, at.compiled.rates
         parts = []
         for n, node in enumerate(at.nodes):

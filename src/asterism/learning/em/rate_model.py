@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.covariates import PERIOD, Covariates, with_periods
+from asterism.data.measurements import objects
 from asterism.data.numbers import as_number, read_numbers
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, Setting
@@ -138,11 +139,34 @@ class RateModel:
     """When all rates change: they are constant in between."""
     factors: tuple[Factor, ...] = ()
     """By which trajectories differ."""
+    outcome: Mapping[str, Any] = field(default_factory=dict)
+    """Effects of covariates on measurements, by node (``outcome_effects.py``)."""
+    starts: Mapping[str, Any] = field(default_factory=dict)
+    """Effects of covariates on the start, by node."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Nodes whose rates some covariate changes."""
         return tuple(dict.fromkeys(e.node for e in (*self.effects, *self.given)))
+
+    def z_of_one(self, covariates: Mapping[str, Any] | None) -> FloatArray:
+        """Covariates of one person as the numbers of the model; the reference where not given."""
+        known = dict.fromkeys(c.covariate for c in self.columns)
+        given = dict(covariates or {})
+        for name in given:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise ModelError(
+                    f"There is no covariate {name!r} in this fit; there are: {listed}."
+                )
+        return np.array(
+            [
+                float(c.standardised(objects([given[c.covariate]]))[0])
+                if c.covariate in given
+                else 0.0
+                for c in self.columns
+            ]
+        )
 
     def formula(self, place: IntArray, z: FloatArray, point: IntArray | None = None) -> RateFormula:
         """The formula of rates at these flat places, each in a situation z (rates, columns).

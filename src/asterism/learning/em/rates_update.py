@@ -128,10 +128,6 @@ class RateUpdate:
         """Number of effects of covariates and of spreads."""
         return len(self.formula.start_effects)
 
-    def factors(self, effects: FloatArray) -> FloatArray:
-        """What each learned rate is, in baselines."""
-        return self.formula.factors(effects)
-
     def per_base(self, values: FloatArray) -> FloatArray:
         """Sums over the rates of each baseline."""
         free = self.formula.base >= 0
@@ -141,7 +137,7 @@ class RateUpdate:
     def baselines(self, rates: FloatArray, effects: FloatArray) -> FloatArray:
         """The baselines of flat rates."""
         result = np.zeros(self.n_base)
-        own = rates[self.index] / self.factors(effects)
+        own = rates[self.index] / self.formula.factors(effects)
         free = self.formula.base >= 0
         result[self.formula.base[free]] = own[free]
         return result
@@ -150,7 +146,7 @@ class RateUpdate:
         self, transitions: FloatArray, dwell: FloatArray, effects: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Σ M + a and Σ T exp(o + Xβ) + b of the baselines."""
-        time = dwell[self.dwell_index] * self.factors(effects)
+        time = dwell[self.dwell_index] * self.formula.factors(effects)
         return (
             self.per_base(transitions[self.index]) + self.added_transitions,
             self.per_base(time) + self.added_time,

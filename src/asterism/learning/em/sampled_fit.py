@@ -9,6 +9,7 @@ quantiles of the draws.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,13 +69,9 @@ class SampledFit:
     places: NDArray[np.int64]
     """Where the learned rates stand in the flat table."""
 
-    def rate_draws(self) -> FloatArray:
-        """(chains, draws, learned rates)"""
-        return self.models.series("rates")[:, :, self.places]
-
     def rate_table(self, statistics: Statistics, level: float) -> pd.DataFrame:
         """One row per learned rate; the columns are those of every method."""
-        draws = self.rate_draws()
+        draws = self.models.series("rates")[:, :, self.places]
         flat = draws.reshape(-1, draws.shape[-1])
         tail = 0.5 * (1.0 - level)
         moves, time = _at(self.network, statistics, self.places)
@@ -145,16 +142,12 @@ def sample_parameters(
     )
     places = np.flatnonzero(template.allowed)
     place = np.arange(graph.n_nodes, dtype=np.int64)
-
-    def judge(models: SampledModels) -> tuple[Diagnosis, bool, str]:
-        return _judged(models, places)
-
     with stage(100, "Drawing rates and paths (percent of the limit)") as advance:
         models = sample_models(
             setup,
             [place] * _N_CHAINS,
             RunPlan(
-                judge=judge,
+                judge=partial(_judged, places=places),
                 n_jobs=settings.n_jobs,
                 seed=settings.seed,
                 max_sweeps=max(1000, 20 * settings.max_iterations),
@@ -163,8 +156,10 @@ def sample_parameters(
             ),
         )
     drawn = mean_emissions(models, network.nodes)
+    flat = np.zeros(int(graph.table_start[-1]))
+    flat[places] = models.series("rates")[:, :, places].mean(axis=(0, 1))
     return SampledFit(
-        network=_mean_network(network, models, places),
+        network=network_of(network, flat, models.series("initial").mean(axis=(0, 1))),
         emission={**emissions, **drawn, **joint} if nodes else emission,
         prior=prior,
         models=models,
@@ -206,11 +201,3 @@ def _at(
         ]
     )
     return moves[places], time[places]
-
-
-def _mean_network(network: Network, models: SampledModels, places: NDArray[np.int64]) -> Network:
-    graph = network.compiled.graph
-    flat = np.zeros(int(graph.table_start[-1]))
-    flat[places] = models.series("rates")[:, :, places].mean(axis=(0, 1))
-    start = models.series("initial").mean(axis=(0, 1))
-    return network_of(network, flat, start)

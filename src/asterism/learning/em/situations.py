@@ -1,48 +1,20 @@
-"""Owns the fitted network at given covariates: of one person, or of the data of many.
+"""Owns the answers of inference without the nodes that stand for covariates and factors.
 
-``network_for`` is the network at some values of the covariates, for anything that follows from
-rates. Inference takes the covariates of its data as a node (``Fit.with_situations``);
-``own_view`` and ``statistics_of`` leave that node out of the answer again.
+Inference takes the covariates of its data as a node (``Fit.with_situations``); ``own_view`` and
+``statistics_of`` leave that node out of the answer again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
 import numpy as np
 
-from asterism.data.measurements import objects
 from asterism.data.statistics import Statistics
-from asterism.errors import ModelError
 from asterism.inference.posterior import Posterior
-from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
-from asterism.model.network import Network
 from asterism.timeline.evidence import FloatArray
-
-
-def standardised(fit: Fit, covariates: Mapping[str, Any] | None) -> FloatArray:
-    """Covariates of one person as the numbers of the model; the reference where none is given."""
-    columns = fit.model.columns
-    known = dict.fromkeys(c.covariate for c in columns)
-    given = dict(covariates or {})
-    for name in given:
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise ModelError(f"There is no covariate {name!r} in this fit; there are: {listed}.")
-    return np.array(
-        [
-            float(c.standardised(objects([given[c.covariate]]))[0]) if c.covariate in given else 0.0
-            for c in columns
-        ]
-    )
-
-
-def network_for(fit: Fit, estimate: Estimate, covariates: Mapping[str, Any] | None) -> Network:
-    """The network without covariates, at these values of them."""
-    return fit.network_for(estimate, standardised(fit, covariates))
 
 
 def own_view(fit: Fit, posterior: Posterior) -> Posterior:

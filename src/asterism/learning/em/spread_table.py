@@ -70,8 +70,6 @@ def with_chosen_factors(
     emission: Any,
     settings: Settings,
     model: RateModel,
-    outcome_effects: Any,
-    start_effects: Any,
 ) -> Fit:
     """The fit with a factor for each node for which the evidence asks; ``fit`` if there is none."""
     kept = []
@@ -79,17 +77,13 @@ def with_chosen_factors(
     for node in (n for n in network.nodes if n not in network.exogenous):
         asked = factors(network, template.allowed, node)
         one = replace(model, factors=asked)
-        found = fit_parameters(
-            *(template, observations, emission, settings, one, outcome_effects, start_effects, fit)
-        )
+        found = fit_parameters(template, observations, emission, settings, one, fit)
         if 0.5 * chi2.sf(max(statistic_of(found, 0), 0.0), 1) < CHOSEN:
             kept.append((asked, found))
     if len(kept) < 2:
         return kept[0][1] if kept else fit
     every = replace(model, factors=tuple(factor for asked, _ in kept for factor in asked))
-    return fit_parameters(
-        *(template, observations, emission, settings, every, outcome_effects, start_effects, fit)
-    )
+    return fit_parameters(template, observations, emission, settings, every, fit)
 
 
 def statistic_of(fit: Fit, k: int) -> float:

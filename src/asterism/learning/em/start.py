@@ -51,7 +51,7 @@ def crude_start(
     each = np.minimum(rates[update.index], update.ceiling)
     if not update.formula.is_plain:  # a baseline starts at the average of its rates
         count = np.maximum(update.per_base(np.ones(len(each))), 1.0)
-        each = update.per_base(each / update.factors(effects)) / count
+        each = update.per_base(each / update.formula.factors(effects)) / count
     wanted = update.formula.start_base
     each = np.where(np.isfinite(wanted), np.nan_to_num(wanted), each)
     emissions = tuple(node.first for node in coordinates.nodes)

@@ -22,7 +22,7 @@ from scipy.stats import gamma, norm
 
 from asterism.data.measurements import objects
 from asterism.inference.methods import METHODS
-from asterism.learning.em.e_step import KeepsMessages
+from asterism.learning.em.cluster_step import ClusterStep
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.iterate import Point, Task
 from asterism.learning.em.rates_update import RateUpdate
@@ -105,7 +105,7 @@ def observed_information(task: Task, best: Point) -> Information:
     is_active &= ~coordinates.ratios(best.estimate) | (complete > _AT_ZERO)
     active = np.flatnonzero(is_active)
     matrix = np.zeros((len(active), len(active)))
-    messages = task.step if isinstance(task.step, KeepsMessages) else None
+    messages = task.step if isinstance(task.step, ClusterStep) else None
     if messages and len(active):
         task.evaluate(best.estimate)
         messages.keep()
@@ -163,7 +163,9 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
     error = np.append(information.standard_errors()[: update.n_base], 0.0)[number]
     group_moves = np.append(update.per_base(seen), np.inf)[number]
     width, is_zero = float(norm.isf(tail)), group_moves < _AT_ZERO
-    error = np.where(_says_nothing(rate, is_zero, error, width), np.inf, error)
+    # an interval that would span so many powers of ten says nothing
+    says_nothing = 2.0 * width * error / np.sqrt(np.maximum(rate, 1e-300)) > np.log(_WIDEST)
+    error = np.where(~is_zero & says_nothing, np.inf, error)
     absolute, lower, upper = _intervals(rate, is_zero, error, width)
     table = pd.DataFrame(rate_labels(fit.network, place))
     notes = _notes(update, rate, time, group_moves, error)
@@ -192,15 +194,6 @@ def rate_table(fit: Fit, information: Information, level: float) -> pd.DataFrame
         upper=np.where(held, rate, upper),
         note=["fixed" if fixed else note for fixed, note in zip(held, notes)],
     )
-
-
-def _says_nothing(
-    rate: FloatArray, is_zero: NDArray[np.bool_], error: FloatArray, width: float
-) -> NDArray[np.bool_]:
-    """Whether an interval would span so many powers of ten that it says nothing."""
-    root = np.sqrt(np.maximum(rate, 1e-300))
-    result: NDArray[np.bool_] = ~is_zero & (2.0 * width * error / root > np.log(_WIDEST))
-    return result
 
 
 def _intervals(

@@ -20,7 +20,7 @@ from scipy.linalg import expm
 
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError
-from asterism.learning.em.covariate_network import SITUATION
+from asterism.learning.em.covariate_network import SITUATION, situations
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.quantities import chain_labels, generator
 from asterism.model.joint_space import joint_states
@@ -39,7 +39,7 @@ def most_probable_paths(fit: Fit, observations: Observations) -> pd.DataFrame:
         )
     network, data, emission = fit.with_situations(observations)
     evidence = build_evidence(network, data, emission)
-    chain = _BestPaths(fit, network, evidence)
+    chain = _BestPaths(fit, observations, network, evidence)
     parts = []
     for d, label in enumerate(observations.trajectories):
         times, path = chain.path(d)
@@ -54,7 +54,9 @@ def most_probable_paths(fit: Fit, observations: Observations) -> pd.DataFrame:
 class _BestPaths:
     """The joint chain in every situation of the covariates, and the evidence about it."""
 
-    def __init__(self, fit: Fit, network: Network, evidence: Evidence) -> None:
+    def __init__(
+        self, fit: Fit, observations: Observations, network: Network, evidence: Evidence
+    ) -> None:
         own = [n for n in range(evidence.n_nodes) if n not in evidence.exogenous]
         spans = np.isin(evidence.spans.node, own)
         if spans.any() or evidence.joint:
@@ -66,7 +68,11 @@ class _BestPaths:
         self._size = [len(fit.network.states[n]) for n in fit.network.nodes]
         self.states: IntArray = joint_states(self._size)
         self._situation = network.node_index(SITUATION) if SITUATION in network.nodes else -1
-        self._generators = _generators(fit, network, self._situation)
+        best = fit.outcome.best.estimate
+        self._generators = [generator(fit, best, None)]
+        if self._situation >= 0:
+            z, _ = situations(observations, fit.model)
+            self._generators = [fit.network_at(best, row).joint_generator().toarray() for row in z]
         self._known: dict[tuple[int, float], FloatArray] = {}
         initial = [np.asarray(fit.network.initial[n]) for n in fit.network.nodes]
         with np.errstate(divide="ignore"):
@@ -142,18 +148,3 @@ class _BestPaths:
         with np.errstate(divide="ignore"):
             result: FloatArray = np.where(fits, np.log(np.maximum(q, 0.0)), -np.inf)
         return result
-
-
-def _generators(fit: Fit, network: Network, situation: int) -> list[FloatArray]:
-    """One joint generator per situation of the covariates."""
-    if situation < 0:
-        return [generator(fit, fit.outcome.best.estimate, None)]
-    result = []
-    tables: dict[str, Any] = dict(network.rates)
-    for c in range(len(network.states[SITUATION])):
-        rates = {
-            node: tables[node][c] if SITUATION in network.parents[node] else tables[node]
-            for node in fit.network.nodes
-        }
-        result.append(fit.network.with_rates(rates).joint_generator().toarray())
-    return result
