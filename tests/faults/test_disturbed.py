@@ -114,10 +114,11 @@ def _fake_figure(folder: Path, quick: bool, data: Any, progress: Any = None) -> 
 
     from asterism.data.files import write_text
     from asterism.paper import common
+    from asterism.report.figure_style import new_figure
 
     cases = [{"k": k} for k in range(4)]
     rows = common.for_each(folder, cases, lambda case: {"square": case["k"] ** 2}, "cases")
-    figure = common.new_figure(1.0, 1.0)
+    figure = new_figure(1.0, 1.0)
     common.write_figure(folder, "fig2", figure)
     common.write_table(folder, "fig2", pd.DataFrame(rows))
     write_text(folder / "fig2.html", "<p>done</p>")

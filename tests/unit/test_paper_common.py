@@ -13,6 +13,7 @@ from asterism.errors import DataError
 from asterism.paper import common
 from asterism.paper.common import ROWS, SavedRows, for_each, mean_and_errors, write_table
 from asterism.paper.paper_page import Page, Section, cell, write_page
+from asterism.report.figure_style import new_figure
 
 
 def test_finished_cases_are_not_computed_again(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_tables_have_six_digits(tmp_path: Path) -> None:
 
 
 def test_the_page_needs_no_other_file(tmp_path: Path) -> None:
-    figure = common.new_figure(2.0, 2.0)
+    figure = new_figure(2.0, 2.0)
     figure.subplots().plot([0, 1])
     common.write_figure(tmp_path, "f", figure)
     table = pd.DataFrame({"method": ["<star>"], "score": [0.12345], "won": [True]})
@@ -100,7 +101,7 @@ def test_cells(value: Any, shown: str) -> None:
 
 def test_figures_are_the_same_every_time(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        figure = common.new_figure(2.0, 2.0)
+        figure = new_figure(2.0, 2.0)
         figure.subplots().plot([0, 1], label="x")
         common.write_figure(tmp_path, name, figure)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -210,30 +210,25 @@ def choose_emissions(
             kind = "continuous"
         size = len(known) if known is not None else 2 if isinstance(n_states, str) else n_states
         emission[node] = _made(kind, node, record, size, known)
-        if n_states == "auto" and known is None and _has_open_levels(emission[node]):
+        count = n_states == "auto"
+        if known is None and (count or offset != "none") and _has_open_levels(emission[node]):
             free = measured_while_free(observations, node)
             if len(np.unique(free.value)) > 2:
-                choice = choose_levels(node, free, replace(emission[node], levels="auto"))
-                if not asked and _are_counts(free.value):
+                number = "auto" if count else size
+                choice = choose_levels(node, free, replace(emission[node], levels=number))
+                if count and not asked and _are_counts(free.value):
                     counts = choose_levels(node, free, Poisson(levels="auto", learn=True))
                     choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
-                if not asked:
+                if count and not asked:
                     choice = with_outliers(free, choice)
                 if offset != "none":
                     choice = with_offset(free, choice, offset == "trajectory")
                 if choice.offset is not None:
                     shifted[node] = choice
-                if not asked and isinstance(choice.emission, Gaussian):
+                if count and not asked and isinstance(choice.emission, Gaussian):
                     open_columns[node] = (free, choice)
-                emission[node], size = choice.emission, choice.n_levels
-                levels[node] = choice.to_dict()
-        elif offset != "none" and known is None and _has_open_levels(emission[node]):
-            free = measured_while_free(observations, node)
-            if len(np.unique(free.value)) > 2:
-                choice = choose_levels(node, free, replace(emission[node], levels=size))
-                choice = with_offset(free, choice, offset == "trajectory")
-                if choice.offset is not None:
-                    shifted[node], emission[node] = choice, choice.emission
+                if count or choice.offset is not None:
+                    emission[node], size = choice.emission, choice.n_levels
                     levels[node] = choice.to_dict()
         if not isinstance(emission[node], Exact | Categorical | Likelihood | Continuous):
             states[node] = hidden_names(emission[node].n_states or size)

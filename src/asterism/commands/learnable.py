@@ -174,7 +174,7 @@ def _warnings(
     if fast:
         them = "this node" if len(fast) == 1 else "these nodes"
         found.append(
-            f"The values of {_few(fast)} look almost random from one time to the next: either "
+            f"The values of {listed(fast, 6)} look almost random from one time to the next: either "
             f"much happens between two measurements, or the noise is large. Edges into {them} "
             "will be uncertain."
         )
@@ -235,18 +235,12 @@ def changes_of(record: NodeMeasurements) -> Changes | None:
 
 def _split(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     """The middle between two clusters."""
-    from asterism.errors import DataError
     from asterism.model.emissions import cluster_means
 
     try:
         return float(cluster_means("the values", values, 2).mean())
     except DataError:
         return float(values[0])
-
-
-def _few(names: list[str], shown: int = 6) -> str:
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(map(repr, names[:shown])) + more
 
 
 # ---- whether a table can be learned from ---------------------------------------------------

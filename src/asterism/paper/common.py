@@ -137,16 +137,6 @@ def records(table: pd.DataFrame) -> list[Case]:
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure that pyplot does not keep alive."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def write_figure(folder: Path, name: str, figure: Figure) -> None:
     """``name.png`` and ``name.svg``."""
     for suffix in ("png", "svg"):

@@ -21,13 +21,12 @@ from asterism.paper.common import (
     PAPER,
     Case,
     for_each,
-    new_figure,
     records,
 )
 from asterism.paper.irma_data import data_file
 from asterism.paper.paper_page import Page, Section, write_all
 from asterism.paper.rankings import forest, lagged_correlation, random_scores
-from asterism.report.figure_style import PALETTE, tidy
+from asterism.report.figure_style import PALETTE, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,10 +18,9 @@ from asterism.paper.common import (
     Case,
     for_each,
     mean_and_errors,
-    new_figure,
 )
 from asterism.paper.paper_page import Page, Section, write_all
-from asterism.report.figure_style import BLUE, ORANGE, tidy
+from asterism.report.figure_style import BLUE, ORANGE, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,11 +19,10 @@ from asterism.learning.tasks import ProgressListener
 from asterism.paper.common import (
     Case,
     for_each,
-    new_figure,
     records,
 )
 from asterism.paper.paper_page import Page, Section, write_all
-from asterism.report.figure_style import BLUE, GREEN, ORANGE, tidy
+from asterism.report.figure_style import BLUE, GREEN, ORANGE, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from asterism.paper import irma_data
-from asterism.paper.common import new_figure, records
+from asterism.paper.common import records
 from asterism.paper.paper_page import Page, Section
-from asterism.report.figure_style import BLUE, ORANGE, tidy
+from asterism.report.figure_style import BLUE, ORANGE, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,10 +23,9 @@ from asterism.paper.common import (
     Case,
     for_each,
     mean_and_errors,
-    new_figure,
 )
 from asterism.paper.paper_page import Page, Section, write_all
-from asterism.report.figure_style import PALETTE, tidy
+from asterism.report.figure_style import PALETTE, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -100,11 +100,11 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
             continue
         shared = "shares none"
         if both:
-            shared = f"shares {_edges(both)}, {counts[CHANGED] or 'none'} of them changed"
+            shared = f"shares {counted(both, 'edge')}, {counts[CHANGED] or 'none'} of them changed"
         said.append(
-            f"Compared with {first}, {name} gained {_edges(counts[GAINED])}, lost "
-            f"{_edges(counts[LOST])} and {shared}. Counting every edge by its probabilities, about "
-            f"{gained:.1f} were gained and {lost:.1f} lost."
+            f"Compared with {first}, {name} gained {counted(counts[GAINED], 'edge')}, lost "
+            f"{counted(counts[LOST], 'edge')} and {shared}. Counting every edge by its "
+            f"probabilities, about {gained:.1f} were gained and {lost:.1f} lost."
         )
     said += _about_fits(comparison)
     if comparison.same_data is not None:
@@ -136,7 +136,7 @@ def _about_fits(comparison: Comparison) -> list[str]:
 def _run_facts(comparison: Comparison, number: int) -> str:
     run = comparison.runs[number]
     n_edges = sum(map(len, run.network.parents.values()))
-    facts = [counted(len(run.network.nodes), "node"), _edges(n_edges)]
+    facts = [counted(len(run.network.nodes), "node"), counted(n_edges, "edge")]
     if run.observations is not None:
         facts.append(counted(run.observations["trajectory"].nunique(), "trajectory"))
         facts.append(counted(len(run.observations), "measurement"))
@@ -201,10 +201,6 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
 
 def _probability(value: float) -> str:
     return "–" if math.isnan(value) else probability_text(value)
-
-
-def _edges(number: int) -> str:
-    return f"{number:,} edge{'s' * (number != 1)}"
 
 
 def _drawing(comparison: Comparison, name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, GREY = PALETTE = (
     "#0072b2",
@@ -21,16 +22,19 @@ BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, GREY = PALETTE = (
 )
 
 
-def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The given axes, or those of a new figure that pyplot does not keep alive."""
-    if ax is not None:
-        return ax
+def new_figure(width: float, height: float) -> Figure:
+    """A figure that pyplot does not keep alive."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure.subplots()
+    return figure
+
+
+def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The given axes, or those of a new figure."""
+    return new_figure(*size).subplots() if ax is None else ax
 
 
 def tidy(ax: Axes) -> None:

@@ -498,7 +498,7 @@ def courses_and_fit(
     seen = measurements(run.observations, run.network, found.trajectories)
     level = [levels(seen, found, name, len(states[name])) for name in column]
     fit = [
-        {"node": place, **_fit_of(seen, found, name, column[name], level[place])}
+        {"node": place, **_fit_of(seen, found, name, len(states[name]), level[place])}
         for place, name in enumerate(column)
     ]
     worst = _worst(fit, notices)
@@ -550,23 +550,15 @@ def _fit_of(
     seen: Measurements,
     found: course_data.StoredCourses,
     node: str,
-    column: int,
+    n_states: int,
     level: Levels | None,
 ) -> dict[str, Any]:
     """How many measurements of a node lie inside the band, or show the likeliest state."""
     from scipy.special import bdtr
 
-    weights, values = [], []
-    for number, label in enumerate(found.trajectories):
-        own = seen.of(label, node)
-        times, block = found.times[number], found.probabilities[number][:, column]
-        if len(own.times) and len(times):
-            block = block[:, np.isfinite(block).any(axis=0)]
-            weights.append([np.interp(own.times, times, line) for line in block.T])
-            values.append(own.values)
-    if not values:
+    y, w = seen.with_probabilities(found, node, n_states)
+    if not len(y):
         return {"inside": 0, "total": 0, "poor": False, "states": level is None}
-    y, w = np.concatenate(values), np.concatenate(weights, axis=1).T
     if level is None:
         inside = int((w.argmax(axis=1) == y).sum())
     else:

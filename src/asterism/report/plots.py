@@ -20,7 +20,7 @@ from asterism.errors import DataError
 from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tidy
 from asterism.report.fit_figures import forest, prevalence, sojourn, survival, transitions
 from asterism.report.network_figure import EFFECT_STYLE, OUTSIDE, graph
-from asterism.report.page_data import common_prior
+from asterism.report.page_data import BAND, common_prior
 from asterism.results import courses as course_data
 from asterism.results.courses import levels, measurements
 from asterism.results.edge_sets import edge_list
@@ -45,9 +45,6 @@ __all__ = [
     "survival",
     "transitions",
 ]
-
-#: share of the measurements that should fall into the band around the expected one
-BAND = 0.9
 
 
 def posterior(

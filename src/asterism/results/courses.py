@@ -283,6 +283,20 @@ class Measurements:
         nothing = np.zeros(0)
         return self.series.get((str(trajectory), node), Measured(nothing, nothing))
 
+    def with_probabilities(
+        self, courses: StoredCourses, node: str, n_states: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) all measurements of a node, and (n, S) the probabilities of its states then."""
+        column = courses.nodes.index(node)
+        values, weights = [np.zeros(0)], [np.zeros((0, n_states))]
+        for number, label in enumerate(courses.trajectories):
+            own = self.of(label, node)
+            grid, block = courses.of(number, column, n_states)
+            if len(own.times) and len(grid):
+                values.append(own.values)
+                weights.append(np.stack([np.interp(own.times, grid, p) for p in block.T], axis=1))
+        return np.concatenate(values), np.concatenate(weights)
+
 
 def measured_table(observations: Observations) -> pd.DataFrame | None:
     """Measurements as results keep them (trajectory, time, node, value); None if there are none.
@@ -340,19 +354,9 @@ def levels(seen: Measurements, courses: StoredCourses, node: str, n_states: int)
     """
     if node in seen.nodes_with_states:
         return None
-    column = courses.nodes.index(node)
-    values, weights = [], []
-    for number, label in enumerate(courses.trajectories):
-        own = seen.of(label, node)
-        grid, block = courses.of(number, column, n_states)
-        if len(own.times) and len(grid):
-            values.append(own.values)
-            weights.append(
-                np.stack([np.interp(own.times, grid, block[:, s]) for s in range(n_states)], axis=1)
-            )
-    if not values:
+    y, w = seen.with_probabilities(courses, node, n_states)
+    if not len(y):
         return None
-    y, w = np.concatenate(values), np.concatenate(weights)
     total = w.sum(axis=0)
     # a state that was never occupied has no measurements: give it those of all
     share = np.where(total > 1e-6, w / np.maximum(total, 1e-300), 1.0 / len(y))

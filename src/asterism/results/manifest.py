@@ -53,9 +53,12 @@ def listed_files(folder: Path, names: Iterable[str] = FILES) -> dict[str, dict[s
 
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
     """Write run.json with the list of the files that lie there now: the end of a run."""
-    content = {**record, "files": listed_files(folder)}
-    content["checksum"] = _checksum(content)
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    _write(folder, {**record, "files": listed_files(folder)})
+
+
+def _write(folder: Path, content: Mapping[str, Any]) -> None:
+    signed = {**content, "checksum": _checksum(content)}
+    text = json.dumps(signed, indent=2, ensure_ascii=False, allow_nan=False)
     write_text(folder / RECORD, text + "\n")
 
 
@@ -72,10 +75,7 @@ def replace_file(folder: Path, name: str, new: Path) -> None:
             old = record["files"].get(name)
             if _is_entry(old):
                 entry["before"] = {key: old[key] for key in ("size", "sha256")}
-            record["files"] = {**record["files"], name: entry}
-            record["checksum"] = _checksum(record)
-            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-            write_text(folder / RECORD, text + "\n")
+            _write(folder, {**record, "files": {**record["files"], name: entry}})
         os.replace(new, folder / name)
     finally:
         new.unlink(missing_ok=True)
