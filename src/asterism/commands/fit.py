@@ -18,12 +18,14 @@ from asterism.commands.options import FitOptions, PanelOptions
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel import (
     allowed_transitions,
+    both_sides,
     hints,
     node_of,
+    panel_emissions,
     read_values,
+    restrict,
     with_final_states,
 )
-from asterism.commands.panel_emissions import panel_emissions
 from asterism.data.clock import per_unit, read_clock
 from asterism.data.columns import cells, without_codes
 from asterism.data.covariates import PERIOD, trajectories_without
@@ -141,8 +143,6 @@ def _read(options: FitOptions) -> _Input:
         known = {node: list(network.states[node]) for node in network.nodes}
     states = {**known, **states}
     if panel.restricts:
-        from asterism.commands.panel_states import restrict
-
         states, more = restrict(panel, data, emission, states)
         said = [*said, *more]
     return _Input(data, panel, graph, emission, states, [*decisions, *said], warnings)
@@ -341,9 +341,7 @@ def _change_times(options: FitOptions) -> list[float]:
 def _references(options: FitOptions) -> dict[str, str]:
     result = {}
     for text in options.reference:
-        name, sign, value = (part.strip() for part in text.partition("="))
-        if not (sign and name and value):
-            raise Refused(f"--reference {text!r} is not COLUMN=VALUE, such as 'age=20-40'.")
+        name, value = both_sides(text, f"--reference {text!r}", "COLUMN=VALUE, such as 'age=20-40'")
         result[name] = value
     return result
 

@@ -46,8 +46,7 @@ from asterism.commands.outputs import (
     scored_in,
     writing_to,
 )
-from asterism.commands.panel import allowed_transitions, hints, with_final_states
-from asterism.commands.panel_emissions import without_coded
+from asterism.commands.panel import allowed_transitions, hints, with_final_states, without_coded
 from asterism.data.observations import Observations
 from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories

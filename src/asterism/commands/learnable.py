@@ -18,8 +18,7 @@ from asterism.commands.emissions import choose_emissions
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import Table, listed, only_nodes
 from asterism.commands.options import PanelOptions
-from asterism.commands.panel import read_values
-from asterism.commands.panel_emissions import panel_emissions
+from asterism.commands.panel import panel_emissions, read_values, restrict
 from asterism.data.clock import amount_of
 from asterism.data.labels import label_codes
 from asterism.data.measurements import NodeMeasurements, wide_keys
@@ -319,8 +318,6 @@ def make_learnable(
     read = [*said_of_logs, *read]
     states = dict(choice.states)
     if panel is not None and panel.restricts:
-        from asterism.commands.panel_states import restrict
-
         states, said = restrict(panel, data, choice.emission, states)
         read = [*read, *said]
     if not choice.nodes and not {*data.events.node, *data.intervals.node}:

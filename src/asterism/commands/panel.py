@@ -5,27 +5,34 @@ value is to be read (``--exact-entry``, ``--state-code``, ``--censored``), for `
 ``learn``. With several nodes the name of the node comes first: ``--absorbing disease:dead``. Hints
 point out states never left, orders never reversed and odd codes: each is one sentence that names
 the flag which would settle it, and decides nothing.
+
+Rows that codes, sets or exact entries explain are not looked at when emissions are chosen. A state
+that the data name only in such rows is silent: it is never measured with error, so the emission is
+one of the other states only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.commands.emissions import Choice, choose_emissions
 from asterism.commands.exits import Refused, in_flags
+from asterism.commands.input_table import listed
 from asterism.commands.options import PanelOptions
-from asterism.data.labels import by_number, canonical, letters
+from asterism.data.labels import by_number, canonical, encode, letters, plain, spelled
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.numbers import read_numbers
 from asterism.data.observations import Observations
-from asterism.data.panel_records import changes, final_states
+from asterism.data.panel_records import changes, final_states, states_in_order
 from asterism.data.trajectories import Trajectories
-from asterism.errors import counted
-from asterism.model.priors import as_mask
+from asterism.errors import DataError, counted
+from asterism.model.emissions import Categorical, Exact, SilentStates
+from asterism.model.priors import Transitions, as_mask, state_number, transition_pairs
 from asterism.model.template import about_final
 
 
@@ -35,9 +42,7 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
     codes: dict[str, dict[str, str]] = {}
     for text in options.state_code:
         node, rest = node_of(text, data.measurements, "--state-code")
-        value, sign, state = (part.strip() for part in rest.partition("="))
-        if not (sign and value and state):
-            raise Refused(f"--state-code {text!r} is not VALUE=STATE, such as 999=dead.")
+        value, state = both_sides(rest, f"--state-code {text!r}", "VALUE=STATE, such as 999=dead")
         codes.setdefault(node, {})[value] = state
     for node, table in codes.items():
         data = data.with_state_codes(node, table)
@@ -46,11 +51,8 @@ def read_values(options: PanelOptions, data: Observations) -> tuple[Observations
     sets: dict[str, dict[str, list[str]]] = {}
     for text in options.censored:
         node, rest = node_of(text, data.measurements, "--censored")
-        value, sign, states = (part.strip() for part in rest.partition("="))
-        members = [s.strip() for s in states.split(",") if s.strip()]
-        if not (sign and value and members):
-            raise Refused(f"--censored {text!r} is not VALUE=STATES, such as 99=1,2,3.")
-        sets.setdefault(node, {})[value] = members
+        value, states = both_sides(rest, f"--censored {text!r}", "VALUE=STATES, such as 99=1,2,3")
+        sets.setdefault(node, {})[value] = [s.strip() for s in states.split(",") if s.strip()]
     for node, members_of in sets.items():
         data = data.with_state_sets(node, members_of)
         said = "; ".join(f"{v} means one of {', '.join(s)}" for v, s in members_of.items())
@@ -114,8 +116,6 @@ def with_final_states(
 
 def allowed_transitions(options: PanelOptions, nodes: Iterable[str]) -> dict[str, Any] | None:
     """What a learner takes as ``allowed_transitions``; None where nothing was said."""
-    from asterism.model.priors import Transitions, transition_pairs
-
     nodes = list(nodes)
     result: dict[str, Transitions] = {}
     if options.progressive:
@@ -141,6 +141,14 @@ def node_of(text: str, nodes: Iterable[str], flag: str) -> tuple[str, str]:
         return nodes[0], text.strip()
     listed = ", ".join(nodes[:8])
     raise Refused(f"{flag} {text!r} needs the name of its node, as NODE:…; the nodes are {listed}.")
+
+
+def both_sides(text: str, given: str, form: str) -> tuple[str, str]:
+    """What stands on both sides of the equals sign; ``form`` says what is expected."""
+    left, sign, right = (part.strip() for part in text.partition("="))
+    if not (sign and left and right):
+        raise Refused(f"{given} is not {form}.")
+    return left, right
 
 
 # ---- hints: what the data suggest, and which flag would settle it ----------------------------
@@ -208,12 +216,13 @@ def _about_order(
     values = record.value[~record.in_a_set]
     if values.dtype.kind == "f" and len(np.unique(values)) > MOST_ORDERED:
         return []
-    trajectory, _, label = states_in_order(node, data)
-    states = sorted(set(label.tolist()), key=by_number)
+    trajectory, _, value = states_in_order(node, data)
+    label = spelled(value).tolist()
+    states = sorted(set(label), key=by_number)
     if not 2 <= len(states) <= MOST_ORDERED:
         return []
     number = {state: i for i, state in enumerate(states)}
-    code = np.array([number[v] for v in label.tolist()])
+    code = np.array([number[v] for v in label])
     same = trajectory[1:] == trajectory[:-1]
     before, after = code[:-1][same], code[1:][same]
     moves = np.zeros((len(states), len(states)), dtype=np.int64)
@@ -244,22 +253,174 @@ def _about_order(
     return result
 
 
-def states_in_order(
-    node: str, data: Observations
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
-    """Trajectory, time and text of everything said about the state, in order of time."""
-    record, events, intervals = data.measurements.get(node), data.events, data.intervals
-    jump, stay = events.node == node, intervals.node == node
-    trajectory = [events.trajectory[jump], intervals.trajectory[stay]]
-    time, value = [events.time[jump], intervals.start[stay]], [*events.to[jump]]
-    value += [*intervals.state[stay]]
-    if record is not None:
-        rows = np.flatnonzero(~record.in_a_set)
-        trajectory.append(record.trajectory[rows])
-        time.append(record.time[rows])
-        value += record.value[rows].tolist()
-    spelled = {v: letters(v) for v in set(value)}
-    label = np.array([spelled[v] for v in value], dtype=object)
-    d, t = np.concatenate(trajectory), np.concatenate(time)
-    order = np.lexsort((t, d))
-    return d[order], t[order], label[order]
+# ---- the order of states, and data that contradict what is said to be possible ----------------
+
+
+def restrict(
+    options: PanelOptions, data: Observations, emission: Any, states: Mapping[str, Sequence[Any]]
+) -> tuple[dict[str, list[Any]], list[str]]:
+    """States in the order that was given, and sentences; refuses data that cannot be.
+
+    ``states``: the names that are known already, of hidden states for example.
+    """
+    result = {node: list(names) for node, names in states.items()}
+    said = []
+    for text in options.order:
+        node, rest = node_of(text, data.nodes, "--order")
+        result[node] = _in_order(node, rest, result.get(node) or _seen(node, data))
+    allowed = allowed_transitions(options, data.nodes) or {}
+    for node, given in allowed.items():
+        names = result.get(node) or _seen(node, data)
+        if options.progressive:
+            order = " → ".join(map(str, names))
+            said.append(f"{node!r} moves only forward (--progressive), in the order {order}.")
+        one = emission.get(node) if isinstance(emission, Mapping) else emission
+        if one is None or isinstance(one, Exact):
+            _refuse_contradictions(node, data, as_mask(node, given, names), names, options)
+    return result, said
+
+
+def _seen(node: str, data: Observations) -> list[Any]:
+    values = [*data.events.to[data.events.node == node]]
+    if node in data.measurements:
+        record = data.measurements[node]
+        values += record.value[~record.in_a_set].tolist()
+        for among in () if record.among is None else record.among:
+            values += list(among or ())
+    return sorted({letters(v): plain(v) for v in values}.values(), key=by_number)
+
+
+def _in_order(node: str, text: str, names: Sequence[Any]) -> list[Any]:
+    wanted = [part.strip() for part in text.replace(">", ",").split(",") if part.strip()]
+    place = encode(wanted, names).tolist()
+    if -1 in place:
+        raise Refused(
+            f"--order names {wanted[place.index(-1)]!r}, which is not a state of {node!r}; its "
+            f"states are {listed(names)}."
+        )
+    if sorted(place) != list(range(len(names))):
+        raise Refused(
+            f"--order must name every state of {node!r} once; its states are {listed(names)}."
+        )
+    return [names[i] for i in place]
+
+
+def _refuse_contradictions(
+    node: str,
+    data: Observations,
+    mask: NDArray[np.bool_],
+    names: Sequence[Any],
+    options: PanelOptions,
+) -> None:
+    """States seen without error, one after the other, that no allowed transitions can connect.
+
+    Between two measurements other states may have been passed, in complete paths none.
+    """
+    trajectory, time, value = states_in_order(node, data)
+    label = spelled(value).tolist()
+    number = {letters(name): i for i, name in enumerate(names)}
+    code = np.array([number.get(v, -1) for v in label])
+    reach = np.eye(len(names), dtype=np.bool_) | mask
+    for _ in names if node in data.measurements else ():
+        reach = (reach.astype(np.int64) @ reach) > 0
+    same = (trajectory[1:] == trajectory[:-1]) & (code[1:] >= 0) & (code[:-1] >= 0)
+    bad = np.flatnonzero(same & ~reach[code[:-1], code[1:]])
+    if not len(bad):
+        return
+    k = int(bad[0])
+    flags = [
+        flag
+        for flag, given in (
+            ("--progressive", options.progressive),
+            ("--allowed", options.allowed),
+            ("--absorbing", options.absorbing),
+        )
+        if given
+    ]
+    more = f" (the first of {len(bad)} such moves)" if len(bad) > 1 else ""
+    misread = (
+        "; --emission categorical lets states be misreported" if node in data.measurements else ""
+    )
+    order = " → ".join(map(str, names))
+    kept = f" (the order is {order}; --order gives another)" if options.progressive else ""
+    raise DataError(
+        f"{node!r} goes from {label[k]} to {label[k + 1]} in trajectory "
+        f"{data.trajectories[int(trajectory[k])]!r} between {time[k]:.6g} and {time[k + 1]:.6g}"
+        f"{more}, which {' and '.join(flags)} rule{'s' * (len(flags) == 1)} out{kept}. Allow it, "
+        f"or correct the rows{misread}."
+    )
+
+
+# ---- emissions where codes, sets or exact entries have already explained some values ----------
+
+
+def panel_emissions(
+    data: Observations,
+    asked: Sequence[str],
+    n_states: Any,
+    keep: Sequence[str] = (),
+    known_states: Mapping[str, Sequence[Any]] | None = None,
+    learned: Mapping[str, Any] | None = None,
+    misread: Mapping[str, str] | None = None,
+) -> Choice:
+    """As ``choose_emissions``; ``misread`` lists the errors of a confusion matrix by node."""
+    heard = without_coded(data)
+    choice = choose_emissions(
+        heard, asked, n_states, keep=keep, known_states=known_states, learned=learned
+    )
+    emission: dict[str, Any] = dict(choice.emission)
+    states: dict[str, list[Any]] = {node: list(names) for node, names in choice.states.items()}
+    decisions = list(choice.decisions)
+    for node, pairs in (misread or {}).items():
+        emission[node] = _confusion(node, pairs, heard.measurements[node])
+    for node, one in list(emission.items()):
+        certain = _certain_states(node, data, heard)
+        if isinstance(one, Exact) or not certain or (known_states and node in known_states):
+            continue
+        emission[node] = SilentStates(one, tuple(certain))
+        decisions.append(f"{node!r}: {listed(certain)} is always known for certain.")
+        if node in states:
+            states[node] = [*states[node], *certain]
+        elif isinstance(one, Categorical):
+            seen = {plain(v) for v in heard.measurements[node].value.tolist()}
+            states[node] = sorted([*seen, *certain], key=by_number)
+    nodes = list(dict.fromkeys([*choice.nodes, *(n for n in data.nodes if n not in heard.nodes)]))
+    return Choice(emission, states, nodes, decisions, choice.levels)
+
+
+def without_coded(data: Observations) -> Observations:
+    """Only the rows that an emission reads."""
+    return replace(
+        data,
+        measurements={
+            node: _as_numbers(record.take(np.flatnonzero(record.noisy)))
+            for node, record in data.measurements.items()
+            if record.noisy.any()
+        },
+    )
+
+
+def _confusion(node: str, pairs: str, record: NodeMeasurements) -> Categorical:
+    """A confusion matrix in which only the named errors can happen."""
+    labels = sorted({plain(v) for v in record.value.tolist()}, key=by_number)
+    table = np.eye(len(labels))
+    for true, reported in transition_pairs(pairs):
+        x, r = (state_number(node, s, labels) for s in (true, reported))
+        table[x, r], table[x, x] = 0.1, table[x, x] - 0.1
+    return Categorical(table.tolist(), learn=True)
+
+
+def _certain_states(node: str, data: Observations, heard: Observations) -> list[Any]:
+    """States that the data name only where they are certain: events and codes."""
+    record = data.measurements[node]
+    seen = {str(plain(v)) for v in heard.measurements[node].value.tolist()}
+    named = [*record.value[record.exact].tolist(), *data.events.to[data.events.node == node]]
+    found = dict.fromkeys(plain(v) for v in named)
+    return [state for state in found if str(state) not in seen]
+
+
+def _as_numbers(record: NodeMeasurements) -> NodeMeasurements:
+    """Numbers as numbers again, where codes had made a column one of texts and numbers."""
+    if any(isinstance(value, str) for value in record.value.tolist()):
+        return record
+    return replace(record, value=record.value.astype(np.float64))

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.measurements import objects
 from asterism.data.numbers import as_number
 
 IntArray = NDArray[np.int64]
@@ -52,6 +53,12 @@ def letters(label: object) -> str:
     The numbers 1 and 1.0 and the text "1" are one label; "01" and "1.0" are others.
     """
     return label.strip() if isinstance(label, str) else canonical(label)
+
+
+def spelled(values: NDArray[Any]) -> NDArray[Any]:
+    """Every value letter by letter."""
+    codes, uniques = pd.factorize(values)
+    return objects(map(letters, uniques.tolist()))[codes]
 
 
 def canonical(label: object) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from asterism.data.labels import canonical, letters, plain
+from asterism.data.labels import canonical, letters, plain, spelled
 from asterism.data.measurements import Events, Intervals, NodeMeasurements, objects
 from asterism.errors import DataError, first_few
 
@@ -152,6 +152,29 @@ def final_states(data: Observations) -> dict[str, dict[str, str]]:
     return result
 
 
+def states_in_order(
+    node: str, data: Observations, with_ends: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[Any]]:
+    """Trajectory, time and state of everything said about a node, in the order of time.
+
+    Intervals count when they begin, and ``with_ends`` when they end: before a jump at that time.
+    """
+    events, intervals = data.events, data.intervals
+    jump, stay = events.node == node, intervals.node == node
+    parts: list[tuple[Any, ...]] = []
+    if with_ends:
+        parts.append((intervals.trajectory[stay], intervals.end[stay], intervals.state[stay]))
+    record = data.measurements.get(node)
+    if record is not None and record.likelihood is None:
+        rows = np.flatnonzero(~record.in_a_set)
+        parts.append((record.trajectory[rows], record.time[rows], record.value[rows]))
+    parts.append((events.trajectory[jump], events.time[jump], events.to[jump]))
+    parts.append((intervals.trajectory[stay], intervals.start[stay], intervals.state[stay]))
+    d, t, value = (np.concatenate(column) for column in zip(*parts))
+    order = np.lexsort((t, d))
+    return d[order], t[order], objects(value[order])
+
+
 def changes(data: Observations, also: Iterable[str] = ()) -> pd.DataFrame:
     """Every kind of change between successive rows: node, before, after; states as texts.
 
@@ -194,8 +217,7 @@ def changes(data: Observations, also: Iterable[str] = ()) -> pd.DataFrame:
 def _texts(record: NodeMeasurements) -> NDArray[Any]:
     if record.likelihood is not None:
         raise DataError("The measurements are likelihoods already; codes have no meaning there.")
-    codes, uniques = pd.factorize(record.value)
-    return objects(map(letters, uniques.tolist()))[codes]
+    return spelled(record.value)
 
 
 def _meant(node: str, label: NDArray[Any], wanted: list[Any]) -> NDArray[np.int64]:

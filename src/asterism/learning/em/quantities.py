@@ -19,6 +19,7 @@ from asterism.data.covariates import PERIOD, period_names
 from asterism.data.labels import encode
 from asterism.data.measurements import last_before
 from asterism.data.observations import Observations
+from asterism.data.panel_records import states_in_order
 from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.learning.em.covariate_network import situations
 from asterism.learning.em.derived import Interval, Uncertainty
@@ -416,30 +417,13 @@ def _seen_states(
     observations: Observations, node: str, labels: tuple[Any, ...]
 ) -> tuple[IntArray, FloatArray, IntArray]:
     """Trajectory, time and number of every state that was reported, in the order of both."""
-    record, events, intervals = (
-        observations.measurements.get(node),
-        observations.events,
-        observations.intervals,
-    )
-    jump, stay = events.node == node, intervals.node == node
-    parts: list[Any] = [
-        (intervals.trajectory[stay], intervals.start[stay], intervals.state[stay]),
-        (intervals.trajectory[stay], intervals.end[stay], intervals.state[stay]),
-        (events.trajectory[jump], events.time[jump], events.to[jump]),
-    ]
-    if record is not None and record.likelihood is None:
-        rows = np.flatnonzero(~record.in_a_set)
-        parts.append((record.trajectory[rows], record.time[rows], record.value[rows]))
-    codes = [encode(values, labels) for _, _, values in parts]
-    d, t = (np.concatenate([part[i] for part in parts]) for i in range(2))
-    x = np.concatenate(codes)
+    d, t, values = states_in_order(node, observations, with_ends=True)
+    x = encode(values, labels)
     if (x < 0).any() or len(x) == 0:
         raise DataError(
             f"The values of node {node!r} are not its states, so no share of states was observed."
         )
-    # at the time of a jump the stay before it ends first
-    order = np.lexsort((np.repeat(np.arange(len(parts)) > 1, list(map(len, codes))), t, d))
-    return d[order], t[order], x[order]
+    return d, t, x
 
 
 def _one_node(network: Network) -> str:
