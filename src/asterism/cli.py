@@ -21,7 +21,6 @@ from asterism.commands import options as o
 from asterism.commands.console import STARTED
 from asterism.commands.exits import exit_code, front_of, in_flags
 from asterism.commands.flags import command_of
-from asterism.data.formats.registry import FORMATS
 from asterism.errors import AsterismError, Named, speaking
 
 EXIT_CODES = """\b
@@ -93,161 +92,21 @@ def main() -> None:
     """Learn who influences whom from sparse, noisy, incomplete time series."""
 
 
-def _add(name: str, options: type, short_help: str, help: str, module: str = "") -> None:
-    made = command_of(options, module or name.replace("-", "_"), name, short_help, help)
-    main.add_command(made)
-
-
-_add(
-    "demo",
-    o.DemoOptions,
-    "Learn a network from example data and compare it with the truth.",
-    """Learn a network of eight genes from example data and compare it with the truth.
-
-    \b
-    Example:
-      asterism demo -o RUN
-      asterism demo --tables .
-    """,
-)
-_add(
-    "check",
-    o.CheckOptions,
-    "List everything that is wrong with a table.",
-    """List everything that is wrong with a table, and say what it holds.
-
-    \b
-    Example:
-      asterism check cells.csv
-    """,
-)
-_add(
-    "learn",
-    o.LearnOptions,
-    "Learn a network with a probability on every edge.",
-    """Learn a network, with a probability for every edge, from a table of measurements.
-
-    \b
-    Examples:
-      asterism learn cells.csv
-      asterism learn cells.csv -o RUN --max-parents 3 --truth edges.csv
-      asterism learn cells.csv --method sample --minutes 10
-      asterism learn visits.csv --trajectory patient --emission categorical
-    """,
-)
-_add(
-    "fit",
-    o.FitOptions,
-    "Fit the rates of a given graph, with intervals.",
-    """Fit the rates of a given graph, or of one node, with intervals and hazard ratios.
-
-    \b
-    Examples:
-      asterism fit visits.csv --nodes state --absorbing dead --exact-entry dead
-      asterism fit visits.csv --nodes state --allowed "1>2,2>3" --covariate sex --covariate age
-      asterism fit cells.csv --edges edges.csv -o RUN
-    """,
-)
-_add(
-    "infer",
-    o.InferOptions,
-    "Infer the hidden states of a given network over time.",
-    """Infer the states of the nodes of a given network, at and between the measurements.
-
-    \b
-    Example:
-      asterism infer cells.csv --network network.json -o RUN
-    """,
-)
-_add(
-    "simulate",
-    o.SimulateOptions,
-    "Simulate measurements of a network.",
-    """Simulate measurements of a network.
-
-    \b
-    Examples:
-      asterism simulate network.json -o data.csv --trajectories 50
-      asterism simulate --glauber tree:14 -o data.csv --save-truth edges.csv
-      asterism simulate --random 5 -o paths.csv --paths
-    """,
-)
-_add(
-    "report",
-    o.ReportOptions,
-    "Write the report page of a run, and figures.",
-    """Write the report page of a results folder, and figures for papers.
-
-    \b
-    Example:
-      asterism report RUN --figures
-      asterism report RUN --threshold 0.8 --node GAL4 --format pdf,svg
-    """,
-    "make_report",
-)
-_add(
-    "compare",
-    o.CompareOptions,
-    "Set runs side by side on one page.",
-    """Compare runs with the first: edges gained, lost and changed, and how sure that is.
-
-    \b
-    Example:
-      asterism compare CONTROL TREATED -o COMPARED
-    """,
-)
-_add(
-    "reproduce",
-    o.ReproduceOptions,
-    "Make a figure or table of the paper again.",
-    """Make a figure or table of the paper again, beside its printed numbers.
-
-    \b
-    Example:
-      asterism reproduce irma --quick --data DATA -o OUT
-    """,
-)
-_add(
-    "convert",
-    o.ConvertOptions,
-    "Convert files of other tools.",
-    f"""Convert files of other tools.
-
-    Formats: {", ".join(FORMATS)}.
-
-    \b
-    Examples:
-      asterism convert trajectories.csv paths.csv --from pyagrum
-      asterism convert DATA.mat likelihoods.csv --nodes SWI5,CBF1,GAL4,GAL80,ASH1
-      asterism convert network.json graph.graphml
-    """,
-)
-_add(
-    "app",
-    o.AppOptions,
-    "Learn, watch and compare on a page in the browser.",
-    """Open a page in the browser: drop a table, mend how it is read, learn, compare.
-
-    The address that is printed holds a token; nobody gets in without it. Needs asterism[app].
-
-    \b
-    Example:
-      asterism app --folder runs
-    """,
-)
-_add(
-    "warm-up",
-    o.WarmUpOptions,
-    "Compile everything now, for containers and clusters.",
-    """Compile now what the first commands would compile.
-
-    Machine code is kept beside the package, or in NUMBA_CACHE_DIR if that is set.
-
-    \b
-    Example:
-      NUMBA_CACHE_DIR=/opt/asterism-cache asterism warm-up --quiet
-    """,
-)
+for _name, _options in (
+    ("demo", o.DemoOptions),
+    ("check", o.CheckOptions),
+    ("learn", o.LearnOptions),
+    ("fit", o.FitOptions),
+    ("infer", o.InferOptions),
+    ("simulate", o.SimulateOptions),
+    ("report", o.ReportOptions),
+    ("compare", o.CompareOptions),
+    ("reproduce", o.ReproduceOptions),
+    ("convert", o.ConvertOptions),
+    ("app", o.AppOptions),
+    ("warm-up", o.WarmUpOptions),
+):
+    main.add_command(command_of(_options, _name))
 
 
 if __name__ == "__main__":

@@ -291,21 +291,23 @@ class GroupedCommand(click.Command):
             raise Refused(f"{error.option_name} is gone; use {GONE[error.option_name]}.") from None
 
 
-def command_of(options: type, module: str, name: str, short_help: str, help: str) -> GroupedCommand:
-    """The command whose flags are the fields of ``options`` and whose ``run`` is in ``module``."""
+def command_of(options: type, name: str) -> GroupedCommand:
+    """The command whose flags are the fields of ``options``, and whose help is its docstring.
+
+    Its ``run`` is in the module of ``commands`` that has its name.
+    """
 
     def call(**values: Any) -> int:
-        result: int = importlib.import_module(f"asterism.commands.{module}").run(
-            made_of(options, values)
-        )
+        module = importlib.import_module(f"asterism.commands.{name.replace('-', '_')}")
+        result: int = module.run(made_of(options, values))
         return result
 
     parameters = list(parameters_of(options))
     if any(getattr(one, "group", HELP).is_rare for one in parameters):
         parameters.append(_help_all())
-    return GroupedCommand(
-        name, callback=call, params=parameters, help=cleandoc(help), short_help=short_help
-    )
+    short, _, whole = cleandoc(options.__doc__ or "").partition("\n\n")
+    whole = whole.replace("FORMATS", ", ".join(FORMATS))
+    return GroupedCommand(name, callback=call, params=parameters, help=whole, short_help=short)
 
 
 def parameters_of(options: type) -> Iterator[click.Parameter]:

@@ -228,12 +228,8 @@ def _annotated(
 def _read_samples(options: TableOptions, samples: SampleTable) -> Table:
     frame = samples.frame
     time, trajectory = (str(name) for name in frame.columns[:2])
-    settings: dict[str, Any] = {
-        **{"time": time, "trajectory": trajectory, "kind": "wide", "sort": True},
-        **{"start": options.start, "end": options.end, "unit": options.unit},
-        **{"comma": options.comma, "labels": tuple(options.labels)},
-        **{"missing": tuple(options.missing), "ties": options.ties},
-    }
+    settings = _settings(options, ("start", "end", "unit", "comma"))
+    settings |= {"time": time, "trajectory": trajectory, "kind": "wide", "sort": True}
     if options.nodes:
         _require_nodes(options.nodes, [str(name) for name in frame.columns[2:]])
         settings["nodes"] = list(options.nodes)
@@ -345,26 +341,15 @@ def read_numbers(path: Path, columns: Sequence[str], comma: str | None = None) -
 
 
 def _read_observations(options: TableOptions, columns: Columns) -> Table:
-    settings: dict[str, Any] = {
-        "time": columns.time,
-        "trajectory": columns.trajectory or "trajectory",
-        "sort": options.sort,
-    }
-    if options.ties != "error":  # else what the side file says
-        settings["ties"] = options.ties
-    if options.labels:
-        settings["labels"] = tuple(options.labels)
+    known = ("start", "end", "exact", "end_column", "unit", "sheet", "comma")
+    settings = _settings(options, known)
+    settings |= {"time": columns.time, "trajectory": columns.trajectory or "trajectory"}
     if options.kind != "auto":
         settings["kind"] = columns.kind
     if columns.kind == "long":
         settings["node"] = columns.node
         if columns.value is not None:
             settings["value"] = columns.value
-    if options.missing:
-        settings["missing"] = tuple(options.missing)
-    for name in ("start", "end", "exact", "end_column", "unit", "sheet", "comma"):
-        if getattr(options, name) is not None:
-            settings[name] = getattr(options, name)
     decisions: tuple[str, ...] = ()
     if options.nodes:
         if columns.kind == "wide":
@@ -381,6 +366,19 @@ def _read_observations(options: TableOptions, columns: Columns) -> Table:
             observations = only_nodes(observations, others)
             decisions = (f"Column {counter!r} only counts the rows: it is left out (--nodes).",)
     return Table(observations, columns, decisions, tuple(problems))
+
+
+def _settings(options: TableOptions, names: Sequence[str]) -> dict[str, Any]:
+    """What the flags say about reading, without what they leave open."""
+    given = {name: getattr(options, name) for name in names}
+    settings = {name: value for name, value in given.items() if value is not None}
+    settings["sort"] = options.sort
+    if options.ties != "error":  # else what the side file says
+        settings["ties"] = options.ties
+    for name in ("labels", "missing"):
+        if getattr(options, name):
+            settings[name] = tuple(getattr(options, name))
+    return settings
 
 
 def _only_counts(node: str, observations: Observations) -> bool:

@@ -1,5 +1,7 @@
 """The settings of every command: one dataclass each, whose fields are its flags (``flags.py``).
 
+The first line of its docstring is what the list of commands says of it, the rest is its help.
+
 Settings that several commands share are parts (:class:`TableOptions`, :class:`PanelOptions`) or
 bases (:class:`Printed`, :class:`Written`, :class:`Computed`), so that a flag has one name, one
 default and one help text wherever it appears.
@@ -307,7 +309,15 @@ class Accurate:
 
 @dataclass(frozen=True)
 class DemoOptions(Written):
-    """The settings of ``asterism demo``."""
+    """Learn a network from example data and compare it with the truth.
+
+    Learn a network of eight genes from example data and compare it with the truth.
+
+    \b
+    Example:
+      asterism demo -o RUN
+      asterism demo --tables .
+    """
 
     output: Path = _run_folder()
     tables: Path | None = OUTPUT.flag(
@@ -318,7 +328,14 @@ class DemoOptions(Written):
 
 @dataclass(frozen=True)
 class CheckOptions(Printed):
-    """The settings of ``asterism check``."""
+    """List everything that is wrong with a table.
+
+    List everything that is wrong with a table, and say what it holds.
+
+    \b
+    Example:
+      asterism check cells.csv
+    """
 
     table: TableOptions = part(TableOptions)
     max_parents: int = _max_parents(
@@ -334,7 +351,17 @@ class CheckOptions(Printed):
 
 @dataclass(frozen=True)
 class LearnOptions(Accurate, Computed):
-    """The settings of ``asterism learn``."""
+    """Learn a network with a probability on every edge.
+
+    Learn a network, with a probability for every edge, from a table of measurements.
+
+    \b
+    Examples:
+      asterism learn cells.csv
+      asterism learn cells.csv -o RUN --max-parents 3 --truth edges.csv
+      asterism learn cells.csv --method sample --minutes 10
+      asterism learn visits.csv --trajectory patient --emission categorical
+    """
 
     table: TableOptions = part(TableOptions)
     output: Path = _run_folder()
@@ -431,7 +458,16 @@ class LearnOptions(Accurate, Computed):
 
 @dataclass(frozen=True)
 class FitOptions(Computed):
-    """The settings of ``asterism fit``."""
+    """Fit the rates of a given graph, with intervals.
+
+    Fit the rates of a given graph, or of one node, with intervals and hazard ratios.
+
+    \b
+    Examples:
+      asterism fit visits.csv --nodes state --absorbing dead --exact-entry dead
+      asterism fit visits.csv --nodes state --allowed "1>2,2>3" --covariate sex --covariate age
+      asterism fit cells.csv --edges edges.csv -o RUN
+    """
 
     table: TableOptions = part(TableOptions)
     panel: PanelOptions = part(PanelOptions)
@@ -507,7 +543,14 @@ class FitOptions(Computed):
 
 @dataclass(frozen=True)
 class InferOptions(Accurate, Computed):
-    """The settings of ``asterism infer``."""
+    """Infer the hidden states of a given network over time.
+
+    Infer the states of the nodes of a given network, at and between the measurements.
+
+    \b
+    Example:
+      asterism infer cells.csv --network network.json -o RUN
+    """
 
     table: TableOptions = part(TableOptions)
     network: Path = MODEL.file("The network, a JSON file.", required=True)
@@ -523,7 +566,16 @@ class InferOptions(Accurate, Computed):
 
 @dataclass(frozen=True)
 class SimulateOptions(Computed):
-    """The settings of ``asterism simulate``."""
+    """Simulate measurements of a network.
+
+    Simulate measurements of a network.
+
+    \b
+    Examples:
+      asterism simulate network.json -o data.csv --trajectories 50
+      asterism simulate --glauber tree:14 -o data.csv --save-truth edges.csv
+      asterism simulate --random 5 -o paths.csv --paths
+    """
 
     network: Path | None = argument(type=FILE, required=False)
     glauber: str | None = MODEL.flag(
@@ -565,7 +617,15 @@ class SimulateOptions(Computed):
 
 @dataclass(frozen=True)
 class ReportOptions(Written):
-    """The settings of ``asterism report``."""
+    """Write the report page of a run, and figures.
+
+    Write the report page of a results folder, and figures for papers.
+
+    \b
+    Example:
+      asterism report RUN --figures
+      asterism report RUN --threshold 0.8 --node GAL4 --format pdf,svg
+    """
 
     run: Path = argument(type=OLD_FOLDER)
     output: Path | None = OUTPUT.flag(
@@ -587,7 +647,14 @@ class ReportOptions(Written):
 
 @dataclass(frozen=True)
 class CompareOptions(Written):
-    """The settings of ``asterism compare``."""
+    """Set runs side by side on one page.
+
+    Compare runs with the first: edges gained, lost and changed, and how sure that is.
+
+    \b
+    Example:
+      asterism compare CONTROL TREATED -o COMPARED
+    """
 
     runs: Sequence[Path] = argument(
         type=OLD_FOLDER, nargs=-1, required=True, metavar="RUN1 RUN2 ..."
@@ -602,7 +669,14 @@ class CompareOptions(Written):
 
 @dataclass(frozen=True)
 class ReproduceOptions(Written):
-    """The settings of ``asterism reproduce``."""
+    """Make a figure or table of the paper again.
+
+    Make a figure or table of the paper again, beside its printed numbers.
+
+    \b
+    Example:
+      asterism reproduce irma --quick --data DATA -o OUT
+    """
 
     name: str = argument(metavar="fig2|fig3|table1|fig4|irma|dream4")
     output: Path = _new_folder("Folder for the results.")
@@ -614,7 +688,18 @@ class ReproduceOptions(Written):
 
 @dataclass(frozen=True)
 class ConvertOptions(Written):
-    """The settings of ``asterism convert``."""
+    """Convert files of other tools.
+
+    Convert files of other tools.
+
+    Formats: FORMATS.
+
+    \b
+    Examples:
+      asterism convert trajectories.csv paths.csv --from pyagrum
+      asterism convert DATA.mat likelihoods.csv --nodes SWI5,CBF1,GAL4,GAL80,ASH1
+      asterism convert network.json graph.graphml
+    """
 
     source: Path = argument(type=READABLE)
     target: Path = argument(type=FILE)
@@ -631,14 +716,32 @@ class ConvertOptions(Written):
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUpOptions(Printed):
-    """The settings of ``asterism warm-up``."""
+    """Compile everything now, for containers and clusters.
+
+    Compile now what the first commands would compile.
+
+    Machine code is kept beside the package, or in NUMBA_CACHE_DIR if that is set.
+
+    \b
+    Example:
+      NUMBA_CACHE_DIR=/opt/asterism-cache asterism warm-up --quiet
+    """
 
     quiet: bool = OUTPUT.flag(False, "Print only warnings.", "-q", "--quiet")
 
 
 @dataclass(frozen=True)
 class AppOptions(Printed):
-    """The settings of ``asterism app``."""
+    """Learn, watch and compare on a page in the browser.
+
+    Open a page in the browser: drop a table, mend how it is read, learn, compare.
+
+    The address that is printed holds a token; nobody gets in without it. Needs asterism[app].
+
+    \b
+    Example:
+      asterism app --folder runs
+    """
 
     port: int = COMPUTATION.whole(0, "Port on this machine; any free one if 0.", at_least=0)
     browser: bool = OUTPUT.flag(

@@ -8,7 +8,8 @@ first, and then by the number that they spell.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,14 @@ def label_codes(labels: NDArray[Any], key: Callable[[object], str] = letters) ->
     by_text: dict[str, int] = {}
     numbers = [by_text.setdefault(key(u), len(by_text)) for u in uniques]
     return np.array([*numbers, -1], dtype=np.int64)[codes]
+
+
+def combinations(states: Mapping[str, Sequence[object]], nodes: Sequence[str]) -> list[str]:
+    """What to call every combination of some nodes' states: "A=on, B=off"; the last moves first."""
+    return [
+        ", ".join(f"{node}={label}" for node, label in zip(nodes, labels))
+        for labels in product(*(states[node] for node in nodes))
+    ]
 
 
 def by_number(value: Any) -> tuple[int, float, str]:

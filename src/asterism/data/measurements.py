@@ -246,33 +246,27 @@ def wide_frame(observations: Observations) -> pd.DataFrame:
                 f"a node cannot be called {node!r} in a wide table; ",
                 Advice("use kind='long'", "rename it"),
             )
-    layouts = {_layout(m): m for m in records.values()}
-    columns = [
-        np.concatenate([np.empty(0, dtype=np.int64), *(m.trajectory for m in layouts.values())]),
-        np.concatenate([np.empty(0), *(m.time for m in layouts.values())]),
-        np.concatenate([np.empty(0, dtype=np.bool_), *(~m.exact for m in layouts.values())]),
-        np.concatenate([np.empty(0, dtype=np.int64), *map(_replicate, layouts.values())]),
-    ]
-    order = np.lexsort(columns[::-1])
-    trajectory, time, noisy, replicate = (c[order] for c in columns)
-    fresh = np.ones(len(order), dtype=np.bool_)
-    fresh[1:] = (
-        (np.diff(trajectory) != 0)
-        | (np.diff(time) != 0)
-        | (noisy[1:] != noisy[:-1])
-        | (np.diff(replicate) != 0)
+    layouts = {_layout(m): m for m in [no_measurements(), *records.values()]}
+    parts = layouts.values()
+    cells = pd.DataFrame(
+        {
+            "trajectory": np.concatenate([m.trajectory for m in parts]),
+            "time": np.concatenate([m.time for m in parts]),
+            "noisy": np.concatenate([~m.exact for m in parts]),
+            "layout": np.repeat(np.arange(len(parts)), [len(m) for m in parts]),
+        }
     )
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.cumsum(fresh) - 1
-    cuts = np.cumsum([len(m) for m in layouts.values()])[:-1]
-    rows_of = dict(zip(layouts, np.split(place, cuts)))
+    cells["replicate"] = cells.groupby(["layout", "trajectory", "time", "noisy"]).cumcount()
+    place = cells.groupby(["trajectory", "time", "noisy", "replicate"]).ngroup().to_numpy()
+    kept = cells.iloc[np.unique(place, return_index=True)[1]]
+    rows_of = dict(zip(layouts, np.split(place, np.cumsum([len(m) for m in parts])[:-1])))
     data: dict[str, Any] = {
-        "trajectory": _named(observations, trajectory[fresh]),
-        "time": time[fresh],
+        "trajectory": _named(observations, kept["trajectory"].to_numpy()),
+        "time": kept["time"].to_numpy(),
     }
+    n_rows = len(kept)
     for node, record in records.items():
         rows = rows_of[_layout(record)]
-        n_rows = int(fresh.sum())
         # an integer cannot be missing
         kind = record.value.dtype if len(rows) == n_rows else np.result_type(record.value, float)
         column: NDArray[Any] = np.empty(n_rows, dtype=kind)
@@ -282,26 +276,13 @@ def wide_frame(observations: Observations) -> pd.DataFrame:
         data[node] = column
     name = exact_column(observations)
     if name is not None:
-        data[name] = ~noisy[fresh]
+        data[name] = ~kept["noisy"].to_numpy()
     return pd.DataFrame(data)
 
 
 def _layout(record: NodeMeasurements) -> tuple[int, int, int]:
     """Complete columns share their arrays; what is laid out alike is worked out once."""
     return id(record.trajectory), id(record.time), id(record.exact)
-
-
-def _replicate(record: NodeMeasurements) -> IntArray:
-    """0 for the first measurement at a time, 1 for the second, …"""
-    new = np.ones(len(record), dtype=np.bool_)
-    order = np.lexsort((record.exact, record.time, record.trajectory))
-    t, d, e = record.time[order], record.trajectory[order], record.exact[order]
-    new[1:] = (np.diff(t) != 0) | (np.diff(d) != 0) | (e[1:] != e[:-1])
-    index = np.arange(len(record))
-    count = index - np.maximum.accumulate(np.where(new, index, 0))
-    result = np.empty(len(record), dtype=np.int64)
-    result[order] = count
-    return result
 
 
 def long_frame(observations: Observations) -> pd.DataFrame:

@@ -37,7 +37,7 @@ from asterism.data.panel_records import (
     state_codes,
     state_sets,
 )
-from asterism.data.problems import TableProblem
+from asterism.data.problems import Problems, TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.table_rows import Reading, table_format
 from asterism.data.trajectories import Trajectories
@@ -105,18 +105,19 @@ class Observations:
         "30 min", "Day 3") or dates; ``comma``, what commas in numbers are where a column leaves it
         open: "decimal" (1,234 is 1.234) or "thousands" (1,234 is 1234).
         """
-        frame, events, intervals = map(as_pandas, (frame, events, intervals))
-        whole = frame
+        whole = frame = as_pandas(frame)
         if frame is not None and (covariates or ignore):
             frame = without_columns(frame, [*covariates, *ignore])
-        form = table_format(exact=exact, **reading)
-        parts, problems = read_frames(frame, form, (start, end), events, intervals, ties)
+        found, told = cls.check_frame(
+            *(frame, start, end, events, intervals), exact=exact, ties=ties, **reading
+        )
+        problems = Problems(told)
         problems.raise_errors()
         problems.warn()
-        assert parts is not None
-        found = cls(**parts._asdict(), ties=ties)
+        assert found is not None
         if not covariates or whole is None:
             return found
+        form = table_format(**reading)
         return found.with_covariates(
             whole, covariates, trajectory=form.trajectory, time=form.time, comma=form.comma
         )

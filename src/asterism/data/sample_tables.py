@@ -23,8 +23,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data.clock import SECONDS, UNITS, read_clock
-from asterism.data.columns import without_codes
-from asterism.data.numbers import MISSING_TEXT, as_number
+from asterism.data.columns import cells, without_codes
+from asterism.data.numbers import MISSING_TEXT, as_number, read_numbers
 from asterism.data.problems import TableProblem
 from asterism.data.table_file import sheet_names, text_rows, unescape_cell
 from asterism.errors import DataError, first_few
@@ -329,14 +329,10 @@ def _replicates(samples: Sequence[Sample]) -> list[str]:
 
 def _numbers(block: pd.DataFrame) -> pd.DataFrame | None:
     """All cells as numbers at once; None where some are none, which the reader of cells says."""
-    flat = block.to_numpy(dtype=object).ravel()
-    texts = pd.Series(flat, dtype=object)
-    gone = texts.isna() | texts.astype(str).str.strip().str.lower().isin(MISSING_TEXT)
-    values = pd.to_numeric(texts.where(~gone), errors="coerce").to_numpy(dtype=np.float64)
-    if bool((np.isnan(values) & ~gone.to_numpy()).any()) or np.isinf(values).any():
+    read = read_numbers(cells(pd.Series(block.to_numpy(dtype=object).ravel(), dtype=object)))
+    if read.comma or read.is_text.any() or np.isinf(read.value).any():
         return None
-    shaped = values.reshape(block.shape)
-    return pd.DataFrame(shaped, index=block.index, columns=block.columns)
+    return pd.DataFrame(read.value.reshape(block.shape), block.index, block.columns)
 
 
 def _scaled(values: pd.DataFrame, keep_counts: bool) -> tuple[pd.DataFrame, list[str]]:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.labels import combinations
 from asterism.errors import DataError
 from asterism.numerics.compiled import CompiledGraph
 
@@ -113,10 +114,7 @@ class Statistics:
         shape = self.dwell_times[node].shape[:-1]
         if shape != tuple(len(self.states[p]) for p in above if p in self.states):
             return [f"summary={s}" for s in range(n_configurations)]
-        return [
-            ", ".join(f"{p}={label}" for p, label in zip(above, labels))
-            for labels in product(*(self.states[p] for p in above))
-        ]
+        return combinations(self.states, above)
 
     def __repr__(self) -> str:
         n_jumps = sum(float(m.sum()) for m in self.transitions.values())

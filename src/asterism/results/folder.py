@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.data.columns import exact_numbers
-from asterism.data.files import TEMPORARY, write_bytes, write_table, write_text
+from asterism.data.files import TEMPORARY, write_bytes, write_table
 from asterism.data.table_file import unescaped
 from asterism.errors import Advice, DataError
 from asterism.model.network import Network
@@ -97,7 +98,7 @@ def save_run(
             notices += _write_thinned(folder / "posterior.nc", run.posterior, run.network)
             written.add("posterior.nc")
         _write_graphml(folder / "graph.graphml", run)
-        write_text(folder / STYLE, _STYLE)
+        write_bytes(folder / STYLE, (resources.files("asterism.results") / STYLE).read_bytes())
         for name in FILES:  # of an older run: they must not stay
             if name not in written:
                 (folder / name).unlink(missing_ok=True)
@@ -271,61 +272,6 @@ def _write_graphml(path: Path, run: Run) -> None:
     buffer = io.BytesIO()
     networkx.write_graphml(graph, buffer)
     write_bytes(path, buffer.getvalue())
-
-
-#: A style of Cytoscape 3 (File > Import > Styles from File). Colours are Okabe and Ito's.
-_STYLE = """<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
-<vizmap id="Asterism" documentVersion="3.1">
-  <visualStyle name="Asterism">
-    <network>
-      <visualProperty default="#FFFFFF" name="NETWORK_BACKGROUND_PAINT"/>
-    </network>
-    <node>
-      <dependency value="false" name="nodeSizeLocked"/>
-      <visualProperty default="ROUND_RECTANGLE" name="NODE_SHAPE"/>
-      <visualProperty default="#FFFFFF" name="NODE_FILL_COLOR"/>
-      <visualProperty default="#0B4F79" name="NODE_BORDER_PAINT"/>
-      <visualProperty default="1.5" name="NODE_BORDER_WIDTH"/>
-      <visualProperty default="70.0" name="NODE_WIDTH"/>
-      <visualProperty default="28.0" name="NODE_HEIGHT"/>
-      <visualProperty default="12" name="NODE_LABEL_FONT_SIZE"/>
-      <visualProperty name="NODE_LABEL" default="">
-        <passthroughMapping attributeType="string" attributeName="name"/>
-      </visualProperty>
-    </node>
-    <edge>
-      <dependency value="true" name="arrowColorMatchesEdge"/>
-      <visualProperty default="#4D4D4D" name="EDGE_UNSELECTED_PAINT">
-        <discreteMapping attributeType="string" attributeName="effect">
-          <discreteMappingEntry value="#0072B2" attributeValue="raises"/>
-          <discreteMappingEntry value="#D55E00" attributeValue="lowers"/>
-          <discreteMappingEntry value="#4D4D4D" attributeValue="mixed"/>
-        </discreteMapping>
-      </visualProperty>
-      <visualProperty default="DELTA" name="EDGE_TARGET_ARROW_SHAPE">
-        <discreteMapping attributeType="string" attributeName="effect">
-          <discreteMappingEntry value="DELTA" attributeValue="raises"/>
-          <discreteMappingEntry value="T" attributeValue="lowers"/>
-        </discreteMapping>
-      </visualProperty>
-      <visualProperty default="SOLID" name="EDGE_LINE_TYPE">
-        <discreteMapping attributeType="boolean" attributeName="in_graph">
-          <discreteMappingEntry value="SOLID" attributeValue="true"/>
-          <discreteMappingEntry value="EQUAL_DASH" attributeValue="false"/>
-        </discreteMapping>
-      </visualProperty>
-      <visualProperty default="1.5" name="EDGE_WIDTH">
-        <continuousMapping attributeType="float" attributeName="probability">
-          <continuousMappingPoint lesserValue="0.8" greaterValue="0.8" equalValue="0.8"
-            attrValue="0.0"/>
-          <continuousMappingPoint lesserValue="6.0" greaterValue="6.0" equalValue="6.0"
-            attrValue="1.0"/>
-        </continuousMapping>
-      </visualProperty>
-    </edge>
-  </visualStyle>
-</vizmap>
-"""
 
 
 def _xml_text(text: str) -> str:

@@ -23,8 +23,9 @@ from asterism.results.run import FIT_TABLES, Run
 RECORD = "run.json"
 PAGE = "report.html"
 
-#: files that belong to a run, besides run.json
+#: a style of Cytoscape 3 (File > Import > Styles from File), with the colours of Okabe and Ito
 STYLE = "graph_style.xml"
+#: files that belong to a run, besides run.json
 FILES = (
     *("network.json", "edges.csv", "families.csv", "posterior.nc", "graph.graphml"),
     *(STYLE, "observations.csv", "history.csv", "truth.csv", "rates.csv"),

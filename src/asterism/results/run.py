@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asterism.data.labels import combinations
 from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
@@ -351,16 +352,13 @@ class RateIntervals:
         table = network.rates[node]
         if table is None or isinstance(table, SummaryRates):
             return None
-        low, high = (np.full(table.shape, np.nan) for _ in range(2))
-        above, states = network.jumping_parents(node), network.states[node]
-        for place in product(*(range(len(network.states[p])) for p in above)):
-            labels = (f"{p}={network.states[p][i]}" for p, i in zip(above, place))
-            configuration = ", ".join(labels)
-            for x, y in product(range(len(states)), repeat=2):
-                ends = self.ends.get((node, configuration, str(states[x]), str(states[y])))
-                if x != y and ends is not None:
-                    low[(*place, x, y)], high[(*place, x, y)] = ends
-        return None if np.isnan(low).all() else (low, high)
+        above, states = network.jumping_parents(node), [*map(str, network.states[node])]
+        ends = np.full((2, *table.shape), np.nan)
+        blocks = ends.reshape(2, -1, *table.shape[-2:])
+        moves = permutations(range(len(states)), 2)
+        for (u, given), (x, y) in product(enumerate(combinations(network.states, above)), moves):
+            blocks[:, u, x, y] = self.ends.get((node, given, states[x], states[y]), np.nan)
+        return None if np.isnan(ends[0]).all() else (ends[0], ends[1])
 
 
 def rate_intervals(table: pd.DataFrame | None, record: Mapping[str, Any]) -> RateIntervals | None:

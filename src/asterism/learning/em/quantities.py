@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.data.covariates import PERIOD, period_names
-from asterism.data.labels import encode
+from asterism.data.labels import combinations, encode
 from asterism.data.measurements import last_before
 from asterism.data.observations import Observations
 from asterism.data.panel_records import states_in_order
@@ -52,10 +51,7 @@ def chain_labels(network: Network) -> list[Any]:
         )
     if len(network.nodes) == 1:
         return list(network.states[network.nodes[0]])
-    return [
-        ", ".join(f"{node}={label}" for node, label in zip(network.nodes, labels))
-        for labels in product(*(network.states[n] for n in network.nodes))
-    ]
+    return list(combinations(network.states, network.nodes))
 
 
 def generator(fit: Fit, estimate: Estimate, covariates: Given) -> FloatArray:

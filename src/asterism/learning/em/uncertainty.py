@@ -12,7 +12,6 @@ method's intervals are known to cover too rarely (star, mean field), none are gi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import gamma, norm
 
+from asterism.data.labels import combinations
 from asterism.data.measurements import objects
 from asterism.inference.methods import METHODS
 from asterism.learning.em.cluster_step import ClusterStep
@@ -254,7 +254,4 @@ def configurations(network: Network, node: str) -> list[str]:
     rates, above = network.rates[node], network.parents[node]
     if isinstance(rates, SummaryRates):
         return [f"summary={rates.shift + s}" for s in range(rates.n_summary)]
-    return [
-        ", ".join(f"{p}={label}" for p, label in zip(above, labels))
-        for labels in product(*(network.states[p] for p in above))
-    ]
+    return combinations(network.states, above)
