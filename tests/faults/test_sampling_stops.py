@@ -37,7 +37,7 @@ def drawn(folder: Path) -> int:
 def test_an_interruption_keeps_what_was_drawn(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = model_posterior.run_model_chains
+    original = model_posterior.MODEL_CHAINS
     n_kept = 0
 
     def interrupted(setup: Any, chains: Any, n_sweeps: int, keep_every: int, *others: Any) -> Any:
@@ -45,9 +45,9 @@ def test_an_interruption_keeps_what_was_drawn(
         n_kept += keep_every > 0
         if n_kept == 5:
             raise KeyboardInterrupt
-        return original(setup, chains, n_sweeps, keep_every, *others)
+        return original.go_on(setup, chains, n_sweeps, keep_every, *others)
 
-    monkeypatch.setattr(model_posterior, "run_model_chains", interrupted)
+    monkeypatch.setattr(model_posterior, "MODEL_CHAINS", original._replace(go_on=interrupted))
     # looks as often as possible, and judges nothing: the chains cannot end before the interruption
     monkeypatch.setattr(model_posterior, "_LOOK", 0.0)
     monkeypatch.setattr(model_posterior, "_FIRST_JUDGED", 10**9)

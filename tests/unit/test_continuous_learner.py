@@ -181,6 +181,36 @@ def test_the_network_has_drifts_and_is_saved(tmp_path: Path) -> None:
     assert set(found.loc[found["in_graph"], "change"]) == {"kept"}
 
 
+def test_draws_graphs_the_same_for_any_number_of_jobs() -> None:
+    data = am.Observations.from_frame(table())
+    sampling = am.Sampling(chains=2, max_draws=200)
+    one, two = (learned(data, method="sample", n_jobs=n, sampling=sampling) for n in (1, 2))
+    assert one.method_ == "sample"
+    pd.testing.assert_frame_equal(one.edges_, two.edges_)
+    assert set(one.graph_.edges) == {("A", "B"), ("B", "C")}
+    assert one.edges_["error"].between(0.0, 0.3).all()
+    assert "200 sweeps in each of 2 chains" in one.stop_reason_
+    tree = one.to_arviz()
+    assert tree["posterior"]["edges"].shape == (2, 200, 6)
+    assert len(one.sample_graphs(3)) == 3
+    closed = chain().edge_probabilities_
+    assert np.abs(one.edge_probabilities_ - closed).to_numpy().max() < 0.5
+
+
+def test_where_much_is_missing_both_answers_are_averaged() -> None:
+    frame, rng = table(), np.random.default_rng(0)
+    for column in "ABC":
+        frame.loc[rng.random(len(frame)) < 0.4, column] = np.nan
+    data = am.Observations.from_frame(frame)
+    closed, both = learned(data, method="star"), learned(data)
+    drawn = learned(data, method="sample", sampling=am.Sampling(max_draws=400))
+    assert closed.method_ == "closed form"
+    assert "are missing" in both.stage_
+    expected = (closed.edge_probabilities_ + drawn.edge_probabilities_) / 2
+    # draws of 400 and of at least 400 sweeps, with other beginnings
+    assert np.abs(both.edge_probabilities_ - expected).to_numpy().max() < 0.1
+
+
 def test_evidence_decides_the_kind() -> None:
     learner = am.StructureLearner().fit(am.Observations.from_frame(table()), progress=False)
     nodes = learner.nodes_.set_index("node")

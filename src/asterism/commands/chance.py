@@ -81,7 +81,7 @@ def chance_of(
         raise DataError("--null permutes measurements; complete or partly known paths have none.")
     by_pair = quick and not learner.network_.drifts
     values = _gains(learner) if by_pair else _probabilities(learner, quick)
-    own = values(data) if by_pair else _pairs(learner.edge_probabilities_)
+    own = values(data) if quick else _pairs(learner.edge_probabilities_)
 
     def searched(i: int) -> FloatArray:
         orders = orders_of(data, np.random.default_rng([seed, i]))
@@ -180,7 +180,7 @@ def _probabilities(learner: StructureLearner, quick: bool) -> Callable[[Observat
     settings["search"] = replace(search, journal=None, resume=False)
     settings["emission"] = learner.emission_ or settings["emission"]
     if quick:
-        settings["minutes"] = None
+        settings |= {"minutes": None, "method": "star"}
     return lambda data: _pairs(type(learner)(**settings).fit(data).edge_probabilities_)
 
 

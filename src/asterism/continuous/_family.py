@@ -100,17 +100,17 @@ def whiten_stimulus(rho, block, stimulus, columns):
 
 
 @kernel
-def explained(gram, cross, which, n, factor, solved):
+def explained(gram, cross, which, n, factor, solved, ridge):
     """The square sum that ``n`` columns explain, and how many of them are independent.
 
-    ``gram`` holds products between columns, ``cross`` with the response; ``factor`` and ``solved``
-    are work space.
+    ``gram`` holds products between columns, ``cross`` with the response; ``ridge`` is added to the
+    diagonal. ``factor`` receives the Cholesky factor, ``solved`` what it makes of the response.
     """
     total = 0.0
     rank = 0
     for i in range(n):
         a = which[i]
-        rest = gram[a, a]
+        rest = gram[a, a] + ridge
         value = cross[a]
         for j in range(rank):
             b = factor[i, j]
@@ -119,6 +119,7 @@ def explained(gram, cross, which, n, factor, solved):
         if rest <= _DEPENDENT * gram[a, a]:
             continue
         root = math.sqrt(rest)
+        factor[i, rank] = root
         solved[rank] = value / root
         total += solved[rank] * solved[rank]
         # this column's share in those behind it
@@ -241,7 +242,7 @@ def single_scores(
                         for kind in range(n_kinds):
                             used = n_linear[m] if kind == 0 else width
                             part, rank = explained(
-                                block_gram, block_cross, which, used, factor, solved
+                                block_gram, block_cross, which, used, factor, solved, 0.0
                             )
                             for at_g in range(len(gs)):
                                 score = shared + log_family(rows, square, part, rank, gs[at_g])
@@ -355,7 +356,7 @@ def family_scores(
                             for j in range(width):
                                 which[used] = first_column[m] + j
                                 used += 1
-                        part, rank = explained(gram, cross, which, used, factor, solved)
+                        part, rank = explained(gram, cross, which, used, factor, solved, 0.0)
                         for g in gs:
                             score = shared + log_family(rows, square, part, rank, g)
                             score -= math.log(n_kinds)

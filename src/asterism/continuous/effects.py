@@ -134,7 +134,7 @@ def _points(
         shared = -0.5 * (rows - 1) * np.log(centred[n, n]) - log_det - 0.5 * np.log(ones)
         for use in kinds:
             which = np.array(use, dtype=np.int64)
-            arguments = (centred, centred[n], which, len(use), factor, solved)
+            arguments = (centred, centred[n], which, len(use), factor, solved, 0.0)
             part, rank = compiled.explained(*arguments)
             for g in grids.g:
                 log = shared + compiled.log_family(rows, centred[n, n], part, rank, g)

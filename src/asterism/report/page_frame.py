@@ -161,7 +161,8 @@ def _inference(run: Run) -> str:
     if run.run.get("complete_data"):
         return "All paths were observed completely, so the score of every family was exact."
     if run.network.drifts:
-        return "Families of continuous nodes were scored in closed form."
+        drawn = " Graphs and paths were drawn too." if run.run.get("chains") else ""
+        return f"Families of continuous nodes were scored in closed form.{drawn}"
     method = _method(run)
     how, _ = IN_WORDS.get(method, (method, ()))
     return f"Hidden paths were inferred by {how}." if how else ""

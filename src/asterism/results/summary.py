@@ -36,6 +36,11 @@ CONTINUOUS = (
     "influences, in which the data count {factor:.2g} times, because real influences have other "
     "shapes. It says nothing about causes that were not measured."
 )
+CONTINUOUS_DRAWN = (
+    "The nodes move continuously: their probabilities are averages over graphs and paths drawn "
+    "from their posterior, alone or together with a closed form. The table of edges gives their "
+    "Monte Carlo errors. Influences are linear or quadratic; real ones have other shapes."
+)
 BOTH_KINDS = (
     " That holds for nodes that move; families of nodes that jump were scored by the star, with "
     "continuous parents as low or high."
@@ -83,6 +88,8 @@ def _how_to_read(run: Run) -> str:
     factor = run.run.get("tempering")
     if run.network.drifts:
         said = CONTINUOUS.format(factor=factor if isinstance(factor, int | float) else 1.0)
+        if run.run.get("chains"):
+            said = CONTINUOUS_DRAWN
         jump = any(rates is not None for rates in run.network.rates.values())
         return said + BOTH_KINDS if jump else said
     settings = run.run.get("settings")

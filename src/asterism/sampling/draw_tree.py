@@ -9,58 +9,25 @@ are: node, configuration, transition, parent, child.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asterism.data.observations import Observations
 from asterism.sampling.model_posterior import SampledModels
+from asterism.sampling.model_setup import Drawn
 
 if TYPE_CHECKING:
     import xarray
-
-
-class Drawn(NamedTuple):
-    """One field of the draws, and what its entries are."""
-
-    field: str
-    labels: list[str]
-    """A name of each entry of the dimension."""
-    coordinates: Mapping[str, Any]
-    """Further coordinates along the dimension, such as node and transition."""
-    entries: Any = slice(None)
-    """Which entries of the field are meant."""
 
 
 def draw_tree(
     models: SampledModels, drawn: Mapping[str, Drawn], observations: Observations | None = None
 ) -> xarray.DataTree:
     """The draws of models as a tree. ``drawn``: dimension -> what runs along it."""
-    setup = models.setup
-    sizes = setup.layout.n_states.tolist()
-    nodes = [name for name, size in zip(setup.names, sizes) for _ in range(size)]
-    numbers = [x for size in sizes for x in range(size)]
-    emitted = [
-        (setup.names[e.node], i)
-        for e in sorted(setup.emissions, key=lambda e: e.node)
-        for i in range(int(np.diff(setup.emitted.start)[e.node]))
-    ]
-    every = {
-        **drawn,
-        "state": Drawn(
-            "initial",
-            [f"{name}[{x}]" for name, x in zip(nodes, numbers)],
-            {"state_node": nodes, "state_number": numbers},
-        ),
-        "parameter": Drawn(
-            "emission",
-            [f"{name}[{i}]" for name, i in emitted],
-            {"parameter_node": [name for name, _ in emitted]},
-        ),
-    }
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
-    for dimension, one in every.items():
+    for dimension, one in {**drawn, **models.setup.drawn}.items():
         if one.labels:
             series = models.series(one.field)[:, :, one.entries]
             variables[one.field] = (("chain", "draw", dimension), series)

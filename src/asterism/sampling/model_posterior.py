@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,11 +75,26 @@ class RunPlan:
     """Runs chains elsewhere and hands them back in order; None runs them on threads here."""
 
 
+class ChainKind(NamedTuple):
+    """What a run asks of its chains. They have ``averages``, and are changed in place."""
+
+    go_on: Callable[[Any, list[Any], int, int, bool, int], list[DrawnModels]]
+    """(setup, chains, sweeps, one kept draw of so many, rates too, jobs)"""
+    hold: Callable[[Any, bool], None]
+    """Whether a chain keeps its graph."""
+    forget: Callable[[Any, Any], None]
+    """(setup, chain): begin anew with averages."""
+
+
+MODEL_CHAINS = ChainKind(run_model_chains, hold_graph, forget_averages)
+
+
 @dataclass
 class SampledModels:
     """Draws of all chains after the burn-in, and how the run ended."""
 
-    setup: ModelSetup
+    setup: Any
+    """A :class:`ModelSetup`, or what chains of another kind share."""
     blocks: list[list[DrawnModels]]
     """Per chain, in the order in which they came."""
     averages: list[DrawAverages]
@@ -134,7 +149,7 @@ class SampledModels:
 
     def edge_probabilities(self) -> FloatArray | None:
         """[parent, child] averages over all sweeps; None where the candidates are all families."""
-        if not len(self.setup.others.most):
+        if self.setup.lists_all:
             return None
         n_sweeps = sum(len(b.n_jumps) for own in self.blocks for b in own) * self.keep_every
         total: FloatArray = np.sum([a.pairs for a in self.averages], axis=0)
@@ -154,16 +169,31 @@ def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> S
     each += 4 * len(setup.names) * setup.width + (
         8 * int(setup.layout.table_start[-1]) if plan.keep_rates else 0
     )
-    room = max(_FEWEST_KEPT, _MEMORY // (each * len(chains)) // 2 * 2)
+    key = _fingerprint(setup, places, plan)
+    return draw_until(setup, chains, plan, each, MODEL_CHAINS, key)
+
+
+def draw_until(
+    setup: Any,
+    chains: list[Any],
+    plan: RunPlan,
+    each: int,
+    kind: ChainKind,
+    key: str = "",
+) -> SampledModels:
+    """Run these chains until the plan is met; a kept draw takes ``each`` bytes.
+
+    Only chains of models have checkpoints.
+    """
+    room = max(_FEWEST_KEPT, _MEMORY // (max(1, each) * len(chains)) // 2 * 2)
     found = SampledModels(setup, [[] for _ in chains], [c.averages for c in chains])
     clock = _Clock(plan.seconds)
-    key = _fingerprint(setup, places, plan)
     if plan.resume and plan.checkpoint is not None and plan.checkpoint.exists():
         _read_checkpoint(plan.checkpoint, key, chains, found)
     with Interruption() as interruption:
         try:
-            _burn_in(setup, chains, plan, clock, found, interruption)
-            _draw(setup, chains, plan, clock, found, room, key, interruption)
+            _burn_in(setup, chains, kind, plan, clock, found, interruption)
+            _draw(setup, chains, kind, plan, clock, found, room, key, interruption)
         except KeyboardInterrupt:
             if found.n_draws < 4:
                 raise
@@ -178,12 +208,12 @@ def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> S
 
 
 def _go_on(
-    setup: ModelSetup, chains: list[ModelChain], plan: RunPlan, n_sweeps: int, keep_every: int
+    setup: Any, chains: list[Any], kind: ChainKind, plan: RunPlan, n_sweeps: int, keep_every: int
 ) -> list[DrawnModels]:
     """The next sweeps of all chains, wherever they run."""
     keep_rates = plan.keep_rates and keep_every > 0
     if plan.spread is None:
-        return run_model_chains(setup, chains, n_sweeps, keep_every, keep_rates, plan.n_jobs)
+        return kind.go_on(setup, chains, n_sweeps, keep_every, keep_rates, plan.n_jobs)
     found = []
     tasks = [ChainTask(chain, n_sweeps, keep_every, keep_rates) for chain in chains]
     for chain, (advanced, drawn) in zip(chains, plan.spread(setup, tasks)):
@@ -221,8 +251,9 @@ class _Clock:
 
 
 def _burn_in(
-    setup: ModelSetup,
-    chains: list[ModelChain],
+    setup: Any,
+    chains: list[Any],
+    kind: ChainKind,
     plan: RunPlan,
     clock: _Clock,
     found: SampledModels,
@@ -232,23 +263,24 @@ def _burn_in(
     while found.n_burned < plan.burn_in and clock.used() < _BURN_IN_SHARE:
         hold = found.n_burned < held
         for chain in chains:
-            hold_graph(chain, hold)
+            kind.hold(chain, hold)
         most = (held if hold else plan.burn_in) - found.n_burned
         n = clock.sweeps(1, most)
-        clock.run(lambda k: _go_on(setup, chains, plan, k, 0), n)
+        clock.run(lambda k: _go_on(setup, chains, kind, plan, k, 0), n)
         found.n_burned += n
         plan.tell(max(clock.used(), found.n_burned / (plan.burn_in + plan.max_sweeps)))
         interruption.obey()
     if not any(found.blocks):
         for chain in chains:
-            hold_graph(chain, False)
-            forget_averages(setup, chain)
+            kind.hold(chain, False)
+            kind.forget(setup, chain)
     found.n_burned = plan.burn_in
 
 
 def _draw(
-    setup: ModelSetup,
-    chains: list[ModelChain],
+    setup: Any,
+    chains: list[Any],
+    kind: ChainKind,
     plan: RunPlan,
     clock: _Clock,
     found: SampledModels,
@@ -274,7 +306,10 @@ def _draw(
                 unit = found.keep_every
             most = min((goal - done) // unit, room - found.n_draws)
             n = max(unit, clock.sweeps(unit, max(1, most) * unit))
-            drawn = clock.run(lambda k, u=unit: _go_on(setup, chains, plan, k, u), n)  # type: ignore[misc]
+            drawn = clock.run(
+                lambda k, u=unit: _go_on(setup, chains, kind, plan, k, u),  # type: ignore[misc]
+                n,
+            )
             for own, block in zip(found.blocks, drawn):
                 own.append(block)
             done += n

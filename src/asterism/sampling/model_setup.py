@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,18 @@ class LearnedEmission:
     """Where each measurement's likelihoods begin in the flat evidence."""
 
 
+class Drawn(NamedTuple):
+    """One field of the draws, and what its entries are."""
+
+    field: str
+    labels: list[str]
+    """A name of each entry of the dimension."""
+    coordinates: Mapping[str, Any]
+    """Further coordinates along the dimension, such as node and transition."""
+    entries: Any = slice(None)
+    """Which entries of the field are meant."""
+
+
 @dataclass(frozen=True)
 class ModelSetup:
     """Everything that all chains share."""
@@ -74,6 +86,35 @@ class ModelSetup:
     def width(self) -> int:
         """The largest number of parents of a family."""
         return max(int(self.candidates.parents.shape[1]), int(self.others.most.max(initial=0)))
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether the candidates are all families."""
+        return len(self.others.most) == 0
+
+    @property
+    def drawn(self) -> dict[str, Drawn]:
+        """Starts and the parameters of emissions."""
+        sizes = self.layout.n_states.tolist()
+        nodes = [name for name, size in zip(self.names, sizes) for _ in range(size)]
+        numbers = [x for size in sizes for x in range(size)]
+        emitted = [
+            (self.names[e.node], i)
+            for e in sorted(self.emissions, key=lambda e: e.node)
+            for i in range(int(np.diff(self.emitted.start)[e.node]))
+        ]
+        return {
+            "state": Drawn(
+                "initial",
+                [f"{name}[{x}]" for name, x in zip(nodes, numbers)],
+                {"state_node": nodes, "state_number": numbers},
+            ),
+            "parameter": Drawn(
+                "emission",
+                [f"{name}[{i}]" for name, i in emitted],
+                {"parameter_node": [name for name, _ in emitted]},
+            ),
+        }
 
 
 @dataclass(frozen=True)

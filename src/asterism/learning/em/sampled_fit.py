@@ -35,9 +35,10 @@ from asterism.sampling.diagnose import (
     monte_carlo_error,
     potential_scale_reduction,
 )
-from asterism.sampling.draw_tree import Drawn, draw_tree
+from asterism.sampling.draw_tree import draw_tree
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
+    Drawn,
     PriorChoice,
     can_sample,
     candidates_of_graph,

@@ -47,12 +47,13 @@ from asterism.sampling.diagnose import (
     monte_carlo_error,
     potential_scale_reduction,
 )
-from asterism.sampling.draw_tree import Drawn, draw_tree
+from asterism.sampling.draw_tree import draw_tree
 from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced, mean_rates
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
     ALL_EDGES_KEPT,
     OTHERS_COMPARED,
+    Drawn,
     LearnedEmission,
     ModelSetup,
     PriorChoice,
@@ -92,7 +93,7 @@ MAX_PARENTS_DRAWN = 3
 #: different parents differ by a factor of 3.6, 2.2 or 1.6 (one standard deviation of the logarithm)
 SHAPES = (1.0, 2.0, 5.0)
 #: probability that a family which was never likely still has
-_SMALLEST = 1e-12
+SMALLEST = 1e-12
 CHECKPOINT = "sampling.npz"
 #: below this a limit of time makes no sense
 _LEAST_SECONDS = 0.1
@@ -106,6 +107,8 @@ class SampledGraphs:
     """The draws behind a result."""
 
     models: SampledModels
+    share: float = 1.0
+    """Of the draws in the probabilities, where they were averaged with others."""
 
     @cached_property
     def edge_errors(self) -> FloatArray:
@@ -115,7 +118,7 @@ class SampledGraphs:
         are those of as many independent draws as a typical edge has.
         """
         draws = self.models.series("edges")
-        error = monte_carlo_error(draws)
+        error = self.share * monte_carlo_error(draws)
         pairs = self.models.edge_probabilities()
         if pairs is None or len(pairs) <= ALL_EDGES_KEPT:
             return self._square(error, 0.0)
@@ -189,7 +192,7 @@ class SampledGraphs:
         return draw_tree(self.models, {"edge": Drawn("edges", names, along)}, observations)
 
     def _square(self, values: FloatArray, other: float) -> FloatArray:
-        n = len(self.models.setup.layout.n_states)
+        n = len(self.models.setup.names)
         result = np.full((n, n), other)
         edges = self.models.setup.edges
         result[edges[:, 0], edges[:, 1]] = values
@@ -212,7 +215,7 @@ def learn_from_observations(
     third = None if seconds is None else seconds / 3.0
     with (
         without_limit() if going_on else nullcontext(),
-        time_limit(None if going_on else _at_most(third)) as limit,
+        time_limit(None if going_on else seconds_left(third)) as limit,
     ):
         search = search_observations(replace(settings, method="star"), observations, progress)
     begin = search.solution.parents
@@ -221,12 +224,12 @@ def learn_from_observations(
         begin = tuple(best.get(n, own) for n, own in enumerate(begin))
     if seconds is not None:
         seconds -= time.monotonic() - clock
-    limits = DrawLimits(settings.max_draws, _at_most(seconds))
+    limits = DrawLimits(settings.max_draws, seconds_left(seconds))
     return sample_from(search, settings, observations, limits, begin)
 
 
-def _at_most(seconds: float | None) -> float | None:
-    """These seconds, or those that the learner has left, whichever are fewer."""
+def seconds_left(seconds: float | None = None) -> float | None:
+    """These seconds, or those that the learner has left, whichever are fewer; None: no limit."""
     left = min(current_limit().left, math.inf if seconds is None else seconds)
     return None if left == math.inf else max(left, _LEAST_SECONDS)
 
@@ -287,29 +290,39 @@ def sample_from(
     )
     places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]
 
-    def judge(models: SampledModels) -> tuple[Diagnosis, bool, str]:
-        tell_ranking(progress, lambda: _ranking(models, search.nodes))
-        return judge_edges(models)
-
     progress.start(100, "drawing graphs, rates and paths (percent of the limit)")
-    models = sample_models(
-        setup,
-        places,
-        RunPlan(
-            judge=judge,
-            n_jobs=settings.n_jobs,
-            seed=settings.random_state,
-            burn_in=limits.burn_in,
-            max_sweeps=limits.max_sweeps,
-            seconds=limits.seconds,
-            checkpoint=_checkpoint(settings),
-            resume=settings.resume,
-            tell=in_percent(progress.advance),
-            spread=None if dask_client() is None else _on_cluster,
-        ),
+    plan = replace(
+        run_plan(settings, limits, search.nodes, progress),
+        checkpoint=_checkpoint(settings),
+        resume=settings.resume,
+        spread=None if dask_client() is None else _on_cluster,
     )
+    models = sample_models(setup, places, plan)
     progress.finish()
     return _result(search, models, families, settings, observations)
+
+
+def run_plan(
+    settings: StructureSettings,
+    limits: DrawLimits,
+    nodes: tuple[str, ...],
+    progress: ProgressListener,
+) -> RunPlan:
+    """Draw until edges are known well, and tell how far it is."""
+
+    def judge(models: SampledModels) -> tuple[Diagnosis, bool, str]:
+        tell_ranking(progress, lambda: _ranking(models, nodes))
+        return judge_edges(models)
+
+    return RunPlan(
+        judge=judge,
+        n_jobs=settings.n_jobs,
+        seed=settings.random_state,
+        burn_in=limits.burn_in,
+        max_sweeps=limits.max_sweeps,
+        seconds=limits.seconds,
+        tell=in_percent(progress.advance),
+    )
 
 
 def _with_more_parents(prior: NumberedPrior, most: int) -> NumberedPrior:
@@ -506,7 +519,7 @@ def _result(
     probability, pairs = models.family_probabilities(), models.edge_probabilities()
     for n in search.prior.children:
         own = probability[start[n] : start[n + 1]]
-        table = FamilyTable(families[n], np.log(np.maximum(own, _SMALLEST)))
+        table = FamilyTable(families[n], np.log(np.maximum(own, SMALLEST)))
         if pairs is not None:
             floor = _floor(search, n, models.n_chains * models.n_draws * models.keep_every)
             table = replace(table, share=float(own.sum()), pairs=np.clip(pairs[:, n], floor, 1.0))

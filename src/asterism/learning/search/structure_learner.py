@@ -252,7 +252,7 @@ class StructureLearner(Estimator):
         self.method_ = self.method
         if self.method == AUTO:
             self.method_ = "star" if found.sampled is None else "sample"
-        if found.continuous is not None:
+        if found.continuous is not None and found.sampled is None:
             self.method_ = "closed form"
         self.stage_ = found.stage
         self.known_share_ = found.known_share
