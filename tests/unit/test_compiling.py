@@ -19,40 +19,50 @@ from asterism.numerics import _jit
 from asterism.numerics._bundle import bundle, keep
 
 
-@_jit.kernel(cache=False)
+@_jit.unit((float64[::1], int64), cache=False)
 def _fill_with(values, n):
     for i in range(n):
         values[i] = i + 1.0
 
 
-_SLOT = 63
-_fill_from_afar = _jit.separate(_fill_with, (float64[::1], int64), _SLOT)
 # the table of the package keeps its own entries only
-_SEPARATE = _jit.UNITS.pop(_SLOT)
+_jit.UNITS.pop(_fill_with.slot)
 
 
 @_jit.kernel(cache=False)
-def _call_by_address(address, values, n):
-    _fill_from_afar(address, (values, n))
+def _call_by_address(table, values, n):
+    _fill_with(table, values, n)
     return values[n - 1]
 
 
 def test_a_kernel_is_called_by_its_address() -> None:
-    dispatcher, arguments = _SEPARATE
-    dispatcher.compile(arguments)
-    result = dispatcher.overloads[arguments]
-    address = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
     values = np.zeros(8)
-    assert _call_by_address(address, values, 5) == 5.0
+    assert _call_by_address(_jit.addresses(_fill_with), values, 5) == 5.0
     np.testing.assert_array_equal(values, [1, 2, 3, 4, 5, 0, 0, 0])
 
 
 def test_what_is_asked_for_is_in_the_table_of_addresses() -> None:
-    from asterism.numerics import _matrix_step
+    from asterism.numerics._matrix_step import general_propagator
 
-    found = _jit.addresses(_matrix_step.PROPAGATOR)
-    assert found[_matrix_step.PROPAGATOR] != 0
+    found = _jit.addresses(general_propagator)
+    assert found[general_propagator.slot] != 0
+    assert _jit.is_ready(general_propagator)
     assert _jit.addresses() is found
+
+
+def test_two_kernels_cannot_share_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jit, "_TABLE", np.zeros(1, dtype=np.int64))
+    monkeypatch.setattr(_jit, "UNITS", {})
+
+    def first(n):
+        return n
+
+    def second(n):
+        return n
+
+    _jit.unit((int64,), returns=int64)(first)
+    with pytest.raises(ValueError, match=r"second.*first.*rename"):
+        _jit.unit((int64,), returns=int64)(second)
 
 
 class _Room(NamedTuple):
@@ -86,10 +96,9 @@ def test_two_states_compile_nothing_for_more() -> None:
     code = (
         "import numpy as np, asterism as am\n"
         "from asterism.numerics import _jit\n"
-        "from asterism.star import _buffers, batch\n"
+        "from asterism.star import batch\n"
         "asked = []\n"
-        "batch.UNITS = dict.fromkeys(range(32))\n"
-        "batch.addresses = lambda *slots: asked.extend(slots)\n"
+        "batch.addresses = lambda *units: asked.extend(unit.name for unit in units)\n"
         "net = am.glauber({'A': [], 'B': ['A']}, a=1.0, b=1.0)\n"
         "noise = am.Gaussian((-1, 1), 0.4)\n"
         "seen = am.observe(am.simulate(net, 1, duration=1.0, seed=1), noise, n_observations=2)\n"
@@ -97,11 +106,12 @@ def test_two_states_compile_nothing_for_more() -> None:
         "from asterism.star.problem import lay_out_evidence\n"
         "made = batch.make_batch(build_evidence(net, seen, noise), net.compiled.graph, 1.0, 0.5)\n"
         "batch.addresses_to_sweep(made.problem)\n"
-        "from asterism.numerics._matrix_step import MOMENTS, PROPAGATOR\n"
-        "b = _buffers\n"
-        "assert {b.NODE_GENERATOR, b.PASS_MESSAGES, b.STORE_MOMENTS} <= set(asked)\n"
-        "others = {PROPAGATOR, MOMENTS, b.PASS_MANY_STATES, b.LINKS, b.FOURTH_ORDER}\n"
-        "print(sorted(others & set(asked)))\n"
+        "asked = {name.split('.')[-1] for name in asked}\n"
+        "assert {'node_generator', 'pass_messages', 'store_moments'} <= asked\n"
+        "others = {'general_propagator', 'general_moments', 'pass_many_states', 'ask_links',"
+        " 'fourth_order'}\n"
+        "assert others <= {one.name.split('.')[-1] for one in _jit.UNITS.values()}\n"
+        "print(sorted(others & asked))\n"
     )
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     answer = subprocess.run(
@@ -130,7 +140,8 @@ def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
 ) -> None:
     from asterism.learning import compile_ahead
 
-    begun = f"{_fill_with.py_func.__module__}.{_fill_with.py_func.__name__}"
+    fill = _fill_with.dispatcher
+    begun = f"{fill.py_func.__module__}.{fill.py_func.__name__}"
     other = subprocess.Popen(
         [sys.executable, "-c", f"import time; print({begun!r}, flush=True); time.sleep(60)"],
         stdout=subprocess.PIPE,
@@ -146,10 +157,10 @@ def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
     wait = compile_ahead._waiting_for(other)
     deadline = time.monotonic() + 30.0
     while answers and time.monotonic() < deadline:
-        wait(_fill_with)  # returns at once until the other process has spoken
+        wait(fill)  # returns at once until the other process has spoken
         wait(_call_by_address)  # nobody has begun this one
     assert other.poll() is None
     other.kill()
     other.wait()
     assert asked == ["_fill_with"] * 3
-    wait(_fill_with)  # who has died compiles nothing
+    wait(fill)  # who has died compiles nothing

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+from asterism.numerics import _matrix_step
 from asterism.numerics._jit import kernel
-from asterism.numerics._matrix_step import general_moments, general_propagator
 from asterism.numerics._step import (
     two_state_moments,
     two_state_series,
@@ -21,6 +21,9 @@ from asterism.numerics._tile_products import room_for
 from tests.reference.step_moments import step_in_many_digits
 
 STEPS = 12
+
+general_propagator = _matrix_step.general_propagator.dispatcher
+general_moments = _matrix_step.general_moments.dispatcher
 
 
 @kernel(cache=False)

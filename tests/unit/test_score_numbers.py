@@ -25,7 +25,7 @@ from asterism.learning.search.coupled import Ending
 from asterism.learning.search.score import GraphSolution, RanAway, Scorer
 from asterism.numerics.compiled import compile_graph
 from asterism.star import _solve
-from asterism.star._buffers import ADD_STATISTICS, LOG_OF_ZERO_RATE, make_work
+from asterism.star._buffers import LOG_OF_ZERO_RATE, make_work
 from asterism.star._kept_messages import NOTHING
 from asterism.star._solve import DEPTH, EVIDENCE, N_TOTALS, RESIDUAL, make_history
 from asterism.star.batch import ImpossibleEvidence
@@ -351,7 +351,7 @@ class Scripted:
             "start_moments": lambda p, d, m: self.started.append(d),
             "prepare_trajectory": self.prepare,
             "sweep_trajectory": self.sweep,
-            "separate_statistics": self.count,
+            "add_statistics": self.count,
             "update_all": self.update,
             "moments_range": lambda p, d: (3 * d, 3 * d + 3),
             "scale_of_moments": self.scale,
@@ -395,8 +395,7 @@ class Scripted:
         bad = self.bad.get((self.iteration, d), -1)
         return bad, bad
 
-    def count(self, address: Any, given: Any) -> None:
-        assert address == 70 + ADD_STATISTICS
+    def count(self, table: Any, *given: Any) -> None:
         dwell, transitions = given[6:]
         dwell[0] += 1.0
         transitions[0] += 2.0
@@ -417,7 +416,7 @@ class Scripted:
         self.summary = np.zeros(marginal.N_SUMMARY)
         sums = Sums(np.ones(1), np.ones(1), np.zeros((self.n, N_TOTALS)), self.summary)
         problem = SimpleNamespace(step_start=np.arange(self.n + 1))
-        work = SimpleNamespace(starts=self.starts, addresses=np.arange(70, 90))
+        work = SimpleNamespace(starts=self.starts, addresses=None)
         parameters = Parameters(np.ones(4), np.ones(4), np.zeros(2), False)
         prior = prior_of(np.ones(4, dtype=bool), shape, RATE)
         return marginal.solve_marginal(

@@ -27,11 +27,6 @@ FIRST_STEP, STEP_AFTER, HELD_STATE, IS_SET = 0, 1, 2, 3
 POSSIBLE, IMPOSSIBLE, TOO_STIFF = -1, 0, 1
 """How a pass ended."""
 
-BACKWARD_PASS, FORWARD_PASS, SOLVE_REGION, UPDATE_MESSAGES, COUNT, READ = range(11, 17)
-SERIES_BACK, SERIES_AHEAD = 21, 22
-"""Where kernels that are called by address stand in the table. Exact inference uses the passes, and
-the series where it has no matrices."""
-
 
 class RegionArrays(NamedTuple):
     """All regions, clusters first; ragged things flat with offsets."""

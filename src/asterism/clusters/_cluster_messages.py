@@ -26,23 +26,19 @@ from numba import float64, int64
 from numba.core import types
 
 from asterism.clusters._cluster_layout import (
-    BACKWARD_PASS,
-    FORWARD_PASS,
     REGIONS,
     ROOM,
-    SOLVE_REGION,
     TRAJECTORIES,
-    UPDATE_MESSAGES,
 )
 from asterism.clusters._region_chain import (
+    backward_pass,
     delete_held_jumps,
     fill_base,
-    separate_backward,
-    separate_forward,
+    forward_pass,
 )
 from asterism.clusters._region_evidence import fill_held, sort_evidence
 from asterism.numerics._bundle import Bundle
-from asterism.numerics._jit import inner, separate, unit
+from asterism.numerics._jit import inner, unit
 
 _LEAST_TIME = 1e-14  # share of a step below which a state's rates are not compared
 _LEAST_RATE = 1e-16  # jumps per step below which two rates count as equal
@@ -161,7 +157,9 @@ def fill_separator(regions, s, problem, d, table, messages, work):
         work.start[x] *= messages.start[state0 + x] * messages.start[state0 + n_joint + x]
 
 
-@unit
+@unit(
+    (REGIONS, int64, TRAJECTORIES, int64, _F1, _F1, MESSAGES, float64, _F1, ROOM), returns=float64
+)
 def solve_region(regions, r, problem, d, table, initial, messages, precision, counted, work):
     """Forward–backward of a cluster or a separator given the messages; ln Z.
 
@@ -180,25 +178,13 @@ def solve_region(regions, r, problem, d, table, initial, messages, precision, co
     if is_held:
         delete_held_jumps(regions, r, n_steps, work)
     taken_out = sort_evidence(regions, r, problem, d, work)
-    if not separate_backward(
-        work.addresses[BACKWARD_PASS],
-        (regions, r, problem, d, table, precision, is_held, work),
-    ):
+    if not backward_pass(work.addresses, regions, r, problem, d, table, precision, is_held, work):
         return -np.inf
     clear_rows(work.time, regions.n_joint[r], n_steps)
     clear_rows(work.jumps, regions.n_joint[r] * regions.per_row[r], n_steps)
-    return taken_out + separate_forward(
-        work.addresses[FORWARD_PASS],
-        (regions, r, problem, d, table, precision, is_held, bool(True), counted, work),
+    return taken_out + forward_pass(
+        work.addresses, regions, r, problem, d, table, precision, is_held, bool(True), counted, work
     )
-
-
-separate_region = separate(
-    solve_region,
-    (REGIONS, int64, TRAJECTORIES, int64, _F1, _F1, MESSAGES, float64, _F1, ROOM),
-    SOLVE_REGION,
-    float64,
-)
 
 
 @inner
@@ -237,7 +223,10 @@ def sum_onto(regions, c, border, n_steps, work, shared):
                 row[k] += own[k]
 
 
-@unit
+@unit(
+    (REGIONS, int64, int64, TRAJECTORIES, int64, int64, ROOM, SHARED, ROOM, MESSAGES),
+    returns=float64,
+)
 def update_messages(regions, c, border, problem, d, halvings, cluster, shared, work, messages):
     """Tell the separator what the cluster knows; the largest disagreement before.
 
@@ -285,14 +274,6 @@ def update_messages(regions, c, border, problem, d, halvings, cluster, shared, w
             messages.start[state0 + x] *= power(ratio, halvings)
         worst = max(worst, abs(shared.start[x] - work.first_time[x]))
     return worst
-
-
-separate_update = separate(
-    update_messages,
-    (REGIONS, int64, int64, TRAJECTORIES, int64, int64, ROOM, SHARED, ROOM, MESSAGES),
-    UPDATE_MESSAGES,
-    float64,
-)
 
 
 @inner

@@ -15,15 +15,15 @@ from numba import boolean, float64, int64
 from numba.core import types
 
 from asterism.clusters._cluster_layout import (
-    COUNT,
-    READ,
     REGIONS,
     ROOM,
-    SOLVE_REGION,
     TRAJECTORIES,
-    UPDATE_MESSAGES,
 )
-from asterism.clusters._cluster_messages import separate_region, separate_update, start_again
+from asterism.clusters._cluster_messages import (
+    solve_region,
+    start_again,
+    update_messages,
+)
 from asterism.clusters._region_chain import find_ending
 from asterism.clusters._region_evidence import (
     count_columns,
@@ -33,7 +33,7 @@ from asterism.clusters._region_evidence import (
 )
 from asterism.clusters._region_step import advance, load_column, load_transposed, parts_of
 from asterism.numerics._bundle import Bundle, bundle
-from asterism.numerics._jit import inner, kernel, separate, unit
+from asterism.numerics._jit import inner, kernel, unit
 
 _LOOSEST = 1e-6  # precision of a series while the messages still move
 _NO_NEWS = 0.25  # times the tolerance
@@ -128,35 +128,51 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             if mode == CONCLUDE:
                 counted = found.table[d]
                 _clear_counts(regions, c, counted, found.initial[d])
-            value = separate_region(
-                work.addresses[SOLVE_REGION],
-                (regions, c, problem, d, table, initial, messages, precision, counted, work),
+            value = solve_region(
+                work.addresses,
+                regions,
+                c,
+                problem,
+                d,
+                table,
+                initial,
+                messages,
+                precision,
+                counted,
+                work,
             )
             if value == -np.inf:
                 _note_failure(integers, d, c, work)
                 return -1.0
             if mode == CONCLUDE:
                 found.value[d, c] = value
-                found.forbidden[d, c] = separate_count(
-                    work.addresses[COUNT], (regions, c, problem, d, is_zero, work, found)
+                found.forbidden[d, c] = count(
+                    work.addresses, regions, c, problem, d, is_zero, work, found
                 )
                 found.is_current[d, c] = True
         if mode == CONCLUDE:
             total += found.value[d, c]
             numbers[d, FORBIDDEN] += found.forbidden[d, c]
         elif mode == READING:
-            separate_read(
-                work.addresses[READ], (regions, problem, d, table, work, reading, _FINEST)
-            )
+            read(work.addresses, regions, problem, d, table, work, reading, _FINEST)
             return 0.0
         for border in range(regions.border_start[c], regions.border_start[c + 1]):
             if mode == CONCLUDE and regions.border_side[border] == 1:
                 continue  # every separator once
             r = regions.n_clusters + regions.border_separator[border]
             if mode != CONCLUDE or not found.is_current[d, r]:
-                value = separate_region(
-                    work.addresses[SOLVE_REGION],
-                    (regions, r, problem, d, table, initial, messages, precision, nothing, own),
+                value = solve_region(
+                    work.addresses,
+                    regions,
+                    r,
+                    problem,
+                    d,
+                    table,
+                    initial,
+                    messages,
+                    precision,
+                    nothing,
+                    own,
                 )
                 if value == -np.inf:
                     _note_failure(integers, d, r, own)
@@ -167,9 +183,18 @@ def sweep(regions, problem, d, parameters, messages, damping, works, outcome, an
             if mode == CONCLUDE:
                 total -= found.value[d, r]
             else:
-                change = separate_update(
-                    work.addresses[UPDATE_MESSAGES],
-                    (regions, c, border, problem, d, halvings, work, shared, own, messages),
+                change = update_messages(
+                    work.addresses,
+                    regions,
+                    c,
+                    border,
+                    problem,
+                    d,
+                    halvings,
+                    work,
+                    shared,
+                    own,
+                    messages,
                 )
                 messages.news[regions.border_cluster[border]] += change
                 found.is_current[d, r] = False
@@ -201,8 +226,8 @@ def _clear_counts(regions, c, table, initial):
             initial[i] = 0.0
 
 
-@unit
-def _count(regions, c, problem, d, is_zero, work, found):
+@unit((REGIONS, int64, TRAJECTORIES, int64, boolean[::1], ROOM, FOUND), returns=float64)
+def count(regions, c, problem, d, is_zero, work, found):
     """A cluster's expected statistics of the nodes it owns; jumps at rates of zero.
 
     ``is_zero``: which entries of the table have a rate of zero, but not under every configuration.
@@ -216,15 +241,7 @@ def _count(regions, c, problem, d, is_zero, work, found):
     return forbidden
 
 
-separate_count = separate(
-    _count,
-    (REGIONS, int64, TRAJECTORIES, int64, boolean[::1], ROOM, FOUND),
-    COUNT,
-    float64,
-)
-
-
-@unit
+@unit((REGIONS, TRAJECTORIES, int64, _F1, ROOM, READING_BUNDLE, float64))
 def read(regions, problem, d, table, work, reading, precision):
     """Joint probabilities of a solved cluster at the times wanted."""
     c = reading.cluster
@@ -260,11 +277,6 @@ def read(regions, problem, d, table, work, reading, precision):
             norm += left[x] * right[x]
         for x in range(n_joint):
             reading.probability[i, x] = left[x] * right[x] / norm
-
-
-separate_read = separate(
-    read, (REGIONS, TRAJECTORIES, int64, _F1, ROOM, READING_BUNDLE, float64), READ
-)
 
 
 @kernel

@@ -13,13 +13,9 @@ import numpy as np
 from numba import boolean, float64, int64
 
 from asterism.clusters._cluster_layout import (
-    BACKWARD_PASS,
-    FORWARD_PASS,
     IMPOSSIBLE,
     REGIONS,
     ROOM,
-    SERIES_AHEAD,
-    SERIES_BACK,
     TOO_STIFF,
     TRAJECTORIES,
 )
@@ -36,7 +32,7 @@ from asterism.clusters._region_step import (
     term_limits,
     terms_for,
 )
-from asterism.numerics._jit import inner, separate, unit
+from asterism.numerics._jit import inner, unit
 
 _MOST_PARTS = 100_000  # of a step in a region with separators
 _LONGEST = 1.2e7  # mass of a step elsewhere; what is longer is refused before it is tried
@@ -131,7 +127,7 @@ def find_ending(regions, r, problem, d, table, is_held, work, k, vector):
     return rescale(n_joint, vector)
 
 
-@unit
+@unit((REGIONS, int64, TRAJECTORIES, int64, float64, boolean, ROOM, int64), returns=boolean)
 def series_back(regions, r, problem, d, precision, is_held, work, k):
     """Carry the backward vector over step k by series; False if it is too long."""
     width = problem.width[problem.step_start[d] + k]
@@ -146,16 +142,7 @@ def series_back(regions, r, problem, d, precision, is_held, work, k):
     return True
 
 
-# what carries over a step by series is compiled apart: exact inference has matrices for few states
-_separate_series_back = separate(
-    series_back,
-    (REGIONS, int64, TRAJECTORIES, int64, float64, boolean, ROOM, int64),
-    SERIES_BACK,
-    boolean,
-)
-
-
-@unit
+@unit((REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, ROOM), returns=boolean)
 def backward_pass(regions, r, problem, d, table, precision, is_held, work):
     """Backward vectors of the region; False where a step is too long (``work.failure`` says which).
 
@@ -180,9 +167,7 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
             rescale(n_joint, vector)
             continue
         find_ending(regions, r, problem, d, table, is_held, work, k, vector)
-        if not _separate_series_back(
-            work.addresses[SERIES_BACK], (regions, r, problem, d, precision, is_held, work, k)
-        ):
+        if not series_back(work.addresses, regions, r, problem, d, precision, is_held, work, k):
             return False
     start = work.first_time
     for x in range(n_joint):
@@ -191,15 +176,13 @@ def backward_pass(regions, r, problem, d, table, precision, is_held, work):
     return True
 
 
-separate_backward = separate(
-    backward_pass,
-    (REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, ROOM),
-    BACKWARD_PASS,
-    boolean,
+@unit(
+    (
+        *(REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, boolean),
+        *(float64[::1], ROOM),
+    ),
+    returns=float64,
 )
-
-
-@unit
 def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, counted, work):
     """Forward vectors, times and jumps; ln Z of the region, without what evidence took out.
 
@@ -238,9 +221,19 @@ def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, c
         if len(work.power) > 0:
             gained = _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vector)
         else:
-            gained = _separate_series_ahead(
-                work.addresses[SERIES_AHEAD],
-                (regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector),
+            gained = series_ahead(
+                work.addresses,
+                regions,
+                r,
+                problem,
+                d,
+                table,
+                precision,
+                is_held,
+                is_wanted,
+                work,
+                k,
+                vector,
             )
         if gained == -np.inf:
             if is_possible:
@@ -254,17 +247,6 @@ def forward_pass(regions, r, problem, d, table, precision, is_held, is_wanted, c
     for x in range(n_joint):
         norm += vector[x]
     return total + math.log(norm)
-
-
-separate_forward = separate(
-    forward_pass,
-    (
-        *(REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, boolean),
-        *(float64[::1], ROOM),
-    ),
-    FORWARD_PASS,
-    float64,
-)
 
 
 @inner
@@ -298,7 +280,13 @@ def _dense_step(regions, r, problem, d, table, is_held, is_wanted, work, k, vect
     return work.power_log[kind] + math.log(top) if top > 0.0 else -np.inf
 
 
-@unit
+@unit(
+    (
+        *(REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, boolean, ROOM),
+        *(int64, float64[::1]),
+    ),
+    returns=float64,
+)
 def series_ahead(regions, r, problem, d, table, precision, is_held, is_wanted, work, k, vector):
     """Carry the forward vector over step k by series, part by part; what ln Z gains."""
     n_joint = regions.n_joint[r]
@@ -346,17 +334,6 @@ def series_ahead(regions, r, problem, d, table, precision, is_held, is_wanted, w
         integrate(regions, r, n_joint, per_row, n_v, step / ahead, column, work)
         gained += math.log(top)
     return gained
-
-
-_separate_series_ahead = separate(
-    series_ahead,
-    (
-        *(REGIONS, int64, TRAJECTORIES, int64, float64[::1], float64, boolean, boolean, ROOM),
-        *(int64, float64[::1]),
-    ),
-    SERIES_AHEAD,
-    float64,
-)
 
 
 @inner

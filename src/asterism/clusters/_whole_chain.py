@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from asterism.clusters._cluster_layout import BACKWARD_PASS, FORWARD_PASS
 from asterism.clusters._cluster_messages import start_vector
 from asterism.clusters._region_chain import (
+    backward_pass,
     block_endings,
     delete_held_jumps,
     fill_base,
     find_ending,
+    forward_pass,
     part_endings,
-    separate_backward,
-    separate_forward,
 )
 from asterism.clusters._region_evidence import (
     count_columns,
@@ -76,14 +75,10 @@ def pass_trajectories(
     counted, starts, points = found
     for d in range(which[0], which[1]):
         taken_out = _open(regions, r, problem, d, column, initial, work)
-        if not separate_backward(
-            work.addresses[BACKWARD_PASS],
-            (regions, r, problem, d, table, _EXACT, is_held, work),
-        ):
+        if not backward_pass(work.addresses, regions, r, problem, d, table, _EXACT, is_held, work):
             return d
-        log_evidence[d] = taken_out + separate_forward(
-            work.addresses[FORWARD_PASS],
-            (regions, r, problem, d, table, _EXACT, is_held, is_wanted, counted, work),
+        log_evidence[d] = taken_out + forward_pass(
+            work.addresses, regions, r, problem, d, table, _EXACT, is_held, is_wanted, counted, work
         )
         if log_evidence[d] == -np.inf:
             return d
@@ -139,9 +134,7 @@ def draw_paths(regions, r, problem, d, column, time, parameters, is_held, n_draw
     n_nodes = regions.node_start[r + 1] - regions.node_start[r]
     digit0 = regions.digit_start[r]
     _open(regions, r, problem, d, column, initial, work)
-    separate_backward(
-        work.addresses[BACKWARD_PASS], (regions, r, problem, d, table, _EXACT, is_held, work)
-    )
+    backward_pass(work.addresses, regions, r, problem, d, table, _EXACT, is_held, work)
     multiply(work.first_time, work.start)
     norm = total(work.first_time)
     state = np.empty(n_draws, np.int64)

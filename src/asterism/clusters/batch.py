@@ -9,26 +9,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from asterism.clusters import _cluster_sweep as _sweep
 from asterism.clusters._cluster_layout import (
-    BACKWARD_PASS,
-    COUNT,
-    FORWARD_PASS,
-    READ,
-    SERIES_AHEAD,
-    SERIES_BACK,
-    SOLVE_REGION,
     TOO_STIFF,
-    UPDATE_MESSAGES,
     RegionArrays,
     RegionWork,
     TrajectoryArrays,
 )
-from asterism.clusters._cluster_messages import SeparatorMessages, Shared
-from asterism.clusters._cluster_sweep import ClusterReading, Found
+from asterism.clusters._cluster_messages import (
+    SeparatorMessages,
+    Shared,
+    solve_region,
+    update_messages,
+)
+from asterism.clusters._cluster_sweep import ClusterReading, Found, count, read
+from asterism.clusters._region_chain import (
+    backward_pass,
+    forward_pass,
+    series_ahead,
+    series_back,
+)
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import BaseTable, base_table, make_room, region_arrays
 from asterism.clusters.regions import Regions
@@ -47,9 +51,9 @@ from asterism.timeline.evidence import (
 from asterism.timeline.timeline import scaled_likelihoods, scales_of
 
 _CHUNKS = 16
-_TO_SOLVE = (BACKWARD_PASS, FORWARD_PASS, SERIES_BACK, SERIES_AHEAD, SOLVE_REGION)
-_TO_SWEEP = (*_TO_SOLVE, UPDATE_MESSAGES, COUNT)
-_TO_READ = (*_TO_SOLVE, READ)
+_TO_SOLVE = (backward_pass, forward_pass, series_back, series_ahead, solve_region)
+_TO_SWEEP = (*_TO_SOLVE, update_messages, count)
+_TO_READ = (*_TO_SOLVE, read)
 NO_READING = ClusterReading(
     -1, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
 )
@@ -259,7 +263,7 @@ def _sides_of_owners(regions: Regions) -> dict[tuple[int, int], int]:
 
 
 def make_work(
-    arrays: RegionArrays, problem: TrajectoryArrays, units: tuple[int, ...] = _TO_SWEEP
+    arrays: RegionArrays, problem: TrajectoryArrays, units: tuple[Any, ...] = _TO_SWEEP
 ) -> tuple[RegionWork, RegionWork, Shared]:
     """Room for one thread: of clusters, of separators, and what they share."""
     n_steps = int(np.diff(problem.step_start).max(initial=1))

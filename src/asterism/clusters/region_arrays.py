@@ -194,7 +194,7 @@ def make_room(
     n_terms: int = MOST_TERMS,
     n_parts: int = MOST_PARTS,
     *,
-    units: tuple[int, ...],
+    units: tuple[Any, ...],
 ) -> RegionWork:
     """Room for the passes of the chosen regions, one after the other, in one thread.
 

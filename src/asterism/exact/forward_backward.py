@@ -27,16 +27,18 @@ from numpy.typing import NDArray
 
 from asterism.clusters import _whole_chain as whole_chain
 from asterism.clusters._cluster_layout import (
-    BACKWARD_PASS,
     FIRST_STEP,
-    FORWARD_PASS,
     HELD_STATE,
     IS_SET,
-    SERIES_AHEAD,
-    SERIES_BACK,
     STEP_AFTER,
     RegionWork,
     TrajectoryArrays,
+)
+from asterism.clusters._region_chain import (
+    backward_pass,
+    forward_pass,
+    series_ahead,
+    series_back,
 )
 from asterism.clusters.batch import ClusterModel, refused
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
@@ -288,9 +290,9 @@ class SolvedChain:
             chain.problem,
             n_terms=_MOST_TERMS + int(arrays.per_row[region]),
             n_parts=n_parts if self.is_dense else self.n_parts,
-            units=(BACKWARD_PASS, FORWARD_PASS)
+            units=(backward_pass, forward_pass)
             if self.is_dense
-            else (BACKWARD_PASS, FORWARD_PASS, SERIES_BACK, SERIES_AHEAD),
+            else (backward_pass, forward_pass, series_back, series_ahead),
         )
         return work._replace(
             step=base.step,

@@ -144,7 +144,7 @@ def warm_up(tell: Callable[[str], None]) -> Path:
             warnings.simplefilter("ignore")
             am.ParameterLearner(network.graph, emission=emission).fit(measured)
     tell("recorded jumps and joint measurements")
-    addresses(*UNITS)
+    addresses(*UNITS.values())
     return cache_folder(iterate)
 
 
@@ -160,12 +160,11 @@ def compile_kernels() -> None:
     import numpy as np
     import pandas as pd
 
-    from asterism.clusters import _region_chain  # noqa: F401  (its units)
-    from asterism.clusters._cluster_layout import (
-        BACKWARD_PASS,
-        FORWARD_PASS,
-        SERIES_AHEAD,
-        SERIES_BACK,
+    from asterism.clusters._region_chain import (
+        backward_pass,
+        forward_pass,
+        series_ahead,
+        series_back,
     )
     from asterism.data.observations import Observations
     from asterism.learning.search.score import GridPlan, SingleStart, make_scorer
@@ -174,24 +173,18 @@ def compile_kernels() -> None:
     from asterism.model.emissions import Gaussian
     from asterism.model.network import Network
     from asterism.numerics._jit import addresses
+    from asterism.star._averages import configuration_weights
     from asterism.star._between_points import marginals_at
-    from asterism.star._buffers import (
-        ADD_STATISTICS,
-        COLLECT_PULL,
-        CONFIGURATION_WEIGHTS,
-        FOURTH_ORDER,
-        KEEP_MESSAGES,
-        PASS_MESSAGES,
-        PROPAGATE_BLOCK,
-        STEP_MOMENTS,
-    )
-    from asterism.star._kept_messages import Messages
+    from asterism.star._fourth_order import fourth_order
+    from asterism.star._kept_messages import Messages, keep_messages
+    from asterism.star._messages import pass_messages
+    from asterism.star._node import add_statistics, collect_pull, propagate_block, step_moments
     from asterism.star.batch import make_batch
     from asterism.timeline.build import build_evidence
 
     # the main process begins with the grid and the loop around these, and needs them last
-    addresses(PASS_MESSAGES, COLLECT_PULL, PROPAGATE_BLOCK, STEP_MOMENTS)
-    addresses(CONFIGURATION_WEIGHTS, ADD_STATISTICS)
+    addresses(pass_messages, collect_pull, propagate_block, step_moments)
+    addresses(configuration_weights, add_statistics)
 
     rates = np.array([[-1.0, 1.0], [1.0, -1.0]])
     network = Network({"a": [], "b": []}, {"a": rates, "b": rates})
@@ -223,7 +216,7 @@ def compile_kernels() -> None:
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
     # exact inference compares edges with unmeasured causes (learning/unmeasured.py)
     # the longest first: the main process begins at the other end
-    addresses(SERIES_AHEAD, FORWARD_PASS, SERIES_BACK, BACKWARD_PASS)
+    addresses(series_ahead, forward_pass, series_back, backward_pass)
     # marginals in the end are computed on corrected steps
     make_batch(evidence, network.compiled.graph, 2.0, 0.5, is_corrected=True)
     messages = Messages(
@@ -242,7 +235,7 @@ def compile_kernels() -> None:
         np.array([0]),
         np.zeros(1),
         np.zeros((1, 4)),
-        addresses(FOURTH_ORDER, KEEP_MESSAGES),
+        addresses(fourth_order, keep_messages),
     )
 
 

@@ -13,12 +13,14 @@ them. ``compiler_cache.py`` says where machine code is kept.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core import cgutils
 
 from asterism.numerics.compiler_cache import folder_of, forget_old_code, say_it_fails
 
@@ -112,73 +114,90 @@ def view(function: Callable[..., Any]) -> Any:
 
 
 def unit(
-    function: Callable[..., Any] | None = None, *, allocates: bool = False, **options: Any
-) -> Any:
-    """For functions that other kernels call by their address (:func:`separate`), Python never."""
-    return kernel(function, no_cpython_wrapper=True, _nrt=allocates, **options)
+    arguments: tuple[Any, ...], *, returns: Any = None, allocates: bool = False, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """For functions that other kernels call by their address.
 
-
-def separate(dispatcher: Any, arguments: tuple[Any, ...], slot: int, returns: Any = None) -> Any:
-    """A way to call a kernel without making it a part of the caller: by its address.
-
-    What is called this way is compiled once, by itself, however many kernels call it, and only if
-    somebody needs it; the callers are compiled without it. ``arguments`` and ``returns`` are its
-    types. A caller passes the kernel's entry in the table that :func:`addresses` gives, and the
-    arguments as one tuple.
+    A unit is compiled once, by itself, however many kernels call it, and only if somebody needs it;
+    the callers are compiled without it. ``arguments`` and ``returns`` are its types. A caller puts
+    the table that :func:`addresses` gives before the arguments. A unit's slot in the table follows
+    from its name; two units that fall on one slot are refused when they are defined.
     """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        settings = {"no_cpython_wrapper": True, "_nrt": allocates, **options}
+        dispatcher = kernel(function, **settings)
+        name = f"{function.__module__}.{function.__name__}"
+        slot = zlib.crc32(name.encode()) % len(_TABLE)
+        if slot in UNITS and UNITS[slot].name != name:
+            raise ValueError(f"{name} and {UNITS[slot].name} have one slot: rename one of them")
+        call: Any = _call(dispatcher, arguments, returns, slot)
+        call.name, call.slot, call.arguments, call.dispatcher = name, slot, arguments, dispatcher
+        UNITS[slot] = call
+        return call
+
+    return decorate
+
+
+def _call(dispatcher: Any, arguments: tuple[Any, ...], returns: Any, slot: int) -> Any:
+    """What stands for a unit in the code of other kernels: a call of what lies in its slot."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return lambda address, values: dispatcher(*values)
-    from numba.core import cgutils, types
+        return lambda table, *values: dispatcher(*values)
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba.core import types
     from numba.core.errors import NumbaTypeError
     from numba.extending import intrinsic
 
-    if slot in UNITS:
-        raise ValueError(f"slot {slot} is taken by {UNITS[slot][0].py_func.__name__}")
-    UNITS[slot] = (dispatcher, arguments)
     result_type = types.none if returns is None else returns
 
     @intrinsic
-    def call(typing_context: Any, address: Any, values: Any) -> Any:
-        given = tuple(values.types) if hasattr(values, "types") else (values.dtype,) * values.count
-        for i, (is_given, wanted) in enumerate(zip(given, arguments, strict=True)):
+    def call(typing_context: Any, table: Any, *values: Any) -> Any:
+        for i, (is_given, wanted) in enumerate(zip(values, arguments, strict=True)):
             if is_given != wanted:
                 name = dispatcher.py_func.__name__
                 raise NumbaTypeError(f"argument {i} of {name} must be {wanted}, not {is_given}")
 
-        def generate(context: Any, builder: Any, signature: Any, arguments_: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, parts: Any) -> Any:
+            entries = context.make_array(signature.args[0])(context, builder, parts[0]).data
+            address = builder.load(builder.gep(entries, [ir.Constant(ir.IntType(64), slot)]))
             function_type = context.call_conv.get_function_type(result_type, arguments)
-            pointer = builder.inttoptr(arguments_[0], function_type.as_pointer())
-            parts = cgutils.unpack_tuple(builder, arguments_[1])
+            pointer = builder.inttoptr(address, function_type.as_pointer())
+            given = cgutils.unpack_tuple(builder, parts[1])
             status, result = context.call_conv.call_function(
-                builder, pointer, result_type, arguments, parts
+                builder, pointer, result_type, arguments, given
             )
             with cgutils.if_unlikely(builder, status.is_error):
                 context.call_conv.return_status_propagate(builder, status)
             return context.get_dummy_value() if returns is None else result
 
-        return result_type(address, values), generate
+        return result_type(table, types.StarArgTuple(values)), generate
 
     return call
 
 
-UNITS: dict[int, tuple[Any, tuple[Any, ...]]] = {}
-"""By slot, the kernels that are called by address, with the types of their arguments."""
-ADDRESSES = np.zeros(32, dtype=np.int64)
+UNITS: dict[int, Any] = {}
+"""Kernels that are called by address, by slot."""
+_TABLE = np.zeros(1024, dtype=np.int64)
 """Where they lie in this process, by slot; zero if not compiled yet."""
 
 
-def addresses(*slots: int) -> Any:
-    """The table of addresses with these slots in it; compiles what is missing.
+def addresses(*units: Any) -> Any:
+    """The table of addresses with these units in it; compiles what is missing.
 
     Without the compiler nothing has an address.
     """
-    for slot in slots:
-        if ADDRESSES[slot] == 0 and slot in UNITS:
-            dispatcher, arguments = UNITS[slot]
-            dispatcher.compile(arguments)
-            result = dispatcher.overloads[arguments]
-            ADDRESSES[slot] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-    return ADDRESSES
+    for one in units:
+        if _TABLE[one.slot] == 0 and not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            one.dispatcher.compile(one.arguments)
+            result = one.dispatcher.overloads[one.arguments]
+            name = result.fndesc.llvm_func_name
+            _TABLE[one.slot] = result.library.get_pointer_to_function(name)
+    return _TABLE
+
+
+def is_ready(one: Any) -> bool:
+    """Whether a unit has its address in this process, or needs none."""
+    return bool(_TABLE[one.slot]) or numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
 def cache_folder(dispatcher: Any) -> Path:

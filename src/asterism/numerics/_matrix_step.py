@@ -20,7 +20,7 @@ import math
 
 from numba import float64, int64
 
-from asterism.numerics._jit import inlined, inner, kernel, separate
+from asterism.numerics._jit import inlined, inner, unit
 from asterism.numerics._step import largest_of
 from asterism.numerics._tile_products import (
     BASE,
@@ -42,6 +42,7 @@ from asterism.numerics._tile_products import (
     vectors,
 )
 
+_ROWS, _ROW = float64[:, ::1], float64[::1]
 _VECTOR = 16  # steps are worked on in multiples of this number
 _LARGEST_NORM = 1.0
 _USUAL = 1e-16  # what is left out of a sum, relative to it
@@ -185,7 +186,7 @@ def _undo_halving(s, n, size, squarings, with_integral):
         _take_out_scale(s, n, size)
 
 
-@kernel
+@unit((_ROWS, _ROW, int64, int64, _ROWS, _ROW, _ROW), no_cpython_wrapper=False)
 def general_propagator(generator, width, size, count, propagator, log_scale, s):
     """exp(A h) of every step for any number of states; its scale goes to ``log_scale``.
 
@@ -232,7 +233,7 @@ def _integrate(s, n, size, norm):
         inverse *= (i + 1) * i
 
 
-@kernel
+@unit((_ROWS, _ROW, int64, int64, _ROWS, _ROWS, _ROWS, _ROW), no_cpython_wrapper=False)
 def general_moments(generator, width, size, count, forward, backward, moments, s):
     """W of every step for any number of states; ``s`` is a buffer of :func:`room_for` numbers.
 
@@ -281,15 +282,3 @@ def general_moments(generator, width, size, count, forward, backward, moments, s
                 to = moments[x * size + y, first : first + here]
                 for k in range(here):
                     to[k] = entry[k] * scale[k]
-
-
-_ROWS, _ROW = float64[:, ::1], float64[::1]
-PROPAGATOR = 0
-MOMENTS = 1
-# for kernels that have a table of addresses: none of this becomes a part of them
-separate_propagator = separate(
-    general_propagator, (_ROWS, _ROW, int64, int64, _ROWS, _ROW, _ROW), PROPAGATOR
-)
-separate_moments = separate(
-    general_moments, (_ROWS, _ROW, int64, int64, _ROWS, _ROWS, _ROWS, _ROW), MOMENTS
-)

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from numba import float64, int64
 
-from asterism.numerics._jit import inlined, separate, unit
+from asterism.numerics._jit import inlined, unit
 from asterism.star._buffers import (
-    CONFIGURATION_WEIGHTS,
     CONFIGURATIONS,
     IS_SUMMARY,
     PARENT,
@@ -84,7 +83,7 @@ def _convolve_in_parent(weights, scratch, reach, moments, begin, steps, shifts, 
     return top
 
 
-@unit
+@unit((PROBLEM, WORK, float64[::1], int64, int64, int64, int64, int64))
 def configuration_weights(problem, work, moments, trajectory, node, skip, first, count):
     """Probability of each parent configuration of ``node`` on steps first … first+count−1.
 
@@ -133,13 +132,6 @@ def configuration_weights(problem, work, moments, trajectory, node, skip, first,
             slot == skip,
         )
         n_weights *= size
-
-
-separate_weights = separate(
-    configuration_weights,
-    (PROBLEM, WORK, float64[::1], int64, int64, int64, int64, int64),
-    CONFIGURATION_WEIGHTS,
-)
 
 
 @inlined
@@ -194,9 +186,8 @@ def average_over_parents(problem, work, moments, table, trajectory, node, first,
         average_two_state_table(problem, table, node, weights[0], weights[1], count, out)
         return
     no_parent_fixed = problem.node[node + 1, PARENTS] - problem.node[node, PARENTS]
-    separate_weights(
-        work.addresses[CONFIGURATION_WEIGHTS],
-        (problem, work, moments, trajectory, node, no_parent_fixed, first, count),
+    configuration_weights(
+        work.addresses, problem, work, moments, trajectory, node, no_parent_fixed, first, count
     )
     average_table(
         table[problem.node[node, TABLE] :],
@@ -245,9 +236,8 @@ def add_pull_of_child(problem, work, moments, table, trajectory, child, slot, fi
             problem, table, child, slot, moments, row, steps, count, weights[0], pull
         )
         return
-    separate_weights(
-        work.addresses[CONFIGURATION_WEIGHTS],
-        (problem, work, moments, trajectory, child, slot, first, count),
+    configuration_weights(
+        work.addresses, problem, work, moments, trajectory, child, slot, first, count
     )
     child_size = problem.node[child, STATES]
     rows = child_size * child_size

@@ -15,7 +15,9 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner, kernel
-from asterism.numerics._matrix_step import PROPAGATOR, separate_propagator
+from asterism.numerics._matrix_step import (
+    general_propagator,
+)
 from asterism.numerics._step import two_state_stiff
 from asterism.numerics._tile_products import room_for
 from asterism.star._buffers import BLOCK, FIRST, INITIAL, LAST, STATES, STRIDE
@@ -249,11 +251,12 @@ def marginals_at(problem, trajectory, messages, width, is_kink, step, inside, ou
                 two_state_stiff(generator, to_start, count, coefficients, before, log_scale)
                 two_state_stiff(later_generator, to_end, count, coefficients, behind, log_scale)
             else:
-                address = addresses[PROPAGATOR]
-                arrays = (generator, to_start, size, count, before, log_scale, scratch)
-                separate_propagator(address, arrays)
-                arrays = (later_generator, to_end, size, count, behind, log_scale, scratch)
-                separate_propagator(address, arrays)
+                general_propagator(
+                    addresses, generator, to_start, size, count, before, log_scale, scratch
+                )
+                general_propagator(
+                    addresses, later_generator, to_end, size, count, behind, log_scale, scratch
+                )
             for q in range(count):
                 k = step[first + q]
                 result = out[first + q, at : at + size]

@@ -158,22 +158,6 @@ PROBLEM = Bundle(
 )
 """The problem as numba sees it."""
 
-# where kernels that are called by address stand in the table (the first two: ``_matrix_step.py``)
-COLLECT_PULL = 2
-NODE_GENERATOR = 3
-PASS_MESSAGES = 4
-PASS_MANY_STATES = 5
-STORE_MOMENTS = 6
-ADD_STATISTICS = 7
-LINKS = 8
-KEEP_MESSAGES = 9
-MARGINALS_AT_POINTS = 10
-# 11 … 16: ``clusters/_cluster_layout.py``
-CONFIGURATION_WEIGHTS = 17
-PROPAGATE_BLOCK = 18
-STEP_MOMENTS = 19
-FOURTH_ORDER = 20
-
 # messages are rescaled when they leave this range
 LARGE = 1e30
 SMALL = 1e-30

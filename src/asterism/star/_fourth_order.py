@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from numba import int64
 
-from asterism.numerics._jit import inlined, inner, separate, unit
+from asterism.numerics._jit import inlined, inner, unit
 from asterism.star._buffers import (
     BLOCK,
     FIRST,
-    FOURTH_ORDER,
     LAST,
     PROBLEM,
     STRIDE,
@@ -358,7 +357,7 @@ def moments_to_middle(problem, size, trajectory, first, count, work):
             diagonal[k] *= scale[k]
 
 
-@unit
+@unit((PROBLEM, WORK, int64, int64, int64, int64, int64))
 def fourth_order(problem, work, what, size, trajectory, first, count):
     """One of the four corrections above; two of them are of steps first … first+count−1.
 
@@ -372,8 +371,3 @@ def fourth_order(problem, work, what, size, trajectory, first, count):
         enter_stretches(problem, size, trajectory, work)
     else:
         moments_to_middle(problem, size, trajectory, first, count, work)
-
-
-separate_fourth_order = separate(
-    fourth_order, (PROBLEM, WORK, int64, int64, int64, int64, int64), FOURTH_ORDER
-)

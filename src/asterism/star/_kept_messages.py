@@ -15,19 +15,17 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from asterism.numerics._bundle import Bundle
-from asterism.numerics._jit import inner, separate, unit, view
+from asterism.numerics._jit import inner, unit, view
 from asterism.star._buffers import (
     BLOCK,
     FIRST,
     INITIAL,
     IS_EXOGENOUS,
     JUMP,
-    KEEP_MESSAGES,
     KIND,
     LAST,
     LIKELIHOOD,
     LINK,
-    MARGINALS_AT_POINTS,
     MARK,
     POINT,
     PROBLEM,
@@ -229,7 +227,7 @@ def _known_at_marks(problem, trajectory, node, at_points):
             at_points[problem.mark[i, VALUES] + x] = 1.0 if x == state else 0.0
 
 
-@unit(allocates=True)
+@unit((PROBLEM, WORK, MESSAGES_BUNDLE, int64, int64, boolean), allocates=True)
 def keep_messages(problem, work, messages, trajectory, node, clamped):
     """Keep the messages of a node; those of one with rates of its own are in the buffers."""
     if problem.node[node, IS_EXOGENOUS] == 1:
@@ -238,18 +236,10 @@ def keep_messages(problem, work, messages, trajectory, node, clamped):
         _copy_messages(problem, trajectory, node, clamped, messages, work)
 
 
-@unit
+@unit((PROBLEM, WORK, float64[::1], int64, int64), returns=boolean)
 def keep_marginals(problem, work, at_points, trajectory, node):
     """Keep the marginals at a node's measurements; False if they left the range of numbers."""
     if problem.node[node, IS_EXOGENOUS] == 1:
         _known_at_marks(problem, trajectory, node, at_points)
         return True
     return _marginals_at_marks(problem, trajectory, node, work, at_points)
-
-
-separate_keep = separate(
-    keep_messages, (PROBLEM, WORK, MESSAGES_BUNDLE, int64, int64, boolean), KEEP_MESSAGES
-)
-separate_marginals = separate(
-    keep_marginals, (PROBLEM, WORK, float64[::1], int64, int64), MARGINALS_AT_POINTS, boolean
-)

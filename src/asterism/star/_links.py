@@ -14,14 +14,13 @@ import math
 import numpy as np
 from numba import float64, int64
 
-from asterism.numerics._jit import inner, separate, unit
+from asterism.numerics._jit import inner, unit
 from asterism.star._buffers import (
     FROM,
     IS_EXOGENOUS,
     IS_JUMP,
     IS_SUMMARY,
     LINK,
-    LINKS,
     LOG_TABLE,
     MARGINAL,
     MEMBER,
@@ -227,7 +226,7 @@ TOTALS = 1
 JUMP_STATISTICS = 2
 
 
-@unit(allocates=True)
+@unit((PROBLEM, float64[::1], int64, int64, float64[::1]), allocates=True)
 def ask_links(problem, rates, question, number, out):
     """What linked evidence says, to ``out``.
 
@@ -244,6 +243,3 @@ def ask_links(problem, rates, question, number, out):
         for link in range(problem.link_start[number], problem.link_start[number + 1]):
             if problem.link[link, IS_JUMP] == 1:
                 _add_jump_statistics(problem, link, out)
-
-
-separate_links = separate(ask_links, (PROBLEM, float64[::1], int64, int64, float64[::1]), LINKS)

@@ -14,10 +14,9 @@ import math
 from numba import boolean, float64, int64
 from numba.core import types
 
-from asterism.numerics._jit import inlined, inner, separate, unit
+from asterism.numerics._jit import inlined, inner, unit
 from asterism.star._buffers import (
     LARGE,
-    PASS_MANY_STATES,
     SMALL,
     backward_row,
     forward_row,
@@ -123,7 +122,10 @@ def _forward_any(here, size, first, last, message, spare):
             rescaled(message, size)
 
 
-@unit
+@unit(
+    (float64[:, ::1], int64, int64, int64, float64[::1], float64[::1], boolean),
+    returns=types.Tuple((float64, int64)),
+)
 def pass_many_states(here, size, first, last, message, spare, is_backward):
     """The message from one end of steps first … last−1 of a block to the other.
 
@@ -142,11 +144,3 @@ def pass_many_states(here, size, first, last, message, spare, is_backward):
     else:
         _forward_any(here, size, first, last, message, spare)
     return 0.0, -1
-
-
-separate_pass = separate(
-    pass_many_states,
-    (float64[:, ::1], int64, int64, int64, float64[::1], float64[::1], boolean),
-    PASS_MANY_STATES,
-    types.Tuple((float64, int64)),
-)

@@ -12,7 +12,7 @@ import math
 from numba import float64, int64
 from numba.core import types
 
-from asterism.numerics._jit import inlined, inner, separate, unit
+from asterism.numerics._jit import inlined, inner, unit
 from asterism.star._buffers import (
     BLOCK,
     FIRST,
@@ -24,13 +24,10 @@ from asterism.star._buffers import (
     LAST,
     LIKELIHOOD,
     LINK,
-    LINKS,
     MARGINAL,
     MARK,
     MEMBER,
     MEMBERS,
-    PASS_MANY_STATES,
-    PASS_MESSAGES,
     POINT,
     PROBLEM,
     SMALL,
@@ -48,8 +45,13 @@ from asterism.star._buffers import (
     rescaled,
     scale_row,
 )
-from asterism.star._links import SOFT_MARK, separate_links
-from asterism.star._many_states import separate_pass
+from asterism.star._links import (
+    SOFT_MARK,
+    ask_links,
+)
+from asterism.star._many_states import (
+    pass_many_states,
+)
 
 
 @inlined
@@ -157,7 +159,7 @@ def _evaluate_marks(problem, rates, trajectory, node, work):
             work.marks[row, size] = problem.mark_scale[i]
             continue
         values = work.marks[row]
-        separate_links(work.addresses[LINKS], (problem, rates, SOFT_MARK, i, values))
+        ask_links(work.addresses, problem, rates, SOFT_MARK, i, values)
         largest = -math.inf
         for x in range(size):
             largest = max(largest, values[x])
@@ -227,9 +229,8 @@ def _backward_pass(problem, initial, trajectory, node, work):
             if size == 2:
                 logarithm, bad = _backward_2(here, from_step, to_step, message)
             else:
-                logarithm, bad = separate_pass(
-                    work.addresses[PASS_MANY_STATES],
-                    (here, size, from_step, to_step, message, work.message[1], True),
+                logarithm, bad = pass_many_states(
+                    work.addresses, here, size, from_step, to_step, message, work.message[1], True
                 )
             if bad >= 0:
                 return -math.inf, begin_block + bad
@@ -344,16 +345,18 @@ def _forward_pass(problem, initial, trajectory, node, work):
             if size == 2:
                 _forward_2(here, from_step, to_step, message)
             else:
-                separate_pass(
-                    work.addresses[PASS_MANY_STATES],
-                    (here, size, from_step, to_step, message, work.message[1], False),
+                pass_many_states(
+                    work.addresses, here, size, from_step, to_step, message, work.message[1], False
                 )
             k = highest
         point = stop
     return data, divergence
 
 
-@unit
+@unit(
+    (PROBLEM, WORK, float64[::1], float64[::1], int64, int64),
+    returns=types.Tuple((float64, float64, float64, int64, types.boolean)),
+)
 def pass_messages(problem, work, rates, initial, trajectory, node):
     """Both messages of a node whose propagators are in the buffers.
 
@@ -367,11 +370,3 @@ def pass_messages(problem, work, rates, initial, trajectory, node):
     if bad_point < 0:
         data, start = _forward_pass(problem, initial, trajectory, node, work)
     return log_z, data, start, bad_point, clamped
-
-
-separate_messages = separate(
-    pass_messages,
-    (PROBLEM, WORK, float64[::1], float64[::1], int64, int64),
-    PASS_MESSAGES,
-    types.Tuple((float64, float64, float64, int64, types.boolean)),
-)

@@ -15,12 +15,10 @@ import math
 from numba import boolean, float64, int64
 from numba.core import types
 
-from asterism.numerics._jit import inlined, inner, separate, unit
+from asterism.numerics._jit import inlined, inner, unit
 from asterism.numerics._matrix_step import (
-    MOMENTS,
-    PROPAGATOR,
-    separate_moments,
-    separate_propagator,
+    general_moments,
+    general_propagator,
 )
 from asterism.numerics._step import (
     largest_of,
@@ -32,32 +30,23 @@ from asterism.numerics._step import (
 from asterism.star._averages import (
     add_pull_of_child,
     average_over_parents,
-    separate_weights,
+    configuration_weights,
 )
 from asterism.star._buffers import (
-    ADD_STATISTICS,
     BLOCK,
     CHILD,
     CHILDREN,
-    COLLECT_PULL,
-    CONFIGURATION_WEIGHTS,
     CONFIGURATIONS,
     DWELL,
     FIRST,
-    FOURTH_ORDER,
     IS_EXOGENOUS,
     IS_SET,
     LAST,
-    LINKS,
-    NODE_GENERATOR,
     PARENTS,
     PROBLEM,
-    PROPAGATE_BLOCK,
     SLOT,
     SPAN,
     STATES,
-    STEP_MOMENTS,
-    STORE_MOMENTS,
     TABLE,
     WORK,
     backward_row,
@@ -74,15 +63,18 @@ from asterism.star._fourth_order import (
     ENTER_STRETCHES,
     FILL_ENDS,
     MOMENTS_TO_MIDDLE,
-    separate_fourth_order,
+    fourth_order,
 )
-from asterism.star._links import JUMP_STATISTICS, separate_links
+from asterism.star._links import (
+    JUMP_STATISTICS,
+    ask_links,
+)
 
 # sums over time may be reordered, so that they vectorise
 _REORDER = {"contract", "reassoc", "nsz"}
 
 
-@unit
+@unit((int64, float64[::1], int64, int64, int64, WORK))
 def propagate_block(size, width, block, count, padded, work):
     """Propagators of a block of steps from its generators, both in ``work.steps``.
 
@@ -102,18 +94,12 @@ def propagate_block(size, width, block, count, padded, work):
         if not closed:
             two_state_stiff(generator, width, count, coefficients, propagator, log_scale)
     else:
-        separate_propagator(
-            work.addresses[PROPAGATOR],
-            (generator, width, size, count, propagator, log_scale, work.tile),
+        general_propagator(
+            work.addresses, generator, width, size, count, propagator, log_scale, work.tile
         )
 
 
-separate_propagate = separate(
-    propagate_block, (int64, float64[::1], int64, int64, int64, WORK), PROPAGATE_BLOCK
-)
-
-
-@unit
+@unit((int64, float64[::1], int64, int64, int64, boolean, WORK))
 def step_moments(size, width, first, count, padded, clamped, work):
     """Moments W of a block of steps, from ``work.steps`` to ``work.matrices[3]``."""
     rows = size * size
@@ -129,9 +115,8 @@ def step_moments(size, width, first, count, padded, clamped, work):
         else:
             two_state_stiff_moments(generator, width, count, coefficients, forward, backward, fresh)
     else:
-        separate_moments(
-            work.addresses[MOMENTS],
-            (generator, width, size, count, forward, backward, fresh, work.tile),
+        general_moments(
+            work.addresses, generator, width, size, count, forward, backward, fresh, work.tile
         )
     if clamped:
         for k in range(count):
@@ -140,11 +125,6 @@ def step_moments(size, width, first, count, padded, clamped, work):
                 for row in range(rows):
                     fresh[row, k] = 0.0
                 fresh[state * size + state, k] = width[k]
-
-
-separate_step_moments = separate(
-    step_moments, (int64, float64[::1], int64, int64, int64, boolean, WORK), STEP_MOMENTS
-)
 
 
 @inner
@@ -171,7 +151,7 @@ def clear_set_steps(problem, trajectory, node, first, count, rows, values):
                     values[row, k - first] = 0.0
 
 
-@unit
+@unit((PROBLEM, WORK, float64[::1], float64[::1], int64, int64, int64, int64, float64[:, ::1]))
 def collect_pull(problem, work, moments, table, trajectory, node, first, count, pull):
     """ψ of the node on steps first … first+count−1, from all its children."""
     size = problem.node[node, STATES]
@@ -194,14 +174,7 @@ def collect_pull(problem, work, moments, table, trajectory, node, first, count, 
             pull[x, k] *= inverse[k]
 
 
-separate_pull = separate(
-    collect_pull,
-    (PROBLEM, WORK, float64[::1], float64[::1], int64, int64, int64, int64, float64[:, ::1]),
-    COLLECT_PULL,
-)
-
-
-@unit
+@unit((PROBLEM, WORK, float64[::1], float64[::1], boolean, boolean, int64, int64))
 def node_generator(problem, work, moments, table, geometric, with_pull, trajectory, node):
     """Averaged generator (off-diagonal) with exit rates and ψ on the diagonal, and its propagator.
 
@@ -228,9 +201,8 @@ def node_generator(problem, work, moments, table, geometric, with_pull, trajecto
                         for k in range(count):
                             average[x * size + y, k] = math.exp(average[x * size + y, k])
         if with_pull:
-            separate_pull(
-                work.addresses[COLLECT_PULL],
-                (problem, work, moments, table, trajectory, node, first, count, pull),
+            collect_pull(
+                work.addresses, problem, work, moments, table, trajectory, node, first, count, pull
             )
             for x in range(size):
                 for k in range(count):
@@ -240,27 +212,14 @@ def node_generator(problem, work, moments, table, geometric, with_pull, trajecto
                 for k in range(count):
                     pull[x, k] = 0.0
         if corrected:
-            separate_fourth_order(
-                work.addresses[FOURTH_ORDER],
-                (problem, work, CORRECT_GENERATOR, size, trajectory, first, count),
+            fourth_order(
+                work.addresses, problem, work, CORRECT_GENERATOR, size, trajectory, first, count
             )
         padded = whole_vectors(count)
         width = work.width[first : first + padded]
-        separate_propagate(
-            work.addresses[PROPAGATE_BLOCK], (size, width, block, count, padded, work)
-        )
+        propagate_block(work.addresses, size, width, block, count, padded, work)
     if corrected:
-        separate_fourth_order(
-            work.addresses[FOURTH_ORDER],
-            (problem, work, FILL_ENDS, size, trajectory, 0, steps),
-        )
-
-
-separate_generator = separate(
-    node_generator,
-    (PROBLEM, WORK, float64[::1], float64[::1], boolean, boolean, int64, int64),
-    NODE_GENERATOR,
-)
+        fourth_order(work.addresses, problem, work, FILL_ENDS, size, trajectory, 0, steps)
 
 
 @inlined
@@ -269,7 +228,11 @@ def _larger(a, b):
     return 0.5 * (a + b + abs(a - b))
 
 
-@unit(fastmath=_REORDER)
+@unit(
+    (PROBLEM, WORK, float64[::1], boolean, float64, boolean, int64, int64),
+    returns=types.UniTuple(float64, 2),
+    fastmath=_REORDER,
+)
 def store_moments(problem, work, moments, geometric, damping, clamped, trajectory, node):
     """W of each step, mixed into ``moments`` with weight ``damping``; (residual, ∫ Σ m ψ).
 
@@ -287,10 +250,7 @@ def store_moments(problem, work, moments, geometric, damping, clamped, trajector
     fresh = work.matrices[3]
     if corrected:
         fresh = work.matrices[2]
-        separate_fourth_order(
-            work.addresses[FOURTH_ORDER],
-            (problem, work, ENTER_STRETCHES, size, trajectory, 0, steps),
-        )
+        fourth_order(work.addresses, problem, work, ENTER_STRETCHES, size, trajectory, 0, steps)
     keep = 1.0 - damping
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
@@ -300,13 +260,10 @@ def store_moments(problem, work, moments, geometric, damping, clamped, trajector
         steps_here = work.steps[block]
         generator = steps_here[source : source + rows]
         pull = steps_here[pull_row(size) : pull_row(size) + size]
-        separate_step_moments(
-            work.addresses[STEP_MOMENTS], (size, width, first, count, padded, clamped, work)
-        )
+        step_moments(work.addresses, size, width, first, count, padded, clamped, work)
         if corrected:
-            separate_fourth_order(
-                work.addresses[FOURTH_ORDER],
-                (problem, work, MOMENTS_TO_MIDDLE, size, trajectory, first, count),
+            fourth_order(
+                work.addresses, problem, work, MOMENTS_TO_MIDDLE, size, trajectory, first, count
             )
             # ∫ m ψ from values in the middle
             begin_step = first_step + first
@@ -347,14 +304,6 @@ def store_moments(problem, work, moments, geometric, damping, clamped, trajector
     return residual, pull_mass
 
 
-separate_store = separate(
-    store_moments,
-    (PROBLEM, WORK, float64[::1], boolean, float64, boolean, int64, int64),
-    STORE_MOMENTS,
-    types.UniTuple(float64, 2),
-)
-
-
 @inner(fastmath=_REORDER)
 def _add_node_statistics(
     problem, work, rates, geometric, moments, trajectory, node, dwell, transitions
@@ -371,9 +320,8 @@ def _add_node_statistics(
     for block in range((steps + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         count = min(BLOCK, steps - first)
-        separate_weights(
-            work.addresses[CONFIGURATION_WEIGHTS],
-            (problem, work, moments, trajectory, node, no_parent_fixed, first, count),
+        configuration_weights(
+            work.addresses, problem, work, moments, trajectory, node, no_parent_fixed, first, count
         )
         if is_corrected(problem):
             begin_step = problem.step_start[trajectory] + first
@@ -399,7 +347,10 @@ def _add_node_statistics(
                     transitions[table + u * rows + row] += rates[table + u * rows + row] * total
 
 
-@unit
+_ROW = float64[::1]
+
+
+@unit((PROBLEM, WORK, _ROW, boolean, _ROW, int64, _ROW, _ROW))
 def add_statistics(problem, work, rates, geometric, moments, trajectory, dwell, transitions):
     """Add the expected statistics of one trajectory to flat tables."""
     for node in range(problem.node.shape[0] - 1):
@@ -408,13 +359,4 @@ def add_statistics(problem, work, rates, geometric, moments, trajectory, dwell, 
                 problem, work, rates, geometric, moments, trajectory, node, dwell, transitions
             )
     if problem.link_start[trajectory + 1] > problem.link_start[trajectory]:
-        address = work.addresses[LINKS]
-        separate_links(address, (problem, rates, JUMP_STATISTICS, trajectory, transitions))
-
-
-_ROW = float64[::1]
-separate_statistics = separate(
-    add_statistics,
-    (PROBLEM, WORK, _ROW, boolean, _ROW, int64, _ROW, _ROW),
-    ADD_STATISTICS,
-)
+        ask_links(work.addresses, problem, rates, JUMP_STATISTICS, trajectory, transitions)

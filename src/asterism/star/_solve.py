@@ -21,16 +21,9 @@ from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.numerics._step import has_settled
 from asterism.star._buffers import (
-    ADD_STATISTICS,
     IS_EXOGENOUS,
-    KEEP_MESSAGES,
-    LINKS,
     MARGINAL,
-    MARGINALS_AT_POINTS,
     MEMBERS,
-    NODE_GENERATOR,
-    PASS_MESSAGES,
-    STORE_MOMENTS,
     is_corrected,
     moments_range,
     prepare_trajectory,
@@ -42,12 +35,21 @@ from asterism.star._kept_messages import (
     AT_POINTS,
     MESSAGES,
     NOTHING,
-    separate_keep,
-    separate_marginals,
+    keep_marginals,
+    keep_messages,
 )
-from asterism.star._links import TOTALS, separate_links
-from asterism.star._messages import separate_messages
-from asterism.star._node import separate_generator, separate_statistics, separate_store
+from asterism.star._links import (
+    TOTALS,
+    ask_links,
+)
+from asterism.star._messages import (
+    pass_messages,
+)
+from asterism.star._node import (
+    add_statistics,
+    node_generator,
+    store_moments,
+)
 
 # how an iteration ended
 CONVERGED = 0
@@ -98,15 +100,11 @@ N_TOTALS = 5
 def keep_reading(problem, work, reading, trajectory, node, clamped):
     """Keep what ``reading`` asks for of a node; False if it left the range of finite numbers."""
     if reading.kind == MESSAGES:
-        separate_keep(
-            work.addresses[KEEP_MESSAGES],
-            (problem, work, bundle(reading.messages), trajectory, node, clamped),
+        keep_messages(
+            work.addresses, problem, work, bundle(reading.messages), trajectory, node, clamped
         )
     elif reading.kind == AT_POINTS:
-        return separate_marginals(
-            work.addresses[MARGINALS_AT_POINTS],
-            (problem, work, reading.at_points, trajectory, node),
-        )
+        return keep_marginals(work.addresses, problem, work, reading.at_points, trajectory, node)
     return True
 
 
@@ -130,20 +128,25 @@ def sweep_trajectory(
         if problem.node[node, IS_EXOGENOUS] == 1:
             keep_reading(problem, work, reading, trajectory, node, bool(True))
             continue
-        separate_generator(
-            work.addresses[NODE_GENERATOR],
-            (problem, work, moments, parameters.table, geometric, with_pull, trajectory, node),
+        node_generator(
+            work.addresses,
+            problem,
+            work,
+            moments,
+            parameters.table,
+            geometric,
+            with_pull,
+            trajectory,
+            node,
         )
-        log_z, node_data, node_start, bad_point, clamped = separate_messages(
-            work.addresses[PASS_MESSAGES],
-            (problem, work, parameters.rates, parameters.initial, trajectory, node),
+        log_z, node_data, node_start, bad_point, clamped = pass_messages(
+            work.addresses, problem, work, parameters.rates, parameters.initial, trajectory, node
         )
         if bad_point >= 0 or not keep_reading(problem, work, reading, trajectory, node, clamped):
             totals[trajectory, EVIDENCE] = -math.inf
             return node, max(bad_point, 0)
-        change, pull_mass = separate_store(
-            work.addresses[STORE_MOMENTS],
-            (problem, work, moments, geometric, damping, clamped, trajectory, node),
+        change, pull_mass = store_moments(
+            work.addresses, problem, work, moments, geometric, damping, clamped, trajectory, node
         )
         evidence += log_z - pull_mass
         data += node_data
@@ -156,9 +159,7 @@ def sweep_trajectory(
     totals[trajectory, RESIDUAL] = residual
     if problem.link_start[trajectory + 1] > problem.link_start[trajectory]:
         of_links = work.matrices[0, 0]
-        separate_links(
-            work.addresses[LINKS], (problem, parameters.rates, TOTALS, trajectory, of_links)
-        )
+        ask_links(work.addresses, problem, parameters.rates, TOTALS, trajectory, of_links)
         totals[trajectory, EVIDENCE] += of_links[0]
         totals[trajectory, DATA] += of_links[1]
         totals[trajectory, JUMPS] = of_links[2]
@@ -269,9 +270,16 @@ def iterate(problem, parameters, moments, chosen, control, record, counts, readi
                 scale_of_moments(problem, geometric, trajectory, memory.scale)
             last = residual
         if dwell.shape[0] > 0:
-            separate_statistics(
-                work.addresses[ADD_STATISTICS],
-                (problem, work, rates, geometric, moments, trajectory, dwell, transitions),
+            add_statistics(
+                work.addresses,
+                problem,
+                work,
+                rates,
+                geometric,
+                moments,
+                trajectory,
+                dwell,
+                transitions,
             )
             if sweep > 0:
                 for i in range(counts.starts.shape[0]):

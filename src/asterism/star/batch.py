@@ -18,40 +18,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.errors import DataError, Sentence, Setting
-from asterism.numerics._jit import ADDRESSES, UNITS, addresses
-from asterism.numerics._matrix_step import MOMENTS, PROPAGATOR
+from asterism.numerics._jit import addresses, is_ready
+from asterism.numerics._matrix_step import general_moments, general_propagator
 from asterism.numerics.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, map_chunks, require_memory
 from asterism.star import _solve as kernels
+from asterism.star._averages import configuration_weights
 from asterism.star._buffers import (
-    ADD_STATISTICS,
-    COLLECT_PULL,
-    CONFIGURATION_WEIGHTS,
     DWELL,
-    FOURTH_ORDER,
     INITIAL,
     IS_EXOGENOUS,
-    KEEP_MESSAGES,
-    LINKS,
     MARGINAL,
-    MARGINALS_AT_POINTS,
     MEMBER_NODE,
     MEMBERS,
-    NODE_GENERATOR,
     PARENTS,
-    PASS_MANY_STATES,
-    PASS_MESSAGES,
-    PROPAGATE_BLOCK,
     SPAN,
     STATES,
-    STEP_MOMENTS,
-    STORE_MOMENTS,
     TABLE,
     Problem,
     Work,
     make_work,
 )
-from asterism.star._kept_messages import AT_POINTS, MESSAGES, NOTHING, Messages, Reading
+from asterism.star._fourth_order import fourth_order
+from asterism.star._kept_messages import (
+    AT_POINTS,
+    MESSAGES,
+    NOTHING,
+    Messages,
+    Reading,
+    keep_marginals,
+    keep_messages,
+)
+from asterism.star._links import ask_links
+from asterism.star._many_states import pass_many_states
+from asterism.star._messages import pass_messages
+from asterism.star._node import (
+    add_statistics,
+    collect_pull,
+    node_generator,
+    propagate_block,
+    step_moments,
+    store_moments,
+)
 from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.star.problem import Layout, Parameters, lay_out_evidence
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, subset
@@ -354,25 +362,23 @@ def is_uncoupled(problem: Problem) -> bool:
     )
 
 
-def addresses_for(problem: Problem, *slots: int) -> IntArray:
+def addresses_for(problem: Problem, *units: Any) -> IntArray:
     """The table of addresses with the kernels in it that a problem's evidence and states need."""
-    needed = [*slots, COLLECT_PULL, PASS_MESSAGES, PROPAGATE_BLOCK, STEP_MOMENTS]
-    needed.append(CONFIGURATION_WEIGHTS)
+    needed = [*units, collect_pull, pass_messages, propagate_block, step_moments]
+    needed.append(configuration_weights)
     if len(problem.stretch):
-        needed.append(FOURTH_ORDER)
+        needed.append(fourth_order)
     if (problem.node[:-1, STATES] > 2).any():
-        needed += [PASS_MANY_STATES, PROPAGATOR, MOMENTS]
+        needed += [pass_many_states, general_propagator, general_moments]
     if len(problem.link) > 1:
-        needed.append(LINKS)
-    if any(slot in UNITS and not ADDRESSES[slot] for slot in needed):
-        addresses(*needed)
-    return ADDRESSES
+        needed.append(ask_links)
+    return addresses(*needed)  # type: ignore[no-any-return]
 
 
 def addresses_to_sweep(problem: Problem, reading: int = NOTHING) -> IntArray:
     """The same with all that a sweep needs."""
-    of_reading = {MESSAGES: (KEEP_MESSAGES,), AT_POINTS: (MARGINALS_AT_POINTS,)}.get(reading, ())
-    return addresses_for(problem, NODE_GENERATOR, STORE_MOMENTS, ADD_STATISTICS, *of_reading)
+    of_reading = {MESSAGES: (keep_messages,), AT_POINTS: (keep_marginals,)}.get(reading, ())
+    return addresses_for(problem, node_generator, store_moments, add_statistics, *of_reading)
 
 
 def sweep(
@@ -394,10 +400,10 @@ def sweep(
     chosen = np.arange(*which, dtype=np.int64)
     asked = (control, record, counts, reading)
     if work is None:
-        if NODE_GENERATOR in UNITS and not ADDRESSES[NODE_GENERATOR]:
+        if not is_ready(node_generator):
             # the first sweep of a process compiles on nothing what calls the units, and then these:
             # some of them may meanwhile come from another process (learning/compile_ahead.py)
-            nothing = make_work(problem, ADDRESSES, (0, 0))
+            nothing = make_work(problem, addresses(), (0, 0))
             kernels.iterate(problem, parameters, moments, chosen[:0], *asked, nothing)
         work = make_work(problem, addresses_to_sweep(problem, reading.kind), which)
     kernels.iterate(problem, parameters, moments, chosen, *asked, work)

@@ -26,26 +26,24 @@ from asterism.numerics._jit import inner, kernel
 from asterism.star._averages import average_table, multiply_in_parent
 from asterism.star._buffers import (
     BLOCK,
-    COLLECT_PULL,
     CONFIGURATIONS,
     IS_EXOGENOUS,
     LOG_OF_ZERO_RATE,
-    PASS_MESSAGES,
-    PROPAGATE_BLOCK,
     SQUARES,
     STATES,
-    STEP_MOMENTS,
     STRIDE,
     TABLE,
     moments_begin,
     prepare_trajectory,
 )
-from asterism.star._messages import separate_messages
+from asterism.star._messages import (
+    pass_messages,
+)
 from asterism.star._node import (
     clear_set_steps,
-    separate_propagate,
-    separate_pull,
-    separate_step_moments,
+    collect_pull,
+    propagate_block,
+    step_moments,
 )
 from asterism.star._solve import settled
 
@@ -127,10 +125,7 @@ def _pull_of_children(problem, moments, table, node, block_starts, work, pull):
             first = block * BLOCK
             count = min(BLOCK, steps - first)
             here = pull[block_starts[d] + block]
-            separate_pull(
-                work.addresses[COLLECT_PULL],
-                (problem, work, moments, table, d, node, first, count, here),
-            )
+            collect_pull(work.addresses, problem, work, moments, table, d, node, first, count, here)
 
 
 @inner
@@ -229,12 +224,9 @@ def _solve_family(
                         generator[x * size + x, k] += psi[x, k]
                 begin = first_step + block * BLOCK
                 width = problem.width[begin : begin + count]
-                separate_propagate(
-                    work.addresses[PROPAGATE_BLOCK], (size, width, block, count, count, work)
-                )
-            this_log_z, _, _, bad_point, clamped = separate_messages(
-                work.addresses[PASS_MESSAGES],
-                (problem, work, family.rates, current.initial, d, node),
+                propagate_block(work.addresses, size, width, block, count, count, work)
+            this_log_z, _, _, bad_point, clamped = pass_messages(
+                work.addresses, problem, work, family.rates, current.initial, d, node
             )
             if bad_point >= 0:
                 return -math.inf, iteration + 1, IMPOSSIBLE
@@ -244,10 +236,7 @@ def _solve_family(
                 count = min(BLOCK, steps - first)
                 begin = first_step + first
                 width = problem.width[begin : begin + count]
-                separate_step_moments(
-                    work.addresses[STEP_MOMENTS],
-                    (size, width, first, count, count, clamped, work),
-                )
+                step_moments(work.addresses, size, width, first, count, count, clamped, work)
                 fresh = work.matrices[3]
                 if geometric:
                     for row in range(rows):

@@ -19,7 +19,6 @@ import numpy as np
 from asterism.numerics._bundle import bundle
 from asterism.numerics._jit import inner, kernel
 from asterism.star._buffers import (
-    ADD_STATISTICS,
     CONFIGURATIONS,
     DWELL,
     INITIAL,
@@ -35,7 +34,9 @@ from asterism.star._buffers import (
     start_moments,
 )
 from asterism.star._kept_messages import NOTHING, Messages, Reading
-from asterism.star._node import separate_statistics
+from asterism.star._node import (
+    add_statistics,
+)
 from asterism.star._solve import (
     DEPTH,
     EVIDENCE,
@@ -270,9 +271,8 @@ def solve_marginal(problem, work, parameters, moments, prior, rule, sums):
                 starts[i] += work.starts[i]
             evidence += totals[d, EVIDENCE]
             residual = max(residual, totals[d, RESIDUAL])
-            separate_statistics(
-                work.addresses[ADD_STATISTICS],
-                (problem, work, rates, geometric, moments, d, dwell, transitions),
+            add_statistics(
+                work.addresses, problem, work, rates, geometric, moments, d, dwell, transitions
             )
         with_pull = True
         update_all(problem, parameters, prior, rule.learn_initial, starts, sums)
