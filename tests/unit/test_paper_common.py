@@ -11,8 +11,17 @@ import pytest
 
 from asterism.errors import DataError
 from asterism.paper import common
-from asterism.paper.common import ROWS, SavedRows, for_each, mean_and_errors, write_table
-from asterism.paper.paper_page import Page, Section, cell, write_page
+from asterism.paper.common import (
+    ROWS,
+    Page,
+    SavedRows,
+    Section,
+    cell,
+    for_each,
+    mean_and_errors,
+    write_page,
+    write_table,
+)
 from asterism.report.figure_style import new_figure
 
 

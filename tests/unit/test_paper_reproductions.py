@@ -10,7 +10,7 @@ import pytest
 
 from asterism.commands.reproduce import available
 from asterism.errors import DataError
-from asterism.paper import dream4, fig2, fig3, fig4, irma, irma_data, rankings, table1
+from asterism.paper import dream4, fig2, fig3, fig4, irma, table1
 from tests.shared_data import DATA, needs
 
 needs_data = needs("irma_replicates_dct.csv")
@@ -157,14 +157,14 @@ def test_irma_asks_for_its_data(tmp_path: Path) -> None:
 
 @needs_data
 def test_irma_files() -> None:
-    on = irma_data.read_replicates(DATA, "on", 20.0)
-    off = irma_data.read_replicates(DATA, "off", 10.0)
+    on = irma.read_replicates(DATA, "on", 20.0)
+    off = irma.read_replicates(DATA, "off", 10.0)
     assert (on.n_trajectories, off.n_trajectories) == (5, 4)
-    assert set(on.nodes) == set(irma_data.GENES)
+    assert set(on.nodes) == set(irma.GENES)
     assert np.allclose(np.unique(np.diff(on.to_frame()["time"].unique())), 1.0)
-    truth = irma_data.read_truth(DATA)
+    truth = irma.read_truth(DATA)
     assert {name: len(edges) for name, edges in truth.items()} == {"full8": 8, "simplified6": 6}
-    assert irma_data.read_likelihoods(DATA, 10.0).n_measurements == 360
+    assert irma.read_likelihoods(DATA, 10.0).n_measurements == 360
 
 
 @needs_data
@@ -201,13 +201,13 @@ def test_rankings_find_a_driver() -> None:
     a = rng.normal(size=60)
     b = np.concatenate([[0.0], a[:-1]]) + 0.1 * rng.normal(size=60)
     series = [pd.DataFrame({"a": a, "b": b, "c": rng.normal(size=60)})]
-    for matrix in (rankings.lagged_correlation(series), rankings.forest(series, n_trees=30)):
+    for matrix in (dream4.lagged_correlation(series), dream4.forest(series, n_trees=30)):
         assert np.all(np.diag(matrix) == 0.0)
         assert matrix.to_numpy().max() == matrix.loc["a", "b"]
 
 
 def test_random_rankings_score_by_chance() -> None:
-    scores = rankings.random_scores([("a", "b"), ("b", "c")], ["a", "b", "c"], n=400)
+    scores = dream4.random_scores([("a", "b"), ("b", "c")], ["a", "b", "c"], n=400)
     assert scores["auroc"] == pytest.approx(0.5, abs=4 * scores["auroc_se"] / 20)
     assert scores["auroc_se"] > 0.1
     # average precision of two edges at random among six places: mean over all fifteen placements

@@ -7,11 +7,13 @@ settings and the same version reads them instead of computing them again.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,6 +127,19 @@ def for_each(
     return results
 
 
+def data_file(folder: Path | None, name: str) -> Path:
+    """A file of the data folder, or an error that says what is missing."""
+    if folder is None:
+        raise DataError(
+            f"This reproduction reads measurements that asterism does not ship; give the folder "
+            f"that holds {name!r} with --data."
+        )
+    path = folder / name
+    if not path.is_file():
+        raise DataError(f"The data folder {str(folder)!r} has no file {name!r}.")
+    return path
+
+
 def write_table(folder: Path, name: str, table: pd.DataFrame) -> Path:
     """``name.csv`` with six significant digits, which is what documents quote."""
     path = folder / f"{name}.csv"
@@ -169,3 +184,74 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be saved in a row")
+
+
+# ---- the page: text, tables and figures in one HTML file that needs nothing else -----------------
+
+
+@dataclass
+class Section:
+    """A heading with paragraphs, then a table, then a figure (a PNG file of the same folder)."""
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    table: pd.DataFrame | None = None
+    figure: str | None = None
+    points: Sequence[str] = ()
+
+
+@dataclass
+class Page:
+    """What ``asterism reproduce`` shows."""
+
+    title: str
+    lead: str
+    sections: list[Section] = field(default_factory=list)
+    unspecified: Sequence[tuple[str, str]] = ()
+    """(what the paper leaves open, what was chosen here)"""
+    quick: bool = False
+
+
+def write_all(
+    folder: Path, page: Page, tables: Mapping[str, pd.DataFrame], figures: Mapping[str, Figure]
+) -> Path:
+    """Tables and figures by their names, and the page that shows them: the end of every run."""
+    for name, table in tables.items():
+        write_table(folder, name, table)
+    for name, figure in figures.items():
+        write_figure(folder, name, figure)
+    return write_page(folder, page)
+
+
+def write_page(folder: Path, page: Page) -> Path:
+    """``index.html``, atomically."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    def image(name: str) -> str:
+        content = base64.b64encode((folder / name).read_bytes()).decode("ascii")
+        return f"data:image/png;base64,{content}"
+
+    environment = Environment(
+        loader=PackageLoader("asterism.paper", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    path = folder / "index.html"
+    write_text(
+        path, environment.get_template("page.html.j2").render(page=page, cell=cell, image=image)
+    )
+    return path
+
+
+def cell(value: Any) -> str:
+    """Numbers with three significant digits after the point at most; truth values as words."""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        if value != value:  # not a number: nothing to show
+            return ""
+        return (
+            f"{value:.3g}" if 0.0 < abs(value) < 0.001 else f"{value:.3f}".rstrip("0").rstrip(".")
+        )
+    return "" if value is None else str(value)

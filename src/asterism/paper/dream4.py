@@ -9,23 +9,26 @@ continuously (they move), sparse prior, families scored in closed form.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 import asterism as am
 from asterism.learning.tasks import ProgressListener
 from asterism.paper.common import (
     PAPER,
     Case,
+    Page,
+    Section,
+    data_file,
     for_each,
     records,
+    write_all,
 )
-from asterism.paper.irma_data import data_file
-from asterism.paper.paper_page import Page, Section, write_all
-from asterism.paper.rankings import forest, lagged_correlation, random_scores
 from asterism.report.figure_style import PALETTE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -216,6 +219,78 @@ def scored(found: list[Case], data: Path | None) -> pd.DataFrame:
     columns = ["network", "method", "auroc", "aupr", "auroc_se", "aupr_se"]
     columns += ["auroc_errors_above", "aupr_errors_above", "beats_random"]
     return pd.DataFrame(lines)[columns]
+
+
+# ---- simple rankings: one table per series (rows are times, equal steps) gives scores, parents as
+# rows and children as columns, with a diagonal of zero ------------------------------------------
+
+
+def lagged_correlation(series: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """|correlation| of every node with every other one step later, all series pooled."""
+    before, after, names = _steps(series)
+    n = len(names)
+    matrix = np.abs(np.corrcoef(before.T, after.T)[:n, n:])
+    return _square(np.nan_to_num(matrix), names)
+
+
+def forest(series: Sequence[pd.DataFrame], n_trees: int = 500, seed: int = 0) -> pd.DataFrame:
+    """Importance of every node for a random forest that predicts each node one step later.
+
+    In the manner of GENIE3: the target is scaled to unit variance, importances are comparable
+    between targets, and each split looks at √p of the p nodes.
+    """
+    from sklearn.ensemble import RandomForestRegressor
+
+    before, after, names = _steps(series)
+    matrix = np.zeros((len(names), len(names)))
+    for child in range(len(names)):
+        target = after[:, child] / max(float(after[:, child].std()), 1e-12)
+        trees = RandomForestRegressor(n_trees, max_features="sqrt", random_state=seed, n_jobs=1)
+        trees.fit(before, target)
+        own = np.var(target)
+        matrix[:, child] = trees.feature_importances_ * own
+    return _square(matrix, names)
+
+
+def random_scores(truth: Any, names: Sequence[str], n: int = 1000, seed: int = 0) -> dict[str, Any]:
+    """AUROC and AUPR of random rankings: mean and standard deviation of one ranking."""
+    place = {name: i for i, name in enumerate(names)}
+    matrix = np.zeros((len(names), len(names)), dtype=bool)
+    for parent, child in truth:
+        matrix[place[parent], place[child]] = True
+    is_edge = matrix[~np.eye(len(names), dtype=bool)]
+    rng = np.random.default_rng(seed)
+    auroc, aupr = np.empty(n), np.empty(n)
+    n_true, n_false = int(is_edge.sum()), int((~is_edge).sum())
+    for i in range(n):
+        hit = rng.permutation(is_edge)  # best rank first
+        true_so_far = np.cumsum(hit)
+        auroc[i] = true_so_far[~hit].sum() / (n_true * n_false)
+        aupr[i] = (true_so_far[hit] / (np.flatnonzero(hit) + 1)).mean()
+    return {
+        "auroc": float(auroc.mean()),
+        "auroc_se": float(auroc.std(ddof=1)),
+        "aupr": float(aupr.mean()),
+        "aupr_se": float(aupr.std(ddof=1)),
+    }
+
+
+def _steps(
+    series: Sequence[pd.DataFrame],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
+    names = [str(c) for c in series[0].columns]
+    before = np.concatenate([s.to_numpy(dtype=np.float64)[:-1] for s in series])
+    after = np.concatenate([s.to_numpy(dtype=np.float64)[1:] for s in series])
+    return before, after, names
+
+
+def _square(matrix: NDArray[np.float64], names: list[str]) -> pd.DataFrame:
+    clean = matrix.copy()
+    np.fill_diagonal(clean, 0.0)
+    return pd.DataFrame(clean, index=names, columns=names)
+
+
+# ---- figure and page --------------------------------------------------------------------------
 
 
 def _draw(table: pd.DataFrame) -> Figure:

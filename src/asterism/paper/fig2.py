@@ -14,12 +14,7 @@ import pandas as pd
 
 import asterism as am
 from asterism.learning.tasks import ProgressListener
-from asterism.paper.common import (
-    Case,
-    for_each,
-    mean_and_errors,
-)
-from asterism.paper.paper_page import Page, Section, write_all
+from asterism.paper.common import Case, Page, Section, for_each, mean_and_errors, write_all
 from asterism.report.figure_style import BLUE, ORANGE, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -16,12 +16,7 @@ import pandas as pd
 
 import asterism as am
 from asterism.learning.tasks import ProgressListener
-from asterism.paper.common import (
-    Case,
-    for_each,
-    records,
-)
-from asterism.paper.paper_page import Page, Section, write_all
+from asterism.paper.common import Case, Page, Section, for_each, records, write_all
 from asterism.report.figure_style import BLUE, GREEN, ORANGE, new_figure, tidy
 
 if TYPE_CHECKING:

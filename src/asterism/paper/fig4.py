@@ -19,11 +19,13 @@ from asterism.learning.tasks import ProgressListener
 from asterism.paper.common import (
     PAPER,
     Case,
+    Page,
+    Section,
     for_each,
     mean_and_errors,
     records,
+    write_all,
 )
-from asterism.paper.paper_page import Page, Section, write_all
 from asterism.report.figure_style import PALETTE, new_figure, tidy
 
 if TYPE_CHECKING:

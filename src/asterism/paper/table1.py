@@ -18,13 +18,7 @@ import pandas as pd
 import asterism as am
 from asterism.learning.tasks import ProgressListener
 from asterism.model.names import random_parents
-from asterism.paper.common import (
-    PAPER,
-    Case,
-    for_each,
-    mean_and_errors,
-)
-from asterism.paper.paper_page import Page, Section, write_all
+from asterism.paper.common import PAPER, Case, Page, Section, for_each, mean_and_errors, write_all
 from asterism.report.figure_style import PALETTE, new_figure, tidy
 
 if TYPE_CHECKING:
