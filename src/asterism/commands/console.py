@@ -128,18 +128,12 @@ class Console:
             finally:
                 later.cancel()
             return
-        from rich.console import Console as Terminal
-        from rich.progress import Progress as Bars
         from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Bars(*columns, console=Terminal(stderr=True), transient=True) as live:
+        with self._bars(*columns) as live:
             live.add_task(what, total=None)
-            self._live = live
-            try:
-                yield
-            finally:
-                self._live = None
+            yield
 
     @contextmanager
     def progress(self) -> Iterator[ProgressListener]:
@@ -151,33 +145,26 @@ class Console:
         if self.quiet or not self.on_terminal:
             yield ProgressMeter(_PlainLines(self))
             return
-        from rich.console import Console as Terminal
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import (
-            Progress as Bars,
-        )
+        from rich import progress as rich
 
-        with Bars(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left:"),
-            TimeRemainingColumn(),
-            console=Terminal(stderr=True),
-            transient=True,
-        ) as live:
+        columns = (
+            *(rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TaskProgressColumn()),
+            *(rich.MofNCompleteColumn(), rich.TimeElapsedColumn()),
+            *(rich.TextColumn("left:"), rich.TimeRemainingColumn()),
+        )
+        with self._bars(*columns) as live:
+            yield ProgressMeter(_Bar(live))
+
+    @contextmanager
+    def _bars(self, *columns: Any) -> Iterator[Any]:
+        """Bars on the terminal, above which lines are printed while they last."""
+        from rich.console import Console as Terminal
+        from rich.progress import Progress
+
+        with Progress(*columns, console=Terminal(stderr=True), transient=True) as live:
             self._live = live
             try:
-                yield ProgressMeter(_Bar(live))
+                yield live
             finally:
                 self._live = None
 

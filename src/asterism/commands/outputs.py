@@ -39,25 +39,25 @@ def writing_to(folder: Path, force: bool, resume: bool = False) -> Iterator[None
     Whoever comes second is refused at once. A folder that was made for this and stays empty goes
     again.
     """
-    _require_no_file(folder)
+    if folder.exists() and not folder.is_dir():
+        raise Refused(f"{str(folder)!r} is a file; name a folder for the results with -o.")
     _require_writable(folder)
     with ExitStack() as stack:
         try:
             stack.enter_context(only_writer(folder))
         except FolderInUse as error:
             raise Refused(str(error)) from None
-        require_folder(folder, force, resume)
-        if force and not resume and "run.json" not in _held(folder):
-            for name in _held(folder):
+        held = _held(folder)
+        _require_free(folder, held, force, resume)
+        if force and not resume and "run.json" not in held:
+            for name in held:
                 if name.startswith(JOURNAL):
                     (folder / name).unlink(missing_ok=True)
         yield
 
 
-def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
-    """A results folder that may be written; an old run stays unless ``force``."""
-    _require_no_file(folder)
-    held = _held(folder)
+def _require_free(folder: Path, held: set[str], force: bool, resume: bool) -> None:
+    """Refuse a folder with an old run unless ``force``."""
     interrupted = (JOURNAL in held and "run.json" not in held) or CHECKPOINT in held
     if resume and not force and "run.json" in held and not interrupted:
         raise Refused(
@@ -74,20 +74,12 @@ def require_folder(folder: Path, force: bool, resume: bool = False) -> None:
             f"{str(folder)!r} exists already and holds {', '.join(sorted(held)[:3])}; name another "
             "folder with -o, or use --force."
         )
-    _require_writable(folder)
 
 
 def _held(folder: Path) -> set[str]:
     """What lies in a folder, without the lock and without what a killed process left behind."""
-    if not folder.is_dir():
-        return set()
     names = {path.name for path in folder.iterdir()}
     return {name for name in names if not name.startswith((LOCK, TEMPORARY))}
-
-
-def _require_no_file(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise Refused(f"{str(folder)!r} is a file; name a folder for the results with -o.")
 
 
 def require_file(path: Path, force: bool) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +32,12 @@ def run(options: ReportOptions) -> int:
     page = options.output or options.run / "report.html"
     require_file(page, options.force or options.output is None)
     with console.listening():
-        with console.busy(f"Reading {options.run}"), _writing(options.run, options.output):
+        with console.busy(f"Reading {options.run}"), ExitStack() as alone:
+            written = page
+            if options.output is None:  # a part of the run, which needs the folder for itself
+                alone.enter_context(only_writer(options.run))
+                # a leftover where this is killed; the next writer removes it
+                written = options.run / f"{TEMPORARY}{PAGE}"
             result = read_run(
                 options.run,
                 () if options.unverified else tuple(name for name in FILES if name != PAGE),
@@ -43,11 +47,6 @@ def run(options: ReportOptions) -> int:
                 if result.scores() is None:
                     console.warn("--truth holds every possible edge: there is nothing to score.")
             first = options.nodes[0] if options.nodes else None
-            written = page
-            if (
-                options.output is None
-            ):  # a leftover where this is killed; the next writer removes it
-                written = options.run / f"{TEMPORARY}{PAGE}"
             write_report(result, written, threshold=options.threshold, node=first)
             if options.output is None:
                 replace_file(options.run, PAGE, written)
@@ -82,13 +81,3 @@ def run(options: ReportOptions) -> int:
             }
         )
     return exits.OK
-
-
-@contextmanager
-def _writing(folder: Path, output: Path | None) -> Iterator[None]:
-    """A page that becomes a part of the run needs the folder for itself."""
-    if output is not None:
-        yield
-        return
-    with only_writer(folder):
-        yield

@@ -20,7 +20,6 @@ from asterism.data import interventions as set_by_hand
 from asterism.data import measurements as tables
 from asterism.data.columns import as_pandas, without_columns
 from asterism.data.covariates import Covariates, read_covariates, values_at
-from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.given_likelihoods import read_likelihoods
 from asterism.data.known_paths import TimeBound
 from asterism.data.labels import canonical
@@ -40,7 +39,7 @@ from asterism.data.panel_records import (
 from asterism.data.problems import Problems, TableProblem
 from asterism.data.read_table import gather_files, read_frames, write_observations
 from asterism.data.table_rows import Reading, table_format
-from asterism.data.trajectories import Trajectories
+from asterism.data.trajectories import Trajectories, path_events, path_intervals
 from asterism.errors import DataError, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
 

@@ -18,7 +18,7 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -367,23 +367,18 @@ def unescape_cell(text: str) -> str:
 
 def escaped(table: pd.DataFrame) -> pd.DataFrame:
     """The table with names and texts that no spreadsheet runs."""
-    safe = table.copy()
-    safe.columns = pd.Index([escape_cell(name) for name in table.columns])
-    for place, kind in enumerate(table.dtypes):
-        if not pd.api.types.is_numeric_dtype(kind):
-            cells = [escape_cell(value) for value in table.iloc[:, place]]
-            safe.isetitem(place, objects(cells))
-    return safe
+    return _with_texts(table, escape_cell)
 
 
 def unescaped(table: pd.DataFrame) -> pd.DataFrame:
     """A table of texts as it was before it was written."""
-    plain = table.copy()
-    plain.columns = pd.Index([unescape_cell(str(name)) for name in table.columns])
-    for place in range(table.shape[1]):
-        cells = [
-            unescape_cell(value) if isinstance(value, str) else value
-            for value in table.iloc[:, place]
-        ]
-        plain.isetitem(place, objects(cells))
-    return plain
+    return _with_texts(table, lambda v: unescape_cell(v) if isinstance(v, str) else v)
+
+
+def _with_texts(table: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
+    result = table.copy()
+    result.columns = pd.Index(list(map(change, table.columns)))
+    for place, kind in enumerate(table.dtypes):
+        if not pd.api.types.is_numeric_dtype(kind):
+            result.isetitem(place, objects(map(change, table.iloc[:, place])))
+    return result

@@ -22,7 +22,7 @@ from asterism.data.columns import as_pandas
 from asterism.data.covariates import Covariates, read_covariates
 from asterism.data.files import side_file, write_table, write_text
 from asterism.data.labels import encode, plain
-from asterism.data.measurements import objects
+from asterism.data.measurements import Events, Intervals, objects
 from asterism.data.problems import DataWarning
 from asterism.data.statistics import Statistics
 from asterism.errors import DataError, Sentence, Setting, counted, first_few
@@ -304,29 +304,80 @@ class Trajectories:
         return _reorder(self, tuple(nodes), states)
 
 
+def _entries(paths: Trajectories) -> pd.DataFrame:
+    """trajectory, node, time and state entered, in numbers: every node at the start, then jumps."""
+    n_trajectories, n_nodes = paths.initial.shape
+    each, jumped = np.arange(n_trajectories), np.diff(paths.jump_offset)
+    return pd.DataFrame(
+        {
+            "d": np.concatenate([np.repeat(each, n_nodes), np.repeat(each, jumped)]),
+            "node": np.concatenate([np.tile(np.arange(n_nodes), n_trajectories), paths.jump_node]),
+            "time": np.concatenate([np.repeat(paths.start, n_nodes), paths.jump_time]),
+            "state": np.concatenate([paths.initial.ravel(), paths.jump_state]),
+        }
+    )
+
+
 def _paths_frame(paths: Trajectories) -> pd.DataFrame:
     """The start of every node, then every jump, trajectory by trajectory."""
-    n_trajectories, n_nodes = paths.initial.shape
-    d = np.concatenate(
-        [
-            np.repeat(np.arange(n_trajectories), n_nodes),
-            np.repeat(np.arange(n_trajectories), np.diff(paths.jump_offset)),
-        ]
-    )
-    node = np.concatenate([np.tile(np.arange(n_nodes), n_trajectories), paths.jump_node])
-    state = np.concatenate([paths.initial.ravel(), paths.jump_state])
-    time = np.concatenate([np.repeat(paths.start, n_nodes), paths.jump_time])
-    order = np.argsort(d, kind="stable")
-    entered = paths.state_names()[node, state][order]
+    table = _entries(paths).sort_values("d", kind="stable")
     frame = pd.DataFrame(
         {
-            "trajectory": objects(paths.labels)[d[order]],
-            "time": time[order],
-            "node": objects(paths.nodes)[node[order]],
-            "state": entered,
+            "trajectory": objects(paths.labels)[table["d"]],
+            "time": table["time"].to_numpy(),
+            "node": objects(paths.nodes)[table["node"]],
+            "state": paths.state_names()[table["node"], table["state"]],
         }
     )
     return frame.infer_objects()
+
+
+# ---- paths as what is known of them: jumps and stays ------------------------------------------
+
+
+def path_events(paths: Trajectories, nodes: Sequence[str]) -> Events:
+    """Every jump of the nodes, with the state before it."""
+    d, node, time, state, _, previous = _stays(paths, nodes)
+    jump = np.flatnonzero(previous >= 0)
+    jump = jump[np.lexsort((time[jump], d[jump]))]
+    names = paths.state_names()
+    return Events(
+        d[jump],
+        time[jump],
+        objects(paths.nodes)[node[jump]],
+        names[node[jump], state[jump]],
+        names[node[jump], previous[jump]],
+        np.arange(len(jump), dtype=np.int64),
+    )
+
+
+def path_intervals(paths: Trajectories, nodes: Sequence[str]) -> Intervals:
+    """Every stay of the nodes; stays of no length only where a whole trajectory has none."""
+    d, node, begin, state, end, _ = _stays(paths, nodes)
+    keep = np.flatnonzero((end > begin) | (paths.end[d] == paths.start[d]))
+    return Intervals(
+        d[keep],
+        objects(paths.nodes)[node[keep]],
+        begin[keep],
+        end[keep],
+        paths.state_names()[node[keep], state[keep]],
+        np.arange(len(keep), dtype=np.int64),
+    )
+
+
+def _stays(paths: Trajectories, nodes: Sequence[str]) -> tuple[NDArray[Any], ...]:
+    """Trajectory, node, start, state, end and previous state (−1 at the start) of every stay."""
+    table = _entries(paths)
+    table["jump"] = np.arange(len(table)) >= paths.initial.size
+    table = table[table["node"].isin([paths.nodes.index(n) for n in nodes])]
+    table = table.sort_values(["d", "node", "time", "jump"], kind="stable")
+    d, node, begin, state = (table[c].to_numpy() for c in ("d", "node", "time", "state"))
+    is_jump = table["jump"].to_numpy()
+    previous = np.where(is_jump, np.concatenate([[-1], state[:-1]]), -1)
+    end = paths.end[d]
+    followed = np.flatnonzero(is_jump[1:])
+    end[followed] = begin[followed + 1]
+    return d, node, begin, state, end, previous
 
 
 def _reorder(

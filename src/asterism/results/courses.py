@@ -181,21 +181,20 @@ def thinned(courses: StoredCourses, max_values: int) -> tuple[StoredCourses, lis
                 f"State probabilities are kept at up to {max(map(len, kept))} times per "
                 f"trajectory, of up to {max(map(len, courses.times))}."
             )
-            courses = StoredCourses(
-                courses.trajectories,
-                courses.nodes,
-                tuple(own[rows] for own, rows in zip(courses.times, kept)),
-                tuple(block[rows] for block, rows in zip(courses.probabilities, kept)),
+            courses = replace(
+                courses,
+                times=tuple(own[rows] for own, rows in zip(courses.times, kept)),
+                probabilities=tuple(p[rows] for p, rows in zip(courses.probabilities, kept)),
             )
     if courses.n_values > max_values and len(courses.trajectories) > 1:
         reach = np.cumsum([block.size for block in courses.probabilities])
         n_kept = max(1, int(np.searchsorted(reach, max_values, side="right")))
         notices.append(_first_only(n_kept, len(courses.trajectories)))
-        courses = StoredCourses(
-            courses.trajectories[:n_kept],
-            courses.nodes,
-            courses.times[:n_kept],
-            courses.probabilities[:n_kept],
+        courses = replace(
+            courses,
+            trajectories=courses.trajectories[:n_kept],
+            times=courses.times[:n_kept],
+            probabilities=courses.probabilities[:n_kept],
         )
     return courses, notices
 

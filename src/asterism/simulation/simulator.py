@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asterism.continuous.paths import ContinuousPaths, simulate_paths
-from asterism.data.full_paths import path_events, path_intervals
 from asterism.data.measurements import NodeMeasurements, no_events, no_intervals
 from asterism.data.observations import Observations
-from asterism.data.trajectories import Trajectories
+from asterism.data.trajectories import Trajectories, path_events, path_intervals
 from asterism.errors import DataError, ModelError, Setting, TooLargeError
 from asterism.model.emissions import Joint, check_emissions, emission_for
 from asterism.model.network import Network
