@@ -138,25 +138,18 @@ def _compile(search: str) -> None:
 
 def summarise(found: list[Case]) -> pd.DataFrame:
     """One line per search, size, number of trajectories and noise."""
-    names = ("search", "nodes", "trajectories", "noise")
-    lines = []
-    for key in dict.fromkeys(tuple(f[name] for name in names) for f in found):
-        own = [f for f in found if tuple(f[name] for name in names) == key]
-        share, _, error = mean_and_errors(f["share_right"] for f in own)
-        lines.append(
-            {
-                **dict(zip(("search", "nodes", "trajectories", "sigma"), key)),
-                "seeds": len(own),
-                "right_families": " ".join(str(f["right"]) for f in own),
-                "share_right": share,
-                "share_right_se": error,
-                "auroc": mean_and_errors(f["auroc"] for f in own)[0],
-                "aupr": mean_and_errors(f["aupr"] for f in own)[0],
-                "seconds": mean_and_errors(f["seconds"] for f in own)[0],
-                "unsettled": sum(not f["settled"] for f in own),
-            }
-        )
-    return pd.DataFrame(lines)
+    table = pd.DataFrame(found).rename(columns={"noise": "sigma"})
+    groups = table.groupby(["search", "nodes", "trajectories", "sigma"], sort=False)
+    return groups.agg(
+        seeds=("right", "size"),
+        right_families=("right", lambda own: " ".join(map(str, own))),
+        share_right=("share_right", "mean"),
+        share_right_se=("share_right", lambda own: mean_and_errors(own)[2]),
+        auroc=("auroc", "mean"),
+        aupr=("aupr", "mean"),
+        seconds=("seconds", "mean"),
+        unsettled=("settled", lambda own: int((~own).sum())),
+    ).reset_index()
 
 
 def drawn_matrices(found: list[Case]) -> list[Case]:

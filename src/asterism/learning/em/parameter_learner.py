@@ -25,7 +25,6 @@ from asterism.inference.posterior import Posterior, quiet_infer
 from asterism.learning.em import quantities
 from asterism.learning.em.cluster_step import NoClusters
 from asterism.learning.em.covariate_network import ADDED
-from asterism.learning.em.derived import Uncertainty
 from asterism.learning.em.fit_measures import n_parameters, starts_are_seen
 from asterism.learning.em.fitting import (
     Fit,
@@ -49,6 +48,7 @@ from asterism.learning.em.situations import own_view, statistics_of
 from asterism.learning.em.spread_table import spread_table, with_chosen_factors
 from asterism.learning.em.uncertainty import (
     Information,
+    Uncertainty,
     has_trusted_intervals,
     observed_information,
     rate_table,

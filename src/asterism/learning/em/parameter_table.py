@@ -14,12 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from asterism.learning.em.derived import Uncertainty, limits
 from asterism.learning.em.emission_fit import LearnedNode
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
 from asterism.learning.em.outcome_effects import Shifted, Starts, free_entries
-from asterism.learning.em.uncertainty import rate_table
+from asterism.learning.em.uncertainty import Uncertainty, limits, rate_table
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.timeline.evidence import FloatArray, IntArray
 
@@ -40,8 +39,7 @@ def natural_values(fit: Fit, estimate: Estimate) -> FloatArray:
     """All parameters in the user's units, in the order of :func:`parameter_names`."""
     coordinates = fit.task.coordinates
     model = fit.model
-    place = np.flatnonzero((model.base >= 0) | (model.fixed > 0.0))
-    parts = [fit.base_rates(estimate)[place]]
+    parts = [fit.base_rates(estimate)[model.possible]]
     scale = np.array([model.columns[e.column].scale for e in model.effects])
     n = len(scale)
     parts += [estimate.effects[:n] / scale if n else np.zeros(0), estimate.effects[n:]]

@@ -21,10 +21,9 @@ from asterism.data.observations import Observations
 from asterism.data.panel_records import states_in_order
 from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.learning.em.covariate_network import situations
-from asterism.learning.em.derived import Interval, Uncertainty
 from asterism.learning.em.estimate import Estimate
 from asterism.learning.em.fitting import Fit
-from asterism.learning.em.uncertainty import configurations, rate_table
+from asterism.learning.em.uncertainty import Interval, Uncertainty, configurations, rate_table
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.numerics.exponentials import exponentials
@@ -164,7 +163,7 @@ def edge_ratios(uncertainty: Uncertainty, level: float) -> pd.DataFrame:
     network, graph = fit.network, fit.network.compiled.graph
     notes = rate_table(fit, uncertainty.information, level)["note"].tolist()
     model = fit.model
-    place = np.flatnonzero((model.base >= 0) | (model.fixed > 0.0))
+    place = np.flatnonzero(model.possible)
     zero = {int(p) for p, note in zip(place, notes) if note not in ("", "fixed")}
     rows: list[tuple[Any, ...]] = []
     above, below = [], []
@@ -219,8 +218,7 @@ def final_numbers(fit: Fit) -> IntArray:
     """Numbers of the states of a single node that are never left."""
     model = fit.model
     size = len(fit.network.states[_one_node(fit.network)])
-    possible = ((model.base >= 0) | (model.fixed > 0.0)).reshape(size, size)
-    return np.flatnonzero(~possible.any(axis=1))
+    return np.flatnonzero(~model.possible.reshape(size, size).any(axis=1))
 
 
 def sojourn_times(uncertainty: Uncertainty, covariates: Given, level: float) -> pd.DataFrame:

@@ -145,6 +145,12 @@ class RateModel:
     """Effects of covariates on the start, by node."""
 
     @property
+    def possible(self) -> BoolArray:
+        """Per flat rate: whether it can be above zero."""
+        result: BoolArray = (self.base >= 0) | (self.fixed > 0.0)
+        return result
+
+    @property
     def nodes(self) -> tuple[str, ...]:
         """Nodes whose rates some covariate changes."""
         return tuple(dict.fromkeys(e.node for e in (*self.effects, *self.given)))
@@ -202,8 +208,9 @@ class RateModel:
         point: IntArray | None = None,
     ) -> FloatArray:
         """Rates at these flat places, each in a situation z; zero where none is allowed."""
-        possible = (self.base[place] >= 0) | (self.fixed[place] > 0.0)
-        return np.where(possible, self.formula(place, z, point).rates(baselines, effects), 0.0)
+        return np.where(
+            self.possible[place], self.formula(place, z, point).rates(baselines, effects), 0.0
+        )
 
 
 def rate_model(
