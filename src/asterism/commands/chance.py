@@ -86,7 +86,8 @@ def chance_of(
     def searched(i: int) -> FloatArray:
         orders = orders_of(data, np.random.default_rng([seed, i]))
         every = values(reordered(data, orders))
-        apart = [v for pair, v in every.items() if _are_apart(*(orders[n] for n in pair))]
+        # of the nodes that stay together in no trajectory
+        apart = [v for pair, v in every.items() if not np.any(orders[pair[0]] == orders[pair[1]])]
         return np.array(apart or list(every.values()))
 
     found = []
@@ -197,11 +198,6 @@ def orders_of(data: Observations, rng: np.random.Generator) -> dict[str, Any]:
     return {
         node: rng.integers(1, max(2, len(record)), 1) for node, record in data.measurements.items()
     }
-
-
-def _are_apart(one: Any, other: Any) -> bool:
-    """Whether two nodes stay together in no trajectory."""
-    return not np.any(one == other)
 
 
 def reordered(data: Observations, orders: Mapping[str, Any]) -> Observations:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ SCALE = 0.2
 
 def run(options: SimulateOptions) -> int:
     """Simulate and write the table, and what was asked for beside it."""
+    from asterism.commands.own_files import write_edges
     from asterism.simulation.simulator import observe, simulate
 
     console = Console(options.quiet)
@@ -70,7 +70,8 @@ def run(options: SimulateOptions) -> int:
         if options.save_network is not None:
             network.save(options.save_network)
         if options.save_truth is not None:
-            _save_truth(network, options.save_truth)
+            edges = [(p, child) for child in network.nodes for p in network.parents[child]]
+            write_edges(edges, options.save_truth)
         console.say(
             f"{options.output}: {amount} of {counted(network.n_nodes, 'node')} in "
             f"{counted(options.trajectories, 'trajectory')}, seed {options.seed}."
@@ -150,9 +151,3 @@ def _emissions(specifications: Sequence[str], network: Network) -> dict[str, Any
                 )
             result[node] = made
     return result
-
-
-def _save_truth(network: Network, path: Path) -> None:
-    from asterism.commands.own_files import write_edges
-
-    write_edges([(p, child) for child in network.nodes for p in network.parents[child]], path)

@@ -207,7 +207,8 @@ def resolve_trajectory(name: object, numbering: dict[object, int]) -> int:
     if name in numbering:
         return numbering[name]
     text = canonical(name)
-    for known, number in numbering.items() if type(name) not in _types(numbering) else ():
+    usual = type(next(iter(numbering), None))
+    for known, number in numbering.items() if type(name) is not usual else ():
         if canonical(known) == text:
             return number
     numbering[name] = len(numbering)
@@ -235,10 +236,6 @@ def note_strangers(
                 severity="warning",
                 table="events and intervals",
             )
-
-
-def _types(numbering: Mapping[object, int]) -> set[type]:
-    return {type(next(iter(numbering), None))}
 
 
 def time_limits(

@@ -112,7 +112,16 @@ class Trajectories:
 
     def to_frame(self) -> pd.DataFrame:
         """Tidy table trajectory, time, node, state: the start of every node, then every jump."""
-        return _paths_frame(self)
+        table = _entries(self).sort_values("d", kind="stable")
+        frame = pd.DataFrame(
+            {
+                "trajectory": objects(self.labels)[table["d"]],
+                "time": table["time"].to_numpy(),
+                "node": objects(self.nodes)[table["node"]],
+                "state": self.state_names()[table["node"], table["state"]],
+            }
+        )
+        return frame.infer_objects()
 
     def save(self, path: str | Path) -> None:
         """Write a CSV table, and beside it what a table cannot hold (states, end)."""
@@ -301,7 +310,36 @@ class Trajectories:
         """The same paths with nodes and state numbers in another order."""
         if tuple(nodes) == self.nodes and all(tuple(states[n]) == self.states[n] for n in nodes):
             return self
-        return _reorder(self, tuple(nodes), states)
+        if set(nodes) != set(self.nodes):
+            missing = sorted(set(nodes) - set(self.nodes)) or sorted(set(self.nodes) - set(nodes))
+            raise DataError(f"the paths and the network do not have the same nodes: {missing[0]!r}")
+        position = {n: i for i, n in enumerate(nodes)}
+        width = max(len(s) for s in self.states.values())
+        number = np.full((len(self.nodes), width), -1, dtype=np.int64)
+        for n, one in enumerate(self.nodes):
+            code = encode(objects(self.states[one]), tuple(states[one]))
+            number[n, : len(code)] = code
+        new_node = np.array([position[n] for n in self.nodes], dtype=np.int64)
+        initial = np.empty_like(self.initial)
+        initial[:, new_node] = number[np.arange(len(self.nodes)), self.initial]
+        jump_state = number[self.jump_node, self.jump_state]
+        used = np.zeros(number.shape, dtype=np.bool_)
+        used[np.arange(len(self.nodes)), self.initial] = True
+        used[self.jump_node, self.jump_state] = True
+        for n, x in np.argwhere(used & (number < 0))[:1]:
+            one = self.nodes[n]
+            raise DataError(
+                f"node {one!r} has no state {self.states[one][x]!r}; its states are "
+                f"{list(states[one])}"
+            )
+        return replace(
+            self,
+            nodes=tuple(nodes),
+            states={n: tuple(states[n]) for n in nodes},
+            initial=initial,
+            jump_node=new_node[self.jump_node],
+            jump_state=jump_state,
+        )
 
 
 def _entries(paths: Trajectories) -> pd.DataFrame:
@@ -316,20 +354,6 @@ def _entries(paths: Trajectories) -> pd.DataFrame:
             "state": np.concatenate([paths.initial.ravel(), paths.jump_state]),
         }
     )
-
-
-def _paths_frame(paths: Trajectories) -> pd.DataFrame:
-    """The start of every node, then every jump, trajectory by trajectory."""
-    table = _entries(paths).sort_values("d", kind="stable")
-    frame = pd.DataFrame(
-        {
-            "trajectory": objects(paths.labels)[table["d"]],
-            "time": table["time"].to_numpy(),
-            "node": objects(paths.nodes)[table["node"]],
-            "state": paths.state_names()[table["node"], table["state"]],
-        }
-    )
-    return frame.infer_objects()
 
 
 # ---- paths as what is known of them: jumps and stays ------------------------------------------
@@ -378,39 +402,3 @@ def _stays(paths: Trajectories, nodes: Sequence[str]) -> tuple[NDArray[Any], ...
     followed = np.flatnonzero(is_jump[1:])
     end[followed] = begin[followed + 1]
     return d, node, begin, state, end, previous
-
-
-def _reorder(
-    paths: Trajectories, nodes: tuple[str, ...], states: Mapping[str, Sequence[Any]]
-) -> Trajectories:
-    """The same paths with nodes and states numbered as asked."""
-    if set(nodes) != set(paths.nodes):
-        missing = sorted(set(nodes) - set(paths.nodes)) or sorted(set(paths.nodes) - set(nodes))
-        raise DataError(f"the paths and the network do not have the same nodes: {missing[0]!r}")
-    position = {n: i for i, n in enumerate(nodes)}
-    width = max(len(s) for s in paths.states.values())
-    number = np.full((len(paths.nodes), width), -1, dtype=np.int64)
-    for n, one in enumerate(paths.nodes):
-        code = encode(objects(paths.states[one]), tuple(states[one]))
-        number[n, : len(code)] = code
-    new_node = np.array([position[n] for n in paths.nodes], dtype=np.int64)
-    initial = np.empty_like(paths.initial)
-    initial[:, new_node] = number[np.arange(len(paths.nodes)), paths.initial]
-    jump_state = number[paths.jump_node, paths.jump_state]
-    used = np.zeros(number.shape, dtype=np.bool_)
-    used[np.arange(len(paths.nodes)), paths.initial] = True
-    used[paths.jump_node, paths.jump_state] = True
-    for n, x in np.argwhere(used & (number < 0))[:1]:
-        one = paths.nodes[n]
-        raise DataError(
-            f"node {one!r} has no state {paths.states[one][x]!r}; its states are "
-            f"{list(states[one])}"
-        )
-    return replace(
-        paths,
-        nodes=nodes,
-        states={n: tuple(states[n]) for n in nodes},
-        initial=initial,
-        jump_node=new_node[paths.jump_node],
-        jump_state=jump_state,
-    )

@@ -104,7 +104,12 @@ IN_WORDS = {
 def methods_paragraph(run: Run) -> str:
     """What was done, in the past tense, with the numbers a reader of a paper asks for."""
     found = _fit(run) if run.run.get("kind") == "fit" else _search(run)
-    parts = [_model(run), _data(run), _inference(run), found, _stop(run), _software(run)]
+    ends: dict[Any, str] = {
+        True: "The iteration converged.",
+        False: "The iteration did not converge.",
+    }
+    stop = ends.get(run.run.get("converged"), "")
+    parts = [_model(run), _data(run), _inference(run), found, stop, _software(run)]
     return " ".join(part for part in parts if part)
 
 
@@ -229,14 +234,6 @@ def _fit(run: Run) -> str:
     if run.run.get("covariates"):
         text += ". Covariates act on the logarithm of the rates"
     return text + "."
-
-
-def _stop(run: Run) -> str:
-    if run.run.get("converged") is True:
-        return "The iteration converged."
-    if run.run.get("converged") is False:
-        return "The iteration did not converge."
-    return ""
 
 
 def _software(run: Run) -> str:

@@ -271,7 +271,8 @@ def save_figures(
         made["roc"], made["precision_recall"] = roc(run), roc(run, kind="pr")
     if run.posterior is not None:
         for node in nodes:
-            made[f"course_{_file_name(node)}"] = posterior(run, node)
+            name = re.sub(r"[^\w.-]+", "_", node) or "_"  # without what file systems refuse
+            made[f"course_{name}"] = posterior(run, node)
         if not nodes:
             made["course"] = posterior(run, _interesting_node(run))
     written = []
@@ -328,11 +329,6 @@ def _share_of_true_pairs(truth: Any, table: pd.DataFrame, nodes: Sequence[str] |
     """The precision of guessing: how many of all ordered pairs are true edges."""
     names = set(nodes) if nodes is not None else {*table["parent"], *table["child"]}
     return len(set(edge_list(truth))) / max(len(names) * (len(names) - 1), 1)
-
-
-def _file_name(node: str) -> str:
-    """The node's name without what file systems refuse."""
-    return re.sub(r"[^\w.-]+", "_", node) or "_"
 
 
 def _interesting_node(run: Run) -> str:

@@ -45,7 +45,8 @@ def render_rates(run: Run, title: str) -> str:
         effects=_records(tables.get("effects")),
         covariates=run.run.get("covariates") or [],
         differences=run.run.get("differences") or [],
-        factors=_nodes_with_factors(tables.get("frailty")),
+        # nodes on whose rates each trajectory has a factor of its own
+        factors=", ".join(dict.fromkeys(str(r["node"]) for r in _records(tables.get("frailty")))),
         sojourn=[r for r in _records(tables.get("sojourn_times")) if np.isfinite(r["mean"])],
         has_probabilities=data["probabilities"] is not None,
         has_prevalence=data["prevalence"] is not None,
@@ -61,11 +62,6 @@ def render_rates(run: Run, title: str) -> str:
         level=f"{float(run.run.get('level') or 0.95):.0%}",
         **shared_context(run, data),
     )
-
-
-def _nodes_with_factors(frailty: pd.DataFrame | None) -> str:
-    """The nodes on whose rates each trajectory has a factor of its own; empty if there are none."""
-    return "" if frailty is None else ", ".join(dict.fromkeys(frailty["node"].astype(str)))
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

@@ -138,6 +138,7 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         for name in [name for name in edges.columns if name not in words]:
             edges[name] = _numbers_or_text(edges[name])
         edges["in_graph"] = [text.strip().lower() in ("true", "1") for text in edges["in_graph"]]
+    tables = {name: _read_fit_table(folder / f"{name}.csv", []) for name in FIT_TABLES}
     truth = _read_table(folder / "truth.csv", ["parent", "child"], [])
     return Run(
         network=Network.load(folder / "network.json"),
@@ -149,14 +150,8 @@ def read_run(folder: Path, verified_files: Sequence[str]) -> Run:
         history=_read_history(folder / "history.csv", record),
         truth=None if truth is None else list(zip(truth["parent"], truth["child"])),
         rates=_read_fit_table(folder / "rates.csv", RATE_COLUMNS),
-        tables=_read_fit_tables(folder),
+        tables={name: table for name, table in tables.items() if table is not None},
     )
-
-
-def _read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """What a fit of rates wrote besides the rates."""
-    found = {name: _read_fit_table(folder / f"{name}.csv", []) for name in FIT_TABLES}
-    return {name: table for name, table in found.items() if table is not None}
 
 
 def _read_fit_table(path: Path, columns: list[str]) -> pd.DataFrame | None:
@@ -194,18 +189,15 @@ def require_new(folder: Path, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{str(folder)!r} is a file; name a folder for the results.")
     if folder.is_dir() and not force:
-        held = sorted(p.name for p in folder.iterdir() if not _is_passing(p.name))
+        # not the search's files, the lock, or what a killed process left half-written
+        passing = (*SEARCH_FILES, LOCK, TEMPORARY)
+        held = sorted(p.name for p in folder.iterdir() if not p.name.startswith(passing))
         if held:
             raise DataError(
                 f"The folder {str(folder)!r} already holds {', '.join(held[:3])}"
                 f"{' and more' if len(held) > 3 else ''}; "
                 "name another folder, or overwrite it with force."
             )
-
-
-def _is_passing(name: str) -> bool:
-    """Whether a file is the search's, the lock, or what a killed process left half-written."""
-    return name in SEARCH_FILES or name.startswith((LOCK, TEMPORARY))
 
 
 # ---- writing --------------------------------------------------------------------------------
@@ -228,13 +220,6 @@ def _tables(run: Run) -> dict[str, pd.DataFrame]:
     return {**tables, **{f"{name}.csv": table for name, table in run.tables.items()}}
 
 
-def _states_of(nodes: Sequence[str], network: Network) -> dict[str, tuple[Any, ...]] | None:
-    """The names of the states; None where a posterior has nodes that the network lacks."""
-    if not set(nodes) <= set(network.nodes):
-        return None
-    return {node: tuple(network.states[node]) for node in nodes}
-
-
 def _write_thinned(path: Path, posterior: xarray.Dataset, network: Network) -> list[str]:
     """The posterior as far as it fits into a file of usual size; what was left out."""
     kept, notices = courses.thinned(courses.from_dataset(posterior), courses.LARGEST)
@@ -242,7 +227,9 @@ def _write_thinned(path: Path, posterior: xarray.Dataset, network: Network) -> l
         log.warning("%s", notice)
     earlier = [str(posterior.attrs["notice"])] if "notice" in posterior.attrs else []
     notices = earlier + notices
-    write_posterior(path, courses.to_dataset(kept, notices, _states_of(kept.nodes, network)))
+    # a posterior may have nodes that the network lacks
+    states = network.states if set(kept.nodes) <= set(network.nodes) else None
+    write_posterior(path, courses.to_dataset(kept, notices, states))
     return notices
 
 

@@ -43,18 +43,14 @@ class ChangedFile(DataError):
     """A file of a results folder is not the one that its run wrote."""
 
 
-def listed_files(folder: Path, names: Iterable[str] = FILES) -> dict[str, dict[str, Any]]:
-    """Size and hash of those files that are there."""
-    return {
-        name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-        for name in names
-        if (folder / name).is_file()
-    }
-
-
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
     """Write run.json with the list of the files that lie there now: the end of a run."""
-    _write(folder, {**record, "files": listed_files(folder)})
+    files = {
+        name: {"size": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+        for name in FILES
+        if (folder / name).is_file()
+    }
+    _write(folder, {**record, "files": files})
 
 
 def _write(folder: Path, content: Mapping[str, Any]) -> None:

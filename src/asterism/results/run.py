@@ -115,6 +115,10 @@ class Run:
         if hasattr(learner, "edges_"):
             rates = getattr(learner, "rate_intervals_", None) if rates is None else rates
             record["rate_intervals"] = GIVEN_THE_GRAPH
+        found: dict[str, pd.DataFrame] = {}
+        if hasattr(learner, "nodes_") and learner.network_.drifts:
+            kinds = {"nodes": learner.nodes_, "targets": learner.targets_}
+            found = {name: table for name, table in kinds.items() if len(table)}
         return cls(
             network=learner.network_,
             edges=getattr(learner, "edges_", None),
@@ -125,7 +129,7 @@ class Run:
             history=getattr(learner, "history_", None),
             truth=None if truth is None else edge_list(truth),
             rates=rates,
-            tables={**_node_tables(learner), **(tables or {})},
+            tables={**found, **(tables or {})},
         )
 
     def _repr_html_(self) -> str:
@@ -212,14 +216,6 @@ class Run:
         return edge_scores(
             self.edge_table, self.truth, graph=self.network, nodes=self.network.nodes
         )
-
-
-def _node_tables(learner: Any) -> dict[str, pd.DataFrame]:
-    """How continuous nodes move, and whom stimuli act on; nothing where there are none."""
-    if not (hasattr(learner, "nodes_") and learner.network_.drifts):
-        return {}
-    found = {"nodes": learner.nodes_, "targets": learner.targets_}
-    return {name: table for name, table in found.items() if len(table)}
 
 
 def _learned_record(learner: Any) -> dict[str, Any]:
