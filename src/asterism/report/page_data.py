@@ -21,6 +21,7 @@ from asterism.report.graph_layout import positions
 from asterism.results import courses as course_data
 from asterism.results.courses import Levels, Measured, Measurements, levels, measurements
 from asterism.results.edge_effects import effect, rate_ratios, rates_by_parent_state
+from asterism.results.edge_sets import square
 from asterism.results.metrics import pr_curve, roc_curve
 from asterism.results.ranking import DRAWN, TOP, by_chance
 from asterism.results.run import RateIntervals, Run, rate_intervals
@@ -319,17 +320,13 @@ def _heatmap(run: Run, notices: list[str]) -> dict[str, Any]:
             f"The heat map shows the {HEATMAP_NODES} nodes with the surest edges, "
             f"of {len(run.network.nodes):,}."
         )
-    place = {name: i for i, name in enumerate(names)}
-    matrix: list[list[float | None]] = [
-        [None if i == j else 0.0 for j in range(len(names))] for i in range(len(names))
-    ]
-    columns = run.edge_table[["parent", "child", "probability"]]
-    inside = columns[columns["parent"].isin(place) & columns["child"].isin(place)]
-    for parent, child, probability in inside.itertuples(index=False):
-        known = None if pd.isna(probability) else round(float(probability), 4)
-        matrix[place[parent]][place[child]] = known
+    table = run.edge_table
+    inside = table[table["parent"].isin(names) & table["child"].isin(names)]
+    matrix = square(inside, names).to_numpy(copy=True)
+    np.fill_diagonal(matrix, np.nan)
+    z = [[None if np.isnan(p) else round(p, 4) for p in row] for row in matrix.tolist()]
     numbers = [run.network.node_index(name) for name in names]
-    return {"nodes": numbers, "z": matrix, "prior": common_prior(run)}
+    return {"nodes": numbers, "z": z, "prior": common_prior(run)}
 
 
 def common_prior(run: Run) -> float | None:

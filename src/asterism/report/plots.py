@@ -23,7 +23,7 @@ from asterism.report.network_figure import EFFECT_STYLE, OUTSIDE, graph
 from asterism.report.page_data import BAND, common_prior
 from asterism.results import courses as course_data
 from asterism.results.courses import levels, measurements
-from asterism.results.edge_sets import edge_list
+from asterism.results.edge_sets import edge_list, square
 from asterism.results.metrics import edge_scores, pr_curve, roc_curve
 from asterism.results.ranking import TOP, expected_true, ranked
 from asterism.results.run import Run
@@ -111,12 +111,7 @@ def edges(probabilities: pd.DataFrame | Run, *, ax: Axes | None = None) -> Axes:
     prior = common_prior(probabilities) if isinstance(probabilities, Run) else None
     table = probabilities.edge_probabilities if isinstance(probabilities, Run) else probabilities
     if {"parent", "child", "probability"} <= set(table.columns):
-        # pairs that are listed without a probability were not scored; those not listed have 0
-        long = table.assign(
-            probability=table["probability"].to_numpy(dtype=np.float64, na_value=-1.0)
-        )
-        table = long.pivot(index="parent", columns="child", values="probability").fillna(0.0)
-        table = table.where(table >= 0.0)
+        table = square(table, sorted({*table["parent"], *table["child"]}))
     values = table.to_numpy(dtype=np.float64, na_value=np.nan).copy()
     own = [[parent == child for child in table.columns] for parent in table.index]
     values[np.array(own, dtype=bool)] = np.nan

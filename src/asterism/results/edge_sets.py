@@ -147,8 +147,7 @@ def _pairs_of_long_table(
             "A long table of edges leaves out the least likely pairs, and so perhaps whole nodes: "
             "name all nodes with nodes=[...]."
         )
-    position = {name: i for i, name in enumerate(nodes)}
-    unknown = sorted((set(table["parent"]) | set(table["child"])) - set(position), key=str)
+    unknown = sorted((set(table["parent"]) | set(table["child"])) - set(nodes), key=str)
     if unknown:
         raise DataError(f"The edge probabilities name {_listing(unknown)}, which are not nodes.")
     probability = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -158,12 +157,20 @@ def _pairs_of_long_table(
     if table.duplicated(["parent", "child"]).any():
         row = int(np.flatnonzero(table.duplicated(["parent", "child"]))[0])
         raise DataError(f"Row {row} of the edge probabilities repeats an earlier pair.")
-    scores = np.zeros((len(nodes), len(nodes)))
-    scores[
-        [position[name] for name in table["parent"]], [position[name] for name in table["child"]]
-    ] = probability
-    names = tuple(nodes)
+    names, scores = tuple(nodes), square(table, nodes).to_numpy()
     return ScoredPairs(names, names, scores, ~np.eye(len(names), dtype=bool))
+
+
+def square(table: pd.DataFrame, nodes: Sequence[str]) -> pd.DataFrame:
+    """Rows = parents, columns = children: pairs that a long table does not list are 0.
+
+    Pairs that it lists without a probability, because they were not scored, are NaN.
+    """
+    place = {name: i for i, name in enumerate(nodes)}
+    scores = np.zeros((len(nodes), len(nodes)))
+    ends = (table[end].map(place).to_numpy(dtype=np.int64) for end in ("parent", "child"))
+    scores[tuple(ends)] = table["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
+    return pd.DataFrame(scores, index=list(nodes), columns=list(nodes))
 
 
 def _edges_of_table(table: pd.DataFrame, what: str) -> list[Edge]:

@@ -21,7 +21,7 @@ from asterism.errors import DataError, TooLargeError
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates
 from asterism.notebook_card import MOST_ROWS, card
-from asterism.results.edge_sets import Edge, edge_list
+from asterism.results.edge_sets import Edge, edge_list, square
 
 if TYPE_CHECKING:
     import networkx
@@ -192,13 +192,7 @@ class Run:
                 f"A square table of {len(nodes):,} nodes is more than the limit of "
                 f"{SQUARE_TABLE_LIMIT:,}; use the long table 'edges'."
             )
-        place = {name: i for i, name in enumerate(nodes)}
-        table = np.zeros((len(nodes), len(nodes)))
-        edges = self.edge_table
-        rows = edges["parent"].map(place).to_numpy(dtype=np.int64)
-        columns = edges["child"].map(place).to_numpy(dtype=np.int64)
-        table[rows, columns] = edges["probability"].to_numpy(dtype=np.float64, na_value=np.nan)
-        return with_missing(pd.DataFrame(table, index=nodes, columns=nodes), nodes)
+        return with_missing(square(self.edge_table, nodes), nodes)
 
     def scores(self) -> dict[str, float] | None:
         """Edge metrics against the truth; None without a truth that can be ranked against.
