@@ -308,9 +308,6 @@ _ENDLESS = 1e7
 #: nodes times trajectories up to which the paths in the results are sampled too
 _PATHS_SAMPLED = 3_000
 
-#: even times, besides those of the measurements, at which courses are kept
-N_EXTRA_TIMES = 50
-
 
 def make_learner(
     options: LearnOptions,
@@ -371,7 +368,7 @@ def _make_run(
     record: dict[str, Any],
     console: Console,
 ) -> tuple[Run, Posterior | None]:
-    from asterism.results.courses import LARGEST, measured_table, stored
+    from asterism.results.courses import gather, measured_table
     from asterism.results.run import Run
 
     rates = learner.rate_intervals_
@@ -381,8 +378,7 @@ def _make_run(
     elif isinstance(data, Observations):
         with console.busy("State probabilities over time"), time_to_finish():
             found = _paths(options, learner, data)
-            times, courses = found.courses_at(N_EXTRA_TIMES, LARGEST)
-        posterior = stored(found, times, courses)
+            posterior = gather(found)
         observed = measured_table(data)
     run = Run.from_learner(
         learner,

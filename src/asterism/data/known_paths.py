@@ -105,7 +105,7 @@ def check_consistency(
     to, previous, state = np.split(code, [len(events), 2 * len(events)])
     order = np.lexsort((intervals.end, intervals.start, interval_group))
     _check_overlaps(intervals, order, interval_group, state, trajectories, problems)
-    _check_repeated_events(events, event_group, to, trajectories, problems)
+    _check_repeated_events(events, event_group, trajectories, problems)
 
     def tell(bad: NDArray[np.bool_], found: IntArray, message: str) -> None:
         for e in np.flatnonzero(bad):
@@ -162,7 +162,7 @@ def _check_overlaps(
 
 
 def _check_repeated_events(
-    events: Events, group: IntArray, to: IntArray, trajectories: list[object], problems: Problems
+    events: Events, group: IntArray, trajectories: list[object], problems: Problems
 ) -> None:
     order = np.lexsort((events.row, events.time, group))
     same = (group[order][1:] == group[order][:-1]) & (np.diff(events.time[order]) == 0)

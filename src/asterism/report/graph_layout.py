@@ -25,7 +25,7 @@ SPRING_FROM = 120
 ASPECT = 1.5
 
 
-def positions(graph: networkx.DiGraph, aspect: float = ASPECT) -> Positions:
+def positions(graph: networkx.DiGraph) -> Positions:
     """Position of every node; neighbours are about one unit apart, y grows downwards."""
     import networkx
 
@@ -36,7 +36,7 @@ def positions(graph: networkx.DiGraph, aspect: float = ASPECT) -> Positions:
     ]
     parts.sort(key=lambda part: (-len(part), order[part[0]]))
     boxes = [_part_positions(undirected.subgraph(part), part) for part in parts]
-    return _set_in_rows(parts, boxes, aspect)
+    return _set_in_rows(parts, boxes)
 
 
 def _part_positions(graph: networkx.Graph, nodes: list[Any]) -> FloatArray:
@@ -82,10 +82,10 @@ def _spread_apart(place: FloatArray, least: float) -> FloatArray:
     return place
 
 
-def _set_in_rows(parts: list[list[Any]], boxes: list[FloatArray], aspect: float) -> Positions:
+def _set_in_rows(parts: list[list[Any]], boxes: list[FloatArray]) -> Positions:
     sizes = [np.ptp(box, axis=0) + 1.0 for box in boxes]
     area = sum(float(size[0] * size[1]) for size in sizes)
-    width = max(float(np.sqrt(area * aspect)), max((float(s[0]) for s in sizes), default=1.0))
+    width = max(float(np.sqrt(area * ASPECT)), max((float(s[0]) for s in sizes), default=1.0))
     found: Positions = {}
     x = y = row_height = 0.0
     for part, box, size in zip(parts, boxes, sizes):

@@ -82,7 +82,7 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
         "edges": edges,
         "not_scored": [number[name] for name in run.not_scored],
         "drawn_limit": DRAWN,
-        "layout": _layout(run, number, edges, notices),
+        "layout": _layout(run, edges, notices),
         "rates": _rates(run, number, intervals, notices),
         "interval_text": intervals.described if intervals else None,
         "heatmap": _heatmap(run, notices),
@@ -222,9 +222,7 @@ def _short(value: float) -> str:
     return f"{float(f'{value:.2g}'):,g}"
 
 
-def _layout(
-    run: Run, number: dict[str, int], edges: list[dict[str, Any]], notices: list[str]
-) -> dict[str, Any]:
+def _layout(run: Run, edges: list[dict[str, Any]], notices: list[str]) -> dict[str, Any]:
     """Positions of the nodes that can appear in the drawing, by number."""
     drawable = edges[:DRAWN]
     names = run.network.nodes

@@ -121,13 +121,7 @@ def gather(posterior: Posterior, n_extra: int = 50, max_values: int = LARGEST) -
     When all trajectories together would exceed ``max_values`` numbers, only the first ones are
     asked for, and the dataset's attribute ``notice`` says so.
     """
-    return stored(posterior, *posterior.courses_at(n_extra, max_values))
-
-
-def stored(
-    posterior: Posterior, times: Sequence[FloatArray], blocks: Sequence[FloatArray]
-) -> xarray.Dataset:
-    """Courses that a posterior has computed, as a run keeps them."""
+    times, blocks = posterior.courses_at(n_extra, max_values)
     network, labels = posterior.network, tuple(posterior.labels[: len(times)])
     notices = []
     if len(labels) < len(posterior.labels):

@@ -270,21 +270,27 @@ def at_coordinates(emission: Any, vector: FloatArray, learned: LearnedNode) -> A
         scale = np.exp(vector[size:])
         if spread > 0.0:
             scale = np.maximum(scale, SMALLEST_SCALE * spread)
-        shared = not isinstance(emission.scale, tuple)
-        return replace(
-            emission,
-            means=tuple(vector[:size].tolist()),
-            scale=float(scale[0]) if shared else tuple(scale.tolist()),
-        )
+        return with_parameters(emission, vector[:size], scale)
     if isinstance(emission, Poisson):
-        return replace(emission, means=tuple(np.exp(vector).tolist()))
+        return with_parameters(emission, np.exp(vector))
     if isinstance(emission, Categorical):
         free, table = free_entries(learned.start), np.array(emission.confusion, dtype=np.float64)
         table[free] = vector**2
         total = np.where(free.any(axis=1), np.sum(table * free, axis=1), 1.0)[:, None]
         table = np.where(free, table / total, table)
-        return replace(emission, confusion=tuple(map(tuple, table.tolist())))
+        return with_parameters(emission, table)
     return emission
+
+
+def with_parameters(emission: Any, values: FloatArray, scale: FloatArray | None = None) -> Any:
+    """The emission with other means, and scales if it has some, or with other confusions."""
+    if isinstance(emission, Categorical):
+        return replace(emission, confusion=tuple(map(tuple, values.tolist())))
+    changed: dict[str, Any] = {"means": tuple(values.tolist())}
+    if scale is not None:
+        is_own = isinstance(emission.scale, tuple)
+        changed["scale"] = tuple(scale.tolist()) if is_own else float(scale[0])
+    return replace(emission, **changed)
 
 
 def score_and_information(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from asterism.learning.em.emission_fit import LearnedNode
+from asterism.learning.em.emission_fit import LearnedNode, with_parameters
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.model.emissions import Gaussian, Poisson
 from asterism.model.network import Network
@@ -76,9 +76,8 @@ def _renamed(estimate: Estimate, place: int, n: int, order: IntArray, network: N
         axis = int(np.flatnonzero(above == n)[0])
         rates[inside] = np.take(rates[inside].reshape(shape), order, axis=axis).ravel()
     emission = estimate.emissions[place]
-    changes = {"means": tuple(emission.means[i] for i in order)}
-    if isinstance(emission, Gaussian) and isinstance(emission.scale, tuple):
-        changes["scale"] = tuple(emission.scale[i] for i in order)
+    each = getattr(emission, "scale", None)
+    scale = np.asarray(each)[order] if isinstance(each, tuple) else None
     emissions = list(estimate.emissions)
-    emissions[place] = replace(emission, **changes)
+    emissions[place] = with_parameters(emission, np.asarray(emission.means)[order], scale)
     return replace(estimate, rates=rates, initial=initial, emissions=tuple(emissions))

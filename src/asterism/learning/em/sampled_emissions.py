@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from asterism.learning.em import emission_fit
-from asterism.model.emissions import Categorical, Gaussian, Poisson
+from asterism.model.emissions import Categorical
 from asterism.model.network import Network
 from asterism.sampling.model_posterior import SampledModels
 from asterism.sampling.model_setup import LearnedEmission
@@ -38,14 +37,10 @@ def mean_emissions(models: SampledModels, nodes: tuple[str, ...]) -> dict[str, A
         n, emission = learned.node, learned.emission
         own = mean[setup.emitted.start[n] : setup.emitted.start[n + 1]]
         size = int(setup.layout.n_states[n])
-        if isinstance(emission, Gaussian):
-            shared = not isinstance(emission.scale, tuple)
-            scale: Any = float(own[size]) if shared else tuple(own[size:].tolist())
-            result[nodes[n]] = replace(emission, means=tuple(own[:size].tolist()), scale=scale)
-        elif isinstance(emission, Poisson):
-            result[nodes[n]] = replace(emission, means=tuple(own.tolist()))
-        else:
+        if isinstance(emission, Categorical):
             table = own.reshape(size, -1)
-            rows = tuple(map(tuple, (table / table.sum(axis=1, keepdims=True)).tolist()))
-            result[nodes[n]] = replace(emission, confusion=rows)
+            values, scale = table / table.sum(axis=1, keepdims=True), None
+        else:
+            values, scale = own[:size], own[size:] if len(own) > size else None
+        result[nodes[n]] = emission_fit.with_parameters(emission, values, scale)
     return result

@@ -93,11 +93,9 @@ def statistic_of(fit: Fit, k: int) -> float:
     return 2.0 * (fit.outcome.best.objective - _held_at(fit, k, 0.0)[0])
 
 
-def _held_at(
-    fit: Fit, k: int, spread: float, start: Estimate | None = None
-) -> tuple[float, Estimate]:
+def _held_at(fit: Fit, k: int, spread: float) -> tuple[float, Estimate]:
     """The best objective with one spread held, and where it is."""
-    task, start = fit.task, start or fit.outcome.best.estimate
+    task, start = fit.task, fit.outcome.best.estimate
     update = task.coordinates.update
     assert update.formula.spreads is not None
     spreads = replace(update.formula.spreads, held=frozenset([k]))
