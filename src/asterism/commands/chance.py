@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.commands.console import Console
 from asterism.data.measurements import NodeMeasurements
@@ -28,6 +27,7 @@ from asterism.errors import AsterismError, DataError, counted
 from asterism.learning.learner_settings import as_object
 from asterism.learning.search.screening import pair_gains
 from asterism.model.emissions import Joint
+from asterism.numerics.arrays import FloatArray
 from asterism.numerics.resources import current_limit
 from asterism.results.ranking import ranked
 
@@ -44,7 +44,6 @@ _QUICK_JUMPS, _QUICK_MOVES, _QUICK_WORK = 10, 30, 4_000_000
 #: the quick form needs this many seconds until the end of a limit of time
 _SECONDS = 60.0
 
-FloatArray = NDArray[np.float64]
 
 Values = dict[tuple[str, str], float]
 """Of every pair (parent, child), a number that is large where the data speak for the edge."""

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from asterism.data.numbers import ReadNumbers, is_missing, read_numbers
 from asterism.errors import DataError, Sentence, Setting
-
-FloatArray = NDArray[np.float64]
+from asterism.numerics.arrays import FloatArray
 
 #: seconds of each unit, by the name that is used in sentences and on axes
 SECONDS = {

@@ -20,8 +20,7 @@ from asterism.data.numbers import (
     possible_numbers,
 )
 from asterism.errors import DataError
-
-BoolArray = NDArray[np.bool_]
+from asterism.numerics.arrays import BoolArray
 
 
 def as_pandas(table: Any) -> Any:

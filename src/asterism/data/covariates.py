@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from asterism.data import columns
 from asterism.data.labels import encode, plain
-from asterism.data.measurements import FloatArray, IntArray, last_before, objects
+from asterism.data.measurements import last_before, objects
 from asterism.data.numbers import read_numbers
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import DataError
+from asterism.numerics.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,7 @@ from asterism.data.measurements import (
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import DataError
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 
 def read_likelihoods(

@@ -31,9 +31,8 @@ from asterism.data.numbers import as_number
 from asterism.data.problems import Problems
 from asterism.data.table_reader import TableReader
 from asterism.errors import Sentence, Setting, first_few
+from asterism.numerics.arrays import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 TimeBound = float | Mapping[Any, float] | None
 
 EVENT_COLUMNS = ("trajectory", "time", "node", "to", "from")

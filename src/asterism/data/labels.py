@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from asterism.data.measurements import objects
 from asterism.data.numbers import as_number
-
-IntArray = NDArray[np.int64]
+from asterism.numerics.arrays import IntArray
 
 
 def as_names(array: NDArray[Any]) -> NDArray[Any]:

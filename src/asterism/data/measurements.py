@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.errors import Advice, DataError, Setting, first_few
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray, ObjectArray
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
     Table = TypeVar("Table", bound=DataclassInstance)
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-ObjectArray = NDArray[Any]
 
 #: columns that begin like this hold the probability of the measurement under a state
 LIKELIHOOD_PREFIX = "p_"

@@ -27,8 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from asterism.numerics.arrays import BoolArray, FloatArray
 
 #: How an empty cell may be spelled in a text file, in small letters.
 MISSING_TEXT = frozenset(

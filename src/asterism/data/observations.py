@@ -42,8 +42,7 @@ from asterism.data.table_rows import Reading, table_format
 from asterism.data.trajectories import Trajectories, path_events, path_intervals
 from asterism.errors import DataError, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
-
-FloatArray = NDArray[np.float64]
+from asterism.numerics.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,8 +21,8 @@ from asterism.data.table_file import read_text_table
 from asterism.data.table_reader import TableReader
 from asterism.data.table_rows import TableFormat, TableRows, read_rows
 from asterism.errors import Advice, DataError
+from asterism.numerics.arrays import IntArray
 
-IntArray = NDArray[np.int64]
 FORMAT = "asterism-trajectories"
 
 #: how a table of paths is read unless somebody says otherwise

@@ -15,8 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asterism.errors import DataError, Sentence, composed, joined
-
-IntArray = NDArray[np.int64]
+from asterism.numerics.arrays import IntArray
 
 #: The first data row of a file with a header line is its line 2.
 FIRST_ROW = 2

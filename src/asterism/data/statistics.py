@@ -13,14 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.labels import combinations
 from asterism.errors import DataError
+from asterism.numerics.arrays import FloatArray
 from asterism.numerics.compiled import CompiledGraph
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

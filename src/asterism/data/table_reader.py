@@ -22,10 +22,7 @@ from asterism.data.measurements import objects
 from asterism.data.numbers import ReadNumbers, possible_numbers, read_numbers
 from asterism.data.problems import Problems, line_numbers
 from asterism.errors import DataError, Sentence, Setting
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from asterism.numerics.arrays import BoolArray, FloatArray, IntArray
 
 #: the table whose times count for all others: only its times may be dates or durations
 MEASUREMENTS = "measurements"

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from asterism.data.measurements import LIKELIHOOD_PREFIX
 from asterism.data.table_reader import TableReader
 from asterism.errors import Advice, Sentence, Setting
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from asterism.numerics.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True)

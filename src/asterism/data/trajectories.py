@@ -27,10 +27,8 @@ from asterism.data.problems import DataWarning
 from asterism.data.statistics import Statistics
 from asterism.errors import DataError, Sentence, Setting, counted, first_few
 from asterism.notebook_card import MOST_ROWS, card
+from asterism.numerics.arrays import FloatArray, IntArray
 from asterism.numerics.compiled import CompiledGraph, compile_graph, configuration_terms
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,8 +19,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from asterism.numerics.arrays import FloatArray, IntArray
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from asterism.numerics.arrays import FloatArray
 
 #: norm down to which a matrix is halved; Taylor's series of this many terms is exact there to 1e-16
 _SMALL = 0.5

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from asterism.numerics.arrays import FloatArray
 
 if TYPE_CHECKING:
     import networkx
 
-FloatArray = NDArray[np.float64]
 Positions = dict[Any, tuple[float, float]]
 
 #: above this many nodes in one part the faster layout is used

@@ -13,7 +13,6 @@ from typing import Any
 import networkx
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.clock import per_unit
 from asterism.errors import DataError
@@ -461,7 +460,6 @@ def _rounded(probability: float) -> float:
 # ---- courses, and how well every node fits its measurements -----------------------------------
 
 
-FloatArray = NDArray[np.float64]
 Number = float | None
 
 #: state probabilities embedded in the page

@@ -22,13 +22,13 @@ from asterism.data.labels import encode
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.model.network import Network
+from asterism.numerics.arrays import FloatArray
 
 if TYPE_CHECKING:
     import xarray
 
     from asterism.inference.posterior import Posterior
 
-FloatArray = NDArray[np.float64]
 
 DIMENSIONS = ("trajectory", "time", "node", "state")
 

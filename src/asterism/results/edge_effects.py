@@ -14,15 +14,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.model.network import Network
 from asterism.model.rates import SummaryRates, with_diagonal
+from asterism.numerics.arrays import FloatArray
 
 if TYPE_CHECKING:
     from asterism.results.run import RateIntervals
 
-FloatArray = NDArray[np.float64]
 
 RAISES, LOWERS, MIXED, NONE = "raises", "lowers", "mixed", "none"
 

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.data.files import write_bytes
 from asterism.data.formats.registry import Content, FileFormat, ReadSettings
 from asterism.data.observations import Observations
 from asterism.errors import DataError
+from asterism.numerics.arrays import FloatArray
 from asterism.numerics.child_process import ChildFailed, limit_this_process, parse_in_child
 
-FloatArray = NDArray[np.float64]
 TIME_NAMES = ("time", "TZ", "T")
 
 

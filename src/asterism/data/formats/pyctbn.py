@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.files import read_json, write_text
 from asterism.data.formats.registry import Content, FileFormat, NetworkTables, ReadSettings
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError
+from asterism.numerics.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 STATES = "states"
 """An entry of ours that PyCTBN ignores: the labels of the states."""
 

@@ -19,16 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.learning.em import emission_fit
 from asterism.learning.em.e_step import Expected
 from asterism.learning.em.emission_fit import LearnedNode, root_score
 from asterism.learning.em.frailty import LARGEST_SPREAD
 from asterism.learning.em.rates_update import LARGEST_EFFECT, RateUpdate
+from asterism.numerics.arrays import BoolArray
 from asterism.timeline.evidence import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
 
 _SHRINK, _GROW = 0.03, 2.0
 """One extrapolated step may take a square root to between these multiples of itself."""

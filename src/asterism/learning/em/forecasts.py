@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from asterism.data.observations import Observations
 from asterism.errors import DataError
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
-
-FloatArray = NDArray[np.float64]
+from asterism.numerics.arrays import FloatArray
 
 
 def most_likely_when_measured(

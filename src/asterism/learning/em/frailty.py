@@ -21,14 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, ndtr, polygamma
 
 from asterism.errors import ModelError, Setting
 from asterism.model.network import Network
+from asterism.numerics.arrays import BoolArray
 from asterism.timeline.evidence import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
 
 ALL, UP_DOWN = "all", "up-down"
 AUTO = "auto"

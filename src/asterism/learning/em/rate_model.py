@@ -31,9 +31,9 @@ from asterism.learning.em.rates_update import RateFormula
 from asterism.model.network import Network
 from asterism.model.priors import state_number, transition_pairs
 from asterism.model.rates import SummaryRates
+from asterism.numerics.arrays import BoolArray
 from asterism.timeline.evidence import FloatArray, IntArray
 
-BoolArray = NDArray[np.bool_]
 _MOST_LEVELS = 20
 
 

@@ -24,16 +24,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from asterism.errors import ModelError
 from asterism.learning.em.frailty import LARGEST_SPREAD, Spreads
 from asterism.model.priors import GammaPrior
+from asterism.numerics.arrays import BoolArray
 from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
 
 FASTEST = 100.0
 """No rate is followed beyond this many jumps in the shortest gap of the data."""

@@ -8,15 +8,12 @@ such rates too large, rare measurements too small; EM corrects that.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asterism.learning.em.emission_fit import jittered
 from asterism.learning.em.estimate import Coordinates, Estimate
 from asterism.learning.em.rates_update import RateUpdate
 from asterism.numerics.compiled import CompiledGraph
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
 
 _BORROWED = 0.5
 """Imagined changes per transition, at the pooled rate, so that no allowed rate starts at zero."""
