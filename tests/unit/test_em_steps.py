@@ -426,7 +426,7 @@ def test_a_baseline_without_time_has_no_part_in_the_slopes() -> None:
 
 def test_factors_stay_in_the_range_of_numbers() -> None:
     one = linked()
-    far = one.factors(np.array([1e4, 0.0]))
+    far = one.formula.factors(np.array([1e4, 0.0]))
     assert far.max() == np.exp(50.0)
     assert far.min() == np.exp(-50.0)
     value, gradient, _ = one._profile(MOVES[one.index], DWELL[one.dwell_index], np.full(2, 1e4))
