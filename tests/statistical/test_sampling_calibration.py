@@ -11,7 +11,13 @@ from scipy.stats import kstest
 import asterism as am
 from asterism.sampling._graphs import DrawnModels
 from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
-from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
+from asterism.sampling.model_setup import (
+    PriorChoice,
+    all_parents,
+    candidates_of,
+    model_setup,
+)
+from asterism.sampling.sampler_arrays import AllParents, Candidates
 from asterism.timeline.build import build_evidence
 
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
@@ -21,6 +27,8 @@ N_TRAJECTORIES, DURATION = 4, 5.0
 FAMILIES = [np.array([[-1], [1]]), np.array([[-1], [0]])]
 NOISE = am.Gaussian((-1.0, 1.0), 0.8)
 FLIPS = [[-1.0, 1.0], [1.0, -1.0]]
+#: values that are drawn from where the shape is unknown
+SHAPES = (0.8, 2.0)
 
 
 def time_in_one(chain: ModelChain, n: int) -> float:
@@ -34,14 +42,29 @@ def time_in_one(chain: ModelChain, n: int) -> float:
     return float(total)
 
 
-def one_truth(seed: int) -> tuple[list[float], list[float], list[float]]:
-    """Ranks in (0, 1) of rates, dwell times and jumps; P(edge) of both edges; which exist."""
+def beyond(candidates: Candidates) -> AllParents:
+    """Every other node may be the parent, but is compared in some sweeps only."""
+    may_be = ~np.eye(2, dtype=bool)
+    found = all_parents(
+        candidates, np.ones(2, dtype=np.int64), may_be, np.zeros_like(may_be), np.zeros((2, 2)),
+        np.zeros((2, 2)),
+    )  # fmt: skip
+    return found._replace(chance=np.array([[1.0, 0.4], [0.7, 1.0]]))
+
+
+def one_truth(seed: int, open_: bool) -> tuple[list[float], list[float], list[float]]:
+    """Ranks in (0, 1) of rates, dwell times and jumps; P(edge) of both edges; which exist.
+
+    ``open_``: no edge is in a candidate family, and the shape of the rates' prior is unknown.
+    """
     rng = np.random.default_rng(seed)
     has = rng.random(2) < 0.5
+    shape = float(rng.choice(SHAPES)) if open_ else SHAPE
     parents = {n: ([NODES[1 - i]] if has[i] else []) for i, n in enumerate(NODES)}
     rates = {}
     for n in NODES:
-        table = rng.gamma(SHAPE, size=(*[2] * len(parents[n]), 2, 2)) / RATE
+        # the prior mean does not depend on the shape
+        table = rng.gamma(shape, size=(*[2] * len(parents[n]), 2, 2)) / (shape * RATE / SHAPE)
         table[..., [0, 1], [0, 1]] = 0.0
         rates[n] = table
     initial = {n: rng.dirichlet(np.ones(2)) for n in NODES}
@@ -49,12 +72,19 @@ def one_truth(seed: int) -> tuple[list[float], list[float], list[float]]:
     paths = am.simulate(network, N_TRAJECTORIES, duration=DURATION, seed=seed + 10_000)
     seen = am.observe(paths, NOISE, 6, seed=seed + 20_000)
     empty = am.Network({n: [] for n in NODES}, dict.fromkeys(NODES, FLIPS), network.states)
+    listed = 1 if open_ else 2
+    candidates = candidates_of([2, 2], [f[:listed] for f in FAMILIES], [np.zeros(listed)] * 2)
     setup = model_setup(
         build_evidence(empty, seen, NOISE),
         [2, 2],
-        candidates_of([2, 2], FAMILIES, [np.zeros(2), np.zeros(2)]),
-        PriorChoice(SHAPE, RATE, [~np.eye(2, dtype=bool)] * 2, True, empty.compiled.initial),
+        candidates,
+        PriorChoice(
+            *(SHAPE, RATE, [~np.eye(2, dtype=bool)] * 2, True, empty.compiled.initial),
+            SHAPES if open_ else (),
+        ),
         NODES,
+        (),
+        beyond(candidates) if open_ else None,
     )
     chain = start_model_chain(setup, seed, 0, setup.candidates.start[:-1].copy())
     run_model_chain(setup, chain, 100, 0, False)
@@ -82,9 +112,10 @@ def one_truth(seed: int) -> tuple[list[float], list[float], list[float]]:
 
 
 @pytest.mark.slow
-def test_truths_rank_uniformly_and_edges_are_calibrated() -> None:
+@pytest.mark.parametrize("open_", [False, True])
+def test_truths_rank_uniformly_and_edges_are_calibrated(open_: bool) -> None:
     n_truths = 60 if REDUCED else 300
-    found = [one_truth(seed) for seed in range(n_truths)]
+    found = [one_truth(seed, open_) for seed in range(n_truths)]
     ranks = np.array([f[0] for f in found])
     for column in ranks.T:
         # 100 kept draws: ranks are steps of a hundredth
