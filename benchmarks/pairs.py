@@ -5,15 +5,16 @@ configuration, 20 noisy measurements at random times within 10 units of time, 10
 The learner is the default one. Per network: log loss of all ordered pairs beside that of the base
 rate (which knows how many edges there are), pairs of probability zero and how many of them are true
 edges, and how many false edges of at least one half are reversals of true ones. Over all networks
-of a size: the expected calibration error of ten bins, among pairs of at least .05.
+of a size: the expected calibration error of ten bins, among pairs of at least .05, beside what it
+would be on average if all probabilities were true (edges drawn from them).
 
 Seeds below 1,000 are for choices; from 1,000 on for figures (the default).
 
 With ``--tree`` the networks are binary trees of spins (a = 2, b = 1), 80 trajectories of 10 noisy
 points, σ = .6.
 
-Written after every network: ``pairs.csv`` (networks) and ``pairs_summary.csv`` (sizes), or files
-with the name given by ``--name``.
+Written after every network: ``pairs.csv`` (networks), ``pairs_summary.csv`` (sizes) and
+``pairs_bins.csv`` (bins of probability), or files with the name given by ``--name``.
 
     python benchmarks/pairs.py [--nodes 20 40 80 100] [--networks 10] [--first 1000] [--jobs N]
     python benchmarks/pairs.py --name pairs_star --method star --nodes 40 200
@@ -22,6 +23,7 @@ with the name given by ``--name``.
 
 from __future__ import annotations
 
+import itertools
 import time
 import warnings
 from typing import Any
@@ -33,6 +35,8 @@ from common import option_parser, peak_gigabytes
 import asterism as am
 
 STATES = ("off", "on")
+#: of the bins of probability
+LIMITS = (0.0, 0.05, *(b / 10 for b in range(1, 11)))
 
 
 def random_rates(n_nodes: int, rng: np.random.Generator) -> am.Network:
@@ -126,11 +130,33 @@ def log_loss(probability: Any, is_edge: Any) -> float:
 
 def calibration_error(probability: Any, is_edge: Any) -> float:
     """Expected calibration error of ten bins, among pairs of at least .05."""
-    kept = probability >= 0.05
-    p, e = probability[kept], is_edge[kept]
-    bins = np.minimum((10 * p).astype(int), 9)
-    gaps = [abs(p[bins == b].sum() - e[bins == b].sum()) for b in range(10)]
-    return float(sum(gaps) / max(1, len(p)))
+    bins = in_bins(probability, is_edge)[1:]
+    return float(sum(abs(b["expected"] - b["edges"]) for b in bins)) / max(
+        1, sum(b["pairs"] for b in bins)
+    )
+
+
+def error_by_chance(probability: Any, n_draws: int = 200) -> float:
+    """Mean calibration error of edges that are drawn from these probabilities."""
+    likely = probability[probability >= 0.05]
+    rng = np.random.default_rng(0)
+    drawn = rng.random((n_draws, len(likely))) < likely
+    return float(np.mean([calibration_error(likely, edges) for edges in drawn]))
+
+
+def in_bins(probability: Any, is_edge: Any) -> list[dict[str, Any]]:
+    """Pairs, expected and true edges by probability: below .05, up to .1, .2 and so on."""
+    number = np.searchsorted(LIMITS[1:-1], probability, side="right")
+    return [
+        {
+            "from": low,
+            "to": high,
+            "pairs": int((number == b).sum()),
+            "expected": float(probability[number == b].sum()),
+            "edges": int(is_edge[number == b].sum()),
+        }
+        for b, (low, high) in enumerate(itertools.pairwise(LIMITS))
+    ]
 
 
 def main() -> None:
@@ -146,7 +172,7 @@ def main() -> None:
     parser.add_argument("--name", default="pairs", help="name of the files")
     options = parser.parse_args()
     settings = {"method": options.method, "minutes": options.minutes, "n_jobs": options.jobs}
-    rows, sizes = [], {}
+    rows, sizes, bins = [], {}, {}
     for n_nodes in options.nodes:
         found = []
         for seed in range(options.first, options.first + options.networks):
@@ -157,6 +183,10 @@ def main() -> None:
             sizes[n_nodes] = summary(found)
             overall = options.output / f"{options.name}_summary.csv"
             pd.DataFrame(sizes.values()).to_csv(overall, index=False)
+            every = [np.concatenate([f[i] for f in found]) for i in (1, 2)]
+            bins[n_nodes] = [{"nodes": n_nodes, **b} for b in in_bins(*every)]
+            together = pd.DataFrame([b for own in bins.values() for b in own]).round(3)
+            together.to_csv(options.output / f"{options.name}_bins.csv", index=False)
         print(sizes[n_nodes], flush=True)
 
 
@@ -172,6 +202,7 @@ def summary(found: list[tuple[dict[str, Any], Any, Any]]) -> dict[str, Any]:
         "networks": len(own),
         "gain": means["base_rate"] - means["log_loss"],
         "calibration_error": calibration_error(probability, is_edge),
+        "calibration_error_by_chance": error_by_chance(probability),
         **means,
         **sums.astype(int),
     }
