@@ -56,9 +56,8 @@ def random_graph(key: tuple[int, int, float], learner: str, seed: int) -> dict[s
     settings = LEARNERS[learner]
     if learner == "paper":
         settings = {"prior": am.GammaPrior(table1.SHAPE, table1.RATE), **PAPER}
-    found = am.StructureLearner(
-        noise, n_jobs=1, method="star", **regrouped(search="exhaustive", **settings)
-    ).fit(seen)
+    own = regrouped(**{"method": "star", "search": "exhaustive", **settings})
+    found = am.StructureLearner(noise, n_jobs=1, **own).fit(seen)
     return described(network, found)
 
 
@@ -70,9 +69,8 @@ def tree(n_trajectories: int, sigma: float, learner: str, seed: int) -> dict[str
     if sigma:
         noise = am.Gaussian((-1, 1), sigma)
         seen = am.observe(paths, noise, n_observations=10, seed=seed + 1000)
-        found = am.StructureLearner(
-            noise, max_parents=1, n_jobs=1, method="star", **regrouped(**prior)
-        ).fit(seen)
+        own = regrouped(**{"method": "star", **prior})
+        found = am.StructureLearner(noise, max_parents=1, n_jobs=1, **own).fit(seen)
     else:
         found = am.StructureLearner(n_jobs=1, **regrouped(**prior)).fit(paths)
     return described(network, found)
