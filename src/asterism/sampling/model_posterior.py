@@ -148,12 +148,11 @@ class SampledModels:
         return result
 
     def edge_probabilities(self) -> FloatArray | None:
-        """[parent, child] averages over all sweeps; None where the candidates are all families."""
+        """[chain, parent, child] averages; None where the candidates are all families."""
         if self.setup.lists_all:
             return None
-        n_sweeps = sum(len(b.n_jumps) for own in self.blocks for b in own) * self.keep_every
-        total: FloatArray = np.sum([a.pairs for a in self.averages], axis=0)
-        return np.ascontiguousarray(total.T) / max(1, n_sweeps)
+        n_sweeps = [sum(len(b.n_jumps) for b in own) * self.keep_every for own in self.blocks]
+        return np.stack([a.pairs.T / max(1, n) for a, n in zip(self.averages, n_sweeps)])
 
     def mean_averages(self) -> DrawAverages:
         """Sums over all chains."""

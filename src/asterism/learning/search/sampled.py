@@ -3,7 +3,8 @@
 The star's search comes first. It gives the automatic prior rate, fitted emissions, the graph from
 which all chains but one begin, and, for large networks, the candidate families. Then graphs, rates,
 starts, emissions and paths are drawn together (``sampling/sweep.py``). The probability of a family
-is the average of P(family | paths) over the sweeps.
+is the average of P(family | paths) over the sweeps; in large networks, where chains may not have
+met, that of an edge is what a further chain would say on average (``sampling/diagnose.py``).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from asterism.sampling.diagnose import (
     Diagnosis,
     effective_size,
     monte_carlo_error,
+    of_a_further_chain,
     potential_scale_reduction,
 )
 from asterism.sampling.draw_tree import draw_tree
@@ -119,9 +121,10 @@ class SampledGraphs:
         """
         draws = self.models.series("edges")
         error = self.share * monte_carlo_error(draws)
-        pairs = self.models.edge_probabilities()
-        if pairs is None or len(pairs) <= ALL_EDGES_KEPT:
+        by_chain = self.models.edge_probabilities()
+        if by_chain is None or by_chain.shape[1] <= ALL_EDGES_KEPT:
             return self._square(error, 0.0)
+        pairs = by_chain.mean(axis=0)
         moving = draws[:, :, draws.std(axis=(0, 1)) > _STILL]
         size = float(np.median(effective_size(moving))) if moving.shape[2] else 1.0
         typical: FloatArray = np.sqrt(np.maximum(pairs * (1.0 - pairs), 0.0) / max(1.0, size))
@@ -516,13 +519,12 @@ def _result(
 ) -> SearchResult:
     """The star's result with its probabilities, rates and emissions replaced by sampled ones."""
     start = models.setup.candidates.start
-    probability, pairs = models.family_probabilities(), models.edge_probabilities()
+    probability, pairs = models.family_probabilities(), _pair_probabilities(search, models)
     for n in search.prior.children:
         own = probability[start[n] : start[n + 1]]
         table = FamilyTable(families[n], np.log(np.maximum(own, SMALLEST)))
         if pairs is not None:
-            floor = _floor(search, n, models.n_chains * models.n_draws * models.keep_every)
-            table = replace(table, share=float(own.sum()), pairs=np.clip(pairs[:, n], floor, 1.0))
+            table = replace(table, share=float(own.sum()), pairs=pairs[:, n])
         search.tables[n] = table
     graph = shown_graph(search.settings, search.prior, search.tables, search.scorer.n_states)
     averages = models.mean_averages()
@@ -558,13 +560,21 @@ def _result(
     )
 
 
-def _floor(search: SearchRun, child: int, n_sweeps: int) -> FloatArray:
-    """The least probability of each edge that so many sweeps can tell from none.
+def _pair_probabilities(search: SearchRun, models: SampledModels) -> FloatArray | None:
+    """[parent, child] where moves went beyond the candidates: there chains may not have met.
 
     An edge that was hardly ever compared is not impossible: it has at least its prior probability
     over the number of sweeps.
     """
-    return search.prior.edge_probabilities(child) / max(1, n_sweeps)
+    by_chain = models.edge_probabilities()
+    if by_chain is None:
+        return None
+    prior = np.stack([search.prior.edge_probabilities(n) for n in range(len(search.nodes))], axis=1)
+    open_ = (prior > 0.0) & (prior < 1.0)
+    result: FloatArray = by_chain.mean(axis=0)
+    result[open_] = of_a_further_chain(by_chain[:, open_])
+    floor = prior / max(1, models.n_chains * models.n_draws * models.keep_every)
+    return np.clip(result, floor, 1.0)
 
 
 def _mean_initial(models: SampledModels) -> FloatArray:
