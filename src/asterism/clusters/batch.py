@@ -44,11 +44,12 @@ from asterism.timeline.evidence import (
     Evidence,
     FloatArray,
     IntArray,
+    messages_too_extreme,
     owner_of_values,
     subset,
     with_log_likelihood,
 )
-from asterism.timeline.timeline import scaled_likelihoods, scales_of
+from asterism.timeline.timeline import put_likelihoods
 
 _CHUNKS = 16
 _TO_SOLVE = (backward_pass, forward_pass, series_back, series_ahead, solve_region)
@@ -414,25 +415,17 @@ class ClusterReader:
             (self.batch.found, reading),
         )
         if integers[d, _sweep.STATUS] == _sweep.FAILED:
-            labels = self.batch.evidence.labels
-            raise AsterismError(
-                f"Trajectory {labels[d] if labels else d}: its messages left the range of finite "
-                "numbers; the rates or likelihoods are too extreme. Try a smaller ",
-                *(Setting("time_step"), "."),
-            )
+            raise messages_too_extreme(self.batch.evidence, d)
 
 
 def set_cluster_likelihoods(batch: ClusterBatch, log_likelihood: FloatArray) -> None:
     """Replace the likelihoods of a batch's measurements, in place; messages stay."""
     if not np.array_equal(log_likelihood, batch.evidence.points.log_likelihood):
         batch.parameters = None
-    evidence = with_log_likelihood(batch.evidence, log_likelihood)
-    points = evidence.points
-    values, taken_out = scaled_likelihoods(points)
-    batch.problem.value[:] = values[:, 0]
-    batch.problem.event_log[:] = scales_of(batch.problem.event, points, taken_out)
-    batch.evidence = evidence
-    batch.known = known_log_evidence(evidence, log_likelihood)
+    batch.evidence = with_log_likelihood(batch.evidence, log_likelihood)
+    problem = batch.problem
+    put_likelihoods(batch.evidence.points, problem.event, problem.value, problem.event_log)
+    batch.known = known_log_evidence(batch.evidence, log_likelihood)
 
 
 def refused(label: object, where: str, kind: int) -> AsterismError:

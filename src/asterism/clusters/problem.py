@@ -141,10 +141,10 @@ def _states_on_steps(evidence: Evidence, grid: Grid, source: int) -> IntArray:
     for d in range(evidence.n_trajectories):
         mine = (spans.trajectory == d) & (spans.node == source)
         if not (spans.start[mine] <= evidence.start[d]).any():
-            label = evidence.labels[d] if evidence.labels else d
             raise DataError(
                 f"The state of exogenous node number {source} is not given in trajectory "
-                f"{label!r} at time {evidence.start[d]:g}; its path must be known from the start."
+                f"{evidence.label(d)!r} at time {evidence.start[d]:g}; its path must be "
+                "known from the start."
             )
         first, last = int(grid.step_start[d]), int(grid.step_start[d + 1])
         state[first:last] = known_states(evidence, d, source, grid.times(d)[:-1])

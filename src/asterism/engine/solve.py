@@ -157,11 +157,10 @@ class MarginalsOverTime:
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """``n`` paths of every trajectory, labelled (trajectory, draw)."""
         evidence = self._evidence
-        collector = PathCollector(self._network)
+        collector = PathCollector(self._network, evidence)
         for d, (b, index) in enumerate(self.solution.place):
             paths = self._rule.draw(self.solution.batches[b], index, n, kind, rng)
-            label = evidence.labels[d] if evidence.labels else d
-            collector.add(label, float(evidence.start[d]), float(evidence.end[d]), paths)
+            collector.add(d, paths)
         return collector.trajectories()
 
     def _clock(self, trajectory: int, times: FloatArray) -> FloatArray:
@@ -190,16 +189,13 @@ class PathCollector:
     """Gathers the paths of one trajectory after the other."""
 
     network: Network
-    labels: list[object] = field(default_factory=list)
-    start: list[float] = field(default_factory=list)
-    end: list[float] = field(default_factory=list)
+    evidence: Evidence
+    chosen: list[int] = field(default_factory=list)
     parts: list[DrawnPaths] = field(default_factory=list)
 
-    def add(self, label: object, start: float, end: float, paths: DrawnPaths) -> None:
+    def add(self, trajectory: int, paths: DrawnPaths) -> None:
         """Append all draws of one trajectory."""
-        self.labels.append(label)
-        self.start.append(start)
-        self.end.append(end)
+        self.chosen.append(trajectory)
         self.parts.append(paths)
 
     def trajectories(self) -> Trajectories:
@@ -215,10 +211,12 @@ class PathCollector:
             nodes=self.network.nodes,
             states={node: tuple(self.network.states[node]) for node in self.network.nodes},
             labels=tuple(
-                (label, draw) for label, count in zip(self.labels, counts) for draw in range(count)
+                (self.evidence.label(d), draw)
+                for d, count in zip(self.chosen, counts)
+                for draw in range(count)
             ),
-            start=np.repeat(np.array(self.start), counts),
-            end=np.repeat(np.array(self.end), counts),
+            start=np.repeat(self.evidence.start[self.chosen], counts),
+            end=np.repeat(self.evidence.end[self.chosen], counts),
             initial=np.concatenate([p.start for p in self.parts]),
             jump_offset=np.searchsorted(path[order], np.arange(counts.sum() + 1)),
             jump_time=time[order],

@@ -141,7 +141,7 @@ class ExactCourses:
         evidence, clusters = self._evidence, self._model.regions.clusters
         solved = [self._solved(region, evidence) for region in range(len(clusters))]
         keys = rng.integers(2**64, size=(len(solved), evidence.n_trajectories, 2), dtype=np.uint64)
-        collector = PathCollector(self._network)
+        collector = PathCollector(self._network, evidence)
         rooms = [one.room_for_paths() for one in solved]
         for d in range(evidence.n_trajectories):
             start = np.zeros((n, len(self._n_states)), dtype=np.int64)
@@ -158,11 +158,5 @@ class ExactCourses:
                     np.unravel_index(first, tuple(self._n_states[members]))
                 )
                 pieces.append((who, when, members[slot], entered))
-            label = evidence.labels[d] if evidence.labels else d
-            collector.add(
-                label,
-                float(evidence.start[d]),
-                float(evidence.end[d]),
-                DrawnPaths(*joined_pieces(start, pieces)),
-            )
+            collector.add(d, DrawnPaths(*joined_pieces(start, pieces)))
         return collector.trajectories()

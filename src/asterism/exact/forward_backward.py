@@ -56,7 +56,7 @@ from asterism.numerics.compiled import CompiledGraph
 from asterism.numerics.resources import chunks, current_limit, map_chunks, require_memory
 from asterism.star.grid import Grid, build_even_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray
-from asterism.timeline.timeline import scaled_likelihoods, scales_of, timeline_of
+from asterism.timeline.timeline import put_likelihoods, timeline_of
 
 _DENSE_MEMORY = 2**28
 _PART_MASS = 6.0  # of one part of a step; see clusters/_region_step.py
@@ -243,9 +243,7 @@ def exact_expectations(
 def set_likelihoods(chain: GroupChain, log_likelihood: FloatArray) -> None:
     """Replace the likelihoods of a group's measurements, in place."""
     points = replace(chain.evidence.points, log_likelihood=log_likelihood)
-    values, taken_out = scaled_likelihoods(points)
-    chain.problem.value[:] = values[:, 0]
-    chain.problem.event_log[:] = scales_of(chain.problem.event, points, taken_out)
+    put_likelihoods(points, chain.problem.event, chain.problem.value, chain.problem.event_log)
 
 
 class SolvedChain:
@@ -443,9 +441,8 @@ def _require_time(n_joint: int, work: float) -> None:
 
 def _raise_impossible(chain: GroupChain, d: int, work: RegionWork) -> NoReturn:
     step, kind = (int(i) for i in work.failure)
-    labels = chain.evidence.labels
-    label, time = labels[d] if labels else d, chain.grid.times(d)[step]
-    raise refused(label, f"at about time {time:g}", kind)
+    where = f"at about time {chain.grid.times(d)[step]:g}"
+    raise refused(chain.evidence.label(d), where, kind)
 
 
 def _add_known_paths(

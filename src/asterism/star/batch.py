@@ -217,7 +217,7 @@ def run(
         status=integers[:, kernels.STATUS],
         history=history,
     )
-    return outcome, summed(parts)
+    return outcome, summed(parts)[:2]
 
 
 def require_possible(batch: Batch, integers: IntArray) -> None:
@@ -226,8 +226,7 @@ def require_possible(batch: Batch, integers: IntArray) -> None:
     if not is_impossible.any():
         return
     d = int(is_impossible.argmax())
-    labels = batch.evidence.labels
-    label = labels[d] if labels else d
+    label = batch.evidence.label(d)
     time = batch.grid.times(d)[int(integers[d, kernels.BAD_POINT])]
     raise ImpossibleEvidence(d, label, int(integers[d, kernels.BAD_NODE]), float(time))
 
@@ -272,28 +271,13 @@ class ImpossibleEvidence(DataError):
 
 
 def expected_statistics(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> Statistics:
-    """Flat expected dwell times and transitions, summed over a solved batch."""
-    no_sweep = new_record(batch.n_trajectories, 0)
-
-    def add_chunk(first: int, last: int) -> Counts:
-        counts = make_counts(batch.problem)
-        sweep(batch.problem, parameters, batch.moments, (first, last), no_sweep, counts=counts)
-        return counts
-
-    return summed(map_chunks(add_chunk, chunks(batch.n_trajectories, _CHUNKS), n_jobs))
+    """Flat expected dwell times and transitions, summed over a solved batch: no sweep at all."""
+    return run(batch, parameters, restart=False, max_sweeps=0, n_jobs=n_jobs)[1]
 
 
-def summed(parts: list[Counts]) -> Statistics:
-    """Dwell times and transitions of all pieces together."""
-    return sum_in_order([p.dwell for p in parts]), sum_in_order([p.transitions for p in parts])
-
-
-def sum_in_order(parts: list[FloatArray]) -> FloatArray:
-    """Sum arrays one after the other: the same to the last bit whoever computed them."""
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
+def summed(parts: list[Counts]) -> Counts:
+    """The statistics of all pieces together; the same to the last bit whoever computed them."""
+    return Counts(*(np.sum(column, axis=0) for column in zip(*parts)))
 
 
 class SweepRecord(NamedTuple):

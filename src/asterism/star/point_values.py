@@ -23,8 +23,13 @@ from asterism.star.batch import (
     sweep,
 )
 from asterism.star.problem import Parameters
-from asterism.timeline.evidence import Evidence, FloatArray, with_log_likelihood
-from asterism.timeline.timeline import scaled_likelihoods, scales_of
+from asterism.timeline.evidence import (
+    Evidence,
+    FloatArray,
+    messages_too_extreme,
+    with_log_likelihood,
+)
+from asterism.timeline.timeline import put_likelihoods
 
 
 def point_marginals(batch: Batch, parameters: Parameters, n_jobs: int = 1) -> FloatArray:
@@ -72,11 +77,10 @@ def set_log_likelihoods(batch: Batch, log_likelihood: FloatArray) -> None:
         return
     values = np.array(log_likelihood, dtype=np.float64)
     _require_possible(batch.evidence, np.maximum.reduceat(values, points.offset))
-    problem = batch.problem
     batch.evidence = with_log_likelihood(batch.evidence, values)
-    problem.likelihood[:], taken_out = scaled_likelihoods(batch.evidence.points)
     # a mark's first columns are those of an entry of the timeline
-    problem.mark_scale[:] = scales_of(problem.mark, points, taken_out)
+    problem = batch.problem
+    put_likelihoods(batch.evidence.points, problem.mark, problem.likelihood, problem.mark_scale)
 
 
 def _require_possible(evidence: Evidence, largest: FloatArray) -> None:
@@ -85,11 +89,10 @@ def _require_possible(evidence: Evidence, largest: FloatArray) -> None:
     if len(bad):
         i, points = int(bad[0]), evidence.points
         d = int(points.trajectory[i])
-        label = evidence.labels[d] if evidence.labels else d
         raise DataError(
-            f"trajectory {label!r}, time {points.time[i]:g}, node number {int(points.node[i])}: "
-            "the measurement's log-likelihoods must be numbers below +inf, and not −inf for all "
-            "states"
+            f"trajectory {evidence.label(d)!r}, time {points.time[i]:g}, node number "
+            f"{int(points.node[i])}: the measurement's log-likelihoods must be numbers below +inf, "
+            "and not −inf for all states"
         )
 
 
@@ -124,7 +127,7 @@ def messages_of(batch: Batch, index: int, parameters: Parameters) -> Messages:
         reading=NO_READING._replace(kind=MESSAGES, messages=messages),
     )
     if record.integers[index, STATUS] == IMPOSSIBLE:
-        raise _too_extreme(batch, index)
+        raise messages_too_extreme(batch.evidence, index)
     return messages
 
 
@@ -140,14 +143,5 @@ def flat_marginals(
     kinks = grid.is_event_time(index)
     table = addresses_for(batch.problem)
     if not marginals_at(batch.problem, index, messages, width, kinks, step, inside, found, table):
-        raise _too_extreme(batch, index)
+        raise messages_too_extreme(batch.evidence, index)
     return found
-
-
-def _too_extreme(batch: Batch, index: int) -> AsterismError:
-    labels = batch.evidence.labels
-    return AsterismError(
-        f"Trajectory {labels[index] if labels else index}: its messages left the range of finite "
-        "numbers; the rates or likelihoods are too extreme. Try a smaller ",
-        *(Setting("time_step"), "."),
-    )

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asterism.errors import DataError, ModelError
+from asterism.errors import AsterismError, DataError, ModelError, Setting
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -140,6 +140,19 @@ class Evidence:
     def n_trajectories(self) -> int:
         """Number of trajectories."""
         return len(self.start)
+
+    def label(self, trajectory: int) -> object:
+        """What a trajectory is called; without labels, its number."""
+        return self.labels[trajectory] if self.labels else trajectory
+
+
+def messages_too_extreme(evidence: Evidence, trajectory: int) -> AsterismError:
+    """What to raise where messages cannot be read from a solved trajectory."""
+    return AsterismError(
+        f"Trajectory {evidence.label(trajectory)}: its messages left the range of finite numbers; "
+        "the rates or likelihoods are too extreme. Try a smaller ",
+        *(Setting("time_step"), "."),
+    )
 
 
 def refuse_interventions(evidence: Evidence, who: str) -> None:

@@ -222,6 +222,15 @@ def scales_of(entry: IntArray, points: Points, taken_out: FloatArray) -> FloatAr
     return scale
 
 
+def put_likelihoods(
+    points: Points, entry: IntArray, likelihood: FloatArray, scale: FloatArray
+) -> None:
+    """Write likelihoods and what was taken out of them where a method keeps them, in place."""
+    values, taken_out = scaled_likelihoods(points)
+    likelihood[:] = values[:, : likelihood.shape[1]] if likelihood.ndim > 1 else values[:, 0]
+    scale[:] = scales_of(entry, points, taken_out)
+
+
 def known_states(evidence: Evidence, trajectory: int, node: int, times: ArrayLike) -> IntArray:
     """The state of a node that spans cover, at each of the times; before the first, that one."""
     spans = evidence.spans

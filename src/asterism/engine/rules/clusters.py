@@ -315,14 +315,12 @@ def lasting_until(evidence: Evidence, end: float) -> Evidence:
 def require_possible(batch: ClusterBatch, outcome: ClusterOutcome) -> None:
     """Raise, naming the place, where the evidence has no probability."""
     failed = np.flatnonzero(outcome.status == _sweep.FAILED)
-    labels = batch.evidence.labels
     if len(failed):
         d = int(failed[0])
-        label = labels[d] if labels else d
         _, step, kind = (int(i) for i in outcome.failure[d])
         time = batch.grid.times(d)[min(step, len(batch.grid.times(d)) - 1)]
-        raise refused(label, f"at about time {time:g}", kind)
+        raise refused(batch.evidence.label(d), f"at about time {time:g}", kind)
     forbidden = np.flatnonzero(outcome.forbidden > _FORBIDDEN)
     if len(forbidden):
-        d = int(forbidden[0])
-        raise refused(labels[d] if labels else d, "somewhere between its ends", IMPOSSIBLE)
+        label = batch.evidence.label(int(forbidden[0]))
+        raise refused(label, "somewhere between its ends", IMPOSSIBLE)

@@ -236,10 +236,9 @@ class StarRule(Rule):
         is_lost = outcome.status == NOT_FINITE
         if is_lost.any():
             d = int(is_lost.argmax())
-            label = evidence.labels[d] if evidence.labels else d
             raise AsterismError(
-                f"Trajectory {label}: the iteration left the range of finite numbers; the rates or "
-                "likelihoods are too extreme for it. Try a smaller ",
+                f"Trajectory {evidence.label(d)}: the iteration left the range of finite numbers; "
+                "the rates or likelihoods are too extreme for it. Try a smaller ",
                 *(Setting("time_step"), ", or ", Setting("method", "exact"), "."),
             )
 
@@ -388,5 +387,5 @@ def _without_data(
             np.array(state, dtype=np.int64),
         ),
         exogenous=evidence.exogenous,
-        labels=(evidence.labels[index] if evidence.labels else index,),
+        labels=(evidence.label(index),),
     )

@@ -164,7 +164,7 @@ class VariationalStep:
         if part.uncoupled is not None:
             quick = part.uncoupled.count(parameters, self._n_jobs, points)
             if quick is not None:
-                return quick[1], variational.summed(quick[0]), points, True
+                return quick[1], variational.summed(quick[0])[:2], points, True
         outcome, found = variational.run(
             part.batch,
             parameters,

@@ -43,7 +43,7 @@ from asterism.star.batch import (
     is_uncoupled,
     make_counts,
     new_record,
-    sum_in_order,
+    summed,
     sweep,
 )
 from asterism.star.problem import Parameters
@@ -142,7 +142,7 @@ def solve_in_threads(
             bad[:] = record.integers[impossible[0], BAD_NODE], impossible[0]
             status = marginal.IMPOSSIBLE
             break
-        dwell, transitions, starts = (sum_in_order([p[i] for p in parts]) for i in range(3))
+        dwell, transitions, starts = summed(parts)
         sums = Sums(dwell, transitions, totals, summary)
         update_all_rates(problem, parameters, prior, rule.learn_initial, starts, sums)
         evidence = float(totals[:, EVIDENCE].sum())

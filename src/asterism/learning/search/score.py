@@ -259,10 +259,9 @@ class Scorer:
         """Raise where the data are impossible or numbers left their range."""
         if end.status == marginal.IMPOSSIBLE:
             node, trajectory = int(end.bad[0]), int(end.bad[1])
-            labels = self.evidence.labels
             raise ImpossibleEvidence(
                 trajectory,
-                labels[trajectory] if labels else trajectory,
+                self.evidence.label(trajectory),
                 node,
                 float(self.evidence.start[trajectory]),
             )
