@@ -85,23 +85,23 @@ def test_tables_as_they_come_are_understood_and_said(
 
 
 @pytest.mark.parametrize(
-    ("make", "name", "n_nodes"),
+    ("make", "name", "n_pairs"),
     [
-        (sheets.phases, "cycle.csv", 4),
-        (sheets.replicates, "counts.tsv", 4),
-        (sheets.annotated, "book.xlsx", 4),
-        (sheets.two_headers, "two.csv", 4),
-        (sheets.clinical, "visits.csv", 3),
+        (sheets.phases, "cycle.csv", 12),
+        (sheets.replicates, "counts.tsv", 12),
+        (sheets.annotated, "book.xlsx", 12),
+        (sheets.two_headers, "two.csv", 12),
+        (sheets.clinical, "visits.csv", 4),  # nothing leads to the year of recruitment
     ],
 )
 def test_from_the_file_to_the_page_without_a_flag_about_the_table(
-    tmp_path: Path, make: Any, name: str, n_nodes: int
+    tmp_path: Path, make: Any, name: str, n_pairs: int
 ) -> None:
     result = invoke("learn", make(tmp_path / name), "-o", tmp_path / "run", "--method", "star")
     assert result.exit_code in (0, 4), result.output
     assert "most probable contain about" in " ".join(result.output.split())
     edges = pd.read_csv(tmp_path / "run" / "edges.csv", keep_default_na=False)
-    assert len(edges) == n_nodes * (n_nodes - 1)
+    assert len(edges) == n_pairs
     assert (edges["effect"].head(10) != "").all()
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     body = page[page.index("<tbody>") : page.index("</tbody>")]
@@ -191,6 +191,54 @@ def test_a_period_is_not_taken_for_the_time(tmp_path: Path) -> None:
     assert "'year' holds no single times" in result.output
     table.assign(year=1995 + table["months"]).drop(columns="months").to_csv(path, index=False)
     assert "column 'year' is the time" in " ".join(checked(path, "--states", 2)["decisions"])
+
+
+def test_what_patients_keep_is_no_course_of_theirs(tmp_path: Path) -> None:
+    """The age at the first visit is neither the time nor a node, and nothing leads to the sex."""
+    path = sheets.clinical(tmp_path / "visits.csv")
+    table = pd.read_csv(path).drop(columns=["year", "site"])
+    months = table.pop("months")
+    number = table["patient_id"].str[1:].astype(int)
+    table["Visit date"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(30 * months, unit="D")
+    table["Age"], table["Sex"] = 40.5 + number, np.where(number % 2, "f", "m")
+    table.to_csv(path, index=False)
+    said = " ".join(checked(path)["decisions"])
+    assert "column 'Visit date' is the time" in said
+    assert "keeps its number: 'Age'" in said
+    assert "keeps its state of 'Sex'" in said
+    result = invoke("learn", path, "-o", tmp_path / "RUN", "--method", "star")
+    assert result.exit_code in (0, 4), result.output
+    edges = pd.read_csv(tmp_path / "RUN" / "edges.csv")
+    assert set(edges["child"]) == {"status", "crp"}
+    assert set(edges["parent"]) == {"status", "crp", "Sex"}
+    # where the age is all there is, and moves, it is the time
+    table["Age"] += months / 12
+    table.drop(columns="Visit date").to_csv(path, index=False)
+    assert "column 'Age' is the time" in " ".join(checked(path)["decisions"])
+    # too few rows to say that nothing changes
+    table[table["patient_id"] < "P03"].to_csv(path, index=False)
+    assert "keeps" not in " ".join(checked(path)["decisions"])
+
+
+def test_the_sheet_of_a_workbook_that_is_a_table_is_found(tmp_path: Path) -> None:
+    """A title page first, a legend last, and a title above the table itself."""
+    table = pd.read_csv(sheets.clinical(tmp_path / "visits.csv"))
+    path = tmp_path / "export.xlsx"
+    with pd.ExcelWriter(path) as book:
+        title = pd.DataFrame([["Study 12"], ["exported in March"]])
+        title.to_excel(book, sheet_name="About", index=False, header=False)
+        table.to_excel(book, sheet_name="Visits", index=False, startrow=3)
+        pd.DataFrame({"code": ["ill"], "meaning": ["not well"]}).to_excel(book, sheet_name="Codes")
+    found = checked(path)
+    assert found["ok"]
+    assert found["sheets"] == ["About", "Visits", "Codes"]
+    assert found["header"] == list(table.columns)
+    assert "sheet 'Visits' is read (--sheet)" in found["decisions"][0]
+    result = invoke("fit", path, "--nodes", "status", "--covariate", "year", "-o", tmp_path / "RUN")
+    assert result.exit_code == 0, result.output
+    assert "Hazard ratio of year=1999-2002" in result.output
+    wrong = invoke("check", path, "--sheet", "About")
+    assert wrong.exit_code == 3
 
 
 def test_too_many_columns_are_said_with_what_to_do(tmp_path: Path) -> None:

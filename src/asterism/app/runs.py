@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from asterism.data.files import write_text
-from asterism.data.table_file import read_header
 from asterism.errors import AsterismError
 
 #: bytes of a table, and runs in the folder: far more than a page can show
@@ -163,8 +162,9 @@ class Runs:
         table = run.folder / run.table
         code, out, err = await _call("check", str(table), "--json", *flags)
         with contextlib.suppress(ValueError):
-            return {**json.loads(out), "header": _header(table, settings)}
-        return {"ok": False, "error": _error_in(err, code), "header": _header(table, settings)}
+            found: dict[str, Any] = json.loads(out)
+            return found
+        return {"ok": False, "error": _error_in(err, code)}
 
     async def start(self, run: Run, settings: Mapping[str, Any]) -> Run:
         """Learn from the table; a run that has results stays, and another one begins."""
@@ -290,14 +290,6 @@ async def _call(*arguments: str) -> tuple[int, str, str]:
     )
     out, err = await process.communicate()
     return process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-
-
-def _header(table: Path, settings: Mapping[str, Any]) -> list[str]:
-    """The columns, where the table has any."""
-    try:
-        return read_header(table, str(settings.get("sheet") or "") or None)[:2000]
-    except (AsterismError, OSError):
-        return []
 
 
 def _error_in(text: str, code: int) -> str:

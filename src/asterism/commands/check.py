@@ -12,13 +12,14 @@ import pandas as pd
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import in_flags
-from asterism.commands.input_table import Table, read_table
+from asterism.commands.input_table import Table, read_table, with_sheet
 from asterism.commands.learnable import Learnable, in_words, make_learnable, many_levels, summarise
 from asterism.commands.options import CheckOptions, PanelOptions
 from asterism.commands.outputs import print_json
 from asterism.commands.panel import hints
 from asterism.data.observations import Observations
 from asterism.data.problems import TableProblem, listed
+from asterism.data.table_file import read_header, sheet_names
 from asterism.data.trajectories import Trajectories
 from asterism.errors import AsterismError, DataError, composed
 
@@ -28,6 +29,9 @@ MANY = 100
 #: nodes that are listed one by one on a screen; JSON holds all
 SHOWN = 200
 
+#: columns that are named in JSON
+SHOWN_COLUMNS = 2_000
+
 #: how much of a table is drawn
 DRAWN_NODES, DRAWN_TRAJECTORIES, DRAWN_POINTS = 12, 12, 200
 
@@ -35,14 +39,17 @@ DRAWN_NODES, DRAWN_TRAJECTORIES, DRAWN_POINTS = 12, 12, 200
 def run(options: CheckOptions) -> int:
     """Print the summary and every problem to stdout; 3 if there is an error."""
     console = Console(quiet=options.as_json)
+    in_file: dict[str, Any] = {}
     try:
+        if options.as_json:
+            in_file = _in_file(options)
         with console.busy(f"Reading {options.table.data}"):
             table = read_table(options.table)
     except DataError as error:
         if not options.as_json:
             raise
         problems = [_as_dict(TableProblem(in_flags(error.sentence)))]
-        print_json({"data": str(options.table.data), "ok": False, "problems": problems})
+        print_json({"data": str(options.table.data), "ok": False, "problems": problems, **in_file})
         return exits.BAD_DATA
     summary: dict[str, Any] = {}
     found = Learnable(None)
@@ -51,9 +58,7 @@ def run(options: CheckOptions) -> int:
             with console.busy("Counting the levels of every node"):
                 found = _as_learn_would(table, options)
         n_states = {node: len(labels) for node, labels in (found.states or {}).items()}
-        summary = summarise(
-            table.data, options.max_parents, options.exogenous, n_states, found.moving
-        )
+        summary = summarise(table.data, options.max_parents, found.outside, n_states, found.moving)
         warned = [p for p in table.problems if p.severity == "warning"]
         summary["warnings"] += [in_flags(line) for line in listed(warned)]
         summary["warnings"] += many_levels(found)
@@ -69,6 +74,7 @@ def run(options: CheckOptions) -> int:
             + [_as_dict(TableProblem(text)) for text in found.errors],
             "decisions": decisions,
             "columns": asdict(table.columns),
+            **in_file,
             "courses": _courses(table.data),
             **summary,
         }
@@ -83,6 +89,13 @@ def run(options: CheckOptions) -> int:
         click.echo(line if line.startswith("…") else f"Error: {line}")
     click.echo(_verdict(n_errors, len(lines) < n_errors))
     return exits.BAD_DATA if n_errors else exits.OK
+
+
+def _in_file(options: CheckOptions) -> dict[str, Any]:
+    """The names of the columns, and of the sheets of a workbook."""
+    table = with_sheet(options.table)
+    header = read_header(table.data, table.sheet)
+    return {"header": header[:SHOWN_COLUMNS], "sheets": sheet_names(table.data)}
 
 
 def _as_learn_would(table: Table, options: CheckOptions) -> Learnable:

@@ -221,7 +221,7 @@ def choose_emissions(
                     choice = max(choice, counts, key=lambda one: one.scores[one.n_levels])
                 if count and not asked:
                     choice = with_outliers(free, choice)
-                if offset != "none":
+                if offset != "none" and not stands_still(free):
                     choice = with_offset(free, choice, offset == "trajectory")
                 if choice.offset is not None:
                     shifted[node] = choice
@@ -346,6 +346,23 @@ def _asked(
     return everywhere, by_node
 
 
+#: gaps between measurements from which a column that never changes within a trajectory is no course
+#: (one that changed in a tenth of them would have shown it with a probability of 88 %)
+_ENOUGH_GAPS = 20
+
+
+def stands_still(record: NodeMeasurements) -> bool:
+    """Whether every trajectory has its own value and keeps it, as the sex of patients."""
+    if record.likelihood is not None:
+        return False
+    order = np.lexsort((record.time, record.trajectory))
+    value, trajectory = record.value[order], record.trajectory[order]
+    inside = trajectory[1:] == trajectory[:-1]
+    if int(inside.sum()) < _ENOUGH_GAPS:
+        return False
+    return not np.any((value[1:] != value[:-1]) & inside) and bool(np.any(value != value[0]))
+
+
 def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
     if record.likelihood is not None:
         return "likelihood"
@@ -361,7 +378,11 @@ def _guess(record: NodeMeasurements, known: Sequence[Any] | None) -> str:
     different = np.unique(record.value)
     if len(different) < 2:
         return "left out because the value never changes"
-    return "exact" if are_numbered_states(record.value) else "gaussian"
+    if are_numbered_states(record.value):
+        return "exact"
+    if stands_still(record):
+        return "left out because each trajectory keeps its number"
+    return "gaussian"
 
 
 def _made(

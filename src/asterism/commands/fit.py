@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 from asterism.commands import exits
 from asterism.commands.console import Console
 from asterism.commands.exits import Refused, in_flags
-from asterism.commands.input_table import Table, file_hash, guess_columns, listed, read_table
+from asterism.commands.input_table import (
+    Table,
+    file_hash,
+    guess_columns,
+    listed,
+    read_table,
+    with_sheet,
+)
 from asterism.commands.options import FitOptions, PanelOptions
 from asterism.commands.outputs import effective, print_json, read_edges, writing_to
 from asterism.commands.panel import (
@@ -109,6 +116,7 @@ def _read(options: FitOptions) -> _Input:
     edges = None if options.edges is None else read_edges(options.edges)
     if network is not None and edges is not None:
         raise Refused("--network and --edges both give the graph; give one of them.")
+    options = replace(options, table=with_sheet(options.table))
     nodes = _nodes(options, network, edges)
     _references(options), _change_times(options)  # misspelt ones are told before anything is read
     table = read_table(replace(options.table, nodes=nodes))

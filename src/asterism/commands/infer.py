@@ -24,6 +24,7 @@ from asterism.commands.input_table import (
     read_numbers,
     read_table,
     with_interventions,
+    with_sheet,
 )
 from asterism.commands.options import InferOptions, PanelOptions, TableOptions
 from asterism.commands.outputs import (
@@ -276,7 +277,7 @@ def as_learned(
     command = record.get("command")
     if not isinstance(command, Mapping) or command.get("name") not in ("learn", "fit"):
         return AsLearned(options, PanelOptions(), interventions, [])
-    header = read_header(options.data, options.sheet)
+    header = read_header(options.data, with_sheet(options).sheet)
     default = {field.name: field.default for field in fields(TableOptions)}
     taken: dict[str, Any] = {}
     for name in (*COLUMNS, *OTHERS):

@@ -11,6 +11,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,13 +89,13 @@ class Table:
 
 def read_table(options: TableOptions) -> Table:
     """Guess, read, and collect every problem."""
+    options = with_sheet(options)
     header = require_readable(options)
     samples = _samples_if_told(options)
     if samples is not None:
         return _read_samples(options, samples)
-    free = [name for name in header if name != options.end_column]
     try:
-        columns = _guessed(options, free)
+        columns = _guessed(options, header)
     except DataError as error:
         samples = _samples_if_found(options)
         if samples is not None:
@@ -131,18 +132,41 @@ def read_table(options: TableOptions) -> Table:
     return _chosen(replace(table, decisions=(*said, *notes, *table.decisions)), options.top)
 
 
+def with_sheet(options: TableOptions) -> TableOptions:
+    """The first sheet of a workbook that looks like a table, where none is named."""
+    if options.sheet is not None or options.samples is not None:
+        return options
+    sheets = sheet_names(options.data)
+    for number, name in enumerate(sheets if len(sheets) > 1 else ()):
+        trial = replace(options, sheet=name)
+        try:
+            header = read_header(trial.data, name)
+            with suppress(DataError):
+                _guessed(trial, header)
+                return trial if number else options
+            if _samples_if_found(trial) is not None:
+                return trial if number else options
+        except DataError:  # an empty sheet, or a legend
+            continue
+    return options
+
+
 _PERIOD = re.compile(r"[0-9]{4} ?[-–/] ?[0-9]{2,4}")
 
 
 def _guessed(options: TableOptions, header: Sequence[str]) -> Columns:
-    """What the columns are; a column of years that holds periods is not the time."""
-    time = options.time
+    """What the columns are; periods and ages at a first visit are not the time."""
+    header, time = [name for name in header if name != options.end_column], options.time
     if time is None:
         wanted = _all_known([n for n in header if n not in options.nodes], TIME, _UNIT)
         doubtful = [name for name in wanted if _normal(name) in _DOUBTFUL]
         if doubtful:
             rows = first_rows(options.data, options.sheet)
-            wrong = {name for name in doubtful if _holds_periods(rows, name)}
+            wrong = {name for name in doubtful if _holds_periods(_column(rows, name))}
+            names = options.trajectory or _first(header, TRAJECTORY, _NUMBERING)
+            still = {name for name in doubtful if names and _stands_still(rows, name, names)}
+            if len(wrong | still) < len(wanted):
+                wrong |= still
             header = [name for name in header if name not in wrong]
             if len(wrong) == len(wanted):
                 raise DataError(
@@ -152,12 +176,22 @@ def _guessed(options: TableOptions, header: Sequence[str]) -> Columns:
     return guess_columns(header, options.kind, time, options.trajectory, options.nodes)
 
 
-def _holds_periods(rows: Sequence[Sequence[str]], name: str) -> bool:
-    """Whether most of the first cells of a column are spans of years, such as 1995-1998."""
+def _column(rows: Sequence[Sequence[str]], name: str) -> list[str]:
+    """The cells of a column in the first rows, below its name."""
     place = [cell.strip() for cell in rows[0]].index(name)
-    column = [row[place].strip() for row in rows[1:] if len(row) > place]
+    return [row[place].strip() if len(row) > place else "" for row in rows[1:]]
+
+
+def _holds_periods(column: Sequence[str]) -> bool:
+    """Whether most cells are spans of years, such as 1995-1998."""
     given = [cell for cell in column if cell]
     return 2 * sum(_PERIOD.fullmatch(cell) is not None for cell in given) > len(given)
+
+
+def _stands_still(rows: Sequence[Sequence[str]], name: str, trajectory: str) -> bool:
+    """Whether a column has one value per trajectory, as the age at the first visit has."""
+    pairs = [pair for pair in zip(_column(rows, trajectory), _column(rows, name)) if all(pair)]
+    return len({d for d, _ in pairs}) == len(set(pairs)) < len(pairs)
 
 
 # ---- one row per node, samples in columns ---------------------------------------------------
@@ -530,7 +564,8 @@ TIME = (
     "time", "t", "times", "timepoint", "time_point", "tp", "elapsed", "elapsed_time",
     "hours", "hour", "hrs", "h", "hpi", "minutes", "minute", "mins", "min", "seconds", "second",
     "secs", "sec", "s", "days", "day", "dpi", "weeks", "week", "months", "month", "years", "year",
-    "age", "date", "datetime", "date_time", "timestamp", "visit_date", "sampling_date",
+    "date", "datetime", "date_time", "timestamp", "visit_date", "sampling_date", "sample_date",
+    "date_of_visit", "age",
 )
 TRAJECTORY = (
     "trajectory", "trajectories", "replicate", "rep", "biorep", "bio_rep", "biological_replicate",

@@ -121,6 +121,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     with console.busy(f"Reading {options.table.data}"):
         found, decisions = read_data(options, console)
     data, emission, states = found.require(), found.emission, found.states
+    options = replace(options, exogenous=found.outside)
     if not found.moving:
         panel, final = with_final_states(options.panel, data, options.exogenous)
         options, decisions = replace(options, panel=panel), [*decisions, *final]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.commands.emissions import choose_emissions
+from asterism.commands.emissions import choose_emissions, stands_still
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import Table, listed, only_nodes
 from asterism.commands.options import PanelOptions
@@ -262,6 +262,8 @@ class Learnable:
     errors: list[str] = field(default_factory=list)
     kinds: dict[str, Any] = field(default_factory=dict)
     """Of the columns of numbers, which kind of node the evidence says."""
+    outside: list[str] = field(default_factory=list)
+    """Nodes set from outside: those named so, and states that no trajectory ever changes."""
 
     @property
     def moving(self) -> list[str]:
@@ -297,25 +299,43 @@ def make_learnable(
             raise Refused("Complete paths are seen without error: --emission has no meaning here.")
         if logs:
             raise Refused("Complete paths hold states, not numbers: --log has no meaning here.")
-        return Learnable(data, errors=_errors(data, exogenous))
+        return Learnable(data, errors=_errors(data, exogenous), outside=list(exogenous))
     data, read = read_values(panel or PanelOptions(), data)
     data, said_of_logs = _on_log_scale(data, logs)
+    said_of_fixed: list[str] = []
     plain = not (read or (panel is not None and panel.restricts))
     nothing_else = not (len(data.events) or len(data.intervals) or len(data.interventions))
     if read:
         choice = panel_emissions(data, emission, n_states, keep=keep)
     else:
         may_move = may_move and plain and nothing_else
+        told = {*data.events.node, *data.intervals.node, *data.interventions.node}
+        still = [
+            node
+            for node, record in data.measurements.items()
+            if node not in told and stands_still(record)
+        ]
         choice = choose_emissions(
             data,
             emission,
             n_states,
             keep=keep,
             may_move=may_move,
-            exogenous=exogenous,
+            exogenous=[*exogenous, *still],
             offset=offset,
         )
-    read = [*said_of_logs, *read]
+        fixed = [
+            node
+            for node in still
+            if isinstance(choice.emission.get(node), Exact) and node not in exogenous
+        ]
+        if fixed and len(fixed) < len(choice.nodes):
+            exogenous = [*exogenous, *fixed]
+            said_of_fixed = [
+                f"Each trajectory keeps its state of {listed(fixed)}: taken as set from outside, "
+                "so that nothing influences it (--exogenous)."
+            ]
+    read = [*said_of_logs, *said_of_fixed, *read]
     states = dict(choice.states)
     if panel is not None and panel.restricts:
         states, said = restrict(panel, data, choice.emission, states)
@@ -335,6 +355,7 @@ def make_learnable(
         choice.levels,
         errors,
         choice.kinds,
+        list(exogenous),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.data.files import write_atomically
-from asterism.errors import Advice, AsterismError
+from asterism.errors import Advice, AsterismError, Sentence, Setting
 from asterism.numerics.resources import current_limit
 from asterism.sampling._graphs import DrawAverages, DrawnModels
 from asterism.sampling.diagnose import Diagnosis
@@ -335,7 +335,10 @@ def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> s
             f"The time was over after {n_sweeps}: {words}. Allow more time. Another run with the "
             "same seed may stop elsewhere, so the last digits are not reproducible."
         )
-    return f"The limit of {n_sweeps} was reached: {words}. Allow more."
+    return Sentence(
+        f"The limit of {n_sweeps} was reached: {words}. To draw more: ",
+        *(Setting("method", "sample"), ", ", Setting("minutes"), "."),
+    )
 
 
 # ---------------------------------------------------------------------- checkpoints

@@ -14,7 +14,7 @@ function make(tag, attributes = {}, ...children) {
 const fill = (selector, ...children) => one(selector).replaceChildren(...children);
 // the program's sentences name flags of the command line; here one clicks
 const FIELDS = {
-  "--sort": "Rows: sorted by time", "--missing": "“Codes for missing”", "--labels": "“Columns of state names”", "--states": "“Numbers are”", "--time": "“Time”",
+  "--sheet": "“Sheet”", "--max-parents": "“Most parents per node”", "--sort": "Rows: sorted by time", "--missing": "“Codes for missing”", "--labels": "“Columns of state names”", "--states": "“Numbers are”", "--time": "“Time”",
   "--trajectory": "“Trajectory”", "--kind": "“Layout”", "--top": "“Only the most variable”", "--comma": "“Commas in numbers”", "--nodes": "“Columns to learn from”",
 };
 const plain = (text) => String(text).replace(/ \((--[\w-]+(, | and )?)+\)/g, "").replace(/^Warning: /, "").replace(/--[a-z-]+/g, (flag) => FIELDS[flag] ?? flag);
@@ -111,11 +111,13 @@ function understood(found, settings) {
   fill("#problems", ...shown, ...(found.warnings ?? []).map((text) => make("p", { className: "caution", textContent: plain(text) })));
   fill("#decisions", ...(found.decisions ?? []).map((text) => make("li", { textContent: plain(text) })));
   fill("#courses", ...(found.courses ?? []).map(course));
+  one("#sheets").hidden = (found.sheets ?? []).length < 2;
+  choices("#sheet", found.sheets, settings.sheet);
   choices("#time", found.header, settings.time, found.columns?.time);
   choices("#trajectory", found.header, settings.trajectory, found.columns?.trajectory);
   const taken = new Set([found.columns?.time, found.columns?.trajectory]);
   const values = new Map((found.nodes ?? []).map((node) => [node.node, node.values ?? ""]));
-  const wide = found.columns?.kind === "wide" && found.header.length <= 300;
+  const wide = found.columns?.kind === "wide" && (found.header ?? []).length <= 300;
   const nodes = wide ? found.header.filter((name) => !taken.has(name)) : [];
   one("#nodes").hidden = nodes.length < 2;
   fill("#node-list", ...nodes.map((name) => make("label", {},
