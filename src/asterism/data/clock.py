@@ -85,6 +85,11 @@ def per_unit(unit: str | None) -> str:
     return f"per {unit[:-1] if unit in ('days', 'weeks', 'months', 'years') else unit}"
 
 
+def time_label(unit: str | None) -> str:
+    """What an axis of times is called."""
+    return f"time ({unit})" if unit else "time"
+
+
 def amount_of(number: float, unit: str) -> str:
     """ "0.5 h", "1 day", "2 days"."""
     one = per_unit(unit).removeprefix("per ") if unit and number == 1 else unit

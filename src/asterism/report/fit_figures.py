@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from asterism.data.clock import time_label
 from asterism.errors import DataError
+from asterism.learning.em.quantities import common_times
 from asterism.report.figure_style import BLUE, GREY, PALETTE, axes_or_new, tidy
 from asterism.results.run import Run
 
@@ -208,14 +210,13 @@ def _times(fit: Any, times: Any) -> Any:
 
 
 def _dates(fit: Any, times: Any) -> Any:
-    data = fit._observations
-    last = float(np.quantile(data.end, 0.9))
-    return np.linspace(float(data.start.min()), last, 21) if times is None else times
+    return common_times(fit._observations) if times is None else times
 
 
 def _time_label(fit: Any) -> str:
-    unit = fit.run.get("time_unit") if isinstance(fit, Run) else fit._observations.time_unit
-    return f"time ({unit})" if unit else "time"
+    return time_label(
+        fit.run.get("time_unit") if isinstance(fit, Run) else fit._observations.time_unit
+    )
 
 
 def _with_legend(ax: Axes) -> Axes:

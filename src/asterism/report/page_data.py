@@ -14,7 +14,7 @@ import networkx
 import numpy as np
 import pandas as pd
 
-from asterism.data.clock import per_unit
+from asterism.data.clock import per_unit, time_label
 from asterism.errors import DataError
 from asterism.report.graph_layout import positions
 from asterism.results import courses as course_data
@@ -93,10 +93,9 @@ def page_data(run: Run, threshold: float = 0.5, node: str | None = None) -> dict
 def course_part(run: Run, notices: list[str]) -> dict[str, Any]:
     """What every page of a run needs for its courses."""
     courses, fit = courses_and_fit(run, notices)
-    unit = run.run.get("time_unit")
     return {
         "first_node": 0,
-        "time_label": f"time ({unit})" if unit else "time",
+        "time_label": time_label(run.run.get("time_unit")),
         "nodes": [
             {"name": name, "states": [str(s) for s in run.network.states[name]]}
             for name in run.network.nodes

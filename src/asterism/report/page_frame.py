@@ -224,9 +224,7 @@ def _search(run: Run) -> str:
 
 def _fit(run: Run) -> str:
     """How the rates of a given graph were estimated."""
-    settings = run.run.get("settings")
-    prior = settings.get("prior") if isinstance(settings, dict) else None
-    how = "by maximum likelihood" if prior is None else "with a Gamma prior"
+    how = "by maximum likelihood" if run.setting("prior") is None else "with a Gamma prior"
     text = f"Rates were estimated {how} (EM with quasi-Newton steps)"
     level = run.run.get("level")
     if isinstance(level, int | float):
@@ -249,11 +247,9 @@ def _version(run: Run) -> str:
 
 def _setting(run: Run, name: str) -> Any:
     """From the command's flags, else from the learner's settings."""
-    for group in ("command", "settings"):
-        found = run.run.get(group)
-        if isinstance(found, dict) and found.get(name) is not None:
-            return found[name]
-    return None
+    command = run.run.get("command")
+    found = command.get(name) if isinstance(command, dict) else None
+    return run.setting(name) if found is None else found
 
 
 def _or(items: list[str]) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from asterism.data.clock import time_label
 from asterism.data.files import write_atomically
 from asterism.errors import DataError
 from asterism.report.figure_style import BLUE, ORANGE, PALETTE, axes_or_new, tidy
@@ -70,8 +71,7 @@ def posterior(
     label = found.trajectories[number]
     column = found.nodes.index(node)
     ax = axes_or_new(ax, (6.0, 2.8))
-    unit = run.run.get("time_unit") if isinstance(run, Run) else None
-    ax.set_xlabel(f"time ({unit})" if unit else "time")
+    ax.set_xlabel(time_label(run.run.get("time_unit") if isinstance(run, Run) else None))
     ax.set_title(f"trajectory {label}", loc="left", fontsize=10, pad=14)
     if not isinstance(run, Run):
         block = found.probabilities[number][:, column]

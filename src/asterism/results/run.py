@@ -156,6 +156,11 @@ class Run:
         """Whether the edges were learned, rather than given."""
         return self.families is not None
 
+    def setting(self, name: str) -> Any:
+        """A setting of the learner; None where the record does not hold it."""
+        settings = self.run.get("settings")
+        return settings.get(name) if isinstance(settings, dict) else None
+
     @property
     def not_scored(self) -> list[str]:
         """Nodes for which the search had no time; nothing is known about the edges into them."""

@@ -92,8 +92,7 @@ def _how_to_read(run: Run) -> str:
             said = CONTINUOUS_DRAWN
         jump = any(rates is not None for rates in run.network.rates.values())
         return said + BOTH_KINDS if jump else said
-    settings = run.run.get("settings")
-    method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
+    method = METHODS.get(str(run.setting("method")))
     if method is not None and not method.has_evidence:
         return SAMPLED
     if isinstance(factor, int | float) and factor < 1.0:
@@ -192,8 +191,7 @@ def _nothing(run: Run, edges: pd.DataFrame) -> str:
     """That no edge was found, and how close the likeliest came."""
     if not len(edges) and run.not_scored:
         return "No edge was scored: the time was too short."
-    settings = run.run.get("settings")
-    threshold = settings.get("threshold") if isinstance(settings, dict) else None
+    threshold = run.setting("threshold")
     reached = f"a probability of {threshold:g}" if isinstance(threshold, float) else "the threshold"
     text = f"No edge reaches {reached}"
     if run.not_scored:
@@ -212,8 +210,7 @@ def _evidence(run: Run) -> str:
     value = run.run.get("log_evidence")
     if not isinstance(value, int | float):
         return "Rates and state probabilities are below."
-    settings = run.run.get("settings")
-    method = METHODS.get(str(settings.get("method"))) if isinstance(settings, dict) else None
+    method = METHODS.get(str(run.setting("method")))
     if method is not None and method.is_comparable:
         use = "by which networks can be compared on the same data"
     else:
@@ -243,8 +240,7 @@ def _described(run: Run, row: pd.Series) -> str:
 
 def _required(run: Run) -> list[list[str]]:
     """Edges that were not found but demanded; what is no list of pairs is not looked into."""
-    settings = run.run.get("settings")
-    required = settings.get("required") if isinstance(settings, dict) else None
+    required = run.setting("required")
     if not isinstance(required, list | tuple):
         return []
     return [[str(end) for end in edge] for edge in required if isinstance(edge, list | tuple)]

@@ -303,6 +303,12 @@ def _passing(q: FloatArray) -> Any:
     return np.flatnonzero(~closed)
 
 
+def common_times(observations: Observations) -> FloatArray:
+    """From the first start to the time at which a tenth of the trajectories is still followed."""
+    last = float(np.quantile(observations.end, 0.9))
+    return np.linspace(float(observations.start.min()), last, 21)
+
+
 def prevalence(fit: Fit, observations: Observations, times: Any) -> pd.DataFrame:
     """time, state, observed, expected, n: shares of the trajectories followed at each time.
 

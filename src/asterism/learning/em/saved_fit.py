@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from asterism.errors import AsterismError
+from asterism.learning.em.quantities import common_times
 from asterism.learning.em.situations import own_view
 from asterism.results.courses import gather, measured_table
 from asterism.results.folder import save_run
@@ -99,11 +100,5 @@ def fit_tables(learner: ParameterLearner) -> dict[str, pd.DataFrame]:
     with suppress(AsterismError):
         tables["survival"] = learner.survival(clock)
     with suppress(AsterismError):
-        tables["prevalence"] = learner.prevalence(_common_times(learner))
+        tables["prevalence"] = learner.prevalence(common_times(data))
     return tables
-
-
-def _common_times(learner: ParameterLearner) -> Any:
-    """From the first start to the time at which a tenth of the trajectories is still followed."""
-    data = learner._observations
-    return np.linspace(float(data.start.min()), float(np.quantile(data.end, 0.9)), 21)
