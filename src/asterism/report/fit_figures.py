@@ -12,7 +12,6 @@ import pandas as pd
 
 from asterism.data.clock import time_label
 from asterism.errors import DataError
-from asterism.learning.em.quantities import common_times
 from asterism.report.figure_style import BLUE, GREY, PALETTE, axes_or_new, tidy
 from asterism.results.run import Run
 
@@ -210,6 +209,8 @@ def _times(fit: Any, times: Any) -> Any:
 
 
 def _dates(fit: Any, times: Any) -> Any:
+    from asterism.learning.em.quantities import common_times
+
     return common_times(fit._observations) if times is None else times
 
 
