@@ -52,7 +52,6 @@ def run(
     output: Path,
     quick: bool = False,
     data: Path | None = None,
-    jobs: int = -1,
     progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``dream4.csv`` and the page; ``quick`` leaves out the network of 100 genes."""
@@ -69,7 +68,7 @@ def run(
             for setting in OTHERS
             if NETWORKS[n] <= 10
         ]
-    found = for_each(output, cases, lambda c: rank_edges(c, data, jobs), "rankings", progress)
+    found = for_each(output, cases, lambda c: rank_edges(c, data), "rankings", progress)
     table = scored([f for f in found if "settings" not in f], data)
     changes = count_changes([f for f in found if "changes" in f and "settings" not in f])
     others = other_settings(found, data)
@@ -89,16 +88,16 @@ def read_edges(data: Path | None, name: str) -> list[tuple[str, str]]:
     return [(str(a), str(b)) for a, b in zip(table["source"], table["target"])]
 
 
-def rank_edges(case: Case, data: Path | None, jobs: int = 1) -> dict[str, Any]:
+def rank_edges(case: Case, data: Path | None) -> dict[str, Any]:
     """Scores of all ordered pairs by one method."""
     table = read_series(data, case["network"])
     genes = [c for c in table.columns if c not in ("series", "time")]
     extra: dict[str, Any] = {}
     if case["method"] == "asterism":
         setting = tuple(case.get("settings", PROTOCOL))
-        matrix, extra = _learned(table, genes, setting, jobs)
+        matrix, extra = _learned(table, genes, setting)
     elif case["method"] == "defaults":
-        matrix, extra = _learned_by_default(table, genes, jobs)
+        matrix, extra = _learned_by_default(table, genes)
     else:
         series = [own[genes] for _, own in table.sort_values("time").groupby("series")]
         matrix = forest(series) if case["method"] == "forest" else lagged_correlation(series)
@@ -106,7 +105,7 @@ def rank_edges(case: Case, data: Path | None, jobs: int = 1) -> dict[str, Any]:
 
 
 def _learned(
-    table: pd.DataFrame, genes: list[str], setting: tuple[Any, ...], jobs: int
+    table: pd.DataFrame, genes: list[str], setting: tuple[Any, ...]
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     emission, n_states, max_parents = setting
     seen = am.Observations.from_frame(table.rename(columns={"series": "trajectory"}))
@@ -115,7 +114,6 @@ def _learned(
         max_parents=max_parents,
         prior=am.GammaPrior(SHAPE, "auto"),
         states=dict.fromkeys(genes, tuple(f"level {i}" for i in range(n_states))),
-        n_jobs=jobs,
         search="exhaustive" if len(genes) <= 10 else "screened",
         **PAPER,
     ).fit(seen)
@@ -130,11 +128,11 @@ def _learned(
 
 
 def _learned_by_default(
-    table: pd.DataFrame, genes: list[str], jobs: int
+    table: pd.DataFrame, genes: list[str]
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """What a user gets who sets nothing."""
     seen = am.Observations.from_frame(table.rename(columns={"series": "trajectory"}))
-    learner = am.StructureLearner(method="auto", n_jobs=jobs).fit(seen)
+    learner = am.StructureLearner(method="auto").fit(seen)
     extra: dict[str, Any] = {
         "edges_in_graph": learner.graph_.number_of_edges(),
         "settled": bool(learner.converged_),

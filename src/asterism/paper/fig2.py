@@ -39,7 +39,6 @@ def run(
     output: Path,
     quick: bool = False,
     data: Path | None = None,
-    jobs: int = -1,
     progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``fig2.csv`` (the courses drawn), ``fig2_differences.csv`` and the page."""

@@ -59,7 +59,6 @@ def run(
     output: Path,
     quick: bool = False,
     data: Path | None = None,
-    jobs: int = -1,
     progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``fig3.csv`` (the curves), ``fig3_wins.csv`` (star against mean field) and the page."""

@@ -67,7 +67,6 @@ def run(
     output: Path,
     quick: bool = False,
     data: Path | None = None,
-    jobs: int = -1,
     progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``fig4.csv``, the matrices, the plot by size and the page."""
@@ -83,7 +82,7 @@ def run(
         for search, nodes, trajectories, noise, seeds in (QUICK if quick else FULL)
         for seed in range(seeds)
     ]
-    found = for_each(output, cases, lambda c: learn_tree(c, jobs), "trees", progress)
+    found = for_each(output, cases, learn_tree, "trees", progress)
     per_tree = pd.DataFrame(found).drop(columns=["experiment", "matrix", "learned"])
     table = summarise(found)
     figures = {"fig4": _draw_matrices(found), "fig4_sizes": _draw_sizes(table)}
@@ -91,7 +90,7 @@ def run(
     return write_all(output, _page(table, quick), tables, figures)
 
 
-def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
+def learn_tree(case: Case) -> dict[str, Any]:
     """Simulate, observe and learn one tree; how many families are right, and how long it took."""
     network = am.glauber(f"tree:{case['nodes']}", a=RATE, b=COUPLING)
     noise, seed = am.Gaussian((-1, 1), case["noise"]), case["seed"]
@@ -100,7 +99,7 @@ def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
     small = case["nodes"] <= PAPER_SIZE
     _compile(case["search"])
     begin = time.perf_counter()
-    learner = _learner(noise, case["search"], jobs).fit(seen)
+    learner = _learner(noise, case["search"]).fit(seen)
     seconds = time.perf_counter() - begin
     truth = network.parents
     learned = {n: tuple(learner.network_.parents[n]) for n in network.nodes}
@@ -121,11 +120,9 @@ def learn_tree(case: Case, jobs: int = 1) -> dict[str, Any]:
     }
 
 
-def _learner(noise: am.Gaussian, search: str, jobs: int) -> am.StructureLearner:
+def _learner(noise: am.Gaussian, search: str) -> am.StructureLearner:
     prior = am.GammaPrior(SHAPE, PRIOR_RATE)
-    return am.StructureLearner(
-        noise, max_parents=1, prior=prior, n_jobs=jobs, search=search, **PAPER
-    )
+    return am.StructureLearner(noise, max_parents=1, prior=prior, search=search, **PAPER)
 
 
 @cache
@@ -133,7 +130,7 @@ def _compile(search: str) -> None:
     """Learn something tiny once, so that compiling is not timed."""
     noise = am.Gaussian((-1, 1), 0.5)
     paths = am.simulate(am.glauber("tree:4"), 2, duration=2.0, seed=0)
-    _learner(noise, search, 1).fit(am.observe(paths, noise, n_observations=3, seed=0))
+    _learner(noise, search).fit(am.observe(paths, noise, n_observations=3, seed=0))
 
 
 def summarise(found: list[Case]) -> pd.DataFrame:

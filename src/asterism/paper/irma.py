@@ -63,13 +63,12 @@ def run(
     output: Path,
     quick: bool = False,
     data: Path | None = None,
-    jobs: int = -1,
     progress: ProgressListener | None = None,
 ) -> Path:
     """Write ``irma.csv`` (protocol and published scores), ``irma_settings.csv`` and the page."""
     data_file(data, "irma_replicates_dct.csv")
     cases = settings(QUICK_UNITS if quick else FULL_UNITS) + by_default()
-    found = for_each(output, cases, lambda c: learn(c, data, jobs), "settings", progress)
+    found = for_each(output, cases, lambda c: learn(c, data), "settings", progress)
     # only now: no setting can have been chosen by looking
     table = scored(found, read_truth(data))
     headline = beside_published(table, read_published(data))
@@ -112,7 +111,7 @@ def by_default() -> list[Case]:
     ]
 
 
-def learn(case: Case, data: Path | None, jobs: int = 1) -> dict[str, Any]:
+def learn(case: Case, data: Path | None) -> dict[str, Any]:
     """The best graph under one setting, and the time scales that led to it."""
     unit = case["unit_minutes"]
     if case["emission"] == "authors' file":
@@ -121,14 +120,13 @@ def learn(case: Case, data: Path | None, jobs: int = 1) -> dict[str, Any]:
         seen = read_replicates(data, case["experiment"], unit)
     if case["emission"] == DEFAULT:
         emission = am.Gaussian(levels="auto", learn=True)
-        learner = am.StructureLearner(emission, method="auto", n_jobs=jobs)
+        learner = am.StructureLearner(emission, method="auto")
     else:
         learner = am.StructureLearner(
             _emission(case["emission"]),
             max_parents=case["k"],
             states=dict.fromkeys(GENES, ("low", "high")),
             prior=am.GammaPrior(SHAPE, "auto" if case["prior"] == "auto" else RATE),
-            n_jobs=jobs,
             search="exhaustive",
             **PAPER,
         )

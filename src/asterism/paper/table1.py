@@ -68,7 +68,6 @@ def run(
     output: Path,
     quick: bool = False,
     data: Path | None = None,
-    jobs: int = -1,
     progress: ProgressListener | None = None,
 ) -> Path:
     """Learn all graphs of all rows; write ``table1.csv``, the curves and the page."""
@@ -87,13 +86,13 @@ def run(
         for k, d, s in PRINTED
         for prior in STRUCTURE_PRIORS
     ]
-    found = for_each(output, cases, lambda c: learn_one(c, jobs), "random graphs", progress)
+    found = for_each(output, cases, learn_one, "random graphs", progress)
     table = summarise(found)
     tables = {"table1": table, "table1_graphs": _per_graph(found)}
     return write_all(output, _page(table, found, quick), tables, {"table1": _draw(found)})
 
 
-def learn_one(case: Case, jobs: int = 1) -> dict[str, Any]:
+def learn_one(case: Case) -> dict[str, Any]:
     """Draw a graph, simulate and observe it, learn it; the scores and what they came from."""
     seed = case["seed"]
     graph = random_parents(N_NODES, 1, case["k_max"], seed=seed)
@@ -105,7 +104,6 @@ def learn_one(case: Case, jobs: int = 1) -> dict[str, Any]:
         noise,
         max_parents=SEARCHED_PARENTS,
         prior=am.GammaPrior(SHAPE, RATE),
-        n_jobs=jobs,
         search="exhaustive",
         **{**PAPER, "structure_prior": STRUCTURE_PRIORS[case["structure_prior"]]},
     ).fit(seen)
