@@ -52,6 +52,8 @@ LARGEST = 1e100
 #: kinds that words on the command line have a meaning of their own for, and their parameters
 _MOST = {"gaussian": 2, "t": 3, "poisson": 1, "categorical": 1, "threshold": 2, "exact": 0}
 _MOST |= {"likelihood": 0, "continuous": 0}
+#: kinds with levels, and the parameters without which they are learned
+_LEVELS = {"gaussian": 2, "t": 2, "poisson": 1}
 
 #: chance that a reported label is wrong, where learning of a confusion matrix starts
 ERROR_RATE = 0.1
@@ -70,47 +72,25 @@ def parse_emission(text: str, n_states: int, n_labels: int | None = None) -> Any
     if kind not in kinds:
         raise Refused(f"--emission {text!r} is unknown; the kinds are {', '.join(kinds)}.")
     values = [_numbers(p, text) for p in parameters]
-    if kind not in _MOST:
-        return _added_emission(kind, text, values, learn)
-    if len(parameters) > _MOST[kind]:
+    if len(values) > _MOST.get(kind, len(values)):
         raise Refused(f"--emission {text!r} has more than {counted(_MOST[kind], 'parameter')}.")
-    match kind:
-        case "gaussian" | "t":
-            made: Any = Gaussian if kind == "gaussian" else StudentT
-            if not values:
-                return made(learn=True, scale=PER_STATE if per_state else None)
-            if per_state and len(values) == 1:
-                return made(values[0], PER_STATE, learn=True)
-            scale: Any = values[1] if len(values) > 1 else None
-            scale = scale[0] if scale is not None and len(scale) == 1 else scale
-            more = {"df": values[2][0]} if len(values) > 2 else {}
-            return made(values[0], scale, learn=learn or scale is None, **more)
-        case "poisson":
-            return Poisson(values[0], learn=learn) if values else Poisson(learn=True)
-        case "categorical":
-            size = max(n_labels or n_states, 2)
-            wrong = values[0][0] if values else ERROR_RATE
-            if not 0.0 <= wrong < 1.0:
-                raise Refused(f"--emission {text!r}: the chance of an error must lie in [0, 1).")
-            confusion = [
-                [1.0 - wrong if x == y else wrong / (size - 1) for y in range(size)]
-                for x in range(size)
-            ]
-            return Categorical(confusion, learn=learn or not values)
-        case "threshold":
-            mean, spread = [*(v[0] for v in values), None, None][:2]
-            return Threshold(mean, spread)
-        case "exact":
-            return Exact()
-        case "continuous":
-            return Continuous()
-    return Likelihood()
-
-
-def _added_emission(kind: str, text: str, values: list[list[float]], learn: bool) -> Any:
-    """An emission that somebody added: its class, with these numbers in their order."""
+    if kind == "categorical":
+        size = max(n_labels or n_states, 2)
+        wrong = values[0][0] if values else ERROR_RATE
+        if not 0.0 <= wrong < 1.0:
+            raise Refused(f"--emission {text!r}: the chance of an error must lie in [0, 1).")
+        confusion = np.full((size, size), wrong / (size - 1))
+        np.fill_diagonal(confusion, 1.0 - wrong)
+        return Categorical(confusion.tolist(), learn=learn or not values)
     given: list[Any] = [tuple(group) if len(group) > 1 else group[0] for group in values]
-    settings: dict[str, Any] = {"learn": True} if learn else {}
+    settings: dict[str, Any] = {"learn": True} if learn and kind not in _MOST else {}
+    if kind in _LEVELS:  # what is left open is learned
+        settings["learn"] = learn or len(values) < _LEVELS[kind]
+        given[:1] = values[:1]
+        if per_state and len(values) < 2:
+            settings["scale"] = PER_STATE
+        if kind == "t" and len(values) > 2:
+            settings["df"] = given.pop()
     try:
         return emission_class(kind)(*given, **settings)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What all reproductions share: saved rows, so that a run can go on, and files in a folder.
+"""What all reproductions share: saved rows, so that a run can go on, files in a folder, the page.
 
 A reproduction is a list of cases. Each case is a small dictionary of settings, and its result a
 small dictionary of numbers. Finished cases are lines of ``rows.jsonl``; the next run with the same
