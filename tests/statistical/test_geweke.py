@@ -16,9 +16,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import digamma, polygamma
+from scipy.special import digamma, gammaln, polygamma
 
 import asterism as am
+from asterism.sampling._along import ALL_RATES, N_SPANS, NO_FACTORS, OVER_TIME, UP_AND_DOWN
+from asterism.sampling._factors import FactorPrior
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
 from asterism.sampling.model_setup import (
@@ -114,7 +116,50 @@ def _climbs(path: tuple[int, np.ndarray, np.ndarray]) -> list[float]:
     return [t for t, x, y in zip(path[1], before, path[2]) if x == 0 and y == 1]
 
 
-def forward_moments(n_draws: int, seed: int, shapes: bool = False) -> np.ndarray:
+#: weights and shapes of factors on rates, where nodes have any
+FACTORS = FactorPrior(
+    np.array([1.5, 6.0]),
+    gammaln(np.array([[1.5], [6.0]]) + np.arange(9)) - gammaln(np.array([[1.5], [6.0]])),
+    np.array([1.0, 0.4, 0.8, 0.6]),
+)
+
+
+def draw_groups(rng: np.random.Generator) -> list[tuple[int, np.ndarray]]:
+    """Kind and factors [trajectory, span, side] of both nodes, from the prior."""
+    found: list[tuple[int, np.ndarray]] = []
+    for n in (0, 1):
+        weights = FACTORS.weight.copy()
+        if n == 1 and found[0][0] == NO_FACTORS:
+            weights[NO_FACTORS] += 1.0
+        elif n == 1 and rng.random() < 1.0 / (1.0 + weights.sum()):
+            found.append(found[0])
+            continue
+        kind = int(rng.choice(4, p=weights / weights.sum()))
+        a = rng.choice(FACTORS.shape)
+        each = rng.gamma(a, size=(N_TRAJECTORIES, N_SPANS, 2)) / a
+        if kind in (ALL_RATES, UP_AND_DOWN):
+            each[:] = each[:, :1]
+        if kind == ALL_RATES:
+            each[:] = each[:, :, :1]
+        if kind == OVER_TIME:
+            each[:] = each[:1]
+        found.append((kind, each if kind != NO_FACTORS else np.ones_like(each)))
+    return found
+
+
+def factor_moments(groups: list[tuple[int, np.ndarray]]) -> list[float]:
+    """Kinds, whether factors are shared, and logarithms of factors."""
+    (a, first), (b, second) = groups
+    shared = a != NO_FACTORS and a == b and first[0, 0, 0] == second[0, 0, 0]
+    logs = [np.log(own[d, s, side]) for own in (first, second) for d, s, side in
+            ((0, 0, 0), (1, 2, 1))]  # fmt: skip
+    kinds = [*(a == np.arange(4)), *(b == np.arange(4)), shared]
+    return [*kinds, *logs, *np.square(logs), logs[0] * logs[1], logs[0] * logs[2]]
+
+
+def forward_moments(
+    n_draws: int, seed: int, shapes: bool = False, factors: bool = False
+) -> np.ndarray:
     """Path moments of prior draws, simulated jump by jump."""
     rng = np.random.default_rng(seed)
     result = []
@@ -131,6 +176,8 @@ def forward_moments(n_draws: int, seed: int, shapes: bool = False) -> np.ndarray
             for n in (0, 1)
         ]
         sums = np.zeros(15)
+        plain = np.ones((N_TRAJECTORIES, N_SPANS, 2))
+        groups = draw_groups(rng) if factors else [(NO_FACTORS, plain)] * 2
         for d in range(N_TRAJECTORIES):
             x = [int(rng.choice(SIZES[n], p=start[n])) for n in (0, 1)]
             for n, begin, _, state in HELD[d]:
@@ -138,6 +185,7 @@ def forward_moments(n_draws: int, seed: int, shapes: bool = False) -> np.ndarray
             paths = [(x[0], [], []), (x[1], [], [])]
             time = 0.0
             breaks = [SWITCH, *(t for _, a, b, _ in HELD[d] for t in (a, b))]
+            breaks += [END * span / N_SPANS for span in range(1, N_SPANS)]
             while time < END:
                 given = (d + (time >= SWITCH)) % 2
                 each = []
@@ -147,7 +195,9 @@ def forward_moments(n_draws: int, seed: int, shapes: bool = False) -> np.ndarray
                         continue
                     other = x[1 - n] if 1 - n in families[n] else 0
                     block = rates[n][other, given if INPUT in families[n] else 0]
-                    each.append(block[x[n], : SIZES[n]] * ALLOWED[n][x[n]])
+                    span, side = int(time / END * N_SPANS), int(2 * x[n] >= SIZES[n])
+                    factor = groups[n][1][d, span, side]
+                    each.append(factor * block[x[n], : SIZES[n]] * ALLOWED[n][x[n]])
                 total = sum(e.sum() for e in each)
                 wait = rng.exponential(1.0 / total)
                 until = min([t for t in breaks if t > time], default=np.inf)
@@ -169,7 +219,7 @@ def forward_moments(n_draws: int, seed: int, shapes: bool = False) -> np.ndarray
                 paths[n][1].append(time)
                 paths[n][2].append(y)
             sums += path_moments([(p[0], np.array(p[1]), np.array(p[2])) for p in paths], effect)
-        result.append(sums)
+        result.append([*sums, *(factor_moments(groups) if factors else ())])
     return np.array(result)
 
 
@@ -342,6 +392,7 @@ def successive_draws(
     broken: str | None = None,
     beyond: bool = False,
     shapes: bool = False,
+    factors: bool = False,
 ) -> np.ndarray:
     """By turns new data and one sweep; series of everything unknown."""
     rng = np.random.default_rng(seed)
@@ -354,6 +405,8 @@ def successive_draws(
         emission = LEARNED[learned][0]
         emissions = [LearnedEmission(0, emission, np.zeros(len(rows)), points.offset[rows])]
     setup = setup_of(evidence, emissions, beyond, shapes)
+    if factors:
+        setup = replace(setup, factors=FACTORS)
     if learned:
         # a proper prior that does not look at the data
         setup.emitted.prior[0] = LEARNED[learned][1]
@@ -390,9 +443,16 @@ def successive_draws(
                 *drawn.emission[0] ** 2,
                 *(drawn.edges[0] if beyond else ()),
                 *(_shape_moments(chain, rate[first + 1]) if shapes else ()),
+                *(factor_moments(_present_groups(chain)) if factors else ()),
             ]
         )
     return np.array(kept, dtype=float)
+
+
+def _present_groups(chain: ModelChain) -> list[tuple[int, np.ndarray]]:
+    factor = chain.rates.factor.reshape(3, N_TRAJECTORIES, N_SPANS, 2)
+    kinds = chain.rates.kind.tolist()
+    return [(kinds[n], factor[n] if kinds[n] else np.ones_like(factor[n])) for n in (0, 1)]
 
 
 def _shape_moments(chain: ModelChain, rate: float) -> list[float]:
@@ -429,12 +489,14 @@ def z_values(
     broken: str | None = None,
     beyond: bool = False,
     shapes: bool = False,
+    factors: bool = False,
 ) -> np.ndarray:
     """How far the series are from the prior, in Monte Carlo errors of the difference."""
-    found = successive_draws(n_sweeps, learned, seed, broken, beyond, shapes)[100:]
+    found = successive_draws(n_sweeps, learned, seed, broken, beyond, shapes, factors)[100:]
     each = np.array(SHAPES if shapes else [SHAPE])
     log_rate = float(np.mean(digamma(each) - np.log(each * RATE / SHAPE)))
-    forward = forward_moments(n_forward, seed, shapes)
+    forward = forward_moments(n_forward, seed, shapes, factors)
+    forward, of_factors = forward[:, :15], forward[:, 15:]
     either = [np.exp(LOG_PRIOR[n]) for n in (0, 1)]
     expected = [log_rate] * 7 + [*either[0], *either[1]]
     error = [0.0] * 15 + [*(forward.std(axis=0) / np.sqrt(n_forward)), *([0.0] * 8)]
@@ -450,6 +512,9 @@ def z_values(
     if shapes:
         expected += _shape_expectations()
         error = np.append(error, np.zeros(3))
+    if factors:
+        expected += [*of_factors.mean(axis=0)]
+        error = np.append(error, of_factors.std(axis=0) / np.sqrt(n_forward))
     own = monte_carlo_error(found[None])
     total = np.hypot(own, np.array(error)[: len(own)])
     result: np.ndarray = (found.mean(axis=0) - np.array(expected)) / np.maximum(total, 1e-9)
@@ -477,6 +542,23 @@ def test_sweeps_over_all_parents_leave_the_prior_as_it_is() -> None:
 @pytest.mark.parametrize("beyond", [False, True])
 def test_an_unknown_shape_leaves_the_prior_as_it_is(beyond: bool) -> None:
     z = z_values(None, n_sweeps=4000, n_forward=1500, seed=7, beyond=beyond, shapes=True)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+def test_factors_on_rates_leave_the_prior_as_it_is() -> None:
+    z = z_values(None, n_sweeps=4000, n_forward=3000, seed=8, factors=True)
+    assert np.abs(z).max() < 4.0, np.round(z, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beyond", [False, True])
+@pytest.mark.parametrize("seed", range(1 if REDUCED else 4))
+def test_long_runs_with_factors_on_rates(seed: int, beyond: bool) -> None:
+    size = 8_000 if REDUCED else 40_000
+    z = z_values(
+        "gaussian", n_sweeps=size, n_forward=size // 2, seed=400 + seed, beyond=beyond,
+        shapes=True, factors=True,
+    )  # fmt: skip
     assert np.abs(z).max() < 4.0, np.round(z, 1)
 
 

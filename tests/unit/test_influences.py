@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import integrate, stats
+from scipy.special import gammaln
 
 import asterism as am
 from asterism.data.interventions import stimulus_paths
 from asterism.errors import DataError
-from asterism.learning.search.influences import with_trend
-from asterism.sampling._residuals import _log_ratio
+from asterism.sampling._factors import FactorPrior, log_ratio
 
 DRUG = am.Network(
     {"A": ["drug"], "B": [], "drug": []},
@@ -84,26 +84,21 @@ def test_a_stimulus_with_the_name_of_a_node_is_refused() -> None:
         am.StructureLearner(am.Gaussian((0.0, 1.0), 0.2), method="star").fit(obs.with_stimuli(told))
 
 
-def test_a_trend_is_a_few_stimuli_since_the_start() -> None:
-    told = with_trend(treated(2)).stimuli
-    assert told is not None
-    own = told[told["name"] != "drug"]
-    assert sorted(set(own["start"])) == [2.5, 5.0, 7.5]
-    assert set(own["end"]) == {10.0}
-
-
-@pytest.mark.parametrize(("shape", "jumps", "expected"), [(1.0, 0, 2.0), (3.0, 5, 1.5), (10, 2, 4)])
+@pytest.mark.parametrize(("i", "jumps", "expected"), [(0, 0, 2.0), (1, 5, 1.5), (2, 2, 4.0)])
 def test_ratio_of_a_cell_is_the_integral_over_its_factor(
-    shape: float, jumps: int, expected: float
+    i: int, jumps: int, expected: float
 ) -> None:
+    shape = np.array([1.0, 3.0, 10.0])
+    counts = gammaln(shape[:, None] + np.arange(4)) - gammaln(shape)[:, None]
+
     def weighed(factor: float) -> float:
         likelihood = factor**jumps * np.exp(-(factor - 1.0) * expected)
-        return float(stats.gamma.pdf(factor, shape, scale=1.0 / shape) * likelihood)
+        return float(stats.gamma.pdf(factor, shape[i], scale=1.0 / shape[i]) * likelihood)
 
     whole = integrate.quad(weighed, 0.0, 50.0, limit=200)[0]
-    assert _log_ratio.py_func(shape, float(jumps), expected) == pytest.approx(
-        np.log(whole), abs=1e-6
-    )
+    prior = FactorPrior(shape, counts, np.ones(4))
+    found = log_ratio.py_func(prior, i, float(jumps), expected)
+    assert found == pytest.approx(np.log(whole), abs=1e-6)
 
 
 def _changing(trend: bool) -> am.Observations:
@@ -128,4 +123,25 @@ def test_rates_that_change_over_time_are_noticed(trend: bool) -> None:
     assert likely == ({"trend"} if trend else set())
     shown = learner.edges_[learner.edges_["in_graph"]]
     assert set(shown["caveat"]) <= ({"could be a trend"} if trend else {""})
-    assert all("--trend" in c.sentence for c in learner.checks_ if c.is_likely)
+    assert all("over time" in c.sentence for c in learner.checks_ if c.is_likely)
+
+
+def test_trajectories_that_differ_are_taken_up_with_their_spread() -> None:
+    rng = np.random.default_rng(6)
+    rows = []
+    for d in range(20):
+        state, speed = rng.integers(0, 2, 3), np.array([1.0, 1.0, 1.0])
+        speed[:2] *= np.exp(rng.normal(0.0, 1.2))  # A and B go fast and slowly together, C never
+        for t in np.arange(0.0, 10.0, 0.25):
+            state = np.where(rng.random(3) < 1 - np.exp(-0.25 * speed), 1 - state, state)
+            rows.append((d, t, *(state + rng.normal(0.0, 0.1, 3))))
+    obs = am.Observations.from_frame(pd.DataFrame(rows, columns=["trajectory", "time", *"ABC"]))
+    learner = am.StructureLearner(
+        am.Gaussian((0.0, 1.0), 0.1), method="sample", sampling=am.Sampling(max_draws=100)
+    ).fit(obs)
+    found = {c.node: c for c in learner.checks_ if c.what == "trajectories differ"}
+    assert found["A"].probability > 0.9
+    assert found["B"].probability > 0.9
+    assert found["C"].probability < 0.5
+    assert found["A"].lower < np.exp(1.2) < found["A"].upper
+    assert "by a factor of" in found["A"].sentence

@@ -56,7 +56,7 @@ from asterism.numerics.resources import current_limit, minutes_limit, time_limit
 
 if TYPE_CHECKING:
     from asterism.inference.posterior import Posterior
-    from asterism.learning.search.residual_checks import ResidualCheck
+    from asterism.learning.search.rate_factors import RateFactor
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -193,7 +193,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 for cause in causes
             ]
             checks = learner.checks_
-            record["residuals"] = [asdict(check) for check in checks]
+            record["rate_factors"] = [asdict(check) for check in checks]
             said = [cause.sentence for cause in causes if cause.is_likely]
             said += [check.sentence for check in _strongest(checks) if check.is_likely]
             for sentence in said:
@@ -228,7 +228,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
     )
 
 
-def _strongest(checks: Sequence[ResidualCheck]) -> list[ResidualCheck]:
+def _strongest(checks: Sequence[RateFactor]) -> list[RateFactor]:
     """The first of each kind: the others would say the same of other nodes."""
     first = {check.what: check for check in reversed(checks)}
     return list(first.values())
@@ -261,11 +261,6 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
         free = _measurements(table, "--stimuli")
         told = read_numbers(options.stimuli, ("start", "end"), options.table.comma)
         table = replace(table, data=free.with_stimuli(told))
-    if options.trend:
-        free = _measurements(table, "--trend")
-        from asterism.learning.search.influences import with_trend
-
-        table = replace(table, data=with_trend(free))
     # counting levels may take a third of the time
     left = current_limit().left / 3.0
     with time_limit(None if left == math.inf else max(left, 1e-3)):
@@ -286,11 +281,11 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
         data, said = with_interventions(data, held)  # refuses those of columns that were left out
         decisions.append(said)
         found = replace(found, data=data)
-    if options.stimuli is not None or options.trend:
+    if options.stimuli is not None:
         assert isinstance(data, Observations)
         assert data.stimuli is not None
         names = ", ".join(dict.fromkeys(map(str, data.stimuli["name"])))
-        decisions.append(f"Acts from outside, on nodes to be found (--stimuli, --trend): {names}.")
+        decisions.append(f"Acts from outside, on nodes to be found (--stimuli): {names}.")
     return found, [*decisions, *found.decisions]
 
 

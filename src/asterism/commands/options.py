@@ -109,12 +109,6 @@ def _stimuli() -> Any:
     )
 
 
-def _trend() -> Any:
-    return MODEL.rare.flag(
-        False, "Let rates differ between four spans of the time since the start."
-    )
-
-
 def _title() -> Any:
     return OUTPUT.rare.flag(None, "Title of the report.")
 
@@ -367,7 +361,6 @@ class LearnOptions(Accurate, Computed):
     output: Path = _run_folder()
     interventions: Path | None = _interventions()
     stimuli: Path | None = _stimuli()
-    trend: bool = _trend()
     max_parents: int | None = _max_parents(
         "Largest number of parents of a node.",
         default=None,

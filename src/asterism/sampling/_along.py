@@ -12,6 +12,34 @@ import numpy as np
 
 from asterism.numerics._jit import inner
 
+#: what a node's rates are multiplied by (``_factors.py``): nothing; one factor per trajectory; two
+#: per trajectory, of leaving low and high states; two per span of the time since the start
+NO_FACTORS, ALL_RATES, UP_AND_DOWN, OVER_TIME = 0, 1, 2, 3
+N_SPANS = 4
+
+
+@inner
+def is_high(state, size):
+    """Whether a state is in the upper half: leaving it has the second factor."""
+    return 2 * state >= size
+
+
+@inner
+def factors_at(rates, n, pair, span):
+    """The factors of leaving low and high states."""
+    if rates.kind[n] == NO_FACTORS:
+        return 1.0, 1.0
+    at = 2 * (N_SPANS * pair + span)
+    return rates.factor[at], rates.factor[at + 1]
+
+
+@inner
+def span_ends(rates, n, start, span):
+    """When the factors of a node change next."""
+    if rates.kind[n] != OVER_TIME or span + 1 >= N_SPANS:
+        return math.inf
+    return start + rates.span[0] * (span + 1)
+
 
 @inner
 def state_at(paths, pair, time):

@@ -3,7 +3,8 @@
 A family's statistics are one table (configuration, from, to): numbers of jumps, and on the diagonal
 the time spent. They come from merging the node's path with those of its parents, so a single parent
 costs the jumps of two nodes and not a walk over the whole network. While the experimenter holds a
-node, nothing is counted: its own family learns nothing from that.
+node, nothing is counted: its own family learns nothing from that. Where factors multiply a node's
+rates (``_factors.py``), time counts as many times.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner
-from asterism.sampling._along import advance, follow, soonest
+from asterism.sampling._along import advance, factors_at, follow, is_high, soonest, span_ends
 
 #: compare all pairs of jumps up to this many pairs per jump
 _FEW = 12
@@ -23,7 +24,7 @@ _FEW = 12
 def own_totals(n, model, paths):
     """Of a node with two states: (time, time in state 1, jumps up, jumps down) in all trajectories.
 
-    Zeros for any other node, and for one that the experimenter holds somewhere.
+    Zeros for any other node, for one that the experimenter holds somewhere, or with factors.
     """
     layout, seen = model.layout, model.seen
     n_trajectories = len(layout.start)
@@ -32,7 +33,8 @@ def own_totals(n, model, paths):
     n_up = 0
     n_down = 0
     own = n * n_trajectories
-    if layout.n_states[n] == 2 and seen.set_start[own] == seen.set_start[own + n_trajectories]:
+    is_free = seen.set_start[own] == seen.set_start[own + n_trajectories]
+    if layout.n_states[n] == 2 and is_free and model.rates.kind[n] == 0:
         for d in range(n_trajectories):
             whole += layout.end[d] - layout.start[d]
             first = paths.slot[own + d]
@@ -92,12 +94,14 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
     size = layout.n_states[n]
     by_hand = seen.set_start[pair]
     last_by_hand = seen.set_start[pair + 1]
-    if families.n_parents[row] == 1 and by_hand == last_by_hand:
+    rates = model.rates
+    is_plain = by_hand == last_by_hand and rates.kind[n] == 0
+    if families.n_parents[row] == 1 and is_plain:
         parent = families.parents[row, 0] * n_trajectories + d
         start, end = layout.start[d], layout.end[d]
         _merge_two(paths, pair, parent, families.term[row, 0], size, start, end, table[at:])
         return
-    if families.n_parents[row] == 2 and by_hand == last_by_hand:
+    if families.n_parents[row] == 2 and is_plain:
         parents = (
             families.parents[row, 0] * n_trajectories + d,
             families.parents[row, 1] * n_trajectories + d,
@@ -116,11 +120,14 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
     jump_time = paths.time[jump] if jump < last_jump else math.inf
     held = False
     set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+    span = 0
+    low, high = factors_at(rates, n, pair, span)
+    span_time = span_ends(rates, n, time, span)
     while True:
-        until = min(jump_time, parent_time, end, set_time)
+        until = min(jump_time, parent_time, end, set_time, span_time)
         here = at + (config * size + state) * size
         if not held:
-            table[here + state] += until - time
+            table[here + state] += (until - time) * (high if is_high(state, size) else low)
         time = until
         if set_time == until:
             held = not held
@@ -129,6 +136,10 @@ def add_statistics(d, n, families, row, model, paths, work, table, at):
             else:
                 by_hand += 1
                 set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+        elif span_time == until:
+            span += 1
+            low, high = factors_at(rates, n, pair, span)
+            span_time = span_ends(rates, n, layout.start[d], span)
         elif jump_time == until:
             target = np.int64(paths.state[jump])
             if not held:

@@ -64,6 +64,8 @@ def new_work(capacity, largest, n_followed, n_totals):
         np.empty(capacity),
         np.empty(capacity, np.int64),
         np.empty(capacity, np.int64),
+        np.empty(capacity),
+        np.empty(capacity),
         np.empty((capacity + 1) * largest),
         np.empty((capacity + 1) * largest),
         np.empty(capacity, np.int64),

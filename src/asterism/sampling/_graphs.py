@@ -100,8 +100,8 @@ class DrawAverages(NamedTuple):
     """The statistics themselves, weighed likewise."""
     weight: FloatArray
     """(families,) the weights in ``rates`` and ``statistics``."""
-    residual: FloatArray
-    """Whether nodes jump as often as their rates say; see ``_residuals.py``."""
+    factor: FloatArray
+    """(N, kinds, shapes) P(kind and shape of a node's factors | paths); see ``_factors.py``."""
 
 
 @inner

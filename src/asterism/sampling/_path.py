@@ -12,6 +12,8 @@ Four steps, all by walking along sorted lists, without sorting and without alloc
    state becomes the one that is set, with weight 1.
 4. *Draw* backwards. Jumps of a state into itself are dropped when the path is written.
 
+Where factors multiply a node's rates (``_factors.py``), its Ω and R are multiplied likewise.
+
 For two states ``_path_two.py`` does steps 3 and 4 faster.
 
 Ties: at one time, a node's own jump comes before changes of its parents (only exogenous parents and
@@ -26,7 +28,15 @@ import numpy as np
 
 from asterism.numerics._jit import inner
 from asterism.numerics._random_stream import uniform
-from asterism.sampling._along import advance, follow, soonest
+from asterism.sampling._along import (
+    OVER_TIME,
+    advance,
+    factors_at,
+    follow,
+    is_high,
+    soonest,
+    span_ends,
+)
 from asterism.sampling._path_two import draw_backwards_two, filter_two, weigh_only_parent
 from asterism.sampling._weights import weigh_child, weigh_evidence
 
@@ -55,8 +65,8 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
     own = paths.slot[pair]
     last_own = own + paths.n_jumps[pair]
     recorded = seen.jump_start[pair]
-    span = seen.span_start[pair]
-    last_span = seen.span_start[pair + 1]
+    known = seen.span_start[pair]
+    last_known = seen.span_start[pair + 1]
     by_hand = seen.set_start[pair]
     last_by_hand = seen.set_start[pair + 1]
     pinned = False
@@ -64,6 +74,10 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
     work.time[0] = time
     work.config[0] = config
     work.jump[0] = -1
+    span = 0
+    low, high = factors_at(rates, n, pair, span)
+    work.low[0], work.high[0] = low, high
+    span_time = span_ends(rates, n, time, span)
     set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
     held = set_time <= time
     if held:
@@ -76,19 +90,21 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
         who = soonest(work, n_followed)
         parent_time = work.next_time[who] if who >= 0 else math.inf
         edge = math.inf
-        if span < last_span:
-            edge = seen.span_end[span] if pinned else seen.span_begin[span]
-        until = min(own_time, parent_time, edge, end, set_time)
+        if known < last_known:
+            edge = seen.span_end[known] if pinned else seen.span_begin[known]
+        until = min(own_time, parent_time, edge, end, set_time, span_time)
         if not (pinned or held):
-            rate = rates.omega[omegas + config]
+            rate = rates.omega[omegas + config] * max(low, high)
             if not first_time:
-                rate -= rates.rate[table + (config * size + state) * size + state]
+                leaving = rates.rate[table + (config * size + state) * size + state]
+                rate -= leaving * (high if is_high(state, size) else low)
             while hazard < rate * (until - time):
                 if k == capacity:
                     return WORK_TOO_SMALL
                 time += hazard / rate
                 work.time[k] = time
                 work.config[k] = config
+                work.low[k], work.high[k] = low, high
                 work.jump[k] = -1
                 k += 1
                 hazard = -math.log(uniform(stream))
@@ -103,6 +119,7 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
                 return WORK_TOO_SMALL
             work.time[k] = time
             work.config[k] = config
+            work.low[k], work.high[k] = low, high
             work.jump[k] = -2 - seen.set_state[by_hand]
             k += 1
             if own_time == until:
@@ -115,6 +132,7 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
                 return WORK_TOO_SMALL
             work.time[k] = time
             work.config[k] = config
+            work.low[k], work.high[k] = low, high
             work.jump[k] = -1
             if recorded < seen.jump_start[pair + 1] and seen.jump_time[recorded] == time:
                 work.jump[k] = recorded
@@ -124,9 +142,13 @@ def _lay_grid(d, n, model, paths, work, stream, first_time):
             own += 1
         elif parent_time == until:
             config += advance(families, n, -1, paths, work, who)
+        elif span_time == until:
+            span += 1
+            low, high = factors_at(rates, n, pair, span)
+            span_time = span_ends(rates, n, layout.start[d], span)
         elif edge == until:
             if pinned:
-                span += 1
+                known += 1
             pinned = not pinned
         else:
             return k
@@ -189,16 +211,17 @@ def _filter(n, model, work, n_grid):
             for x in range(size):
                 work.filtered[after + x] = 1.0 if x == -2 - recorded else 0.0
         else:
-            omega = rates.omega[omegas + work.config[k]]
+            low, high = work.low[k], work.high[k]
+            omega = rates.omega[omegas + work.config[k]] * max(low, high)
             share = 1.0 / omega if omega > 0.0 else 0.0
             for y in range(size):
-                stays = max(0.0, 1.0 - share * rates.rate[block + y * size + y])
-                total = work.filtered[before + y] * stays
+                leaving = rates.rate[block + y * size + y] * (high if is_high(y, size) else low)
+                total = work.filtered[before + y] * max(0.0, 1.0 - share * leaving)
                 for x in range(size):
                     if x != y:
-                        total += (
-                            work.filtered[before + x] * share * rates.rate[block + x * size + y]
-                        )
+                        moves = share * rates.rate[block + x * size + y]
+                        moves *= high if is_high(x, size) else low
+                        total += work.filtered[before + x] * moves
                 work.filtered[after + y] = total
         if not _weighed(work, k, size):
             return False
@@ -227,18 +250,19 @@ def _draw_backwards(n, model, work, n_grid, stream):
         before = (k - 1) * size
         block = table + work.config[k] * size * size
         recorded = work.jump[k]
-        omega = rates.omega[omegas + work.config[k]]
+        omega = rates.omega[omegas + work.config[k]] * max(work.low[k], work.high[k])
         total = 0.0
         for x in range(size):
+            factor = work.high[k] if is_high(x, size) else work.low[k]
             if recorded >= 0:
                 may = x != state and (seen.jump_from[recorded] < 0 or seen.jump_from[recorded] == x)
-                weight = rates.rate[block + x * size + state] if may else 0.0
+                weight = factor * rates.rate[block + x * size + state] if may else 0.0
             elif recorded < -1:
                 weight = 1.0
             elif x == state:
-                weight = max(0.0, omega - rates.rate[block + x * size + x])
+                weight = max(0.0, omega - factor * rates.rate[block + x * size + x])
             else:
-                weight = rates.rate[block + x * size + state]
+                weight = factor * rates.rate[block + x * size + state]
             weight *= work.filtered[before + x]
             # the weights of the previous point are not needed any more
             work.log_weight[before + x] = weight
@@ -278,7 +302,8 @@ def draw_path(d, n, model, paths, work, stream, first_time):
         for i in range(families.child_start[n], families.child_start[n + 1]):
             child, slot = families.child[i], families.child_slot[i]
             held = model.seen.set_start[child * len(model.layout.start) + d :]
-            if size == 2 and families.n_parents[child] == 1 and held[0] == held[1]:
+            simple = model.rates.kind[child] != OVER_TIME and held[0] == held[1]
+            if simple and size == 2 and families.n_parents[child] == 1:
                 weigh_only_parent(d, child, model, paths, work, n_grid)
             else:
                 weigh_child(d, child, slot, size, model, paths, work, n_grid)

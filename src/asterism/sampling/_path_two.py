@@ -13,6 +13,7 @@ import numpy as np
 
 from asterism.numerics._jit import inner
 from asterism.numerics._random_stream import uniform
+from asterism.sampling._along import factors_at, is_high
 
 #: filtered probabilities whose sum is below are scaled up
 _SMALL = 1e-100
@@ -33,10 +34,10 @@ def filter_two(n, model, work, n_grid):
             block = table + 4 * work.config[k]
             recorded = work.jump[k]
             if recorded == -1:
-                omega = rates.omega[omegas + work.config[k]]
+                omega = rates.omega[omegas + work.config[k]] * max(work.low[k], work.high[k])
                 share = 1.0 / omega if omega > 0.0 else 0.0
-                up = share * rates.rate[block + 1]
-                down = share * rates.rate[block + 2]
+                up = share * work.low[k] * rates.rate[block + 1]
+                down = share * work.high[k] * rates.rate[block + 2]
                 zero, one = zero * (1.0 - up) + one * down, one * (1.0 - down) + zero * up
             elif recorded >= 0:
                 origin = 1 - seen.jump_to[recorded]
@@ -90,9 +91,9 @@ def draw_backwards_two(n, model, work, n_grid, stream):
         elif recorded < -1:
             before = 0 if target * (zero + one) < zero else 1
         else:
-            omega = rates.omega[omegas + work.config[k]]
-            up = rates.rate[block + 1]
-            down = rates.rate[block + 2]
+            omega = rates.omega[omegas + work.config[k]] * max(work.low[k], work.high[k])
+            up = work.low[k] * rates.rate[block + 1]
+            down = work.high[k] * rates.rate[block + 2]
             # where it was if it is in state 0, and if it is in state 1
             stays = zero * (omega - up)
             of_zero = 0 if target * (stays + one * down) < stays else 1
@@ -107,7 +108,10 @@ def draw_backwards_two(n, model, work, n_grid, stream):
 
 @inner
 def weigh_only_parent(d, child, model, paths, work, n_grid):
-    """``weigh_child`` for a parent with two states, if the child has no other and is never held."""
+    """``weigh_child`` for a parent with two states, if the child has no other and is never held.
+
+    Nor may its factors change over time. Factors on its jumps are the same whatever the parent.
+    """
     layout, _, families, rates = model
     pair = child * len(layout.start) + d
     size = layout.n_states[child]
@@ -118,13 +122,15 @@ def weigh_only_parent(d, child, model, paths, work, n_grid):
     last = first + paths.n_jumps[pair]
     state = paths.initial[pair]
     time = layout.start[d]
+    low, high = factors_at(rates, child, pair, 0)
     k = 0
     grid_time = work.time[1] if n_grid > 1 else math.inf
     for jump in range(first, last + 1):
         until = paths.time[jump] if jump < last else layout.end[d]
         here = table + state * size
-        leave_zero = rates.rate[here + step_zero + state]
-        leave_one = rates.rate[here + step_one + state]
+        factor = high if is_high(state, size) else low
+        leave_zero = factor * rates.rate[here + step_zero + state]
+        leave_one = factor * rates.rate[here + step_one + state]
         while grid_time < until:
             work.log_weight[2 * k] -= (grid_time - time) * leave_zero
             work.log_weight[2 * k + 1] -= (grid_time - time) * leave_one

@@ -10,7 +10,15 @@ import math
 import numpy as np
 
 from asterism.numerics._jit import inner
-from asterism.sampling._along import advance, follow, soonest, state_at
+from asterism.sampling._along import (
+    advance,
+    factors_at,
+    follow,
+    is_high,
+    soonest,
+    span_ends,
+    state_at,
+)
 
 
 @inner
@@ -36,12 +44,16 @@ def weigh_child(d, child, slot, size, model, paths, work, n_grid):
     last_by_hand = seen.set_start[pair + 1]
     held = False
     set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+    span = 0
+    low, high = factors_at(rates, child, pair, span)
+    span_time = span_ends(rates, child, time, span)
     while True:
-        until = min(grid_time, jump_time, parent_time, end, set_time)
+        until = min(grid_time, jump_time, parent_time, end, set_time, span_time)
         length = until - time
         time = until
         here = table + (config * own_size + state) * own_size
         if length > 0.0 and not held:
+            length *= high if is_high(state, own_size) else low
             for x in range(size):
                 step = families.term[child, slot, x] * own_size * own_size
                 work.log_weight[k * size + x] -= length * rates.rate[here + step + state]
@@ -52,6 +64,10 @@ def weigh_child(d, child, slot, size, model, paths, work, n_grid):
             else:
                 by_hand += 1
                 set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
+        elif span_time == until:
+            span += 1
+            low, high = factors_at(rates, child, pair, span)
+            span_time = span_ends(rates, child, layout.start[d], span)
         elif jump_time == until:
             target = np.int64(paths.state[jump])
             if not held:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asterism.numerics.resources import chunks
+from asterism.sampling._along import N_SPANS
+from asterism.sampling._factors import N_KINDS, draw_factors
 from asterism.sampling._gibbs import EVERYWHERE, SKIP, new_work, run_paths
 from asterism.sampling._graphs import (
     DrawAverages,
@@ -20,7 +22,6 @@ from asterism.sampling._graphs import (
     list_children,
     set_shape,
 )
-from asterism.sampling._residuals import FACTOR_SHAPES, add_residuals
 from asterism.sampling.model_setup import ModelSetup
 from asterism.sampling.path_chains import (
     chain_streams,
@@ -89,6 +90,9 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
         block = table[layout.table_start[n] : layout.table_start[n + 1]].reshape(-1, size * size)
         block[:] = prior.shape[0] / prior.rate[own] * prior.allowed[own]
     rates = rates_of(layout, families.n_configs, table, setup.initial)
+    if setup.factors is not None:
+        n_pairs = len(layout.n_states) * len(layout.start)
+        rates = rates._replace(factor=np.ones(2 * N_SPANS * n_pairs))
     model = PathModel(layout, seen, families, rates)
     largest = int(max(3 * layout.n_states.max(), np.diff(emitted.start).max(initial=0), 1))
     begun = start_chain(model, seed, number, setup.labels, setup.names, largest)
@@ -103,7 +107,7 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
         paths=begun.paths,
         work=begun.work,
         streams=Streams(
-            begun.streams, chain_streams(seed, number, len(layout.n_states) + 1, _NODES)
+            begun.streams, chain_streams(seed, number, len(layout.n_states) + 2, _NODES)
         ),
         room=Room(
             table=np.zeros(int(candidates.table_start[-1])),
@@ -149,15 +153,17 @@ def run_model_chain(
         room.kept[2] = chain.n_sweeps + sweep
         if len(setup.shapes.shape) > 1:
             draw_shape(
-                model, choices, setup.shapes, chain.paths, works[0], room, chain.streams.nodes[-1]
+                model, choices, setup.shapes, chain.paths, works[0], room, chain.streams.nodes[-2]
             )
         list((map if pool is None else pool.map)(draw, pieces, works, trials))
         list_children(model.families)
+        if setup.factors is not None:
+            draw_factors(
+                model, chain.paths, works[0], setup.factors, chain.streams.nodes[-1],
+                room.kept[0] >= 0, chain.averages.factor,
+            )  # fmt: skip
         if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
             keep_present(kept, model, choices.emitted, chain.paths, drawn)
-            add_residuals(
-                model, chain.paths, works[0], np.array(FACTOR_SHAPES), chain.averages.residual
-            )
         if pool is not None:
             sweep_on_threads(model, chain, pool)
             continue
@@ -289,7 +295,9 @@ def _no_averages(setup: ModelSetup) -> DrawAverages:
         rates=np.zeros(int(setup.candidates.table_start[-1])),
         statistics=np.zeros(int(setup.candidates.table_start[-1])),
         weight=np.zeros(n_families),
-        residual=np.zeros((len(setup.names) + 1, 3, len(FACTOR_SHAPES) + 1)),
+        factor=np.zeros(
+            (len(setup.names), N_KINDS, 1 if setup.factors is None else len(setup.factors.shape))
+        ),
     )
 
 

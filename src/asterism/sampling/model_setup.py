@@ -14,6 +14,8 @@ from asterism.errors import AsterismError
 from asterism.model.emissions import Categorical, Gaussian, Poisson
 from asterism.numerics.compiled import CompiledGraph
 from asterism.sampling import _emission_draws as kinds
+from asterism.sampling._along import ALL_RATES, UP_AND_DOWN
+from asterism.sampling._factors import FactorPrior
 from asterism.sampling._graphs import Shapes
 from asterism.sampling.locked import links_by_measurements
 from asterism.sampling.sampler_arrays import (
@@ -80,6 +82,8 @@ class ModelSetup:
     names: tuple[str, ...]
     labels: tuple[object, ...]
     shapes: Shapes
+    factors: FactorPrior | None
+    """None: rates have none."""
     emissions: tuple[LearnedEmission, ...] = field(default=())
 
     @property
@@ -130,6 +134,8 @@ class PriorChoice:
     initial: FloatArray
     shapes: tuple[float, ...] = ()
     """Values among which the shape is drawn; none: it is known."""
+    factors: bool = False
+    """Whether trajectories may differ, and rates change over time, by factors of their own."""
 
 
 def can_sample(emission: Any) -> bool:
@@ -199,8 +205,28 @@ def model_setup(
         names=tuple(names),
         labels=evidence.labels or tuple(range(evidence.n_trajectories)),
         shapes=_shapes(choice, rate),
+        factors=factor_prior(evidence.n_trajectories) if choice.factors else None,
         emissions=tuple(emissions),
     )
+
+
+#: shapes of factors: their logarithms have standard deviations from 1.9 down to .16
+FACTOR_SHAPES = np.geomspace(0.6, 40.0, 12)
+#: beforehand nine in ten nodes have no factors, and the other kinds are equally common; one node
+#: that has some makes them twice as probable in the next
+_KIND_WEIGHTS = (9.0, 1 / 3, 1 / 3, 1 / 3)
+#: fewer trajectories cannot tell what they differ in
+_FEWEST_TRAJECTORIES = 3
+
+
+def factor_prior(n_trajectories: int) -> FactorPrior:
+    """What is known of factors before the data."""
+    weight = np.array(_KIND_WEIGHTS)
+    if n_trajectories < _FEWEST_TRAJECTORIES:
+        weight[[ALL_RATES, UP_AND_DOWN]] = 0.0
+    counts, shape = np.arange(_COUNTS), FACTOR_SHAPES
+    table = gammaln(shape[:, None] + counts) - gammaln(shape)[:, None]
+    return FactorPrior(shape.copy(), table, weight)
 
 
 def _shapes(choice: PriorChoice, rate: FloatArray) -> Shapes:

@@ -100,6 +100,18 @@ class Rates(NamedTuple):
     """Per configuration: the rate at which the grid of imagined jumps is laid."""
     initial: FloatArray
     """Flat start probabilities of every node."""
+    kind: IntArray
+    """(N,) which factors multiply a node's rates (``_factors.py``); 0: none."""
+    group: IntArray
+    """(N,) the number of the group of nodes with the same factors; −1: none."""
+    group_kind: IntArray
+    group_shape: IntArray
+    """(N,) per group: its kind, and the number of the shape of its factors."""
+    factor: FloatArray
+    """Flat by pair, span and side: of leaving low and high states; empty if no node can have any.
+    """
+    span: FloatArray
+    """(1,) the length of a span of the time since the start."""
 
 
 class PathModel(NamedTuple):
@@ -141,6 +153,9 @@ class SamplerWork(NamedTuple):
     jump: IntArray
     """Per grid point: the recorded jump that must happen there, or −1; −2 − x where the
     experimenter sets the state x."""
+    low: FloatArray
+    high: FloatArray
+    """Per grid point: the factors on the rates of leaving low and high states."""
     log_weight: FloatArray
     filtered: FloatArray
     """Per grid point and state."""
@@ -226,7 +241,8 @@ class Streams(NamedTuple):
     paths: NDArray[np.uint64]
     """(D, 4) one stream per trajectory."""
     nodes: NDArray[np.uint64]
-    """(N, 4) one per node, for its family, rates, start and emission."""
+    """(N + 2, 4) one per node, for its family, rates, start and emission; of the shape; of factors.
+    """
 
 
 class Emitted(NamedTuple):

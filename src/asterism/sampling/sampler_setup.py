@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics.compiled import CompiledGraph, configuration_terms
+from asterism.sampling._along import N_SPANS
 from asterism.sampling._gibbs import arranged
 from asterism.sampling._graphs import GRID_FACTOR, LEAST_POINTS
 from asterism.sampling.sampler_arrays import (
@@ -111,7 +112,12 @@ def rates_of(
         omega[at : at + count] = np.where(most > 0.0, np.maximum(GRID_FACTOR * most, least), 0.0)
     with np.errstate(divide="ignore"):
         logs = np.log(rate)
-    return Rates(rate, logs, omega, initial.copy())
+    whole = float((layout.end - layout.start).max(initial=0.0))
+    kind = np.zeros(len(layout.n_states), dtype=np.int64)
+    return Rates(
+        rate, logs, omega, initial.copy(), kind, kind - 1, kind.copy(), kind.copy(), np.zeros(0),
+        np.array([whole / N_SPANS]),
+    )  # fmt: skip
 
 
 def seen_of(evidence: Evidence, n_states: IntArray) -> Seen:

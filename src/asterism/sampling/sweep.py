@@ -14,7 +14,10 @@ is that of sampling.
    The rates are integrated out of the first and then drawn from the second: one block.
 2. *Starts and emissions* (``_graphs.py``, ``_emission_draws.py``): Dirichlet, normal–inverse-Gamma
    and Gamma draws, all conjugate. States keep their order: a draw out of order is refused.
-3. *Path of node n in one trajectory, given all other paths* (``_path.py``, Rao and Teh 2013). The
+3. *Factors on the rates of groups of nodes* (``_factors.py``), of each trajectory or of spans of
+   the time: groups with the factors summed out, then the factors from Gamma distributions. With a
+   factor f, the time T above counts f times, and the node's rates in step 4 are f R.
+4. *Path of node n in one trajectory, given all other paths* (``_path.py``, Rao and Teh 2013). The
    path is a Markov chain with generator R^{u(t)}, u(t) the parents' present configuration. Let
    Ω(u) = 2 max_x exit^u(x). Add imagined jumps at rate Ω(u) − exit^u(x) to the present path. The
    real and the imagined jumps together are a Poisson process W of rate Ω(u), whatever the path. So

@@ -281,6 +281,7 @@ def sample_from(
             isinstance(settings.initial, str) and settings.initial == "learn",
             _first_initial(search, settings),
             SHAPES if isinstance(settings.prior, LearnersPrior) else (),
+            isinstance(settings.prior, LearnersPrior),
         ),
         search.nodes,
         learned,

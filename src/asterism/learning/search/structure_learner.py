@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import networkx
     import xarray
 
-    from asterism.learning.search.residual_checks import ResidualCheck
+    from asterism.learning.search.rate_factors import RateFactor
     from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.unmeasured import UnmeasuredCause
 
@@ -293,7 +293,7 @@ class StructureLearner(Estimator):
         """One row per edge that is probable or in the graph, surest first."""
         self._require_fitted("_found")
         if self._edges is None:
-            from asterism.learning.search.residual_checks import with_caveats
+            from asterism.learning.search.rate_factors import with_caveats
 
             self._edges = with_caveats(self._found.edge_frame(), self.checks_)
         return self._edges
@@ -417,15 +417,16 @@ class StructureLearner(Estimator):
         return log_probabilities(self, data, progress)
 
     @property
-    def checks_(self) -> list[ResidualCheck]:
-        """Whether trajectories differ, or rates change over time; strongest first.
+    def checks_(self) -> list[RateFactor]:
+        """Whether trajectories differ in a node's rates, or these change over time; surest first.
 
-        Only where graphs were drawn. A likely one is a ``caveat`` of the edges into its node.
+        Only where graphs were drawn: factors on rates are drawn with them. A likely one is a
+        ``caveat`` of the edges into its node.
         """
-        from asterism.learning.search.residual_checks import residual_checks
+        from asterism.learning.search.rate_factors import rate_factors
 
         self._require_fitted("_found")
-        return residual_checks(self._found)
+        return rate_factors(self._found)
 
     def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
         """Compare the edges of every loop, clique and reciprocal pair with one hidden cause.

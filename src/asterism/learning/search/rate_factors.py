@@ -1,0 +1,99 @@
+"""Do trajectories differ in how fast a node moves, or do its rates change over time?
+
+Where graphs are drawn, factors on the rates of every node are drawn with them
+(``sampling/_factors.py``), so edges need not stand for such differences. Here is what was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy.special import polygamma
+
+from asterism.sampling._along import ALL_RATES, OVER_TIME, UP_AND_DOWN
+
+if TYPE_CHECKING:
+    from asterism.learning.search.found import SearchResult
+
+#: what is told, and marked as a caveat, has at least this probability
+LIKELY = 0.5
+TRAJECTORIES = "trajectories differ"
+TREND = "trend"
+_KINDS = {TRAJECTORIES: (ALL_RATES, UP_AND_DOWN), TREND: (OVER_TIME,)}
+#: mass of the interval of a spread
+_INTERVAL = 0.9
+
+
+@dataclass(frozen=True)
+class RateFactor:
+    """How far the rates of a node differ between trajectories, or over time."""
+
+    what: str
+    """``TRAJECTORIES`` or ``TREND``."""
+    node: str
+    probability: float
+    spread: float
+    """By what factor rates differ, if they do: one standard deviation of its logarithm."""
+    lower: float
+    upper: float
+    """90 % interval of the spread."""
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether the factors are there."""
+        return self.probability >= LIKELY
+
+    @property
+    def caveat(self) -> str:
+        """For edges into the node."""
+        return "trajectories differ" if self.what == TRAJECTORIES else "could be a trend"
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words."""
+        by = f"by a factor of {self.spread:.1f} ({self.lower:.1f} to {self.upper:.1f})"
+        if self.what == TRAJECTORIES:
+            said = f"Trajectories differ {by} in how fast {self.node} moves"
+            todo = "Say what they differ in as a column (--exogenous), if you know it"
+        else:
+            said = f"How fast {self.node} moves changes over time {by}"
+            todo = "Name what acts on it meanwhile (--stimuli), if you know it"
+        return (
+            f"Could it be something else? {said} (probability {self.probability:.2f}). The model "
+            f"has factors for that, so edges into {self.node} need not stand for it. {todo}."
+        )
+
+
+def with_caveats(edges: pd.DataFrame, factors: list[RateFactor]) -> pd.DataFrame:
+    """Edges shown into nodes whose rates differ say so, where they have no caveat yet."""
+    edges = edges.copy()
+    for one in factors:
+        if one.is_likely:
+            concerned = edges["in_graph"] & (edges["caveat"] == "") & (edges["child"] == one.node)
+            edges.loc[concerned, "caveat"] = one.caveat
+    return edges
+
+
+def rate_factors(found: SearchResult) -> list[RateFactor]:
+    """For every node, the most probable first; without draws there are none."""
+    if found.sampled is None or (prior := found.sampled.models.setup.factors) is None:
+        return []
+    each = found.sampled.models.mean_averages().factor
+    spreads = np.exp(np.sqrt(polygamma(1, prior.shape)))
+    order = np.argsort(spreads)
+    result = []
+    for n, name in enumerate(found.nodes):
+        whole = each[n].sum()
+        if name in found.exogenous or whole <= 0.0:
+            continue
+        for what, kinds in _KINDS.items():
+            own = each[n, list(kinds)].sum(axis=0)[order]
+            if own.sum() > 0.0:
+                below = np.cumsum(own) / own.sum()
+                cuts = (0.5, 0.5 - _INTERVAL / 2, 0.5 + _INTERVAL / 2)
+                at = [float(np.interp(cut, below, spreads[order])) for cut in cuts]
+                result.append(RateFactor(what, name, float(own.sum() / whole), *at))
+    return sorted(result, key=lambda one: -one.probability)
