@@ -56,7 +56,6 @@ from asterism.numerics.resources import current_limit, minutes_limit, time_limit
 
 if TYPE_CHECKING:
     from asterism.inference.posterior import Posterior
-    from asterism.learning.search.rate_factors import RateFactor
     from asterism.learning.search.structure_learner import StructureLearner
     from asterism.results.run import Run
 
@@ -192,10 +191,12 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 {**asdict(cause), "sentence": cause.sentence if cause.is_likely else ""}
                 for cause in causes
             ]
+            from asterism.learning.search.rate_factors import sentences
+
             checks = learner.checks_
             record["rate_factors"] = [asdict(check) for check in checks]
             said = [cause.sentence for cause in causes if cause.is_likely]
-            said += [check.sentence for check in _strongest(checks) if check.is_likely]
+            said += sentences(checks)
             for sentence in said:
                 summary["warnings"].append(sentence)
                 console.warn(sentence)
@@ -226,12 +227,6 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         posterior,
         learner.interrupted_,
     )
-
-
-def _strongest(checks: Sequence[RateFactor]) -> list[RateFactor]:
-    """The first of each kind: the others would say the same of other nodes."""
-    first = {check.what: check for check in reversed(checks)}
-    return list(first.values())
 
 
 # ---- what goes in ---------------------------------------------------------------------------

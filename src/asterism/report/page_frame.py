@@ -61,7 +61,8 @@ def shared_context(run: Run, data: dict[str, Any]) -> dict[str, Any]:
         "converged": run.run.get("converged"),
         "usable": run.run.get("usable"),
         "stop_reason": run.run.get("stop_reason") or "",
-        "warnings": run.run.get("warnings") or [],
+        "warnings": [w for w in run.run.get("warnings") or [] if not w.startswith(_ASKED)],
+        "something_else": something_else(run),
         "notices": [*(run.run.get("notices") or []), *data["notices"]],
         "several": len(run.network.nodes) > 1,
         "has_courses": data["courses"] is not None,
@@ -71,6 +72,23 @@ def shared_context(run: Run, data: dict[str, Any]) -> dict[str, Any]:
         "settings": settings_rows(run),
         "decisions": run.run.get("decisions") or [],
     }
+
+
+#: how the sentences of checks begin, which have a heading of their own
+_ASKED = "Could it be something else?"
+
+
+def something_else(run: Run) -> list[str]:
+    """What edges could stand for, or what was looked for and not found."""
+    asked = [w for w in run.run.get("warnings") or [] if w.startswith(_ASKED)]
+    if asked:
+        return [line.removeprefix(_ASKED).lstrip() for line in asked]
+    looked = []
+    if run.run.get("unmeasured_causes"):
+        looked.append("no unmeasured cause that explains a group of edges as well")
+    if run.run.get("rate_factors"):
+        looked.append("no trajectories that differ in their rates, and no trend")
+    return [f"Looked for and not found: {'; '.join(looked)}."] if looked else []
 
 
 # ---- a paragraph of methods and the references, ready to paste into a paper -------------------

@@ -23,6 +23,8 @@ LIKELY = 0.5
 TRAJECTORIES = "trajectories differ"
 TREND = "trend"
 _KINDS = {TRAJECTORIES: (ALL_RATES, UP_AND_DOWN), TREND: (OVER_TIME,)}
+#: nodes that a sentence names
+_NAMED = 6
 #: mass of the interval of a spread
 _INTERVAL = 0.9
 
@@ -51,20 +53,30 @@ class RateFactor:
         """For edges into the node."""
         return "trajectories differ" if self.what == TRAJECTORIES else "could be a trend"
 
-    @property
-    def sentence(self) -> str:
-        """The outcome in words."""
-        by = f"by a factor of {self.spread:.1f} ({self.lower:.1f} to {self.upper:.1f})"
-        if self.what == TRAJECTORIES:
-            said = f"Trajectories differ {by} in how fast {self.node} moves"
-            todo = "Say what they differ in as a column (--exogenous), if you know it"
+
+def sentences(factors: list[RateFactor]) -> list[str]:
+    """What was found in words: one sentence about trajectories, one about time, if any."""
+    told = []
+    for what in _KINDS:
+        own = [one for one in factors if one.what == what and one.is_likely]
+        if not own:
+            continue
+        names = ", ".join(one.node for one in own[:_NAMED])
+        if len(own) > _NAMED:
+            names += f" and {len(own) - _NAMED} more"
+        first = own[0]
+        by = f"by a factor of {first.spread:.1f} ({first.lower:.1f} to {first.upper:.1f})"
+        if what == TRAJECTORIES:
+            said = f"Trajectories differ {by} in how fast these nodes move: {names}"
+            todo = "Name what they differ in, if a column says it (--exogenous)"
         else:
-            said = f"How fast {self.node} moves changes over time {by}"
-            todo = "Name what acts on it meanwhile (--stimuli), if you know it"
-        return (
-            f"Could it be something else? {said} (probability {self.probability:.2f}). The model "
-            f"has factors for that, so edges into {self.node} need not stand for it. {todo}."
+            said = f"How fast these nodes move changes over time {by}: {names}"
+            todo = "Say when something acted on them, if you know it (--stimuli)"
+        told.append(
+            f"Could it be something else? {said}. The model has factors for that, so edges into "
+            f"them need not stand for it. {todo}."
         )
+    return told
 
 
 def with_caveats(edges: pd.DataFrame, factors: list[RateFactor]) -> pd.DataFrame:
