@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from asterism.sampling._factors import N_KINDS
 from asterism.sampling._graphs import DrawnModels
 from asterism.sampling.model_setup import ModelSetup
 
@@ -32,7 +33,10 @@ def is_sound_chain(setup: ModelSetup, fresh: Mapping[str, Any], arrays: Mapping[
         if value.dtype.kind == "f" and np.isnan(value).any():
             return False
     return (
-        int(arrays["n_sweeps"]) >= 0 and _are_families(setup, arrays) and _are_paths(setup, arrays)
+        int(arrays["n_sweeps"]) >= 0
+        and _are_families(setup, arrays)
+        and _are_factors(setup, arrays)
+        and _are_paths(setup, arrays)
     )
 
 
@@ -53,6 +57,19 @@ def _are_families(setup: ModelSetup, arrays: Mapping[str, Any]) -> bool:
         if len(own) > others.most[n] or not may[own].all():
             return False
     return True
+
+
+def _are_factors(setup: ModelSetup, arrays: Mapping[str, Any]) -> bool:
+    """Nodes with factors belong to a group, groups have a kind and a shape; or nobody has any."""
+    kind, group = arrays["rates.kind"], arrays["rates.group"]
+    n_shapes = 0 if setup.factors is None else len(setup.factors.shape)
+    return (
+        _within(kind, 0, N_KINDS if n_shapes else 1)
+        and _within(group, -1, len(group))
+        and bool(((kind > 0) == (group >= 0)).all())
+        and _within(arrays["rates.group_kind"], 0, N_KINDS)
+        and _within(arrays["rates.group_shape"], 0, max(1, n_shapes))
+    )
 
 
 def _are_paths(setup: ModelSetup, arrays: Mapping[str, Any]) -> bool:
