@@ -89,6 +89,7 @@ def one_network(
     claimed = [pair for pair, q, e in zip(pairs, probability, is_edge) if q >= 0.5 and not e]
     reversed_ = sum(c in network.parents[p] for p, c in claimed)
     row = {
+        "kind": "tree of spins" if tree else "random",
         "nodes": n_nodes,
         "seed": seed,
         "trajectories": n_trajectories,
