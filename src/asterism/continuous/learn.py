@@ -24,7 +24,7 @@ from asterism.continuous.switching import SwitchingTime
 #: The power of the likelihood in the probabilities of families. Chosen among .5, .6, .65, .7, .75,
 #: .8 and 1 on simulated networks (seeds 1000 to 1019 of benchmarks/continuous.py): the largest that
 #: claimed at most half an edge per network where there were none, with and without a stimulus.
-LEARNING_RATE = 0.7
+LEARNING_RATE = 0.75
 
 
 @dataclass(frozen=True)

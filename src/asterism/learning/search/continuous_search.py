@@ -3,7 +3,9 @@
 All measured nodes are continuous, but for nodes of labels, which can only be parents here, and for
 nodes whose emissions say that they jump (``mixed_search.py`` learns their parents). As with
 complete paths nothing iterates: a time at which an unknown stimulus ended is looked for where no
-stimuli are told, then every family is scored once (``continuous/family_score.py``).
+stimuli are told, then every family is scored once (``continuous/family_score.py``). With
+``method="sample"`` graphs and paths are drawn (``continuous/sampled.py``); by default they are
+drawn too where many cells are missing, and both answers averaged.
 
 ``emission="auto"`` lets the evidence decide per column whether it is continuous
 (``learning/kinds.py``); the kind of most columns is then taken for all. Emissions by node say that

@@ -62,7 +62,9 @@ class StructureLearner(Estimator):
         graphs, up to some hundred nodes; the number of sweeps follows from the size of the data,
         for about two minutes on two cores at most, and in larger networks the star's answer stays.
         "star" or "mean_field" alone; "clusters" searches with the star and then decides close
-        cases, and reciprocal edges, by clusters; "sample" draws graphs for longer.
+        cases, and reciprocal edges, by clusters; "sample" draws graphs for longer. Continuous
+        nodes are scored in closed form; graphs are drawn with "sample", and by "auto" too where
+        many cells are missing.
     prior
         Gamma prior of the rates, by default of shape 5, or 1 for complete paths. The rate "auto"
         takes the time scale from the data, so that minutes and hours give the same graph, and "by
@@ -128,7 +130,7 @@ class StructureLearner(Estimator):
     tempering_ : float
         The factor that was used.
     method_, stage_ : str
-        What gave the probabilities: with "auto", "sample" or "star"; and a sentence about it, with
+        What gave the probabilities ("sample", "star", "closed form", …), and a sentence on it, with
         how much probability sets of parents have that were not scored.
     known_share_ : float
         How much of what complete paths would say about rates the measurements say.
