@@ -15,6 +15,8 @@ from asterism.numerics._jit import kernel
 
 #: a column whose remaining share of its own square sum is below this adds nothing
 _DEPENDENT = 1e-9
+#: a term so many nats below the largest changes no digit of a sum
+_NOTHING = 50.0
 
 
 @kernel
@@ -135,17 +137,22 @@ def explained(gram, cross, which, n, factor, solved, ridge):
 @kernel
 def add_up(top, total, value):
     """One more term of a sum of exponentials, kept as (largest term, sum relative to it)."""
+    if value < top - _NOTHING:
+        return top, total
     if value <= top:
         return top, total + math.exp(value - top)
     return value, total * math.exp(top - value) + 1.0
 
 
 @kernel
-def log_family(rows, square, part, rank, g):
-    """ln of the regression's evidence with Zellner's prior, but for what all families share."""
+def log_family(rows, square, part, rank, g, log_g):
+    """ln of the regression's evidence with Zellner's prior, but for what all families share.
+
+    ``log_g`` is ln(1 + g).
+    """
     nu = rows - 1.0
     left = max(1.0 - part / square, 0.0) if square > 0.0 else 1.0
-    return 0.5 * (nu - rank) * math.log1p(g) - 0.5 * nu * math.log1p(g * left)
+    return 0.5 * (nu - rank) * log_g - 0.5 * nu * math.log1p(g * left)
 
 
 @kernel
@@ -173,6 +180,7 @@ def single_scores(
     for m in range(n_parents):
         widest = max(widest, first_column[m + 1] - first_column[m])
     n_all = n_columns + n + 1 + n_stimuli
+    log_gs = np.log1p(gs)
     raw = np.empty((n_all, rows))
     first = np.empty((n_all, rows))
     work = np.empty((n_all, rows))
@@ -245,7 +253,9 @@ def single_scores(
                                 block_gram, block_cross, which, used, factor, solved, 0.0
                             )
                             for at_g in range(len(gs)):
-                                score = shared + log_family(rows, square, part, rank, gs[at_g])
+                                score = shared + log_family(
+                                    rows, square, part, rank, gs[at_g], log_gs[at_g]
+                                )
                                 score -= math.log(n_kinds)
                                 one_top[c, m, r], one_sum[c, m, r] = add_up(
                                     one_top[c, m, r], one_sum[c, m, r], score
@@ -290,6 +300,7 @@ def family_scores(
     n_stimuli, n_rho = rhos.shape[1], len(rhos)
     n_families, most = families.shape
     n_all = n_columns + 2 + n_stimuli
+    log_gs = np.log1p(gs)
     raw = np.empty((n_all, rows))
     first = np.empty((n_all, rows))
     work = np.empty((n_all, rows))
@@ -357,8 +368,9 @@ def family_scores(
                                 which[used] = first_column[m] + j
                                 used += 1
                         part, rank = explained(gram, cross, which, used, factor, solved, 0.0)
-                        for g in gs:
-                            score = shared + log_family(rows, square, part, rank, g)
+                        for at_g in range(len(gs)):
+                            own = log_family(rows, square, part, rank, gs[at_g], log_gs[at_g])
+                            score = shared + own
                             score -= math.log(n_kinds)
                             top[f, r], total[f, r] = add_up(top[f, r], total[f, r], score)
     return top + np.log(total) - math.log(len(lambdas) * len(kappas) * len(gs))

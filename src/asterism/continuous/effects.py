@@ -137,7 +137,7 @@ def _points(
             arguments = (centred, centred[n], which, len(use), factor, solved, 0.0)
             part, rank = compiled.explained(*arguments)
             for g in grids.g:
-                log = shared + compiled.log_family(rows, centred[n, n], part, rank, g)
+                log = shared + compiled.log_family(rows, centred[n, n], part, rank, g, np.log1p(g))
                 points.append(_Point(lam, kappa, rho, g, use, products, log))
     return points
 
