@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.learning.search.score import Scorer
 from asterism.learning.search.settings import FULL_SHARE, LEAST_TEMPERING, StructureSettings
 from asterism.learning.search.single_nodes import fit_single_nodes, known_share
 
@@ -60,3 +62,31 @@ def test_the_default_prior_of_rates_depends_on_what_is_known():
     assert asked.prior_.shape == 2.0
     default = am.StructureLearner().prior
     assert (default.shape, default.rate) == (5.0, "by node")
+
+
+def test_noise_takes_as_many_iterations_however_many_trajectories(monkeypatch):
+    """Levels that are told and do not fit: rates run away, and nothing can be learned."""
+    solve = Scorer.solve
+    iterations: list[int] = []
+
+    def counted(*arguments, **options):
+        found = solve(*arguments, **options)
+        if options.get("keep_moments", True):  # a graph, not the nodes by themselves
+            iterations.append(found.n_iterations)
+        return found
+
+    monkeypatch.setattr(Scorer, "solve", counted)
+    usual = []
+    for n in (20, 160):
+        values = np.random.default_rng(2).normal(size=(6 * n, 4))
+        table = pd.DataFrame(values, columns=list("ABCD"))
+        table.insert(0, "trajectory", np.repeat(np.arange(n), 6))
+        table.insert(1, "time", np.tile(np.arange(6.0), n))
+        iterations.clear()
+        learner = am.StructureLearner(
+            am.Gaussian((-1.0, 1.0), 0.4), method="star", max_parents=1, n_jobs=1
+        ).fit(am.Observations.from_frame(table))
+        assert learner.converged_
+        assert (learner.edges_["probability"] < 1.05 * learner.edges_["prior"]).all()
+        usual.append(np.mean(iterations))
+    assert usual[1] < 1.2 * usual[0]

@@ -31,6 +31,8 @@ from asterism.timeline.evidence import FloatArray
 
 #: both edges of a pair must be at least as probable, for the star alone, to be scored again
 _LIKELY = 0.1
+#: … and as many times as probable as before the data: else there is nothing that could count twice
+_RAISED = 1.1
 #: other parents of each node of a pair that take part: those above one half, the likeliest first
 _OTHER_PARENTS = 2
 #: upper bound on the pairs: about ten minutes of one core with 80 trajectories
@@ -69,19 +71,22 @@ def _likely_pairs(
     search: SearchRun, factor: float
 ) -> tuple[list[tuple[int, int]], dict[int, FloatArray]]:
     """Pairs with two likely edges, the likeliest first, and all edge probabilities by child."""
-    n_nodes = len(search.nodes)
-    chances = {
-        n: table.tempered_by(factor, search.prior.log_prior(n, table.parents)).edge_probabilities(
-            n_nodes
-        )
-        for n, table in search.tables.items()
-    }
+
+    def edges_by(factor: float) -> dict[int, FloatArray]:
+        return {
+            n: table.tempered_by(
+                factor, search.prior.log_prior(n, table.parents)
+            ).edge_probabilities(len(search.nodes))
+            for n, table in search.tables.items()
+        }
+
+    chances, before = edges_by(factor), edges_by(0.0)
+    likely = {n: (c >= _LIKELY) & (c >= _RAISED * before[n]) for n, c in chances.items()}
     found = []
     for b, chance in chances.items():
-        for a in np.flatnonzero(chance >= _LIKELY):
-            back = chances[int(a)][b] if int(a) in chances else 0.0
-            if a < b and back >= _LIKELY and not _is_given(search, int(a), b):
-                found.append((-float(chance[a] * back), (int(a), b)))
+        for a in map(int, np.flatnonzero(likely[b])):
+            if a < b and a in chances and likely[a][b] and not _is_given(search, a, b):
+                found.append((-float(chance[a] * chances[a][b]), (a, b)))
     return [pair for _, pair in sorted(found)], chances
 
 
