@@ -78,10 +78,10 @@ def test_noise_takes_as_many_iterations_however_many_trajectories(monkeypatch):
     monkeypatch.setattr(Scorer, "solve", counted)
     usual = []
     for n in (20, 160):
-        values = np.random.default_rng(2).normal(size=(6 * n, 4))
-        table = pd.DataFrame(values, columns=list("ABCD"))
+        rng = np.random.default_rng(2)
+        table = pd.DataFrame(rng.normal(size=(6 * n, 4)), columns=list("ABCD"))
         table.insert(0, "trajectory", np.repeat(np.arange(n), 6))
-        table.insert(1, "time", np.tile(np.arange(6.0), n))
+        table.insert(1, "time", np.sort(rng.uniform(0.0, 6.0, (n, 6))).ravel())
         iterations.clear()
         learner = am.StructureLearner(
             am.Gaussian((-1.0, 1.0), 0.4), method="star", max_parents=1, n_jobs=1

@@ -314,7 +314,9 @@ def solve_marginal(problem, work, parameters, moments, prior, rule, sums):
                 n_differences = int(-1)
                 continue
             mixing = False
-            damping = max(0.1, 0.6 * damping)
+            # moments that follow drifting rates do not oscillate: damped, they would fall behind
+            if residual > summary[RATE_CHANGE]:
+                damping = max(0.1, 0.6 * damping)
         if counts and mixing:
             logarithms(rates, logs)
             if n_differences < 0:
