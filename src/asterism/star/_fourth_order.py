@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from numba import int64
 
-from asterism.numerics._jit import inlined, inner, unit
+from asterism.numerics._jit import inlined, inner, unit, view
 from asterism.star._buffers import (
     BLOCK,
     FIRST,
@@ -78,7 +78,7 @@ def _limit_change(before, after, inverse_width, count):
         after[k] = before[k] + 0.5 * (abs(change + most) - abs(change - most))
 
 
-@inner
+@view
 def correct_generator(problem, size, trajectory, block, count, work):
     """From generators in the middle of a block's steps to those that propagate them.
 
@@ -245,7 +245,7 @@ def _end(here, size, j, step, e0, e1, e2, side, factor, spare):
         here[rows + row, j] = max(spare[row, 0], _LARGEST_SHARE_OF_A_STEP * here[rows + row, j])
 
 
-@inner
+@view
 def fill_ends(problem, size, trajectory, work):
     """The factors at the ends of all stretches; propagators of the outermost steps take them in.
 
@@ -271,7 +271,7 @@ def fill_ends(problem, size, trajectory, work):
                 )
 
 
-@inner
+@view
 def enter_stretches(problem, size, trajectory, work):
     """Multiply the messages by the factors at the ends where they entered; moments need them so."""
     begin = problem.stretch_start[trajectory]
@@ -307,7 +307,7 @@ def enter_stretches(problem, size, trajectory, work):
             here[backward + x, k] = spare[x]
 
 
-@inner
+@view
 def moments_to_middle(problem, size, trajectory, first, count, work):
     """From moments, the integrals over a block's steps, to h times the values in the middle.
 

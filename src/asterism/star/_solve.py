@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics._bundle import bundle
-from asterism.numerics._jit import inner, kernel
+from asterism.numerics._jit import inner, kernel, view
 from asterism.numerics._step import has_settled
 from asterism.star._buffers import (
     IS_EXOGENOUS,
@@ -76,7 +76,7 @@ _SLOW = 0.3  # share of the residual that a sweep may leave before mixing pays
 settled = inner(has_settled)
 
 
-@inner
+@view
 def _linked_range(problem, trajectory):
     """First and past-the-last entry of the marginals at this trajectory's linked evidence."""
     end = problem.marginals.shape[0]
@@ -385,7 +385,7 @@ def solve_small(matrix, right, n):
         right[i] /= matrix[i, i]
 
 
-@inner(allocates=True)
+@view
 def fit(gram, right, n_kept, gamma):
     """Least squares by the normal equations, slightly damped; False where nothing moved."""
     matrix = np.empty((n_kept, n_kept))
@@ -403,7 +403,7 @@ def fit(gram, right, n_kept, gamma):
     return True
 
 
-@inner(allocates=True)
+@view
 def mix_alone(history, image, n_before, gram):
     """Put ``image``, what a sweep gave, where the differences point; False if it stays.
 
