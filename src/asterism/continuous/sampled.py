@@ -66,6 +66,8 @@ class ContinuousSetup:
     start_variance: float = START_VARIANCE
     lists_all: bool = True
     """Whether other sets of parents are not drawn."""
+    factors: None = None
+    """Rates of jumping nodes may have factors."""
 
     @property
     def width(self) -> int:
