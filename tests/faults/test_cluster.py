@@ -167,8 +167,8 @@ class Disturbing(Silent):
             process.wait()
 
     def advance(self, n: int = 1) -> None:
-        self.left -= n
-        if self.left == 0:
+        before, self.left = self.left, self.left - n
+        if before > 0 >= self.left:
             self.kill_cluster()
             if self.restarts:
                 self.start_cluster()
@@ -191,6 +191,23 @@ def sums_while(progress: Disturbing) -> list[int]:
 
 def test_a_restarted_scheduler_changes_nothing(tmp_path: Path):
     assert sums_while(Disturbing(tmp_path, restarts=True)) == [10 + i for i in range(20)]
+
+
+def test_a_search_goes_on_after_its_scheduler_was_restarted(tmp_path: Path):
+    expected = learner().fit(data()).edges_
+    progress = Disturbing(tmp_path, restarts=True)
+    progress.left = 200  # of about 500 families, in the middle
+    progress.start_cluster()
+    try:
+        address = f"tcp://127.0.0.1:{progress.port}"
+        with Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+            with joblib.parallel_config(backend="dask", client=client):
+                found = learner().fit(data(), progress=progress).edges_
+    finally:
+        progress.kill_cluster()
+    assert progress.left <= 0
+    pd.testing.assert_frame_equal(expected, found, check_exact=True)
 
 
 def test_a_scheduler_that_stays_away_is_said(tmp_path: Path):

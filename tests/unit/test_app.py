@@ -219,6 +219,8 @@ def test_two_tabs_start_and_stop_one_run(app: AppServer) -> None:
     status, content, _ = app.ask(f"/runs/{running}/start", LONG)
     assert status == 409
     assert "still running" in content["error"]
+    app.upload(small_table(), "while another runs.csv")
+    assert app.run(running)["state"] == "running"
     app.wait(running, lambda run: bool(run["ranking"]))
     with ThreadPoolExecutor(2) as tabs:
         list(tabs.map(lambda _: app.ask(f"/runs/{running}/stop", {}), range(2)))
