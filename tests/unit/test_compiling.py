@@ -20,24 +20,24 @@ from asterism.numerics._bundle import bundle, keep
 
 
 @_jit.unit((float64[::1], int64), cache=False)
-def _fill_with(values, n):
+def _fill_all_with(values, n):
     for i in range(n):
         values[i] = i + 1.0
 
 
 # the table of the package keeps its own entries only
-_jit.UNITS.pop(_fill_with.slot)
+_jit.UNITS.pop(_fill_all_with.slot)
 
 
 @_jit.kernel(cache=False)
 def _call_by_address(table, values, n):
-    _fill_with(table, values, n)
+    _fill_all_with(table, values, n)
     return values[n - 1]
 
 
 def test_a_kernel_is_called_by_its_address() -> None:
     values = np.zeros(8)
-    assert _call_by_address(_jit.addresses(_fill_with), values, 5) == 5.0
+    assert _call_by_address(_jit.addresses(_fill_all_with), values, 5) == 5.0
     np.testing.assert_array_equal(values, [1, 2, 3, 4, 5, 0, 0, 0])
 
 
@@ -140,7 +140,7 @@ def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
 ) -> None:
     from asterism.learning import compile_ahead
 
-    fill = _fill_with.dispatcher
+    fill = _fill_all_with.dispatcher
     begun = f"{fill.py_func.__module__}.{fill.py_func.__name__}"
     other = subprocess.Popen(
         [sys.executable, "-c", f"import time; print({begun!r}, flush=True); time.sleep(60)"],
@@ -162,5 +162,5 @@ def test_a_process_waits_for_a_kernel_that_another_one_has_begun(
     assert other.poll() is None
     other.kill()
     other.wait()
-    assert asked == ["_fill_with"] * 3
+    assert asked == ["_fill_all_with"] * 3
     wait(fill)  # who has died compiles nothing
