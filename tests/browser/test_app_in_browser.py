@@ -163,6 +163,25 @@ def test_from_a_table_to_a_comparison(
         assert nothing_is_cut(browser)
 
 
+def test_sentences_name_fields_in_which_decisions_are_undone(browser: Any, app: AppServer) -> None:
+    rows = [
+        f"{patient},{visit},{['1995-1998', '1999-2002'][patient % 2]},{int(visit > patient % 4)}"
+        for patient in range(8)
+        for visit in range(6)
+    ]
+    browser.get(app.address)
+    drop(browser, "\n".join(["patient,time,year,pain", *rows]) + "\n", "visits.csv")
+    said = text(browser, "#decisions")
+    assert "“Set from outside”" in said
+    assert "“Emission”" in said
+    assert "--" not in said
+    assert "--absorbing" in text(browser, "#problems")  # which has no field
+    assert "on the command line" in text(browser, "#problems")
+    choose(browser, "emission", "year=exact")
+    until(lambda: "“Set from outside”" not in text(browser, "#decisions"))
+    assert "can be used" in text(browser, "#checking")
+
+
 def test_a_run_outlives_its_page_and_can_be_stopped(browser: Any, app: AppServer) -> None:
     browser.set_window_size(1280, 900)
     browser.get(app.address)

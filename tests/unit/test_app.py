@@ -137,7 +137,7 @@ def test_settings_are_flags_and_cannot_be_others(app: AppServer) -> None:
         with pytest.raises(Refusal):
             flags_of(bad, ("time",))
     name = app.upload(small_table(2))
-    assert app.ask(f"/runs/{name}/start", {"emission": "x"})[0] == 400
+    assert app.ask(f"/runs/{name}/start", {"threshold": "x"})[0] == 400
     assert app.ask(f"/runs/{name}/start", b"no json")[0] == 400
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from asterism.commands.console import duration
 from asterism.commands.emissions import choose_emissions, parse_emission
 from asterism.commands.exits import Refused
 from asterism.commands.input_table import TableOptions, guess_columns, read_table
-from asterism.commands.learnable import Changes, summarise
+from asterism.commands.learnable import Changes, make_learnable, summarise
 from asterism.errors import DataError
 from asterism.report.bundled_data import demo_files
 
@@ -212,3 +213,19 @@ def test_counts_get_the_noise_that_fits_them() -> None:
     assert any(line.startswith("Counts are read as noisy levels") for line in choice.decisions)
     asked = choose_emissions(am.Observations.from_frame(frame), ["reads=gaussian"])
     assert isinstance(asked.emission["reads"], am.Gaussian)
+
+
+def test_a_node_that_trajectories_keep_is_learned_where_asked(tmp_path: Path) -> None:
+    rows = [
+        (patient, visit, ["1995-1998", "1999-2002"][patient % 2], int(visit > patient % 4))
+        for patient in range(8)
+        for visit in range(6)
+    ]
+    frame = pd.DataFrame(rows, columns=["patient", "time", "year", "pain"])
+    frame.to_csv(tmp_path / "year.csv", index=False)
+    table = read_table(TableOptions(data=tmp_path / "year.csv"))
+    found = make_learnable(table)
+    assert found.outside == ["year"]
+    (said,) = (text for text in found.decisions if "'year'" in text and "outside" in text)
+    assert "--emission NODE=exact" in said  # the flag that undoes it, which is tried here
+    assert make_learnable(table, ("year=exact",)).outside == []

@@ -38,7 +38,7 @@ MOST_LINES = 200
 #: what can be chosen on the page: the flags of ``check`` and ``learn``, and those of ``learn`` only
 READING = (
     *("kind", "time", "trajectory", "nodes", "top", "sheet", "states", "comma", "missing"),
-    *("labels", "sort"),
+    *("labels", "sort", "emission", "exogenous"),
 )
 LEARNING = ("method", "minutes", "max-parents", "seed")
 

@@ -324,16 +324,17 @@ def make_learnable(
             exogenous=[*exogenous, *still],
             offset=offset,
         )
+        named = {one.partition("=")[0] for one in emission if "=" in one}
         fixed = [
             node
             for node in still
-            if isinstance(choice.emission.get(node), Exact) and node not in exogenous
+            if isinstance(choice.emission.get(node), Exact) and node not in (*exogenous, *named)
         ]
         if fixed and len(fixed) < len(choice.nodes):
             exogenous = [*exogenous, *fixed]
             said_of_fixed = [
                 f"Each trajectory keeps its state of {listed(fixed)}: taken as set from outside, "
-                "so that nothing influences it (--exogenous)."
+                "so that nothing influences it (--exogenous; --emission NODE=exact undoes this)."
             ]
     read = [*said_of_logs, *said_of_fixed, *read]
     states = dict(choice.states)

@@ -16,8 +16,15 @@ const fill = (selector, ...children) => one(selector).replaceChildren(...childre
 const FIELDS = {
   "--sheet": "“Sheet”", "--max-parents": "“Most parents per node”", "--sort": "Rows: sorted by time", "--missing": "“Codes for missing”", "--labels": "“Columns of state names”", "--states": "“Numbers are”", "--time": "“Time”",
   "--trajectory": "“Trajectory”", "--kind": "“Layout”", "--top": "“Only the most variable”", "--comma": "“Commas in numbers”", "--nodes": "“Columns to learn from”",
+  "--emission": "“Emission”", "--exogenous": "“Set from outside”", "--method": "“Method”", "--minutes": "“Stop after minutes”",
 };
-const plain = (text) => String(text).replace(/ \((--[\w-]+(, | and )?)+\)/g, "").replace(/^Warning: /, "").replace(/--[a-z-]+/g, (flag) => FIELDS[flag] ?? flag);
+// brackets about flags that have no field here are left out; elsewhere it is said where such a flag is
+const told = (brackets) => brackets.match(/--[a-z-]+/g).every((flag) => flag in FIELDS) ? brackets : "";
+function plain(text) {
+  const said = String(text).replace(/ \((--[\w-]+(, | and )?)+\)/g, "").replace(/ \([^()]*--[a-z][^()]*\)/g, told)
+    .replace(/^Warning: /, "").replace(/--[a-z][a-z-]*/g, (flag) => FIELDS[flag] ?? flag);
+  return /--[a-z]/.test(said) ? `${said} (Words that begin with -- are for asterism learn on the command line.)` : said;
+}
 
 function trouble(text) {
   one("#trouble").hidden = !text;
