@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,23 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def many_transitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four states, each of which can follow each other."""
-    rng = np.random.default_rng(1)
-    states = ["stable", "worse", "hospital", "remission"]
-    rows = [(d, float(t), str(rng.choice(states))) for d in range(60) for t in range(5)]
-    table = pd.DataFrame(rows, columns=["trajectory", "time", "state"])
-    obs = am.Observations.from_frame(table, labels=["state"])
-    learner = am.ParameterLearner({"state": []}, method="exact", prior=am.GammaPrior(2.0)).fit(obs)
-    run = fit_run(learner, {"title": "Twelve", "warnings": []})
-    return write_report(run, tmp_path_factory.mktemp("twelve") / "report.html")
+def many_transitions(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Pages of as many states, each of which can follow each other."""
+    folder = tmp_path_factory.mktemp("many")
+
+    def page(n_states: int) -> Path:
+        path = folder / f"{n_states}.html"
+        if path.exists():
+            return path
+        rng = np.random.default_rng(1)
+        states = ["stable", "worse", "hospital", "remission", "home"][:n_states]
+        rows = [(d, float(t), str(rng.choice(states))) for d in range(60) for t in range(5)]
+        table = pd.DataFrame(rows, columns=["trajectory", "time", "state"])
+        obs = am.Observations.from_frame(table, labels=["state"])
+        learner = am.ParameterLearner({"state": []}, method="exact", prior=am.GammaPrior(2.0))
+        return write_report(fit_run(learner.fit(obs), {"title": "Many", "warnings": []}), path)
+
+    return page
 
 
 def test_the_slider_shows_other_times(browser: Any, page: Path) -> None:
@@ -94,10 +102,11 @@ def test_states_hazard_ratios_and_shares_are_drawn(browser: Any, page: Path) -> 
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_twelve_transitions_have_numbers_that_do_not_collide(
-    browser: Any, many_transitions: Path, width: int
+@pytest.mark.parametrize("n_states", [4, 5])
+def test_numbers_of_many_transitions_do_not_collide(
+    browser: Any, many_transitions: Callable[[int], Path], n_states: int, width: int
 ) -> None:
-    open_page(browser, many_transitions, width=width)
+    open_page(browser, many_transitions(n_states), width=width)
     collisions = browser.execute_script(
         """const boxes = [...document.querySelectorAll("#diagram-0 text.rate")]
           .map((label) => label.getBoundingClientRect());
@@ -105,7 +114,15 @@ def test_twelve_transitions_have_numbers_that_do_not_collide(
           && a.left < b.right - 1 && b.left < a.right - 1
           && a.top < b.bottom - 3 && b.top < a.bottom - 3)).length];"""
     )
-    assert collisions == [12, 0]
+    shown, colliding = collisions
+    n_transitions = n_states * (n_states - 1)
+    assert colliding == 0
+    assert count(browser, "#diagram-0 g.transition") == n_transitions
+    if (n_states, width) != (5, 390):
+        assert shown == n_transitions
+    else:  # what has no room is counted, and is in the table
+        said = browser.find_element("id", "diagram-0").get_attribute("textContent")
+        assert (f"room for {shown} of 20 rates" in said) == (shown < n_transitions)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -22,11 +22,12 @@
         report.svg("path", { d: head, fill: report.ink.soft })));
       // the first place along the arrow where the number covers neither a state nor another number
       const wide = report.textWidth(text) + 6;
-      const boxes = [0.5, 0.4, 0.6, 0.32, 0.68, 0.25, 0.75].map((share) => {
+      const boxes = [0.5, 0.4, 0.6, 0.32, 0.68, 0.25, 0.75, 0.18, 0.82].map((share) => {
         const { x, y } = at(share);
         return { x: Math.min(Math.max(x - wide / 2, 0), width - wide), y: y - 8, width: wide, height: 16 };
       });
-      const free = boxes.find((box) => !taken.some((other) => overlaps(box, other))) || boxes[0];
+      const free = boxes.find((box) => !taken.some((other) => overlaps(box, other)));
+      if (!free) return;  // the table below the diagram has it
       taken.push(free);
       labels.push(report.label(free.x + wide / 2, free.y + 12, text, { class: "rate", fill: report.ink.text }));
     });
@@ -34,7 +35,9 @@
       report.svg("rect", { x: x - w, y: y - high / 2, width: 2 * w, height: high, rx: high / 2, fill: report.fills[i % 7], stroke: report.colours[i % 7], "stroke-width": 1.6 }),
       report.label(x, y + 4, names[i], { fill: report.ink.text })));
     svg.append(...labels);
-    return height;
+    if (labels.length === rates.length) return height;
+    svg.append(report.label(width / 2, height + 12, `room for ${labels.length} of ${rates.length} rates; all below`, { fill: report.ink.soft }));
+    return height + 20;
   };
 
   /** A forest plot: hazard ratios with their intervals on a logarithmic axis. */
