@@ -154,3 +154,14 @@ def test_what_sampling_cannot_do_is_said() -> None:
         am.infer(
             bent, table(x=[0.1, 0.2, 0.1, 0.3]), method="sample", n_draws="auto"
         ).probabilities()
+
+
+def test_emissions_may_name_continuous_nodes_too() -> None:
+    network, seen, levels = loop(), table(x=[0.9, None, -0.3, None]), am.Gaussian((0.0, 1.0), 0.6)
+    plain, named = (
+        am.infer(network, seen, emission, method="sample", n_draws=50).marginals(TIMES)
+        for emission in ({"s": levels}, {"s": levels, "x": am.Continuous()})
+    )
+    np.testing.assert_array_equal(plain, named)
+    with pytest.raises(ModelError, match="'x'"):
+        am.infer(network, seen, {"s": levels, "x": levels}, method="sample")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 import asterism as am
-from asterism.errors import DataError
+from asterism.errors import DataError, ModelError
 from asterism.learning.held_out import held_out_gain
 from asterism.numerics.progress import LongPart
 from tests.command_line import invoke
@@ -105,3 +105,38 @@ def test_the_command_prints_the_gain(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "held-out" in result.output
     assert "held_out" in (tmp_path / "RUN" / "run.json").read_text()
+
+
+def quadratic() -> am.Observations:
+    """B follows the square of A."""
+    network = am.Network(
+        {"A": [], "B": ["A"]},
+        drifts={"A": am.Drift(0.3, 1.0), "B": am.Drift(1.0, 0.2, quadratic={"A": 0.8})},
+    )
+    return am.observe(am.simulate(network, 8, duration=20.0, seed=1), interval=0.5, seed=2)
+
+
+def test_linear_networks_of_continuous_nodes_predict() -> None:
+    network = am.Network(
+        {"A": [], "B": ["A"]},
+        drifts={"A": am.Drift(0.3, 1.0), "B": am.Drift(1.0, 0.2, linear={"A": 0.8})},
+    )
+    data = am.observe(am.simulate(network, 8, duration=20.0, seed=1), interval=0.5, seed=2)
+    gain = held_out_gain(am.StructureLearner(am.Continuous()).fit(data), data, 2)
+    assert gain.min() > 0.0
+
+
+def test_what_cannot_be_predicted_is_said_and_leaves_the_run(tmp_path: Path) -> None:
+    learner = am.StructureLearner(am.Continuous()).fit(quadratic())
+    assert learner.network_.drifts["B"].quadratic
+    with pytest.raises(ModelError, match="quadratic"):
+        learner.score(quadratic())
+    quadratic().to_frame().to_csv(tmp_path / "data.csv", index=False)
+    result = invoke(
+        *("learn", tmp_path / "data.csv", "-o", tmp_path / "RUN", "--states", "continuous"),
+        *("--null", 0, "--cross-validate", 2),
+    )
+    assert result.exit_code == 0, result.output
+    run = am.load(tmp_path / "RUN")
+    assert "held_out" not in run.run
+    assert any("quadratic" in warning for warning in run.run["warnings"])

@@ -83,6 +83,21 @@ def test_posterior_without_measurements_stacks_states() -> None:
         assert ax.get_ylim() == (0, 1)
 
 
+def test_posterior_of_a_continuous_node_is_its_mean_and_band() -> None:
+    network = am.Network({"A": []}, drifts={"A": am.Drift(0.5, 1.0, noise_sd=0.1)})
+    paths = am.simulate(network, 2, duration=5.0, seed=1)
+    marginals = am.infer(network, am.observe(paths, interval=1.0, seed=2)).marginals()
+    ax = plots.posterior(marginals, "A", marginals["trajectory"].values[1])
+    mean = next(line for line in ax.lines if line.get_label() == "expected").get_ydata()
+    np.testing.assert_array_equal(mean, marginals[1].sel(node="A", quantity="mean"))
+    edge = ax.collections[0].get_paths()[0].vertices[:, 1]
+    sd = marginals[1].sel(node="A", quantity="sd").to_numpy()
+    assert edge.max() == pytest.approx((mean + 1.645 * sd).max(), rel=1e-3)
+    for node, trajectory in (("B", None), ("A", "none")):
+        with pytest.raises(DataError, match="has no"):
+            plots.posterior(marginals, node, trajectory)
+
+
 @pytest.mark.parametrize(
     ("node", "trajectory", "message"), [("X", None, "no node 'X'"), ("ASH1", 99, "trajectory 99")]
 )

@@ -50,6 +50,7 @@ from asterism.commands.panel import allowed_transitions, hints, with_final_state
 from asterism.data.observations import Observations
 from asterism.data.problems import listed
 from asterism.data.trajectories import Trajectories
+from asterism.errors import ModelError
 from asterism.inference.methods import METHODS
 from asterism.learning.compile_ahead import compiling_ahead
 from asterism.numerics.resources import current_limit, minutes_limit, time_limit, time_to_finish
@@ -161,10 +162,15 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                 console.warn(
                     f"{options.output} holds no journal to resume from: the search starts again."
                 )
-            is_shared = not found.moving and (
-                search.screened or options.method in ("auto", "sample")
-            )
-            around.enter_context(on_cluster(options.scheduler, is_shared, console))
+            alone = ""
+            if found.moving:
+                alone = "Families of continuous nodes are scored on this machine."
+            elif not search.screened and options.method not in ("auto", "sample"):
+                alone = (
+                    "Only a screened search is shared among workers, and this one is not: it runs "
+                    "on this machine (--search screened would run on the cluster)."
+                )
+            around.enter_context(on_cluster(options.scheduler, alone, console))
             if search.screened and not found.moving:
                 around.enter_context(compiling_ahead())
             learner.fit(data, progress=progress)
@@ -204,7 +210,11 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         if chance is not None:
             record["null"] = chance.record
         if options.cross_validate is not None:
-            record["held_out"] = _held_out(options, learner, data, console)
+            try:
+                record["held_out"] = _held_out(options, learner, data, console)
+            except ModelError as error:  # no ln P of this network: the rest of the run stands
+                summary["warnings"].append(f"--cross-validate was left out: {error}")
+                console.warn(summary["warnings"][-1])
         result, posterior = _make_run(options, learner, data, truth, record, console)
         if chance is not None:
             result.edge_table["by_chance"] = chance.of(result.edge_table)

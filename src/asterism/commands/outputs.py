@@ -204,8 +204,11 @@ def scored_in(folder: Path, console: Console) -> Iterator[None]:
 
 
 @contextmanager
-def on_cluster(address: str | None, screened: bool, console: Console) -> Iterator[None]:
-    """Families are scored by the workers of a dask scheduler, if there is one."""
+def on_cluster(address: str | None, alone: str, console: Console) -> Iterator[None]:
+    """Families are scored by the workers of a dask scheduler, if there is one.
+
+    ``alone`` says why they are not; "" if they are.
+    """
     if address is None:
         yield
         return
@@ -226,11 +229,8 @@ def on_cluster(address: str | None, screened: bool, console: Console) -> Iterato
             raise Refused(f"The scheduler at {address!r} has no workers; start some.") from None
         n = len(client.scheduler_info()["workers"])
         console.say(f"Cluster: {n} worker{'' if n == 1 else 's'} at {address}.")
-        if not screened:
-            console.warn(
-                "Only a screened search is shared among workers, and this one is not: it runs on "
-                "this machine (--search screened would run on the cluster)."
-            )
+        if alone:
+            console.warn(alone)
         with joblib.parallel_config(backend="dask", client=client):
             yield
 

@@ -10,7 +10,7 @@ rarely change sides: R̂ says so, and the posterior is then not called settled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +26,7 @@ from asterism.continuous.series import FloatArray, IntArray
 from asterism.continuous.simulate import default_step
 from asterism.data.observations import Observations
 from asterism.errors import AsterismError, DataError, ModelError, TooLargeError
+from asterism.model.emission_continuous import Continuous
 from asterism.model.network import Network
 from asterism.numerics._random_stream import new_stream
 from asterism.numerics.progress import advance, stage
@@ -196,6 +197,9 @@ class _Data:
             {n: network.states[n] for n in jumps},
         )
         own = data.select(nodes=[n for n in data.nodes if n in sizes])
+        if isinstance(emission, Mapping):  # the noise of continuous nodes is in the network
+            moving = [n for n in network.drifts if isinstance(emission.get(n), Continuous)]
+            emission = {n: one for n, one in emission.items() if n not in moving}
         points = build_evidence(still, own, emission).points
         for i, (d, m) in enumerate(zip(points.trajectory, points.node)):
             k = np.searchsorted(self.grid[d], points.time[i])

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from asterism.continuous.network import DriftNetwork
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, TooLargeError
+from asterism.errors import DataError, ModelError, TooLargeError
 from asterism.learning.learner_settings import as_object
 from asterism.numerics.progress import LongPart, ProgressListener, listener_for
 
@@ -33,6 +34,11 @@ def log_probabilities(
     from asterism.inference.posterior import quiet_infer
 
     network, emission = learner.network_, learner.emission_
+    if network.drifts and not DriftNetwork.of(network).is_linear:
+        raise ModelError(
+            "ln P of a trajectory is not known where nodes of both kinds meet, or where influences "
+            "are quadratic."
+        )
     if isinstance(data, Trajectories):
         data, emission = Observations.from_trajectories(data), None
     infer = partial(quiet_infer, network, data, emission, progress=progress, n_jobs=learner.n_jobs)

@@ -59,15 +59,18 @@ def posterior(
     """The course of one node in one trajectory (by default the first).
 
     From a :class:`Run` with measured numbers: the expected measurement with its 90 % band, and
-    the measurements. Else the probability of each state, with measured states as ticks.
+    the measurements. Else the probability of each state, with measured states as ticks. Of a
+    continuous node, from the ``marginals`` of ``am.infer``: its mean with a 90 % band.
     """
-    data = run.posterior if isinstance(run, Run) else run
+    data: Any = run.posterior if isinstance(run, Run) else run
     if data is None:
         raise DataError("This run holds no posterior to draw.")
+    if "quantity" in getattr(data, "dims", ()):
+        return _draw_moving(data, node, trajectory, ax)
     found = course_data.from_dataset(data)
     if node not in found.nodes:
         raise DataError(f"The posterior has no node {node!r}; it has {', '.join(found.nodes)}.")
-    number = _trajectory_number(found, trajectory)
+    number = _trajectory_number(found.trajectories, trajectory)
     label = found.trajectories[number]
     column = found.nodes.index(node)
     ax = axes_or_new(ax, (6.0, 2.8))
@@ -286,10 +289,10 @@ def _save(figure: Any, suffix: str, path: Path) -> None:
 # ---- parts ----------------------------------------------------------------------------------
 
 
-def _trajectory_number(found: course_data.StoredCourses, trajectory: Any) -> int:
+def _trajectory_number(labels: Iterable[Any], trajectory: Any) -> int:
     if trajectory is None:
         return 0
-    texts = [str(label) for label in found.trajectories]
+    texts = [str(label) for label in labels]
     if str(trajectory) not in texts:
         raise DataError(
             f"The posterior has no trajectory {trajectory!r}; it has {', '.join(texts[:10])}"
@@ -306,6 +309,29 @@ def _draw_states(ax: Axes, times: Any, block: Any, names: Sequence[Any], node: s
         ax.set_xlim(times[0], times[-1])
     tidy(ax)
     _legend_above(ax, len(names))
+    return ax
+
+
+def _draw_moving(marginals: xarray.DataArray, node: str, trajectory: Any, ax: Axes | None) -> Axes:
+    from scipy.special import ndtri
+
+    names = marginals["node"].values.tolist()
+    if node not in names:
+        raise DataError(
+            f"The posterior has no continuous node {node!r}; it has {', '.join(names)}."
+        )
+    labels = marginals["trajectory"].values
+    number = _trajectory_number(labels, trajectory)
+    own = marginals.isel(trajectory=number).sel(node=node)
+    mean, times = own.sel(quantity="mean").values, own["time"].values
+    half = float(ndtri(0.5 + BAND / 2)) * own.sel(quantity="sd").values
+    ax = axes_or_new(ax, (6.0, 2.8))
+    ax.set_title(f"trajectory {labels[number]}", loc="left", fontsize=10, pad=14)
+    ax.fill_between(times, mean - half, mean + half, color=BLUE, alpha=0.16, label="90 % band")
+    ax.plot(times, mean, color=BLUE, linewidth=1.8, label="expected")
+    ax.set(xlabel=time_label(None), ylabel=node)
+    tidy(ax)
+    _legend_above(ax, 2)
     return ax
 
 

@@ -226,8 +226,8 @@ def _described(run: Run, row: pd.Series) -> str:
         kind, moved = row.get("effect") or kind, row.get("shift")
         note = f", {kind}" if kind else ""
         if isinstance(moved, float) and not pd.isna(moved):
-            how = " by" if kind in (RAISES, LOWERS) else ", shift"
-            note += f"{how} {moved:+.2g} standard deviations"
+            how = f" by {abs(moved):.2g}" if kind in (RAISES, LOWERS) else f", shift {moved:+.2g}"
+            note += f"{how} standard deviations"
     elif kind in (RAISES, LOWERS):
         note = f", {kind}"
         if _has_unclear_order(run, parent) or _has_unclear_order(run, child):
