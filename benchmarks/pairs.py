@@ -97,7 +97,7 @@ def one_network(
         "method": learner.method_,
         "sweeps": learner.n_sweeps_,
         "converged": learner.converged_,
-        "largest_error": float(learner.edges_["error"].max()),
+        "largest_error": float(learner.edges_["error"].replace(np.inf, np.nan).max()),
         "log_loss": log_loss(probability, is_edge),
         "base_rate": log_loss(np.full(len(is_edge), is_edge.mean()), is_edge),
         "zeros": int((probability == 0.0).sum()),
