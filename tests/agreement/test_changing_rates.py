@@ -130,6 +130,9 @@ def test_survival_stands_beside_kaplan_and_meier(visits, fit):
         assert at_risk == sum(t >= now for t, _ in lasted)
     assert (found["lower"] < found["survival"]).all()
     assert (found["survival"] < found["upper"]).all()
+    late = fit.survival([100.0])
+    assert (late["at_risk"] == 0).all()
+    assert late["empirical"].isna().all()  # nobody is followed so long
 
 
 def test_many_exponentials_are_those_of_scipy():

@@ -135,10 +135,10 @@ def survival(
     known = death[d[begins]]
     lasted, died = np.minimum(last, known) - first, np.isfinite(known)
     curves = [kaplan_meier(lasted[state == s], died[state == s], clock) for s in start]
-    return table.assign(
-        empirical=np.concatenate([c for c, _ in curves]),
-        at_risk=np.concatenate([n for _, n in curves]),
-    )
+    at_risk = np.concatenate([n for _, n in curves])
+    empirical = np.concatenate([c for c, _ in curves])
+    # where nobody is followed any more, nothing is known
+    return table.assign(empirical=np.where(at_risk > 0, empirical, np.nan), at_risk=at_risk)
 
 
 def kaplan_meier(
