@@ -344,7 +344,7 @@ def _score(
         if not node.is_continuous or limit.stops():
             tables.append(None)
             continue
-        rows = _rows(prior, child, single[child])
+        rows = family_rows(prior, child, single[child])
         log_prior = prior.log_prior(child, rows)
         # what cannot be learned from keeps its prior
         by_strength = np.zeros((len(rows), len(scorer.rhos)))
@@ -363,7 +363,7 @@ def _ranking(names: Sequence[str], child: int, table: FamilyTable) -> Ranking:
     return {names[child]: dict(zip(names, table.edge_probabilities(len(names)).tolist()))}
 
 
-def _rows(prior: NumberedPrior, child: int, single: FloatArray) -> IntArray:
+def family_rows(prior: NumberedPrior, child: int, single: FloatArray) -> IntArray:
     """The families of one node that are scored.
 
     All of them in networks of up to 20 nodes. In larger ones those of the best single parents, the
