@@ -97,7 +97,8 @@ def decide_kinds(
     said = [_in_words(common, choices)]
     if smooth and jumping:
         others = jumping if common == "continuous" else smooth
-        does = "jump" if common == "continuous" else "move continuously"
+        one = "s" if len(others) == 1 else ""
+        does = f"jump{one}" if common == "continuous" else f"move{one} continuously"
         said.append(
             f"By their evidence {first_few([c.node for c in others])} {does}, unlike the other "
             f"{counted(len(choices) - len(others), 'column')}; all are taken as one kind unless "
