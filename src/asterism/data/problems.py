@@ -167,9 +167,13 @@ def _in_common(alike: Sequence[TableProblem], more: int) -> str:
     if None not in columns and len(columns) > 1:
         parts.append(f"in {len(columns):,} columns")
     values = {str(problem.value) for problem in alike if problem.value is not None}
-    if len(values) == 1:
+    if len(values) == 1 and not _is_missing(alike[0].value):
         parts.append(f"each cell holds {_show(alike[0].value)}")
     return "; ".join(parts)
+
+
+def _is_missing(value: Any) -> bool:
+    return bool(np.ndim(value) == 0 and pd.isna(value))
 
 
 class TableError(DataError):

@@ -188,6 +188,8 @@ def _check_order(order: _Order) -> None:
     if not order.is_named:
         remedy += "; if these are several trajectories, name their column with "
         remedy = Sentence(remedy, Setting("trajectory", ...))
+    else:
+        remedy += "; if several trajectories share this name, give each its own"
     for row, previous in zip(rows, before):
         order.table.tell(
             f"time {time[row]:g} comes after time {time[previous]:g} of row "
