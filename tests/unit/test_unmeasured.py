@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import asterism as am
+from asterism.errors import ModelError
 from asterism.learning.unmeasured import tied_groups
 from tests.command_line import invoke
 
@@ -85,3 +86,79 @@ def test_labels_seen_without_error_are_compared_too() -> None:
     seen = am.observe(paths, am.Exact(), 12, seed=4)
     learner = am.StructureLearner({n: am.Exact() for n in parents}, 1, method="star").fit(seen)
     assert [cause.nodes for cause in learner.unmeasured_causes(seen)] == [("A", "B", "C")]
+
+
+def drawn(seen: am.Observations, hidden: int, **more: object) -> am.StructureLearner:
+    return am.StructureLearner(
+        NOISE,
+        2,
+        method="sample",
+        search=am.Search(hidden=hidden),
+        sampling=am.Sampling(max_draws=400),
+        n_jobs=1,
+        **more,  # type: ignore[arg-type]
+    ).fit(seen)
+
+
+def test_a_hidden_node_takes_the_place_of_false_edges() -> None:
+    seen = driven({"H": [], "A": ["H"], "B": ["H"], "C": ["H"], "D": ["H"]}, "ABCD", 0)
+    without, learner = drawn(seen, 0), drawn(seen, 1)
+    assert learner.hidden_ == {"hidden1": ("A", "B", "C", "D")}
+    chance = learner.edge_probabilities_
+    assert (chance.loc["hidden1", list("ABCD")] > 0.5).sum() >= 3
+
+    def among(one: am.StructureLearner) -> float:
+        return float(one.edge_probabilities_.loc[list("ABCD"), list("ABCD")].to_numpy().sum())
+
+    assert among(learner) < 0.5 * among(without)
+    nodes = learner.nodes_.set_index("node")["stands_for"]
+    assert nodes["hidden1"] == "A, B, C, D"
+    assert nodes["A"] == ""
+    assert all("hidden1" not in cause.nodes for cause in learner.unmeasured_causes(seen))
+    again = drawn(seen, 1)
+    pd.testing.assert_frame_equal(again.edge_probabilities_, chance)
+
+
+def test_without_anything_in_common_no_hidden_node_is_added() -> None:
+    seen = driven({"A": [], "B": [], "hidden1": []}, "AB", 5)
+    learner = drawn(seen, 2)
+    assert learner.hidden_ == {}
+    assert "No hidden node was added" in learner.stage_
+    assert list(learner.network_.nodes) == ["A", "B"]
+
+
+def test_fewer_groups_than_asked_for_and_names_that_are_taken() -> None:
+    seen = driven({"H": [], "A": ["H"], "B": ["H"], "C": ["H"]}, "ABC", 0)
+    learner = drawn(seen.rename({"A": "hidden1"}), 2)
+    assert list(learner.hidden_) == ["hidden2"]
+    assert "Only 1 of 2 hidden nodes was added" in learner.stage_
+
+
+def test_where_hidden_nodes_cannot_be() -> None:
+    parents: dict[str, list[str]] = {"A": [], "B": ["A"]}
+    paths = am.simulate(am.glauber(parents, b=1.0), 5, duration=5.0, seed=0)
+    search = am.Search(hidden=1)
+    with pytest.raises(ModelError, match="complete paths"):
+        am.StructureLearner(search=search).fit(paths)
+    seen = am.observe(paths, NOISE, 5, seed=1)
+    with pytest.raises(ModelError, match="needs draws"):
+        am.StructureLearner(NOISE, method="star", search=search).fit(seen)
+    with pytest.raises(ModelError, match="move continuously"):
+        am.StructureLearner(am.Continuous(), search=search).fit(seen)
+    with pytest.raises(ModelError, match="must not be negative"):
+        am.StructureLearner(NOISE, search=am.Search(hidden=-1)).fit(seen)
+
+
+def test_the_command_writes_hidden_nodes_and_goes_on(tmp_path: Path) -> None:
+    seen = driven({"H": [], "A": ["H"], "B": ["H"], "C": ["H"], "D": ["H"]}, "ABCD", 0)
+    seen.to_frame().to_csv(tmp_path / "data.csv", index=False)
+    folder = tmp_path / "RUN"
+    flags = ("--emission", "gaussian:0,1:0.25", "--hidden", 1, "--null", 0, "-o", folder)
+    result = invoke("learn", tmp_path / "data.csv", *flags)
+    assert "hidden1 was not measured" in result.output
+    edges = pd.read_csv(folder / "edges.csv")
+    assert (edges.loc[edges["parent"] == "hidden1", "probability"] > 0.5).sum() >= 3
+    assert "hidden1" in am.load(folder).network.nodes
+    assert "hidden1 was not measured" in (folder / "report.html").read_text()
+    invoke("learn", tmp_path / "data.csv", *flags, "--resume")
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "edges.csv"), edges)

@@ -351,6 +351,7 @@ def make_learner(
             options.refine_emissions,
             options.output / JOURNAL,
             options.resume,
+            options.hidden,
         ),
         sampling=Sampling(chains=options.chains),
         accuracy=Accuracy(options.tolerance, options.time_step, options.max_sweeps),

@@ -426,6 +426,13 @@ class LearnOptions(Accurate, Computed):
     refine_emissions: bool = SEARCH.rare.flag(
         False, "Fit learned emissions again on the graph that was found."
     )
+    hidden: int = SEARCH.whole(
+        0,
+        "Add up to N nodes that nobody measured, each begun as the common cause of a group of "
+        "nodes that edges tie together.",
+        at_least=0,
+        metavar="N",
+    )
     resume: bool = SEARCH.flag(False, "Continue an interrupted run.")
     max_sweeps: int = COMPUTATION.rare.whole(20, "Largest number of sweeps over all nodes.")
     scheduler: str | None = COMPUTATION.rare.flag(

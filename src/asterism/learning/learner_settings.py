@@ -116,6 +116,10 @@ class Search(_Described):
     journal, resume
         A file that remembers every score, and whether to continue from what it holds: an
         interrupted search then ends with the same result as an uninterrupted one.
+    hidden
+        How many nodes that nobody measured are added: hidden1, hidden2, … with two states, each
+        begun as the common cause of a group of nodes that edges tie together. Only where graphs
+        are drawn.
     """
 
     kind: str = "auto"
@@ -124,6 +128,7 @@ class Search(_Described):
     refine_emissions: bool = False
     journal: str | Path | None = None
     resume: bool = False
+    hidden: int = 0
 
     def settings(self) -> dict[str, Any]:
         """By the names that a search uses."""

@@ -15,14 +15,26 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asterism.data.observations import Observations
-from asterism.errors import AsterismError
+from asterism.errors import AsterismError, ModelError, Setting
+from asterism.inference.posterior import quiet_infer
 from asterism.learning.em.parameter_learner import ParameterLearner
+from asterism.learning.learner_settings import as_object
+from asterism.learning.offsets import without_offsets
+from asterism.learning.search.settings import (
+    AUTO,
+    HIDDEN_STATES,
+    HiddenNode,
+    StructureSettings,
+)
+from asterism.learning.tasks import ProgressListener
 from asterism.model.priors import GammaPrior
 from asterism.numerics.resources import current_limit
 
@@ -98,25 +110,101 @@ def tied_groups(graph: networkx.DiGraph) -> list[tuple[str, ...]]:
 
 def unmeasured_causes(learner: StructureLearner, data: Observations) -> list[UnmeasuredCause]:
     """Compare the edges of each tied group with one hidden cause; largest groups first."""
-    found = []
+    return [found.cause for found in _compared(learner, data)]
+
+
+def with_hidden_nodes(
+    learner: StructureLearner,
+    settings: StructureSettings,
+    data: Observations,
+    progress: ProgressListener,
+) -> StructureSettings:
+    """Settings with hidden nodes for groups that the star's search ties together."""
+    if settings.method not in (AUTO, "sample"):
+        raise ModelError(
+            *(Setting("hidden"), " needs draws of graphs, which "),
+            *(Setting("method"), f" {settings.method!r} does not make; use 'auto' or 'sample'."),
+        )
+    search = replace(as_object("search", learner.search), hidden=0, journal=None, resume=False)
+    given = {**learner.get_params(deep=False), "method": "star", "search": search, "minutes": None}
+    first = type(learner)(**given).fit(data, progress=progress)
+    if (first.nodes_["kind"] != "jumps").any():
+        raise ModelError(
+            Setting("hidden"), " is only for nodes that jump, and some of these move continuously."
+        )
+    cleared = without_offsets(data, first._found.levels)
+    begins = _hidden_nodes(first, cleared, settings.hidden, settings.n_chains)
+    states = {**(settings.states or {}), **{one.node: HIDDEN_STATES for one in begins}}
+    return replace(settings, states=states or None, begins=begins)
+
+
+def about_hidden(settings: StructureSettings, were_drawn: bool) -> str:
+    """Which hidden nodes were added, in words."""
+    said = [one.sentence for one in settings.begins]
+    if len(said) < settings.hidden:
+        added = f"Only {len(said)} of {settings.hidden} hidden nodes" if said else "No hidden node"
+        verb = "were" if len(said) > 1 else "was"
+        said.append(f"{added} {verb} added: edges tie no other group of nodes together.")
+    if settings.begins and not were_drawn:
+        said.append("Nothing was drawn, so nothing is known of the edges of hidden nodes.")
+    return " ".join(said)
+
+
+def _hidden_nodes(
+    learner: StructureLearner, data: Observations, n: int, n_draws: int
+) -> tuple[HiddenNode, ...]:
+    """Up to ``n``, each for a group of its own; the likeliest causes first."""
+    found: list[_Compared] = []
+    for one in sorted(_compared(learner, data), key=lambda one: -one.cause.gain):
+        if all(set(one.cause.nodes).isdisjoint(other.cause.nodes) for other in found):
+            found.append(one)
+    taken = set(learner.network_.nodes)
+    names: list[str] = []
+    for number in count(1):
+        if len(names) == min(n, len(found)):
+            break
+        if f"hidden{number}" not in taken:
+            names.append(f"hidden{number}")
+    return tuple(one.as_node(name, data, n_draws) for name, one in zip(names, found))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A cause, and the network in which it is the parent of its group."""
+
+    cause: UnmeasuredCause
+    hidden: str
+    fit: ParameterLearner
+
+    def as_node(self, name: str, data: Observations, n_draws: int) -> HiddenNode:
+        """Its paths are drawn given what was measured of the group."""
+        group, seed = self.cause.nodes, self.fit.random_state
+        posterior = quiet_infer(
+            self.fit.network_, data.select(nodes=group), self.fit.emission_, method="exact"
+        )
+        paths = posterior.sample(n_draws, seed=seed)
+        nodes = tuple(name if node == self.hidden else node for node in paths.nodes)
+        return HiddenNode(name, group, self.cause.gain, replace(paths, nodes=nodes))
+
+
+def _compared(learner: StructureLearner, data: Observations) -> Iterator[_Compared]:
     graph = learner.graph_
-    graph.remove_nodes_from(learner.targets_["stimulus"].unique())
+    graph.remove_nodes_from([*learner.targets_["stimulus"], *learner.hidden_])
     for group in tied_groups(graph)[:MOST_GROUPS]:
         if current_limit().stops():
             break
         edges = tuple((a, b) for a, b in learner.graph_.edges if a in group and b in group)
-        gain = _gain(learner, data, group, edges)
-        if gain is not None:
-            found.append(UnmeasuredCause(group, edges, gain))
-    return found
+        found = _with_cause(learner, data, group, edges)
+        if found is not None:
+            yield found
 
 
-def _gain(
+def _with_cause(
     learner: StructureLearner,
     data: Observations,
     group: tuple[str, ...],
     edges: tuple[tuple[str, str], ...],
-) -> float | None:
+) -> _Compared | None:
     """None where the group is too large for exact inference, or cannot be fitted on its own."""
     states = {n: learner.network_.states[n] for n in group}
     if 2 * math.prod(map(len, states.values())) > _MOST_STATES:
@@ -156,7 +244,8 @@ def _gain(
     assert with_cause.log_evidence_ is not None
     assert with_edges.log_evidence_ is not None
     gain = with_cause.log_evidence_ - with_edges.log_evidence_
-    return gain - 0.5 * more * math.log(len(rows))
+    gain -= 0.5 * more * math.log(len(rows))
+    return _Compared(UnmeasuredCause(group, edges, gain), hidden, with_cause)
 
 
 def _prior(learner: StructureLearner) -> GammaPrior:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ from asterism.sampling.sampler_arrays import (
     Streams,
     Trial,
 )
-from asterism.sampling.sampler_setup import arranged_paths, rates_of
+from asterism.sampling.sampler_setup import arranged_paths, rates_of, running_sum
 
 _NODES = 1
 """Purpose of the streams that draw families, rates, starts and emissions."""
@@ -118,6 +119,36 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
             kept=np.array([-1, 1, 0], dtype=np.int64),
         ),
         averages=_no_averages(setup),
+    )
+
+
+class GivenPaths(NamedTuple):
+    """Paths of one node in all trajectories, one after the other."""
+
+    initial: IntArray
+    n_jumps: IntArray
+    """(D,)"""
+    time: FloatArray
+    state: IntArray
+    """The state entered."""
+
+
+def begin_with(setup: ModelSetup, chain: ModelChain, given: Mapping[int, GivenPaths]) -> None:
+    """Let nodes without evidence of their own begin with these paths."""
+    arrays, n_trajectories = chain_arrays(chain), len(setup.layout.start)
+    initial, n_jumps = arrays["paths.initial"].copy(), arrays["paths.n_jumps"].copy()
+    first = running_sum(n_jumps)[::n_trajectories]
+    times, states = (np.split(arrays[f"paths.{f}"], first[1:-1]) for f in ("time", "state"))
+    for node, paths in given.items():
+        own = slice(node * n_trajectories, (node + 1) * n_trajectories)
+        initial[own], n_jumps[own] = paths.initial, paths.n_jumps
+        times[node], states[node] = paths.time, paths.state
+    chain.paths = arranged_paths(
+        initial,
+        n_jumps,
+        np.concatenate(times),
+        np.concatenate(states).astype(np.int16),
+        n_trajectories,
     )
 
 

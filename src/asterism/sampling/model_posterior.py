@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,9 @@ from asterism.sampling.interruption import Interruption
 from asterism.sampling.model_chains import (
     AdvancedChain,
     ChainTask,
+    GivenPaths,
     ModelChain,
+    begin_with,
     chain_arrays,
     forget_averages,
     hold_graph,
@@ -161,9 +163,19 @@ class SampledModels:
         )
 
 
-def sample_models(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> SampledModels:
-    """Run one chain from each graph in ``places`` until the plan is met."""
+def sample_models(
+    setup: ModelSetup,
+    places: list[IntArray],
+    plan: RunPlan,
+    begun: Sequence[Mapping[int, GivenPaths]] = (),
+) -> SampledModels:
+    """Run one chain from each graph in ``places`` until the plan is met.
+
+    ``begun``: per chain, paths with which some nodes begin.
+    """
     chains = [start_model_chain(setup, plan.seed, c, p) for c, p in enumerate(places)]
+    for chain, given in zip(chains, begun):
+        begin_with(setup, chain, given)
     each = 4 * len(setup.edges) + 8 * len(setup.initial) + 8 * len(setup.emitted.parameter)
     each += 4 * len(setup.names) * setup.width + (
         8 * int(setup.layout.table_start[-1]) if plan.keep_rates else 0

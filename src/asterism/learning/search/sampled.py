@@ -34,7 +34,7 @@ from asterism.learning.search.found import (
     shown_graph,
 )
 from asterism.learning.search.score import Parents
-from asterism.learning.search.settings import StructureSettings
+from asterism.learning.search.settings import HiddenNode, StructureSettings
 from asterism.learning.search.structure_prior import NumberedPrior, family_sizes
 from asterism.learning.search.task import UNSCREENED_LIMIT, SearchRun, search_observations
 from asterism.learning.tasks import ProgressListener, Silent, dask_client, map_tasks
@@ -50,7 +50,13 @@ from asterism.sampling.diagnose import (
     potential_scale_reduction,
 )
 from asterism.sampling.draw_tree import draw_tree
-from asterism.sampling.model_chains import AdvancedChain, ChainTask, advanced, mean_rates
+from asterism.sampling.model_chains import (
+    AdvancedChain,
+    ChainTask,
+    GivenPaths,
+    advanced,
+    mean_rates,
+)
 from asterism.sampling.model_posterior import RunPlan, SampledModels, sample_models
 from asterism.sampling.model_setup import (
     ALL_EDGES_KEPT,
@@ -263,7 +269,8 @@ def sample_from(
         most = MAX_PARENTS_DRAWN + min(1, len(settings.influences))
         search.prior = _with_more_parents(search.prior, most)
     progress = search.progress
-    families = _families(search)
+    begin, begun = _with_hidden(search, settings, begin)
+    families = _families(search, begin)
     n_nodes = len(search.nodes)
     sizes = [len(search.single_nodes.template.network.states[n]) for n in search.nodes]
     learned = _learned_emissions(search, observations)
@@ -301,9 +308,40 @@ def sample_from(
         resume=settings.resume,
         spread=None if dask_client() is None else _on_cluster,
     )
-    models = sample_models(setup, places, plan)
+    models = sample_models(setup, places, plan, begun)
     progress.finish()
     return _result(search, models, families, settings, observations)
+
+
+def _with_hidden(
+    search: SearchRun, settings: StructureSettings, begin: Parents
+) -> tuple[Parents, list[dict[int, GivenPaths]]]:
+    """The graph with hidden nodes as parents of their groups, and per chain their first paths."""
+    number = {name: n for n, name in enumerate(search.nodes)}
+    graph = list(begin)
+    begun: list[dict[int, GivenPaths]] = [{} for _ in range(settings.n_chains)]
+    for hidden in settings.begins:
+        node = number[hidden.node]
+        graph[node] = tuple(sorted(search.prior.required.get(node, ())))
+        for child in (number[name] for name in hidden.children):
+            own = {*search.prior.required.get(child, ()), node}
+            fits = len(own) <= search.prior.max_parents[child]
+            if fits and node in search.prior.candidates(child):
+                graph[child] = tuple(sorted(own))
+        for chain, given in enumerate(begun):
+            given[node] = _one_draw(hidden, chain, settings.n_chains)
+    return tuple(graph), begun
+
+
+def _one_draw(hidden: HiddenNode, draw: int, n_draws: int) -> GivenPaths:
+    """The hidden node in one of the draws of every trajectory."""
+    paths, column = hidden.paths, hidden.paths.nodes.index(hidden.node)
+    row = np.repeat(np.arange(paths.n_trajectories), np.diff(paths.jump_offset))
+    own = (paths.jump_node == column) & (row % n_draws == draw)
+    n_jumps = np.bincount(row[own] // n_draws, minlength=paths.n_trajectories // n_draws)
+    return GivenPaths(
+        paths.initial[draw::n_draws, column], n_jumps, paths.jump_time[own], paths.jump_state[own]
+    )
 
 
 def run_plan(
@@ -460,8 +498,12 @@ def families_compared(search: SearchRun) -> float:
     return (listed + others) / 2
 
 
-def _families(search: SearchRun) -> list[IntArray]:
-    """Per node all families, if they are few; otherwise those that the search kept."""
+def _families(search: SearchRun, begin: Parents | None = None) -> list[IntArray]:
+    """Per node all families, if they are few; otherwise those that the search kept.
+
+    Those of its graph, and of the one with which the draws ``begin``, are always among them.
+    """
+    graphs = [search.solution.parents, *([] if begin is None else [begin])]
     everything = _are_few(search)
     result = []
     for n in range(len(search.nodes)):
@@ -477,11 +519,11 @@ def _families(search: SearchRun) -> list[IntArray]:
             rows = table.parents[keep]
         else:  # there was no time to find its candidates: all its families are moves beyond them
             rows = np.array([[*search.prior.required.get(n, ())] or [-1]], dtype=np.int64)
-        own = search.solution.parents[n]
-        if row_of(rows, own) < 0:
-            extra = np.full((1, rows.shape[1]), -1, dtype=np.int64)
-            extra[0, : len(own)] = own
-            rows = np.concatenate([extra, rows])
+        for own in (graph[n] for graph in graphs):
+            if row_of(rows, own) < 0:
+                extra = np.full((1, rows.shape[1]), -1, dtype=np.int64)
+                extra[0, : len(own)] = own
+                rows = np.concatenate([extra, rows])
         # the family without parents, or the smallest, comes first: one chain begins there
         order = np.argsort((rows >= 0).sum(axis=1), kind="stable")
         result.append(rows[order])

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from asterism.data.numbers import as_number
+from asterism.data.trajectories import Trajectories
 from asterism.errors import ModelError, Setting
 from asterism.inference.methods import METHODS
 from asterism.learning.learner_settings import FamilyPrior
@@ -47,6 +48,32 @@ SHARE_POWER = 2.0
 #: 0.002) scores of graphs still differ by 0.3 nats per trajectory of pure noise: a hundredth of
 #: that would make edges of some hundred trajectories.
 LEAST_TEMPERING = 1e-5
+
+
+#: states of hidden nodes that were added
+HIDDEN_STATES = ("low", "high")
+
+
+@dataclass(frozen=True)
+class HiddenNode:
+    """A node without measurements, added for what a group of nodes has in common."""
+
+    node: str
+    children: tuple[str, ...]
+    gain: float
+    """ln P of one hidden cause of the group less that of the edges among them."""
+    paths: Trajectories = field(repr=False)
+    """Among others of this node, labelled (trajectory, draw)."""
+
+    @property
+    def sentence(self) -> str:
+        """What it is."""
+        better = "better" if self.gain >= 0.0 else "worse"
+        return (
+            f"{self.node} was not measured: it began as one cause of {', '.join(self.children)}, "
+            f"which alone explains them {better} than the edges among them, by "
+            f"{abs(self.gain):.1f} nats. Its states may be exchanged."
+        )
 
 
 @dataclass(frozen=True)
@@ -90,6 +117,10 @@ class StructureSettings:
     max_draws: int = 20_000
     influences: tuple[str, ...] = ()
     """Exogenous nodes that are stimuli (``influences.py``)."""
+    hidden: int = 0
+    """How many hidden nodes to add to those that ``states`` names."""
+    begins: tuple[HiddenNode, ...] = ()
+    """With what the draws of hidden nodes begin."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, GammaPrior):
@@ -121,6 +152,10 @@ class StructureSettings:
                 Setting("refine_emissions"),
                 f" is {self.refine_emissions!r}; valid are True, False.",
             )
+        if isinstance(self.hidden, bool) or not isinstance(self.hidden, (int, np.integer)):
+            raise ModelError(Setting("hidden"), f" must be a whole number, got {self.hidden!r}.")
+        if self.hidden < 0:
+            raise ModelError(Setting("hidden"), f" must not be negative, got {self.hidden}.")
         if self.n_chains < 2:
             raise ModelError(
                 Setting("n_chains"), " is 1; at least 2 chains are needed to compare them."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import pandas as pd
 
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
-from asterism.errors import DataError, ModelError
+from asterism.errors import DataError, ModelError, Setting
 from asterism.learning.learner_settings import (
     MOVED,
     Accuracy,
@@ -28,7 +29,7 @@ from asterism.learning.learner_settings import (
     without_old_names,
 )
 from asterism.learning.search.found import SearchResult
-from asterism.learning.search.settings import AUTO, StructureSettings
+from asterism.learning.search.settings import AUTO, HiddenNode, StructureSettings
 from asterism.learning.tasks import Estimator
 from asterism.model.network import Network
 from asterism.model.priors import LEARNERS_PRIOR, GammaPrior
@@ -134,6 +135,8 @@ class StructureLearner(Estimator):
         how much probability sets of parents have that were not scored.
     known_share_ : float
         How much of what complete paths would say about rates the measurements say.
+    hidden_ : dict
+        Hidden nodes that were added, and the group whose common cause each began as.
     not_scored_ : list
         Nodes for which there was no time: their families have no scores, and the edges into them
         no probabilities (missing values in the tables).
@@ -218,6 +221,8 @@ class StructureLearner(Estimator):
         if isinstance(data, Trajectories):
             from asterism.learning.search.complete import learn_from_trajectories
 
+            if settings.hidden:
+                raise ModelError(Setting("hidden"), " is for measurements, not for complete paths.")
             found = learn_from_trajectories(settings, data, listener)
         elif isinstance(data, Observations):
             from asterism.learning.search.influences import with_stimuli
@@ -227,17 +232,24 @@ class StructureLearner(Estimator):
             if not settings.may_be_continuous:
                 settings, data = with_stimuli(settings, data)
             with minutes_limit(self.minutes):
+                if settings.hidden:
+                    from asterism.learning.unmeasured import about_hidden, with_hidden_nodes
+
+                    settings = with_hidden_nodes(self, settings, self._observations, listener)
                 found = learn.learn_from_observations(settings, data, listener)
+            if settings.hidden:
+                said = about_hidden(settings, found.sampled is not None)
+                found = replace(found, stage=f"{found.stage} {said}".strip())
         else:
             raise DataError(
                 f"StructureLearner learns from Observations or Trajectories, not from "
                 f"{type(data).__name__}; make them with am.Observations.from_frame(table)."
             )
         prior = self.prior.for_paths() if isinstance(data, Trajectories) else self.prior
-        self._keep(found, prior.shape)
+        self._keep(found, prior.shape, settings.begins)
         return self
 
-    def _keep(self, found: SearchResult, shape: float) -> None:
+    def _keep(self, found: SearchResult, shape: float, hidden: Sequence[HiddenNode]) -> None:
         self._found = found
         self.emission_ = found.emission
         if found.continuous is None:
@@ -259,6 +271,7 @@ class StructureLearner(Estimator):
         self.stage_ = found.stage
         self.known_share_ = found.known_share
         self.not_scored_ = found.not_scored
+        self.hidden_ = {one.node: one.children for one in hidden}
         # made when asked for: some grow with N² or with the number of families
         self._edges: pd.DataFrame | None = None
         self._edge_probabilities: pd.DataFrame | None = None
@@ -275,12 +288,16 @@ class StructureLearner(Estimator):
     def nodes_(self) -> pd.DataFrame:
         """node, kind ("jumps" or "continuous"), levels; the log evidence of kinds if compared.
 
+        Where hidden nodes were added, ``stands_for`` names the group that each began with.
         Continuous nodes have a decay time, a resting level and the noise of a measurement.
         """
         from asterism.learning.search.continuous_search import node_frame
 
         self._require_fitted("_found")
-        return node_frame(self._found)
+        frame = node_frame(self._found)
+        if self.hidden_:
+            frame["stands_for"] = [", ".join(self.hidden_.get(n, ())) for n in frame["node"]]
+        return frame
 
     @property
     def targets_(self) -> pd.DataFrame:
