@@ -299,7 +299,9 @@ def sample_from(
         [start[n] + row_of(families[n], begin[n]) for n in range(n_nodes)],
         dtype=np.int64,
     )
-    places = [best] * (settings.n_chains - 1) + [start[:-1].copy()]
+    # the last chain begins without edges, but for those of hidden nodes: their paths would be lost
+    tied = np.array([not begun[0].keys().isdisjoint(own) for own in begin])
+    places = [best] * (settings.n_chains - 1) + [np.where(tied, best, start[:-1])]
 
     progress.start(100, "drawing graphs, rates and paths (percent of the limit)")
     plan = replace(
