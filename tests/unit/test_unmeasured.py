@@ -11,7 +11,7 @@ import pytest
 
 import asterism as am
 from asterism.errors import ModelError
-from asterism.learning.unmeasured import tied_groups
+from asterism.learning.search.unmeasured import tied_groups
 from tests.command_line import invoke
 
 NOISE = am.Gaussian((0.0, 1.0), 0.25)

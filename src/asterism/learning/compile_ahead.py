@@ -214,7 +214,7 @@ def compile_kernels() -> None:
         stop=np.zeros(1, dtype=np.bool_),
     )
     score_piece(shared, np.array([0]), [np.array([[-1], [1]])])
-    # exact inference compares edges with unmeasured causes (learning/unmeasured.py)
+    # exact inference compares edges with unmeasured causes (learning/search/unmeasured.py)
     # the longest first: the main process begins at the other end
     addresses(series_ahead, forward_pass, series_back, backward_pass)
     # marginals in the end are computed on corrected steps

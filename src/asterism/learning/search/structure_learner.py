@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from asterism.learning.search.rate_factors import RateFactor
     from asterism.learning.search.sampled import SampledGraphs
-    from asterism.learning.unmeasured import UnmeasuredCause
+    from asterism.learning.search.unmeasured import UnmeasuredCause
 
 
 class StructureLearner(Estimator):
@@ -233,7 +233,7 @@ class StructureLearner(Estimator):
                 settings, data = with_stimuli(settings, data)
             with minutes_limit(self.minutes):
                 if settings.hidden:
-                    from asterism.learning.unmeasured import about_hidden, with_hidden_nodes
+                    from asterism.learning.search.unmeasured import about_hidden, with_hidden_nodes
 
                     settings = with_hidden_nodes(self, settings, self._observations, listener)
                 found = learn.learn_from_observations(settings, data, listener)
@@ -457,7 +457,7 @@ class StructureLearner(Estimator):
         if self._found.network is None or self._found.network.drifts or not self.graph_.edges:
             return []
         from asterism.learning.offsets import without_offsets
-        from asterism.learning.unmeasured import CAVEAT, unmeasured_causes
+        from asterism.learning.search.unmeasured import CAVEAT, unmeasured_causes
 
         found = unmeasured_causes(self, without_offsets(data, self._found.levels))
         marked = {edge for cause in found if cause.is_likely for edge in cause.edges}
