@@ -22,7 +22,10 @@ from asterism.sampling.locked import locked_groups
 from asterism.sampling.model_chains import (
     AdvancedChain,
     ChainTask,
+    GivenPaths,
     advanced,
+    begin_with,
+    chain_arrays,
     run_model_chain,
     start_model_chain,
 )
@@ -490,3 +493,23 @@ def test_thinned_draws_are_those_of_a_run_that_keeps_all(monkeypatch: pytest.Mon
     edges = every.series("edges").reshape(2, 25, 4, -1).mean(axis=2)
     np.testing.assert_allclose(thinned.series("edges"), edges, rtol=1e-5)
     np.testing.assert_allclose(thinned.family_probabilities(), every.family_probabilities())
+
+
+def test_a_chain_begins_with_the_paths_it_is_given() -> None:
+    _, seen, noise = small_case()
+    setup = small_setup(seen, noise)
+    chain = start_model_chain(setup, 1, 0, setup.candidates.start[:-1].copy())
+    n = len(setup.layout.start)
+    before = chain_arrays(chain)["paths.n_jumps"].copy()
+    given = GivenPaths(
+        np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64), setup.layout.start + 0.1,
+        np.zeros(n, dtype=np.int64),
+    )  # fmt: skip
+    begin_with(setup, chain, {1: given})
+    after = chain_arrays(chain)["paths.n_jumps"]
+    assert (after[n : 2 * n] == 1).all()
+    np.testing.assert_array_equal(after[:n], before[:n])
+    np.testing.assert_array_equal(after[2 * n :], before[2 * n :])
+    first = int(before[:n].sum())
+    times = chain_arrays(chain)["paths.time"][first : first + n]
+    np.testing.assert_array_equal(times, given.time)
