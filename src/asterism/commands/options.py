@@ -426,7 +426,7 @@ class LearnOptions(Accurate, Computed):
     refine_emissions: bool = SEARCH.rare.flag(
         False, "Fit learned emissions again on the graph that was found."
     )
-    hidden: int = SEARCH.whole(
+    hidden: int = SEARCH.rare.whole(
         0,
         "Add up to N nodes that nobody measured, each begun as the common cause of a group of "
         "nodes that edges tie together.",
