@@ -163,9 +163,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
                     f"{options.output} holds no journal to resume from: the search starts again."
                 )
             alone = ""
-            if found.moving:
-                alone = "Families of continuous nodes are scored on this machine."
-            elif not search.screened and options.method not in ("auto", "sample"):
+            if not (found.moving or search.screened or options.method in ("auto", "sample")):
                 alone = (
                     "Only a screened search is shared among workers, and this one is not: it runs "
                     "on this machine (--search screened would run on the cluster)."

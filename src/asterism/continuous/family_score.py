@@ -17,9 +17,13 @@ ahead) and its smoother where it was not; it is held from one time of the grid t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -180,7 +184,7 @@ class FamilyScorer:
         self, members: list[int], parents: tuple[FloatArray, IntArray, IntArray]
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Scores of children that share their gaps, as the compiled function gives them."""
-        with _threads().limit(limits=1):  # the products are small: more threads only wait
+        with _one_thread_each():
             result: tuple[FloatArray, FloatArray, FloatArray] = compiled.single_scores(
                 *self._grid_arguments(),
                 *(self.gaps[members[0]].arrays, self.spans, self.series.grid_time),
@@ -224,7 +228,7 @@ class FamilyScorer:
         place = np.full(len(self.series.nodes) + 1, -1, dtype=np.int64)
         place[used] = np.arange(len(used))
         held, first, linear = self.columns_of(used)
-        with _threads().limit(limits=1):
+        with _one_thread_each():
             scores: FloatArray = compiled.family_scores(
                 *self._grid_arguments(),
                 *(self.gaps[child].arrays, self.spans, self.series.grid_time),
@@ -282,6 +286,28 @@ def held_labels(series: Series, n: int) -> IntArray:
 def _threads() -> ThreadpoolController:
     """Looks for the libraries of matrix products once: that takes milliseconds."""
     return ThreadpoolController()
+
+
+_lock = Lock()
+_limits: list[Any] = []
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Matrix products use one thread: they are small, so that more would only wait.
+
+    The limit holds for the whole process. Nodes may be scored side by side, so the first one sets
+    it and the last one takes it back.
+    """
+    with _lock:
+        _limits.append(_limits[0] if _limits else _threads().limit(limits=1))
+    try:
+        yield
+    finally:
+        with _lock:
+            last = _limits.pop()
+            if not _limits:
+                last.restore_original_limits()
 
 
 def _is_first(trajectory: IntArray) -> BoolArray:

@@ -76,6 +76,17 @@ class Series:
         """Numbers of the continuous nodes."""
         return [i for i, node in enumerate(self.nodes) if node.is_continuous]
 
+    @property
+    def content(self) -> list[Any]:
+        """All numbers in the data, to tell them from other data."""
+        found: list[Any] = [self.grid_trajectory, self.grid_time, np.array(self.time_unit)]
+        for node in self.nodes:
+            found += [node.trajectory, node.time, node.value, np.array([node.mean, node.sd])]
+            found.append(np.frombuffer(repr(node.states).encode(), np.uint8))
+        for s in self.stimuli:
+            found += [np.frombuffer(s.name.encode(), np.uint8), s.trajectory, s.start, s.end]
+        return found
+
     def with_stimuli(self, stimuli: Sequence[Stimulus]) -> Series:
         """The same data with other stimuli, whose times are in the user's units."""
         scaled = tuple(

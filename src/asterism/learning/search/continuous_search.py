@@ -48,6 +48,7 @@ from asterism.learning.offsets import offset_words, with_offset, without_offsets
 from asterism.learning.search.found import FamilyTable, SearchResult, shown_graph
 from asterism.learning.search.influences import with_stimuli
 from asterism.learning.search.mixed_search import learn_jumping
+from asterism.learning.search.pieces import scores_by_child
 from asterism.learning.search.sampled import (
     SMALLEST,
     DrawLimits,
@@ -101,6 +102,8 @@ def learn_from_observations(
     _check(moving, observations, continuous)
     part = learn_jumping(settings, observations, continuous, progress)
     decoded = part.decoded(observations)
+    # the journal holds the long part, the scores of jumping nodes
+    moving = replace(moving, journal=None)
     return part.joined(_learn(moving, decoded, continuous, progress, jumping_are_scored=True))
 
 
@@ -189,7 +192,7 @@ def _learn(
     seed = int(np.random.default_rng(settings.random_state).integers(2**31))
     scorer = FamilyScorer(series)
     fit = ContinuousFit(scorer, {}, switching, rate, settings.threshold, seed)
-    tables = _score(fit, prior, progress)
+    tables = _score(fit, settings, prior, progress)
     by_node = {child: table for child, table in enumerate(tables) if table is not None}
     graph = shown_graph(settings, prior, by_node)
     scored = list(by_node.values())
@@ -327,36 +330,59 @@ def _stage(fit: ContinuousFit, prior: NumberedPrior, share: float, jumping_are_s
 
 
 def _score(
-    fit: ContinuousFit, prior: NumberedPrior, progress: ProgressListener
+    fit: ContinuousFit,
+    settings: StructureSettings,
+    prior: NumberedPrior,
+    progress: ProgressListener,
 ) -> list[FamilyTable | None]:
     """The families of every node; None where there was no time, and for nodes of labels."""
-    scorer, limit = fit.scorer, current_limit()
-    # the scorer limits the threads of all matrix products, so the nodes take turns
+    from asterism.learning.search.journal import context_of, opened
+
+    scorer = fit.scorer
     single = scorer.combined(scorer.single_parents()[1])
-    children = set(scorer.children)
-    tables: list[FamilyTable | None] = []
-    progress.start(len(prior.children), "scoring families")
+    tables: list[FamilyTable | None] = [None] * len(scorer.series.nodes)
+    waiting: dict[int, IntArray] = {}
     for child, node in enumerate(scorer.series.nodes):
         if child in prior.exogenous:
-            tables.append(FamilyTable.from_pairs([((), 0.0)]))
-            continue
-        progress.advance()
-        if not node.is_continuous or limit.stops():
-            tables.append(None)
-            continue
-        rows = family_rows(prior, child, single[child])
-        log_prior = prior.log_prior(child, rows)
-        # what cannot be learned from keeps its prior
-        by_strength = np.zeros((len(rows), len(scorer.rhos)))
-        if child in children:
-            by_strength = scorer.families(child, rows)
+            tables[child] = FamilyTable.from_pairs([((), 0.0)])
+        elif node.is_continuous:
+            waiting[child] = family_rows(prior, child, single[child])
+    # what cannot be learned from keeps its prior
+    for child in set(waiting) - set(scorer.children):
+        rows = waiting.pop(child)
+        tables[child] = FamilyTable(rows, prior.log_prior(child, rows))
+    n_strengths = len(scorer.rhos)
+    with opened(settings, scorer.series.names, scorer.series.content) as journal:
+        scores = scores_by_child(
+            _score_piece,
+            scorer,
+            waiting,
+            per_task=1,
+            n_jobs=settings.n_jobs,
+            progress=progress,
+            told="scoring families",
+            journal=journal,
+            around=context_of("closed form", *(rows.tobytes() for rows in waiting.values())),
+            per_family=n_strengths,
+        )
+        for child, flat in scores:
+            rows, by_strength = waiting[child], flat.reshape(-1, n_strengths)
+            log_prior = prior.log_prior(child, rows)
             fit.families[child] = Families(rows, by_strength, log_prior, fit.learning_rate)
-        table = FamilyTable(rows, scorer.combined(by_strength) + log_prior)
-        table = table.tempered_by(fit.learning_rate, log_prior)
-        tables.append(table)
-        tell_ranking(progress, partial(_ranking, scorer.series.names, child, table))
-    progress.finish()
+            table = FamilyTable(rows, scorer.combined(by_strength) + log_prior)
+            tables[child] = table = table.tempered_by(fit.learning_rate, log_prior)
+            tell_ranking(progress, partial(_ranking, scorer.series.names, child, table))
+    in_order = sorted(fit.families.items())  # those of the journal came first
+    fit.families.clear()
+    fit.families.update(in_order)
     return tables
+
+
+def _score_piece(
+    scorer: FamilyScorer, nodes: IntArray, families: list[IntArray]
+) -> list[FloatArray]:
+    """Scores of some nodes' families, for each strength of the stimuli: a piece of the work."""
+    return [scorer.families(int(n), rows).ravel() for n, rows in zip(nodes, families)]
 
 
 def _ranking(names: Sequence[str], child: int, table: FamilyTable) -> Ranking:

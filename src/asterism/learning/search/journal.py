@@ -17,7 +17,8 @@ import json
 import sqlite3
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -44,21 +45,40 @@ class JournalWarning(UserWarning):
     """A journal, or a part of it, was damaged and is not used."""
 
 
+@contextmanager
+def opened(
+    settings: StructureSettings, nodes: Iterable[str], content: Iterable[Any]
+) -> Iterator[Journal | None]:
+    """The journal of a search, None where none is asked for; ``content``: arrays of the data."""
+    if settings.journal is None:
+        yield None
+        return
+    journal = Journal.open(settings.journal, fingerprint(settings, nodes, content), settings.resume)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def evidence_content(evidence: Evidence) -> Iterator[Any]:
+    """All numbers in the data of nodes that jump."""
+    yield from (evidence.start, evidence.end)
+    for part in (evidence.points, evidence.jumps, evidence.spans, evidence.interventions):
+        yield from (getattr(part, item.name) for item in fields(part))
+    for joint in evidence.joint:
+        yield np.frombuffer(repr((joint.trajectory, joint.time, joint.nodes)).encode(), np.uint8)
+        yield joint.log_likelihood
+
+
 def fingerprint(
-    settings: StructureSettings, evidence: Evidence, nodes: Iterable[str]
+    settings: StructureSettings, nodes: Iterable[str], content: Iterable[Any]
 ) -> dict[str, str]:
     """What scores depend on: the data (as a hash) and every setting, by name."""
     digest = hashlib.sha256()
     for name in nodes:
         digest.update(name.encode("utf-8", "backslashreplace") + b"\0")
-    for array in (evidence.start, evidence.end):
+    for array in content:
         digest.update(np.ascontiguousarray(array).tobytes())
-    for part in (evidence.points, evidence.jumps, evidence.spans, evidence.interventions):
-        for item in fields(part):
-            digest.update(np.ascontiguousarray(getattr(part, item.name)).tobytes())
-    for joint in evidence.joint:
-        digest.update(repr((joint.trajectory, joint.time, joint.nodes)).encode())
-        digest.update(np.ascontiguousarray(joint.log_likelihood).tobytes())
     named = {
         item.name: _in_short(getattr(settings, item.name))
         for item in fields(settings)

@@ -34,12 +34,13 @@ import numpy as np
 from asterism.errors import ModelError, Setting
 from asterism.learning.search.found import FamilyTable
 from asterism.learning.search.local_solves import solve_families
+from asterism.learning.search.pieces import scores_by_child
 from asterism.learning.search.score import GraphSolution, Parents
 from asterism.learning.search.screening import screen
 from asterism.learning.search.structure_prior import NO_PARENT, family_tuple
 from asterism.learning.search.task import SearchRun, sweep_nodes
-from asterism.learning.tasks import SharedInput, map_tasks
-from asterism.numerics.resources import chunks, current_limit
+from asterism.learning.tasks import SharedInput
+from asterism.numerics.resources import current_limit
 from asterism.timeline.evidence import FloatArray, IntArray
 
 _NODES_PER_TASK = 16
@@ -184,33 +185,19 @@ def local_scores(
     """
     if not families:
         return {}
-    shared = search.scorer.shared_input(solution)
-    children = sorted(families)
-    n_pieces = max(1, len(children) // _NODES_PER_TASK)
-    pieces = [children[a:b] for a, b in chunks(len(children), n_pieces)]
-    total = sum(len(f) for f in families.values())
-    search.progress.start(total, f"scoring families ({context})")
-    scores: dict[int, FloatArray] = {}
-    around = search.journal_context(context, solution.parents)
-    if search.journal is not None:
-        for item, remembered in search.journal.known(around).items():
-            if int(item) in families and len(remembered) == len(families[int(item)]):
-                scores[int(item)] = remembered
-                search.progress.advance(len(remembered))
-        pieces = [left for p in pieces if (left := [c for c in p if c not in scores])]
-    tasks = [(np.array(p, dtype=np.int64), [families[c] for c in p]) for p in pieces]
-    for piece, found in zip(
-        pieces, map_tasks(score_piece, shared, tasks, search.settings.n_jobs, search.progress)
-    ):
-        whole = {c: own for c, own in zip(piece, found) if not np.isnan(own).any()}
-        scores.update(whole)
-        if search.journal is not None:
-            for child, own in whole.items():
-                search.journal.add(around, str(child), own)
-        if current_limit().stops():
-            break
-    search.progress.finish()
-    return scores
+    return dict(
+        scores_by_child(
+            score_piece,
+            search.scorer.shared_input(solution),
+            families,
+            per_task=_NODES_PER_TASK,
+            n_jobs=search.settings.n_jobs,
+            progress=search.progress,
+            told=f"scoring families ({context})",
+            journal=search.journal,
+            around=search.journal_context(context, solution.parents),
+        )
+    )
 
 
 def score_piece(shared: SharedInput, nodes: IntArray, families: list[IntArray]) -> list[FloatArray]:

@@ -378,19 +378,13 @@ def search_observations(
     settings, levels = completed_settings(settings, observations)
     search = prepare(settings, observations, progress)
     search.levels = levels
-    if settings.journal is not None:
-        from asterism.learning.search.journal import Journal, fingerprint
+    from asterism.learning.search.journal import evidence_content, opened
 
-        print_of = fingerprint(settings, search.single_nodes.evidence, search.nodes)
-        search.journal = Journal.open(settings.journal, print_of, settings.resume)
-    journal = search.journal
-    try:
+    content = evidence_content(search.single_nodes.evidence)
+    with opened(settings, search.nodes, content) as search.journal:
         search = _run(search)
         if settings.refine_emissions:
             search = _refined(search, observations)
-    finally:
-        if journal is not None:
-            journal.close()
     if current_limit().was_felt:
         _say_what_was_cut_short(search)
     return search
