@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import asterism as am
 from asterism.learning.tasks import Silent, map_tasks
+from tests.faults.test_continuous_resume import learn as learn_continuous
 from tests.paper_settings import paper_learner
 
 Client = pytest.importorskip("distributed", reason="needs the dask extra").Client
@@ -110,6 +111,21 @@ def test_chains_of_sampled_graphs_run_on_the_workers(cluster):
     assert list(has_run.values()) == [True, True]
     pd.testing.assert_frame_equal(expected.edges_, found.edges_, check_exact=True)
     pd.testing.assert_frame_equal(expected.diagnostics_, found.diagnostics_, check_exact=True)
+
+
+def test_continuous_nodes_are_scored_and_drawn_on_the_workers(cluster):
+    settings = {"method": "sample", "sampling": am.Sampling(chains=2, max_draws=40)}
+    expected = [learn_continuous(**own) for own in ({}, settings)]
+    for _ in range(2):
+        cluster()
+    with Client(scheduler_file=cluster.file, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+        with joblib.parallel_config(backend="dask", client=client):
+            found = [learn_continuous(**own) for own in ({}, settings)]
+        has_run = client.run(lambda: "asterism.continuous._family" in sys.modules)
+    assert list(has_run.values()) == [True, True]
+    for one, other in zip(expected, found):
+        pd.testing.assert_frame_equal(one.edges_, other.edges_, check_exact=True)
 
 
 def test_the_input_is_sent_again_when_nobody_has_it_any_more(cluster):

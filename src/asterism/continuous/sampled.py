@@ -27,9 +27,17 @@ from asterism.continuous.family_score import Grids, _core_first, held_labels
 from asterism.continuous.series import FloatArray, IntArray, Series
 from asterism.numerics.resources import n_threads
 from asterism.sampling._graphs import DrawAverages, DrawnModels
-from asterism.sampling.model_posterior import ChainKind, RunPlan, SampledModels, draw_until
+from asterism.sampling.model_chains import AdvancedChain, ChainTask
+from asterism.sampling.model_posterior import (
+    ChainKind,
+    RunPlan,
+    SampledModels,
+    draw_until,
+    fingerprint,
+)
 from asterism.sampling.model_setup import Drawn
 from asterism.sampling.path_chains import chain_streams
+from asterism.sampling.sound_chains import has_form, within
 
 #: shape and scale of σ², shape and scale of the noise's variance, variance of the intercept over σ²
 PRIOR = (1.0, 0.02, 1.0, 0.01, 10.0)
@@ -86,6 +94,12 @@ class ContinuousSetup:
         return _PER_PRODUCT * products + _PER_FAMILY * len(self.choices.parents)
 
     @property
+    def kept(self) -> dict[str, int]:
+        """How many numbers of each kind are kept of a draw, beside parents."""
+        n_numbers = len(_NUMBERS) * len(self.moving)
+        return {"edges": len(self.edges), "initial": 0, "emission": n_numbers}
+
+    @property
     def drawn(self) -> dict[str, Drawn]:
         """What is drawn beside edges."""
         nodes = [self.names[n] for n in self.moving]
@@ -131,7 +145,8 @@ def sample_graphs(setup: ContinuousSetup, n_chains: int, plan: RunPlan) -> Sampl
     chains = [_start(setup, plan.seed, c) for c in range(n_chains)]
     each = 4 * len(setup.edges) + 8 * 4 * len(setup.moving)
     each += 4 * len(setup.names) * setup.width
-    return draw_until(setup, chains, plan, each, ChainKind(_go_on, _hold, _forget))
+    key = fingerprint([*setup.frame, *setup.choices, setup.course], plan)
+    return draw_until(setup, chains, plan, each, _CONTINUOUS_CHAINS, key)
 
 
 def family_probabilities(setup: ContinuousSetup, models: SampledModels) -> dict[int, FloatArray]:
@@ -314,3 +329,35 @@ def _hold(chain: ContinuousChain, hold: bool) -> None:
 
 def _forget(setup: ContinuousSetup, chain: ContinuousChain) -> None:
     chain.averages = _nothing(setup)
+
+
+def advanced(setup: ContinuousSetup, task: ChainTask) -> AdvancedChain:
+    """The chain after its sweeps, and what was drawn."""
+    return task.chain, run_chain(setup, task.chain, task.n_sweeps, task.keep_every)
+
+
+# ---------------------------------------------------------------------- checkpoints
+def _arrays(chain: ContinuousChain) -> dict[str, Any]:
+    own = {"stream": chain.stream, "families": chain.averages.family}
+    return {**own, **chain.present._asdict()}
+
+
+def _is_sound(setup: ContinuousSetup, fresh: dict[str, Any], arrays: dict[str, Any]) -> bool:
+    """Whether every number that says where something is, is a possible one."""
+    frame, start = setup.frame, setup.choices.start
+    return (
+        has_form(fresh, arrays)
+        and within(arrays["family"], start[:-1], start[1:])
+        and within(arrays["bent"], 0, 2)
+        and within(arrays["decay"], 0, len(frame.decays))
+        and within(arrays["strength"], 0, len(frame.strengths))
+        and within(arrays["size"], 0, len(frame.sizes))
+    )
+
+
+def _restore(setup: ContinuousSetup, chain: ContinuousChain, arrays: dict[str, Any]) -> None:
+    for name, own in _arrays(chain).items():
+        own[...] = arrays[name]
+
+
+_CONTINUOUS_CHAINS = ChainKind(_go_on, _hold, _forget, _arrays, _is_sound, _restore)

@@ -209,13 +209,13 @@ def run_model_chain(
 class ChainTask(NamedTuple):
     """One chain and how far it is to go: a piece of work that can be sent elsewhere."""
 
-    chain: ModelChain
+    chain: Any
     n_sweeps: int
     keep_every: int
     keep_rates: bool
 
 
-AdvancedChain = tuple[ModelChain, DrawnModels]
+AdvancedChain = tuple[Any, DrawnModels]
 
 
 def advanced(setup: ModelSetup, task: ChainTask) -> AdvancedChain:

@@ -27,7 +27,6 @@ from asterism.sampling.model_chains import (
     AdvancedChain,
     ChainTask,
     GivenPaths,
-    ModelChain,
     begin_with,
     chain_arrays,
     forget_averages,
@@ -73,7 +72,7 @@ class RunPlan:
     resume: bool = False
     tell: Callable[[float], None] = field(default=lambda share: None)
     """Called with the share of the limit that is used up."""
-    spread: Callable[[ModelSetup, list[ChainTask]], Iterable[AdvancedChain]] | None = None
+    spread: Callable[[Any, list[ChainTask]], Iterable[AdvancedChain]] | None = None
     """Runs chains elsewhere and hands them back in order; None runs them on threads here."""
 
 
@@ -86,9 +85,18 @@ class ChainKind(NamedTuple):
     """Whether a chain keeps its graph."""
     forget: Callable[[Any, Any], None]
     """(setup, chain): begin anew with averages."""
+    arrays: Callable[[Any], dict[str, Any]]
+    """Of a chain, all that it needs to go on as if it had not been stopped."""
+    is_sound: Callable[[Any, dict[str, Any], dict[str, Any]], bool]
+    """(setup, arrays of a new chain, those of a file)"""
+    restore: Callable[[Any, Any, dict[str, Any]], None]
+    """(setup, new chain, arrays of a file)"""
 
 
-MODEL_CHAINS = ChainKind(run_model_chains, hold_graph, forget_averages)
+MODEL_CHAINS = ChainKind(
+    *(run_model_chains, hold_graph, forget_averages),
+    *(chain_arrays, is_sound_chain, restore_chain),
+)
 
 
 @dataclass
@@ -180,7 +188,8 @@ def sample_models(
     each += 4 * len(setup.names) * setup.width + (
         8 * int(setup.layout.table_start[-1]) if plan.keep_rates else 0
     )
-    key = _fingerprint(setup, places, plan)
+    bundles = (setup.layout, setup.seen, setup.candidates, setup.others, setup.prior, setup.emitted)
+    key = fingerprint([*(value for bundle in bundles for value in bundle), *places], plan)
     return draw_until(setup, chains, plan, each, MODEL_CHAINS, key)
 
 
@@ -190,17 +199,17 @@ def draw_until(
     plan: RunPlan,
     each: int,
     kind: ChainKind,
-    key: str = "",
+    key: str,
 ) -> SampledModels:
     """Run these chains until the plan is met; a kept draw takes ``each`` bytes.
 
-    Only chains of models have checkpoints.
+    ``key`` is the fingerprint by which a checkpoint is known again.
     """
     room = max(_FEWEST_KEPT, _MEMORY // (max(1, each) * len(chains)) // 2 * 2)
     found = SampledModels(setup, [[] for _ in chains], [c.averages for c in chains])
     clock = _Clock(plan.seconds)
     if plan.resume and plan.checkpoint is not None and plan.checkpoint.exists():
-        _read_checkpoint(plan.checkpoint, key, chains, found)
+        _read_checkpoint(plan.checkpoint, key, chains, kind, found)
     with Interruption() as interruption:
         try:
             _burn_in(setup, chains, kind, plan, clock, found, interruption)
@@ -214,7 +223,7 @@ def draw_until(
     found.converged = good and not found.interrupted
     found.stop_reason = _reason(found, plan, clock, words)
     if plan.checkpoint is not None and not interruption.at_once:
-        _write_checkpoint(plan.checkpoint, key, chains, found)
+        _write_checkpoint(plan.checkpoint, key, chains, kind, found)
     return found
 
 
@@ -331,7 +340,7 @@ def _draw(
         figures, good, _ = plan.judge(found)
         found.history.append(dict(zip(_HISTORY, (float(found.n_draws), *figures))))
         if plan.checkpoint is not None:
-            _write_checkpoint(plan.checkpoint, key, chains, found)
+            _write_checkpoint(plan.checkpoint, key, chains, kind, found)
         if good or done >= plan.max_sweeps or clock.used() >= 1.0:
             return
 
@@ -354,27 +363,28 @@ def _reason(found: SampledModels, plan: RunPlan, clock: _Clock, words: str) -> s
 
 
 # ---------------------------------------------------------------------- checkpoints
-def _fingerprint(setup: ModelSetup, places: list[IntArray], plan: RunPlan) -> str:
+def fingerprint(content: Iterable[Any], plan: RunPlan) -> str:
+    """Of arrays that the draws depend on, and of the code that draws."""
     digest = hashlib.blake2b(digest_size=16)
-    bundles = (setup.layout, setup.seen, setup.candidates, setup.others, setup.prior, setup.emitted)
-    for bundle in bundles:
-        for value in bundle:
-            digest.update(np.ascontiguousarray(value).tobytes())
-    for place in places:
-        digest.update(place.tobytes())
+    for value in content:
+        digest.update(np.ascontiguousarray(value).tobytes())
     digest.update(f"{plan.seed} {plan.burn_in} {plan.keep_rates}".encode())
-    for file in sorted(Path(__file__).parent.glob("*.py")):  # draws of other code are not mixed
-        digest.update(file.read_bytes())
+    folder = Path(__file__).parent
+    for own in (folder, folder.parent / "continuous"):
+        for file in sorted(own.glob("*.py")):  # draws of other code are not mixed
+            digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
-def _write_checkpoint(path: Path, key: str, chains: list[ModelChain], found: SampledModels) -> None:
+def _write_checkpoint(
+    path: Path, key: str, chains: list[Any], kind: ChainKind, found: SampledModels
+) -> None:
     arrays: dict[str, Any] = {"key": np.array(key), "n_burned": np.array(found.n_burned)}
     arrays["keep_every"] = np.array(found.keep_every)
     noted = np.array([[row[k] for k in _HISTORY] for row in found.history], dtype=np.float64)
     arrays["history"] = noted.reshape(-1, len(_HISTORY))
     for c, chain in enumerate(chains):
-        arrays.update({f"{c}/{k}": v for k, v in chain_arrays(chain).items()})
+        arrays.update({f"{c}/{k}": v for k, v in kind.arrays(chain).items()})
     for name in DrawnModels._fields:
         arrays[f"draws/{name}"] = found.series(name)
     arrays["checksum"] = np.array(_checksum(arrays))
@@ -418,7 +428,9 @@ def _checkpoint_arrays(path: Path) -> dict[str, Any]:
     return arrays
 
 
-def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: SampledModels) -> None:
+def _read_checkpoint(
+    path: Path, key: str, chains: list[Any], kind: ChainKind, found: SampledModels
+) -> None:
     held = _checkpoint_arrays(path)
     if str(held["key"]) != key:
         raise AsterismError(
@@ -438,11 +450,10 @@ def _read_checkpoint(path: Path, key: str, chains: list[ModelChain], found: Samp
         prefix = f"{c}/"
         arrays = {k[len(prefix) :]: held[k] for k in held if k.startswith(prefix)}
         draws = DrawnModels(*(block[c] for block in drawn))
-        if not is_sound_chain(found.setup, chain_arrays(chain), arrays) or not are_sound_draws(
-            found.setup, draws
-        ):
+        fresh = kind.arrays(chain)
+        if not (kind.is_sound(found.setup, fresh, arrays) and are_sound_draws(found.setup, draws)):
             raise _damaged(path)
-        restore_chain(found.setup, chain, arrays)
+        kind.restore(found.setup, chain, arrays)
         found.blocks[c].append(draws)
     found.n_burned, found.keep_every = int(held["n_burned"]), int(kept)
     found.history = [dict(zip(_HISTORY, row)) for row in history.tolist()]

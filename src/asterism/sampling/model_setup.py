@@ -97,6 +97,12 @@ class ModelSetup:
         return len(self.others.most) == 0
 
     @property
+    def kept(self) -> dict[str, int]:
+        """How many numbers of each kind are kept of a draw, beside parents and rates."""
+        parameters = len(self.emitted.parameter)
+        return {"edges": len(self.edges), "initial": len(self.initial), "emission": parameters}
+
+    @property
     def drawn(self) -> dict[str, Drawn]:
         """Starts and the parameters of emissions."""
         sizes = self.layout.n_states.tolist()

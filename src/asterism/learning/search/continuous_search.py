@@ -32,7 +32,12 @@ from asterism.continuous.learn import (
     Families,
 )
 from asterism.continuous.learned_network import learned_network
-from asterism.continuous.sampled import continuous_setup, family_probabilities, sample_graphs
+from asterism.continuous.sampled import (
+    advanced,
+    continuous_setup,
+    family_probabilities,
+    sample_graphs,
+)
 from asterism.continuous.series import (
     Series,
     Stimulus,
@@ -287,7 +292,7 @@ def _drawn(
         n_sweeps = min(_SWEEPS, max(FEWEST_SWEEPS, int(SECONDS / each)))
         limits = DrawLimits(min(settings.max_draws, n_sweeps), limits.seconds, n_sweeps // 4)
     progress.start(100, "drawing graphs and paths (percent of the limit)")
-    plan = run_plan(settings, limits, scorer.series.names, progress)
+    plan = run_plan(settings, limits, scorer.series.names, progress, advanced)
     models = sample_graphs(setup, settings.n_chains, plan)
     progress.finish()
     for child, drawn in family_probabilities(setup, models).items():

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,7 +51,6 @@ from asterism.sampling.diagnose import (
 )
 from asterism.sampling.draw_tree import draw_tree
 from asterism.sampling.model_chains import (
-    AdvancedChain,
     ChainTask,
     GivenPaths,
     advanced,
@@ -63,7 +62,6 @@ from asterism.sampling.model_setup import (
     OTHERS_COMPARED,
     Drawn,
     LearnedEmission,
-    ModelSetup,
     PriorChoice,
     all_parents,
     can_sample,
@@ -304,12 +302,7 @@ def sample_from(
     places = [best] * (settings.n_chains - 1) + [np.where(tied, best, start[:-1])]
 
     progress.start(100, "drawing graphs, rates and paths (percent of the limit)")
-    plan = replace(
-        run_plan(settings, limits, search.nodes, progress),
-        checkpoint=_checkpoint(settings),
-        resume=settings.resume,
-        spread=None if dask_client() is None else _on_cluster,
-    )
+    plan = run_plan(settings, limits, search.nodes, progress, advanced)
     models = sample_models(setup, places, plan, begun)
     progress.finish()
     return _result(search, models, families, settings, observations)
@@ -351,8 +344,12 @@ def run_plan(
     limits: DrawLimits,
     nodes: tuple[str, ...],
     progress: ProgressListener,
+    work: Callable[[Any, ChainTask], Any],
 ) -> RunPlan:
-    """Draw until edges are known well, and tell how far it is."""
+    """Draw until edges are known well, and tell how far it is.
+
+    On a Dask cluster that joblib is set to use, ``work`` lets chains go on at the workers.
+    """
 
     def judge(models: SampledModels) -> tuple[Diagnosis, bool, str]:
         tell_ranking(progress, lambda: _ranking(models, nodes))
@@ -366,6 +363,9 @@ def run_plan(
         max_sweeps=limits.max_sweeps,
         seconds=limits.seconds,
         tell=in_percent(progress.advance),
+        checkpoint=_checkpoint(settings),
+        resume=settings.resume,
+        spread=None if dask_client() is None else partial(_on_cluster, work),
     )
 
 
@@ -375,9 +375,11 @@ def _with_more_parents(prior: NumberedPrior, most: int) -> NumberedPrior:
     return replace(prior, max_parents=np.maximum(prior.max_parents, own))
 
 
-def _on_cluster(setup: ModelSetup, tasks: list[ChainTask]) -> Iterator[AdvancedChain]:
+def _on_cluster(
+    work: Callable[[Any, ChainTask], Any], setup: Any, tasks: list[ChainTask]
+) -> Iterator[Any]:
     """Chains go on at the workers of the Dask cluster that joblib is set to use."""
-    return map_tasks(advanced, setup, [(task,) for task in tasks], 1, Silent())
+    return map_tasks(work, setup, [(task,) for task in tasks], 1, Silent())
 
 
 @dataclass(frozen=True)
