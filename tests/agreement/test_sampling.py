@@ -16,7 +16,7 @@ from scipy.stats import gamma
 import asterism as am
 from asterism.errors import AsterismError
 from asterism.exact.exact_posterior import solve as solve_exactly
-from asterism.sampling import model_chains, model_posterior
+from asterism.sampling import model_chains, model_posterior, rounds
 from asterism.sampling.diagnose import Diagnosis, monte_carlo_error
 from asterism.sampling.locked import locked_groups
 from asterism.sampling.model_chains import (
@@ -448,7 +448,7 @@ def test_ctrl_c_waits_for_the_end_of_a_batch(
         return result
 
     monkeypatch.setattr(model_chains, "run_paths", interrupted)
-    monkeypatch.setattr(model_posterior, "_LOOK", 0.0)  # batches of one sweep of every chain
+    monkeypatch.setattr(rounds, "LOOK", 0.0)  # batches of one sweep of every chain
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         stopped = sample_models(setup, places, plan(120, n_jobs=1, checkpoint=tmp_path / "a.npz"))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import asterism as am
-from asterism.sampling import model_posterior
+from asterism.sampling import model_posterior, rounds
 from tests.command_line import invoke, obey_ctrl_c
 
 PROGRAM = Path(sys.executable).with_name("asterism")
@@ -49,7 +49,7 @@ def test_an_interruption_keeps_what_was_drawn(
 
     monkeypatch.setattr(model_posterior, "MODEL_CHAINS", original._replace(go_on=interrupted))
     # looks as often as possible, and judges nothing: the chains cannot end before the interruption
-    monkeypatch.setattr(model_posterior, "_LOOK", 0.0)
+    monkeypatch.setattr(rounds, "LOOK", 0.0)
     monkeypatch.setattr(model_posterior, "_FIRST_JUDGED", 10**9)
     folder = tmp_path / "RUN"
     command = (

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from asterism.numerics._jit import kernel
+from asterism.numerics._jit import inner, kernel
 
 #: a column whose remaining share of its own square sum is below this adds nothing
 _DEPENDENT = 1e-9
@@ -160,40 +160,89 @@ def _log_shared(rows, square, ones, log_det):
     return -0.5 * (rows - 1.0) * math.log(square) - log_det - 0.5 * math.log(ones)
 
 
+@inner
+def _look_up(family, first_column, n_linear, core_gram, own_gram, which, straight, gram):
+    """Fill ``which`` columns a family has and the lower half of the products between them.
+
+    ``straight`` are the places of those without the quadratic terms. Returns how many both are.
+    """
+    n_core_columns = len(core_gram)
+    n_used, n_straight = 0, 0
+    for m in family:
+        if m < 0:
+            break
+        begin = n_used
+        for a in range(first_column[m], first_column[m + 1]):
+            which[n_used] = a
+            if a - first_column[m] < n_linear[m]:
+                straight[n_straight] = n_used
+                n_straight += 1
+            for j in range(n_used + 1):
+                b = which[j]
+                if a < n_core_columns:
+                    product = core_gram[a, b]
+                elif b < n_core_columns:
+                    product = core_gram[b, a]
+                else:
+                    product = own_gram[m, n_used - begin, j - begin]
+                gram[n_used, j] = product
+            n_used += 1
+    return n_used, n_straight
+
+
 @kernel
-def single_scores(
-    lambdas, kappas, gs, rhos, gaps, spans, grid_time, held, first_column, n_linear, values, own
+def family_scores(
+    lambdas,
+    kappas,
+    gs,
+    rhos,
+    gaps,
+    spans,
+    grid_time,
+    held,
+    first_column,
+    n_linear,
+    values,
+    own,
+    families,
+    n_core,
 ):
-    """Scores of no parent and of each single parent, of children measured at the same times.
+    """Scores of sets of parents of children that were measured at the same times.
 
     ``gaps`` are (gap, is_first, start, stop, trajectory, begin, end, block); ``values`` (n, R, 2)
     holds the two measurements of every gap of each child. Columns ``first_column[m] …`` of ``held``
     belong to parent m, the first ``n_linear[m]`` of them without the quadratic term. ``own`` are
-    the children's own numbers among the parents (−1: none). Returns (n, C) and (n, M, C): ln of the
-    mean over λ, κ and g, for each row of ``rhos`` (C, K), and the (λ, κ) weights of no parent.
+    the children's own numbers among the parents (−1: none). ``families`` (F, k) holds numbers of
+    parents, padded with −1. A family is linear in all its parents or has all their quadratic terms,
+    half each. At most one parent of a family may be beyond the first ``n_core``: products between
+    the columns of those are not made. Returns (n, F, C), ln of the mean over λ, κ and g for each
+    row of ``rhos`` (C, K), −inf where a child is its own parent; and the (λ, κ) weights without
+    parents.
     """
     gap, is_first, start, stop, trajectory, begin, end, block = gaps
     n, rows = values.shape[0], len(gap)
     n_parents, n_columns = len(n_linear), held.shape[0]
     n_stimuli, n_rho = rhos.shape[1], len(rhos)
-    widest = 1
-    for m in range(n_parents):
-        widest = max(widest, first_column[m + 1] - first_column[m])
+    n_families, most = families.shape
     n_all = n_columns + n + 1 + n_stimuli
-    log_gs = np.log1p(gs)
+    log_gs, log_n_gs = np.log1p(gs), math.log(len(gs))
     raw = np.empty((n_all, rows))
     first = np.empty((n_all, rows))
     work = np.empty((n_all, rows))
-    none_top = np.full((n, n_rho), -np.inf)
-    none_sum = np.zeros((n, n_rho))
-    one_top = np.full((n, n_parents, n_rho), -np.inf)
-    one_sum = np.zeros((n, n_parents, n_rho))
+    top = np.full((n, n_families, n_rho), -np.inf)
+    total = np.zeros((n, n_families, n_rho))
     by_grid = np.full((n, len(lambdas), len(kappas)), -np.inf)
-    gram = np.empty((n_parents, widest, widest))
-    block_gram = np.empty((widest, widest))
-    block_cross = np.empty(widest)
-    which = np.arange(widest)
-    factor, solved = np.empty((widest, widest)), np.empty(widest)
+    widest = 1
+    for m in range(n_parents):
+        widest = max(widest, first_column[m + 1] - first_column[m])
+    core = first_column[n_core]
+    core_gram = np.empty((core, n_columns))
+    own_gram = np.empty((n_parents, widest, widest))
+    wide = widest * most
+    gram, cross = np.empty((wide, wide)), np.empty(wide)
+    which, straight, every = np.empty(wide, np.int64), np.empty(wide, np.int64), np.arange(wide)
+    factor, solved = np.empty((wide, wide)), np.empty(wide)
+    square, shared = np.empty(n), np.empty(n)
     for at_lambda in range(len(lambdas)):
         lam = lambdas[at_lambda]
         held_integrals(lam, grid_time, begin, end, held, raw[:n_columns])
@@ -219,161 +268,55 @@ def single_scores(
                     share = np.dot(work[p], one) / ones
                     for i in range(rows):
                         work[p, i] -= share * one[i]
-                cross = np.dot(work[:n_columns], work[n_columns : n_columns + n].T)
-                for m in range(n_parents):
+                all_cross = np.dot(work[:n_columns], work[n_columns : n_columns + n].T)
+                core_gram[:] = np.dot(work[:core], work[:n_columns].T)
+                for m in range(n_core, n_parents):
                     f = first_column[m]
                     for i in range(first_column[m + 1] - f):
                         for j in range(i + 1):
-                            product = np.dot(work[f + i], work[f + j])
-                            gram[m, i, j] = product
-                            gram[m, j, i] = product
+                            own_gram[m, i, j] = np.dot(work[f + i], work[f + j])
                 for c in range(n):
                     z = work[n_columns + c]
-                    square = np.dot(z, z)
-                    if not square > 0.0:
-                        square = 1e-300
-                    shared = _log_shared(rows, square, ones, log_det_here)
-                    none_top[c, r], none_sum[c, r] = add_up(none_top[c, r], none_sum[c, r], shared)
+                    square[c] = np.dot(z, z)
+                    if not square[c] > 0.0:
+                        square[c] = 1e-300
+                    shared[c] = _log_shared(rows, square[c], ones, log_det_here)
                     by_grid[c, at_lambda, at_kappa] = np.logaddexp(
-                        by_grid[c, at_lambda, at_kappa], shared
+                        by_grid[c, at_lambda, at_kappa], shared[c]
                     )
-                    for m in range(n_parents):
-                        if m == own[c]:
-                            continue
-                        f = first_column[m]
-                        width = first_column[m + 1] - f
-                        for i in range(width):
-                            block_cross[i] = cross[f + i, c]
-                            for j in range(width):
-                                block_gram[i, j] = gram[m, i, j]
-                        n_kinds = 1 if width == n_linear[m] else 2
-                        for kind in range(n_kinds):
-                            used = n_linear[m] if kind == 0 else width
-                            part, rank = explained(
-                                block_gram, block_cross, which, used, factor, solved, 0.0
-                            )
-                            for at_g in range(len(gs)):
-                                score = shared + log_family(
-                                    rows, square, part, rank, gs[at_g], log_gs[at_g]
-                                )
-                                score -= math.log(n_kinds)
-                                one_top[c, m, r], one_sum[c, m, r] = add_up(
-                                    one_top[c, m, r], one_sum[c, m, r], score
-                                )
-    n_grid = len(lambdas) * len(kappas)
-    none = none_top + np.log(none_sum) - math.log(n_grid)
-    single = np.full((n, n_parents, n_rho), -np.inf)
-    for c in range(n):
-        for m in range(n_parents):
-            for r in range(n_rho):
-                if one_sum[c, m, r] > 0.0:
-                    single[c, m, r] = one_top[c, m, r] + math.log(one_sum[c, m, r])
-                    single[c, m, r] -= math.log(n_grid * len(gs))
-    return none, single, by_grid
-
-
-@kernel
-def family_scores(
-    lambdas,
-    kappas,
-    gs,
-    rhos,
-    gaps,
-    spans,
-    grid_time,
-    held,
-    first_column,
-    n_linear,
-    values,
-    families,
-    n_core,
-):
-    """(F, C) ln evidence of sets of parents of one child, for each row of ``rhos`` (C, K).
-
-    ``families`` (F, k) holds numbers of parents as in ``first_column``, padded with −1. A family is
-    linear in all its parents or has all their quadratic terms, half each. At most one parent of a
-    family may be beyond the first ``n_core``: products between the columns of those are not made.
-    """
-    gap, is_first, start, stop, trajectory, begin, end, block = gaps
-    rows = len(gap)
-    n_columns = held.shape[0]
-    n_stimuli, n_rho = rhos.shape[1], len(rhos)
-    n_families, most = families.shape
-    n_all = n_columns + 2 + n_stimuli
-    log_gs = np.log1p(gs)
-    raw = np.empty((n_all, rows))
-    first = np.empty((n_all, rows))
-    work = np.empty((n_all, rows))
-    top = np.full((n_families, n_rho), -np.inf)
-    total = np.zeros((n_families, n_rho))
-    widest = 1
-    for m in range(len(n_linear)):
-        widest = max(widest, first_column[m + 1] - first_column[m])
-    core = first_column[n_core]
-    gram = np.empty((n_columns, n_columns))
-    which = np.empty(widest * most, np.int64)
-    factor, solved = np.empty((widest * most, widest * most)), np.empty(widest * most)
-    for lam in lambdas:
-        held_integrals(lam, grid_time, begin, end, held, raw[:n_columns])
-        for i in range(rows):
-            a = math.exp(-lam * gap[i])
-            raw[n_columns, i] = values[i, 1] - a * values[i, 0]
-            raw[n_columns + 1, i] = (1.0 - a) / lam
-        stimulus_integrals(lam, start, stop, trajectory, spans, raw[n_columns + 2 :])
-        for kappa in kappas:
-            first[:] = raw
-            log_det = whiten_gaps(lam, kappa, gap, is_first, first)
-            for r in range(n_rho):
-                work[:] = first
-                log_det_here = log_det
-                for k in range(n_stimuli):
-                    if rhos[r, k] > 0.0:
-                        mark = work[n_columns + 2 + k].copy()
-                        log_det_here += whiten_stimulus(rhos[r, k], block, mark, work)
-                one = work[n_columns + 1]
-                ones = np.dot(one, one)
-                for p in range(n_columns + 1):
-                    share = np.dot(work[p], one) / ones
-                    for i in range(rows):
-                        work[p, i] -= share * one[i]
-                z = work[n_columns]
-                square = np.dot(z, z)
-                if not square > 0.0:
-                    square = 1e-300
-                shared = _log_shared(rows, square, ones, log_det_here)
-                cross = np.dot(work[:n_columns], z)
-                gram[:core] = np.dot(work[:core], work[:n_columns].T)
-                gram[:, :core] = gram[:core].T
-                for m in range(n_core, len(n_linear)):
-                    for i in range(first_column[m], first_column[m + 1]):
-                        for j in range(first_column[m], i + 1):
-                            gram[i, j] = np.dot(work[i], work[j])
-                            gram[j, i] = gram[i, j]
                 for f in range(n_families):
-                    n_kinds = 1
-                    for i in range(most):
-                        m = families[f, i]
-                        if m >= 0 and first_column[m + 1] - first_column[m] > n_linear[m]:
-                            n_kinds = 2
-                    for kind in range(n_kinds):
-                        used = 0
-                        for i in range(most):
-                            m = families[f, i]
-                            if m < 0:
-                                break
-                            width = n_linear[m]
-                            if kind == 1:
-                                width = first_column[m + 1] - first_column[m]
-                            for j in range(width):
-                                which[used] = first_column[m] + j
-                                used += 1
-                        part, rank = explained(gram, cross, which, used, factor, solved, 0.0)
-                        for at_g in range(len(gs)):
-                            own = log_family(rows, square, part, rank, gs[at_g], log_gs[at_g])
-                            score = shared + own
-                            score -= math.log(n_kinds)
-                            top[f, r], total[f, r] = add_up(top[f, r], total[f, r], score)
-    return top + np.log(total) - math.log(len(lambdas) * len(kappas) * len(gs))
+                    n_used, n_straight = _look_up(
+                        families[f], first_column, n_linear, core_gram, own_gram, which, straight,
+                        gram,
+                    )  # fmt: skip
+                    n_kinds = 1 if n_used == n_straight else 2
+                    log_kinds = math.log(n_kinds)
+                    for c in range(n):
+                        if n_used == 0:  # the same for every g
+                            top[c, f, r], total[c, f, r] = add_up(
+                                top[c, f, r], total[c, f, r], shared[c] + log_n_gs
+                            )
+                            continue
+                        is_own = False
+                        for m in families[f]:
+                            is_own |= m == own[c] and m >= 0
+                        if is_own:
+                            continue
+                        for i in range(n_used):
+                            cross[i] = all_cross[which[i], c]
+                        for kind in range(n_kinds):
+                            use, number = (straight, n_straight) if kind == 0 else (every, n_used)
+                            part, rank = explained(gram, cross, use, number, factor, solved, 0.0)
+                            base = shared[c] - log_kinds
+                            for at_g in range(len(gs)):
+                                score = base + log_family(
+                                    rows, square[c], part, rank, gs[at_g], log_gs[at_g]
+                                )
+                                top[c, f, r], total[c, f, r] = add_up(
+                                    top[c, f, r], total[c, f, r], score
+                                )
+    n_grid = len(lambdas) * len(kappas) * len(gs)
+    return top + np.log(total) - math.log(n_grid), by_grid
 
 
 @kernel

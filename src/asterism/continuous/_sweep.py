@@ -155,39 +155,40 @@ def _without_stimuli(frame, at, n, rows):
     return total
 
 
-@inner
-def _log_evidence(frame, gram, cross, square, ones, use, n_used, size, factor, solved):
-    """ln p(path | a set of columns), and what remains of the square sum.
+@inner(allocates=True)
+def _products(frame, rows, first, n_core):
+    """Products of the parents' columns and, last, the response, the intercept summed out.
 
-    ``gram``, ``cross`` and ``square`` are what is left beside the intercept.
+    Columns of parents behind the first ``n_core`` meet only those before them and their own. Also
+    returns the posterior variance of the intercept / σ², and half the log determinant.
     """
-    part, _ = explained(gram, cross, use, n_used, factor, solved, 1.0 / size)
+    n, core = first[len(first) - 1], first[n_core]
+    one = rows[n + 1]
+    ones, along = np.dot(one, one), np.dot(rows[: n + 1], one)
+    shrink = 1.0 / (ones + 1.0 / frame.prior[4])
+    gram = np.zeros((n + 1, n + 1))
+    gram[:core] = np.dot(rows[:core], rows[: n + 1].T)
+    gram[n] = np.dot(rows[: n + 1], rows[n])
+    gram[:, :core] = gram[:core].T
+    for m in range(n_core, len(first) - 1):
+        for a in range(first[m], first[m + 1]):
+            for b in range(first[m], a + 1):
+                gram[a, b] = np.dot(rows[a], rows[b])
+                gram[b, a] = gram[a, b]
+    return gram - shrink * np.outer(along, along), shrink, 0.5 * math.log1p(frame.prior[4] * ones)
+
+
+@inner
+def _log_evidence(frame, gram, use, n_used, size, factor, solved):
+    """ln p(path | a set of columns), and what remains of the square sum."""
+    last = len(gram) - 1
+    part, _ = explained(gram, gram[last], use, n_used, factor, solved, 1.0 / size)
     root = 1.0
     for j in range(n_used):
         root *= factor[j, j]
-    log = -0.5 * math.log((1.0 + frame.prior[4] * ones) * root**2 * size**n_used)
-    rest = frame.prior[1] + 0.5 * max(square - part, 0.0)
+    log = -0.5 * math.log(root**2 * size**n_used)
+    rest = frame.prior[1] + 0.5 * max(gram[last, last] - part, 0.0)
     return log - (frame.prior[0] + 0.5 * len(frame.left)) * math.log(rest), rest
-
-
-@inner(allocates=True)
-def _beside_intercept(frame, n, n_core, rows, gram, cross):
-    """Products of the columns, the intercept summed out; the response's square, the intercept's.
-
-    Products between columns behind the first ``n_core`` are made only near the diagonal.
-    """
-    one = rows[n + 1]
-    ones = np.dot(one, one)
-    shrink = 1.0 / (ones + 1.0 / frame.prior[4])
-    along = np.dot(rows[:n], one)
-    target = np.dot(rows[n], one)
-    cross[:n] = np.dot(rows[:n], rows[n]) - shrink * target * along
-    gram[:n_core, :n] = np.dot(rows[:n_core], rows[:n].T)
-    for a in range(n_core):
-        for b in range(a, n):
-            gram[a, b] -= shrink * along[a] * along[b]
-            gram[b, a] = gram[a, b]
-    return np.dot(rows[n], rows[n]) - shrink * target * target, ones, shrink
 
 
 @inner
@@ -227,34 +228,32 @@ def _draw_grids(frame, choices, now, held, i, widest, stream):
     which = choices.parents[f, :n_parents]
     n_all = n_parents * widest + 2 + frame.strengths.shape[1]
     rows = np.empty((n_all, len(frame.left)))
-    gram = np.empty((n_all, n_all))
-    cross, solved, factor = np.empty(n_all), np.empty(n_all), np.empty((n_all, n_all))
+    solved, factor = np.empty(n_all), np.empty((n_all, n_all))
     use = np.empty(n_all, np.int64)
-    n_used, n = 0, 0
+    first = np.zeros(n_parents + 1, np.int64)
+    by_place = np.zeros(choices.used_start[i + 1] - choices.used_start[i], np.int64)
     for j in range(n_parents):
-        parent = choices.used[choices.used_start[i] + which[j]]
-        wide = choices.width[parent] if now.bent[i] else choices.n_linear[parent]
-        for c in range(wide):
-            use[n_used] = n + c
-            n_used += 1
-        n += choices.width[parent]
+        by_place[which[j]] = first[j]
+        first[j + 1] = first[j] + choices.width[choices.used[choices.used_start[i] + which[j]]]
+    n_used = _use_of(choices, i, f, now.bent[i] == 1, by_place, use)
     logs = np.empty(max(len(frame.decays), len(frame.strengths) * len(frame.sizes)))
     for at in range(len(frame.decays)):
         n = _columns(frame, choices, held, now.x, i, at, which, rows)
         log_det = _without_stimuli(frame, now.strength[i], n, rows)
-        square, ones, _ = _beside_intercept(frame, n, n, rows, gram, cross)
+        gram, _, log_det_one = _products(frame, rows, first, n_parents)
         size = frame.sizes[now.size[i]]
-        args = (frame, gram, cross, square, ones, use, n_used, size, factor, solved)
-        logs[at] = _log_evidence(*args)[0] - log_det + frame.log_sharp[at]
+        logs[at], _ = _log_evidence(frame, gram, use, n_used, size, factor, solved)
+        logs[at] += frame.log_sharp[at] - log_det - log_det_one
     now.decay[i] = draw_index(stream, logs, 0, len(frame.decays))
     for at in range(len(frame.strengths)):
         n = _columns(frame, choices, held, now.x, i, now.decay[i], which, rows)
         log_det = _without_stimuli(frame, at, n, rows)
-        square, ones, _ = _beside_intercept(frame, n, n, rows, gram, cross)
+        gram, _, log_det_one = _products(frame, rows, first, n_parents)
         for s in range(len(frame.sizes)):
+            place = at * len(frame.sizes) + s
             size = frame.sizes[s]
-            args = (frame, gram, cross, square, ones, use, n_used, size, factor, solved)
-            logs[at * len(frame.sizes) + s] = _log_evidence(*args)[0] - log_det
+            logs[place], _ = _log_evidence(frame, gram, use, n_used, size, factor, solved)
+            logs[place] -= log_det + log_det_one
     both = draw_index(stream, logs, 0, len(frame.strengths) * len(frame.sizes))
     now.strength[i], now.size[i] = both // len(frame.sizes), both % len(frame.sizes)
 
@@ -279,16 +278,7 @@ def _draw_family(frame, choices, now, held, i, drawn, at_draw, share, stream):
     n = _columns(frame, choices, held, now.x, i, at, which, rows)
     raw = rows.copy()
     _without_stimuli(frame, now.strength[i], n, rows)
-    gram, cross = np.zeros((n_all, n_all)), np.empty(n_all)
-    core = first[choices.n_core[i]]
-    square, ones, shrink = _beside_intercept(frame, n, core, rows, gram, cross)
-    for m in range(choices.n_core[i], n_used_nodes):
-        for a in range(first[m], first[m + 1]):
-            for b in range(first[m], a + 1):
-                product = np.dot(rows[a], rows[b])
-                product -= shrink * np.dot(rows[a], rows[n + 1]) * np.dot(rows[b], rows[n + 1])
-                gram[a, b] = product
-                gram[b, a] = product
+    gram, shrink, _ = _products(frame, rows, first, choices.n_core[i])
     most = widest * choices.parents.shape[1]
     use = np.empty(most, np.int64)
     factor, solved = np.empty((most, most)), np.empty(most)
@@ -302,8 +292,8 @@ def _draw_family(frame, choices, now, held, i, drawn, at_draw, share, stream):
             if bent == 1 and not may_bend:
                 continue
             n_use = _use_of(choices, i, f, bent == 1, first, use)
-            args = (frame, gram, cross, square, ones, use, n_use, size, factor, solved)
-            logs[place] = _log_evidence(*args)[0] + choices.log_prior[f]
+            logs[place], _ = _log_evidence(frame, gram, use, n_use, size, factor, solved)
+            logs[place] += choices.log_prior[f]
             if may_bend:
                 logs[place] -= math.log(2.0)
     chosen = draw_index(stream, logs, 0, len(logs))
@@ -319,8 +309,7 @@ def _draw_family(frame, choices, now, held, i, drawn, at_draw, share, stream):
     # numbers of the chosen family
     f = now.family[i]
     n_use = _use_of(choices, i, f, now.bent[i] == 1, first, use)
-    args = (frame, gram, cross, square, ones, use, n_use, size, factor, solved)
-    _, rest = _log_evidence(*args)
+    _, rest = _log_evidence(frame, gram, use, n_use, size, factor, solved)
     now.variance[i] = rest / gamma(stream, frame.prior[0] + 0.5 * len(frame.left))
     sigma = math.sqrt(now.variance[i])
     weight = np.empty(n_use)

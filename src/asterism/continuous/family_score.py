@@ -17,7 +17,7 @@ ahead) and its smoother where it was not; it is held from one time of the grid t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -38,6 +38,7 @@ MOST_STIMULI = 4
 
 #: columns, where each parent's begin, how many of them are linear: of nobody
 _NO_PARENTS = (np.empty((0, 0)), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64))
+_NOBODY = np.full((1, 1), -1, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -175,22 +176,31 @@ class FamilyScorer:
         shape = (len(self.grids.decay), len(self.grids.noise))
         if not self._can_be_child(n):
             return np.full(shape, 1.0 / np.prod(shape))
-        _, _, by_grid = self._screened([n], _NO_PARENTS)
+        _, by_grid = self._scored([n], _NO_PARENTS, _NOBODY)
         weights = np.exp(by_grid[0] - by_grid[0].max())
         result: FloatArray = weights / weights.sum()
         return result
 
-    def _screened(
-        self, members: list[int], parents: tuple[FloatArray, IntArray, IntArray]
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Scores of children that share their gaps, as the compiled function gives them."""
+    def _scored(
+        self,
+        members: list[int],
+        parents: tuple[FloatArray, IntArray, IntArray],
+        families: IntArray,
+        n_core: int = 0,
+        own: Sequence[int] = (),
+    ) -> tuple[FloatArray, FloatArray]:
+        """Scores of children that share their gaps, as the compiled function gives them.
+
+        ``own`` are the members' numbers among the parents, where they are among them.
+        """
         with _one_thread_each():
-            result: tuple[FloatArray, FloatArray, FloatArray] = compiled.single_scores(
+            result: tuple[FloatArray, FloatArray] = compiled.family_scores(
                 *self._grid_arguments(),
                 *(self.gaps[members[0]].arrays, self.spans, self.series.grid_time),
                 *parents,
                 np.stack([self.values[c] for c in members]),
-                np.array(members, dtype=np.int64),
+                np.array(own or [-1] * len(members), dtype=np.int64),
+                *(families, n_core),
             )
         return result
 
@@ -206,7 +216,7 @@ class FamilyScorer:
         """(N, C) scores without parents; −inf for nodes that are no children."""
         none = np.full((len(self.series.nodes), len(self.rhos)), -np.inf)
         for members in self._groups():
-            none[members] = self._screened(members, _NO_PARENTS)[0]
+            none[members] = self._scored(members, _NO_PARENTS, _NOBODY)[0][:, 0]
         return none
 
     def single_parents(self) -> tuple[FloatArray, FloatArray]:
@@ -218,8 +228,10 @@ class FamilyScorer:
         n = len(self.series.nodes)
         none = np.full((n, len(self.rhos)), -np.inf)
         single = np.full((n, n, len(self.rhos)), -np.inf)
+        families = np.arange(-1, n)[:, None]
         for members in self._groups():
-            none[members], single[members], _ = self._screened(members, self.parents)
+            scores, _ = self._scored(members, self.parents, families, own=members)
+            none[members], single[members] = scores[:, 0], scores[:, 1:]
         return none, single
 
     def families(self, child: int, families: IntArray) -> FloatArray:
@@ -227,14 +239,9 @@ class FamilyScorer:
         used, n_core = _core_first(families)
         place = np.full(len(self.series.nodes) + 1, -1, dtype=np.int64)
         place[used] = np.arange(len(used))
-        held, first, linear = self.columns_of(used)
-        with _one_thread_each():
-            scores: FloatArray = compiled.family_scores(
-                *self._grid_arguments(),
-                *(self.gaps[child].arrays, self.spans, self.series.grid_time),
-                *(held, first, linear, self.values[child], place[families], n_core),
-            )
-        return scores
+        scores, _ = self._scored([child], self.columns_of(used), place[families], n_core)
+        result: FloatArray = scores[0]
+        return result
 
     def columns_of(self, nodes: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
         """The columns of some parents, as ``parents`` has those of all."""

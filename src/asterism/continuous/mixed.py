@@ -10,8 +10,7 @@ rarely change sides: R̂ says so, and the posterior is then not called settled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -21,6 +20,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from asterism.continuous import _mixed as compiled
+from asterism.continuous.marginals import OverTime
 from asterism.continuous.network import DriftNetwork
 from asterism.continuous.series import FloatArray, IntArray
 from asterism.continuous.simulate import default_step
@@ -29,17 +29,8 @@ from asterism.errors import AsterismError, DataError, ModelError, TooLargeError
 from asterism.model.emission_continuous import Continuous
 from asterism.model.network import Network
 from asterism.numerics._random_stream import new_stream
-from asterism.numerics.progress import advance, stage
-from asterism.numerics.resources import current_limit, n_threads
-from asterism.sampling.diagnose import Diagnosis, diagnose
-from asterism.sampling.path_posterior import (
-    ERROR_GOAL,
-    MOST_DRAWS,
-    R_HAT_GOAL,
-    check_draws,
-    next_goal,
-    stop_sentence,
-)
+from asterism.sampling.path_chains import on_threads
+from asterism.sampling.rounds import MOST_DRAWS, Drawn, DrawPlan, draw_in_rounds
 from asterism.timeline.build import build_evidence
 
 #: a measurement or start without noise counts as this exact, in stationary standard deviations
@@ -47,16 +38,10 @@ _LEAST_SD = 1e-3
 #: a Monte Carlo error of a mean counts as this part of it, in standard deviations: .01 is the goal
 #: of probabilities, .05 standard deviations that of means
 _SHARE_OF_SD = 0.2
-_FIRST_DRAWS = 500
-_BURN_IN = 300
-#: sweeps between two looks at the clock
-_PIECE = 50
 #: grid points of one trajectory that are watched, at most
 _WATCHED = 10
 #: numbers that the draws of watched points, and the grids, may hold
 _MOST_NUMBERS = 100_000_000
-#: times of a table of marginals where none are asked for
-_EVEN_TIMES = 101
 
 
 def model_arrays(network: DriftNetwork) -> compiled.Model:
@@ -120,14 +105,17 @@ class _Path:
     stream: Any
     x: FloatArray
     s: IntArray
+    sums: FloatArray
+    """(2, T, C) of values and their squares over the draws."""
+    counts: FloatArray
+    """(T, J, S) draws in each state."""
 
-    def go_on(self, model: compiled.Model, n: int, sums: Any, *, alone: bool = False) -> FloatArray:
-        """``n`` sweeps; values at the watched points if ``sums`` are given."""
+    def go_on(self, model: compiled.Model, n: int, keep: bool, alone: bool) -> FloatArray:
+        """``n`` sweeps; values at the watched points if the draws are to be kept."""
         width = self.x.shape[1] + self.s.shape[1]
-        kept = np.empty((0 if sums is None else n, len(self.watched), width))
-        none = (np.empty((2, 0, 0)), np.empty((0, 0, 0)))
+        kept = np.empty((n if keep else 0, len(self.watched), width))
         arguments = (model, self.seen, self.x, self.s, n, alone, self.watched, self.stream, kept)
-        if not compiled.sweeps(*arguments, *(sums or none)):
+        if not compiled.sweeps(*arguments, self.sums, self.counts):
             raise ModelError(
                 "No path of the jumping nodes was found that the network and the data allow: a "
                 "measurement, or rates of zero, exclude all of them."
@@ -208,7 +196,7 @@ class _Data:
             self.seen[d].log_likelihood[k, m, :size] += logs
 
 
-class MixedPosterior:
+class MixedPosterior(OverTime):
     """Mean and standard deviation of continuous nodes, state probabilities of jumping ones."""
 
     method = "sample"
@@ -218,22 +206,24 @@ class MixedPosterior:
         network: Network,
         data: Observations,
         grid: list[FloatArray],
-        sums: list[tuple[FloatArray, FloatArray]],
-        n_draws: int,
-        converged: bool,
-        stop_reason: str,
-        found: Diagnosis,
+        chains: list[list[_Path]],
+        ended: Drawn,
     ) -> None:
-        self.network, self.observations = network, data
-        self.converged, self.stop_reason = converged, stop_reason
-        self.largest_error, self.worst_r_hat = found.error, found.r_hat
+        super().__init__(network, data)
+        self.converged, self.stop_reason = ended.settled, ended.stop_reason
+        self.largest_error = ended.diagnosis.error
+        self.worst_r_hat = ended.diagnosis.r_hat
         self._grid = grid
-        self._mean = [total[0] / n_draws for total, _ in sums]
+        n_draws, drifting = len(chains) * ended.n_draws, list(network.drifts)
+        moving = [drifting.index(n) for n in network.nodes if n in drifting]
+        by_trajectory = list(zip(*chains))
+        sums = [sum(path.sums for path in own) / n_draws for own in by_trajectory]
+        self._mean = [total[0][:, moving] for total in sums]
         self._sd = [
-            np.sqrt(np.maximum(total[1] / n_draws - mean**2, 0.0))
-            for (total, _), mean in zip(sums, self._mean)
+            np.sqrt(np.maximum(total[1][:, moving] - mean**2, 0.0))
+            for total, mean in zip(sums, self._mean)
         ]
-        self._share = [counts / n_draws for _, counts in sums]
+        self._share = [sum(path.counts for path in own) / n_draws for own in by_trajectory]
 
     @property
     def log_evidence(self) -> NoReturn:
@@ -254,7 +244,7 @@ class MixedPosterior:
             np.stack([_between(grid, part[d], clock) for part in (self._mean, self._sd)], axis=-1)
             for d, grid in enumerate(self._grid)
         ]
-        return self._array(np.array(both), clock, moving, quantity=["mean", "sd"]).rename("value")
+        return self._table(np.array(both), clock, moving, quantity=["mean", "sd"]).rename("value")
 
     def probabilities(self, times: ArrayLike | None = None) -> xarray.DataArray:
         """(trajectory, time, node, state): probabilities of the states of jumping nodes.
@@ -268,28 +258,9 @@ class MixedPosterior:
         share = np.array([_between(g, p, clock) for g, p in zip(self._grid, self._share)])
         numbers = list(range(share.shape[-1]))
         labels = [[str(s) for s in self.network.states[n]] + [""] * len(numbers) for n in jumping]
-        table = self._array(share, clock, jumping, state=numbers).rename("probability")
+        table = self._table(share, clock, jumping, state=numbers).rename("probability")
         named = np.array([row[: len(numbers)] for row in labels])
         return table.assign_coords(label=(("node", "state"), named))
-
-    def _clock(self, times: ArrayLike | None) -> FloatArray:
-        data = self.observations
-        if times is None:
-            return np.linspace(data.start.min(), data.end.max(), _EVEN_TIMES)
-        clock = np.atleast_1d(np.asarray(times, dtype=np.float64))
-        if clock.ndim != 1 or not np.isfinite(clock).all():
-            raise DataError("times must be a list of finite numbers.")
-        return clock
-
-    def _array(
-        self, values: FloatArray, clock: FloatArray, nodes: Sequence[str], **last: Any
-    ) -> xarray.DataArray:
-        labels = list(map(str, self.observations.trajectories))
-        return xarray.DataArray(
-            values,
-            dims=("trajectory", "time", "node", *last),
-            coords={"trajectory": labels, "time": clock, "node": list(nodes), **last},
-        )
 
     def __repr__(self) -> str:
         return f"MixedPosterior: {self.stop_reason}"
@@ -319,7 +290,7 @@ def solve_mixed(
     n_jobs: int = 1,
 ) -> MixedPosterior:
     """Posterior of the paths by Gibbs sampling on a grid of times."""
-    check_draws(n_chains, n_draws, burn_in, max_draws)
+    plan = DrawPlan(n_chains, n_draws, burn_in, max_draws)
     drifting = DriftNetwork.of(network)
     if time_step is not None and not time_step > 0.0:
         raise AsterismError(f"time_step is {time_step!r}; it must be positive.")
@@ -333,84 +304,32 @@ def solve_mixed(
                 *(seen, laid_out.watched[d], new_stream(key, c * data.n_trajectories + d)),
                 np.tile(model.start_mean, (len(grid), 1)),
                 np.zeros((len(grid), n_jump), dtype=np.int64),
+                np.zeros((2, len(grid), n_moving)),
+                np.zeros(seen.log_likelihood.shape),
             )
             for d, (grid, seen) in enumerate(zip(laid_out.grid, laid_out.seen))
         ]
         for c in range(n_chains)
     ]
-    totals = [
-        [
-            (np.zeros((2, len(seen.weight), n_moving)), np.zeros(seen.log_likelihood.shape))
-            for seen in laid_out.seen
-        ]
-        for _ in chains
-    ]
+    kept: list[FloatArray] = []
 
-    def go_on(c: int, n: int, keep: bool, alone: bool = False) -> FloatArray:
-        pieces = [
-            path.go_on(model, n, totals[c][d] if keep else None, alone=alone)
-            for d, path in enumerate(chains[c])
-        ]
-        return np.concatenate(pieces, axis=1)
+    def go_on(n: int, keep: bool, alone: bool = False) -> None:
+        def one(chain: list[_Path], _: Any) -> FloatArray:
+            return np.concatenate([path.go_on(model, n, keep, alone) for path in chain], axis=1)
 
-    limit = max_draws if n_draws == "auto" else int(n_draws)
+        found = on_threads(one, chains, n_jobs)
+        if keep:
+            kept.append(np.array(found))
+
+    go_on(2, False, alone=True)
     n_watched = sum(map(len, laid_out.watched)) * (n_moving + n_jump)
-    limit = max(4, min(limit, _MOST_NUMBERS // (n_watched * n_chains)))
-    with ThreadPoolExecutor(min(n_threads(n_jobs), n_chains)) as pool:
-
-        def everywhere(n: int, keep: bool, alone: bool = False) -> FloatArray:
-            found = list(pool.map(lambda c: go_on(c, n, keep, alone), range(n_chains)))
-            return np.array(found)
-
-        everywhere(2, False, alone=True)
-        burned = _BURN_IN if burn_in is None else burn_in
-        with stage(burned, "Burn-in of the chains"):
-            for done in range(0, burned, _PIECE):
-                if current_limit().stops():
-                    break
-                everywhere(min(_PIECE, burned - done), False)
-                advance(min(_PIECE, burned - done))
-        kept: list[FloatArray] = []
-        n_made, goal = 0, min(limit, _FIRST_DRAWS) if n_draws == "auto" else limit
-        while True:
-            late = False
-            with stage(goal, "Drawing paths"):
-                advance(n_made)
-                while n_made < goal and not late:
-                    piece = min(_PIECE, goal - n_made)
-                    kept.append(everywhere(piece, True))
-                    n_made += piece
-                    advance(piece)
-                    late = current_limit().stops() and n_made < goal
-            draws = np.concatenate(kept, axis=1)
-            found = diagnose(_quantities(draws, n_moving, model))
-            settled = found.error <= ERROR_GOAL and found.r_hat <= R_HAT_GOAL
-            if settled or n_made >= limit or late:
-                break
-            goal = next_goal(n_made, found, limit)
-    sums = [
-        tuple(sum(part) for part in zip(*(totals[c][d] for c in range(n_chains))))
-        for d in range(data.n_trajectories)
-    ]
-    reason = (f"{current_limit().sentence}. " if late and not settled else "") + stop_sentence(
-        found, n_chains, n_made, n_draws == "auto", settled
+    ended = draw_in_rounds(
+        plan,
+        go_on,
+        lambda: max(4, _MOST_NUMBERS // (n_watched * n_chains)),
+        lambda: _quantities(np.concatenate(kept, axis=1), n_moving, model),
     )
-    return MixedPosterior(
-        network,
-        data,
-        laid_out.grid,
-        _in_order(network, drifting, sums),
-        n_made * n_chains,
-        settled,
-        reason,
-        found,
-    )
-
-
-def _in_order(network: Network, drifting: DriftNetwork, sums: Any) -> Any:
-    """Both kinds of nodes in the order of the network."""
-    moving = [list(drifting.drifts).index(n) for n in network.nodes if n in drifting.drifts]
-    return [(total[:, :, moving], counts) for total, counts in sums]
+    return MixedPosterior(network, data, laid_out.grid, chains, ended)
 
 
 def _quantities(draws: FloatArray, n_moving: int, model: compiled.Model) -> FloatArray:

@@ -14,6 +14,7 @@ import xarray
 from numpy.typing import ArrayLike
 
 from asterism.continuous.kalman import SmoothedPath, smooth
+from asterism.continuous.marginals import OverTime
 from asterism.continuous.mixed import MixedPosterior, solve_mixed
 from asterism.continuous.network import DriftNetwork
 from asterism.continuous.series import FloatArray
@@ -21,11 +22,8 @@ from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, first_few
 from asterism.model.network import Network
 
-#: times of a table of marginals where none are asked for
-_EVEN_TIMES = 101
 
-
-class ContinuousPosterior:
+class ContinuousPosterior(OverTime):
     """Evidence, and mean and standard deviation of every node over time, given the data."""
 
     method = "exact"
@@ -33,8 +31,7 @@ class ContinuousPosterior:
     stop_reason = "The network is linear and all its nodes are continuous: the answer is exact."
 
     def __init__(self, network: Network, observations: Observations) -> None:
-        self.network = network
-        self.observations = observations
+        super().__init__(network, observations)
         self._drifting = DriftNetwork.of(network)
         self.log_evidence_by_trajectory = pd.Series(
             [self._smoothed(d).log_evidence for d in range(observations.n_trajectories)],
@@ -49,11 +46,7 @@ class ContinuousPosterior:
         ``times``: any from a trajectory's start on, also past its end (a forecast). By default 101
         from the earliest start to the latest end.
         """
-        data = self.observations
-        if times is None:
-            clock = np.linspace(data.start.min(), data.end.max(), _EVEN_TIMES)
-        else:
-            clock = np.atleast_1d(np.asarray(times, dtype=np.float64))
+        data, clock = self.observations, self._clock(times)
         if (clock[:, None] < data.start).any():
             raise DataError("Times before the start of a trajectory were asked for.")
         values = np.empty((data.n_trajectories, len(clock), len(self.network.nodes), 2))
@@ -63,17 +56,8 @@ class ContinuousPosterior:
             values[d, :, :, 0] = found.mean[place]
             spread = np.diagonal(found.covariance[place], axis1=1, axis2=2)
             values[d, :, :, 1] = np.sqrt(np.maximum(spread, 0.0))
-        return xarray.DataArray(
-            values,
-            dims=("trajectory", "time", "node", "quantity"),
-            coords={
-                "trajectory": list(map(str, data.trajectories)),
-                "time": clock,
-                "node": list(self.network.nodes),
-                "quantity": ["mean", "sd"],
-            },
-            name="value",
-        )
+        table = self._table(values, clock, self.network.nodes, quantity=["mean", "sd"])
+        return table.rename("value")
 
     def _smoothed(self, d: int, more: FloatArray | None = None) -> SmoothedPath:
         """One trajectory; several measurements of a node at one time get rows of their own."""

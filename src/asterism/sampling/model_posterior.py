@@ -36,6 +36,7 @@ from asterism.sampling.model_chains import (
     start_model_chain,
 )
 from asterism.sampling.model_setup import ModelSetup
+from asterism.sampling.rounds import Pace
 from asterism.sampling.sampler_arrays import FloatArray, IntArray
 from asterism.sampling.sound_chains import are_sound_draws, is_sound_chain
 
@@ -43,8 +44,6 @@ from asterism.sampling.sound_chains import are_sound_draws, is_sound_chain
 _HELD = 0.2
 #: part of a limit of time that the burn-in may take
 _BURN_IN_SHARE = 0.25
-#: seconds between two looks at the clock
-_LOOK = 1.0
 _FIRST_JUDGED = 500
 _JUDGED_FACTOR = 1.6
 #: what is noted each time
@@ -242,32 +241,19 @@ def _go_on(
     return found
 
 
-class _Clock:
-    """The time that is left, and how many sweeps fit between two looks at it."""
+class _Clock(Pace):
+    """The time that is left."""
 
     def __init__(self, seconds: float | None) -> None:
+        super().__init__()
         self.limit = seconds
         self.begin = time.monotonic()
-        self.per_sweep = 0.0
 
     def used(self) -> float:
         """Share of the limit; 0 without one, 1 where somebody asked for the best so far."""
         if current_limit().asked:
             return 1.0
         return 0.0 if self.limit is None else (time.monotonic() - self.begin) / self.limit
-
-    def sweeps(self, unit: int, most: int) -> int:
-        """A number of sweeps that take about ``_LOOK`` seconds, in units, at most so many."""
-        if self.per_sweep <= 0.0:
-            return min(unit, most)
-        fits = int(_LOOK / self.per_sweep) // unit * unit
-        return max(min(unit, most), min(fits, most))
-
-    def run(self, work: Callable[[int], Any], n_sweeps: int) -> Any:
-        begin = time.monotonic()
-        result = work(n_sweeps)
-        self.per_sweep = max((time.monotonic() - begin) / n_sweeps, 1e-9)
-        return result
 
 
 def _burn_in(
@@ -285,7 +271,7 @@ def _burn_in(
         for chain in chains:
             kind.hold(chain, hold)
         most = (held if hold else plan.burn_in) - found.n_burned
-        n = clock.sweeps(1, most)
+        n = clock.sweeps(most)
         clock.run(lambda k: _go_on(setup, chains, kind, plan, k, 0), n)
         found.n_burned += n
         plan.tell(max(clock.used(), found.n_burned / (plan.burn_in + plan.max_sweeps)))
@@ -325,7 +311,7 @@ def _draw(
                 found.thin()
                 unit = found.keep_every
             most = min((goal - done) // unit, room - found.n_draws)
-            n = max(unit, clock.sweeps(unit, max(1, most) * unit))
+            n = max(unit, clock.sweeps(max(1, most) * unit, unit))
             drawn = clock.run(
                 lambda k, u=unit: _go_on(setup, chains, kind, plan, k, u),  # type: ignore[misc]
                 n,

@@ -182,17 +182,18 @@ def on_threads(
     go_on: Callable[[Any, Executor | None], Result],
     chains: list[Any],
     n_jobs: int,
-    n_trajectories: int,
+    n_trajectories: int = 1,
 ) -> list[Result]:
     """``go_on(chain, pool)`` of every chain; where threads are left, chains get pools of them.
 
-    The paths of each chain are laid out in as many chunks as threads will share it.
+    The paths of each chain are laid out in as many chunks as threads will share it: threads share
+    chains with several trajectories.
     """
     threads = n_threads(n_jobs)
     each = max(1, min(threads // len(chains), n_trajectories))
     first = np.array([n_trajectories * i // each for i in range(each + 1)], dtype=np.int64)
     for chain in chains:
-        if len(chain.paths.used) != each:
+        if n_trajectories > 1 and len(chain.paths.used) != each:
             chain.paths = arranged(chain.paths, first, -1, 0)
     if threads == 1:
         return [go_on(chain, None) for chain in chains]
