@@ -21,7 +21,7 @@ from asterism.continuous.family_score import FamilyScorer
 from asterism.errors import AsterismError, DataError
 from asterism.learning.search import journal as journal_module
 from asterism.learning.tasks import Silent
-from asterism.sampling import model_posterior
+from asterism.sampling import model_posterior, rounds
 from tests.unit.test_continuous_learner import table
 
 
@@ -117,7 +117,7 @@ def test_chains_go_on_where_they_were_interrupted(
 
     # looks as often as possible, so that one call is one sweep
     monkeypatch.setattr(sampled, "_CONTINUOUS_CHAINS", original._replace(go_on=interrupted))
-    monkeypatch.setattr(model_posterior, "_LOOK", 0.0)
+    monkeypatch.setattr(rounds, "LOOK", 0.0)
     path = tmp_path / "journal.sqlite"
     stopped = learn(path, **DRAWS)
     assert stopped.interrupted_
