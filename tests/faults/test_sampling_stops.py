@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import asterism as am
+from asterism.learning.search import sampled
+from asterism.numerics.resources import current_limit
 from asterism.sampling import model_posterior, rounds
 from tests.command_line import invoke, obey_ctrl_c
 
@@ -163,3 +165,27 @@ def test_a_converged_run_is_not_done_again(
     monkeypatch.setattr("asterism.learning.search.sampled.R_HAT_GOAL", 100.0)
     assert invoke(*command, "--states", 2).exit_code == 0
     assert invoke(*command, "--states", 2, "--resume").exit_code == 2
+
+
+@pytest.mark.parametrize("sampling", [{}, {"minutes": 9.0}])
+def test_the_search_before_the_draws_gets_a_third_of_the_time(
+    table: Path, monkeypatch: pytest.MonkeyPatch, sampling: dict[str, float]
+) -> None:
+    """Whoever set the limit: the learner, or the settings of the draws."""
+    original, left = sampled.search_observations, []
+
+    def watched(*given: Any) -> Any:
+        left.append(current_limit().left)
+        return original(*given)
+
+    monkeypatch.setattr(sampled, "search_observations", watched)
+    learner = am.StructureLearner(
+        am.Gaussian((-1, 1), 0.7),
+        1,
+        method="sample",
+        minutes=0.5 if not sampling else 3.0,
+        sampling=am.Sampling(max_draws=20, **sampling),
+    )
+    learner.fit(am.Observations.from_csv(table))
+    limit = 30.0 if not sampling else 180.0
+    assert 0.2 * limit < left[0] <= limit / 3.0

@@ -214,16 +214,13 @@ def learn_from_observations(
     Where time is limited, a third of it is for the search before the draws. If that is cut short,
     the draws begin from what the first scores say.
     """
-    seconds = None if settings.minutes is None else 60.0 * settings.minutes
+    seconds = seconds_left(None if settings.minutes is None else 60.0 * settings.minutes)
     clock = time.monotonic()
     kept = _checkpoint(settings)
     # draws that are there belong to the whole search: cut short, it would be another one
     going_on = settings.resume and kept is not None and kept.exists()
-    third = None if seconds is None else seconds / 3.0
-    with (
-        without_limit() if going_on else nullcontext(),
-        time_limit(None if going_on else seconds_left(third)) as limit,
-    ):
+    third = None if going_on or seconds is None else seconds / 3.0
+    with without_limit() if going_on else nullcontext(), time_limit(third) as limit:
         search = search_observations(replace(settings, method="star"), observations, progress)
     begin = search.solution.parents
     if limit.was_felt:
