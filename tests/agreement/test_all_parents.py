@@ -28,6 +28,7 @@ def learned(obs: am.Observations, n_sweeps: int, **options: object) -> am.Struct
         ).fit(obs)
 
 
+@pytest.mark.slow
 def test_moves_over_all_parents_find_what_listing_all_families_finds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

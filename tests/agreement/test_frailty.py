@@ -38,6 +38,7 @@ def _at(fit: am.ParameterLearner) -> np.ndarray:
     return np.append(fit.rate_intervals_["rate"], _spreads(fit))
 
 
+@pytest.mark.slow
 def test_panels_have_the_maximum_of_the_plain_marginal_likelihood() -> None:
     data = simulated(1, 0.7)
     obs = am.Observations.from_frame(data.table)

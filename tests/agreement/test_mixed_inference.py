@@ -34,6 +34,7 @@ def loop() -> am.Network:
     )
 
 
+@pytest.mark.slow
 def test_a_loop_of_both_kinds_as_by_numerical_integration() -> None:
     network, levels = loop(), am.Gaussian((0.0, 1.0), 0.6)
     x_seen, s_seen = [0.9, None, -0.3, None], [0.9, 0.2, None, None]

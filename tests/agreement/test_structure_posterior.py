@@ -10,6 +10,7 @@ from tests.reference.structure_posterior import Measured, as_families, sample_gr
 from tests.reference.two_node_evidence import GRAPHS, NOISE, TwoNodes, data, log_evidence
 
 
+@pytest.mark.slow
 def test_paths_at_fixed_rates_have_the_statistics_of_the_exact_chain() -> None:
     # a cycle, a node without parents and one with two
     graph = {"A": [], "B": ["A", "C"], "C": ["B"]}

@@ -103,6 +103,7 @@ def violations(browser: Any, axe: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_from_a_table_to_a_comparison(
     browser: Any, app: AppServer, tmp_path: Path, axe: str
 ) -> None:
@@ -182,6 +183,7 @@ def test_sentences_name_fields_in_which_decisions_are_undone(browser: Any, app: 
     assert "can be used" in text(browser, "#checking")
 
 
+@pytest.mark.slow
 def test_a_run_outlives_its_page_and_can_be_stopped(browser: Any, app: AppServer) -> None:
     browser.set_window_size(1280, 900)
     browser.get(app.address)

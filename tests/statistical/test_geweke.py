@@ -36,6 +36,7 @@ from asterism.sampling.sampler_setup import seen_of
 from asterism.timeline.evidence import JointMeasurement, Jumps, Spans, no_spans
 from tests.reference.random_evidence import make_evidence
 
+pytestmark = pytest.mark.slow
 REDUCED = bool(os.environ.get("ASTERISM_REDUCED"))
 SIZES = [2, 3, 2]
 INPUT = 2

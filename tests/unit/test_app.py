@@ -206,6 +206,7 @@ def test_stopping_keeps_the_best_so_far_and_a_new_app_lists_it(tmp_path: Path) -
         assert app.run(second)["has_results"]
 
 
+@pytest.mark.slow
 def test_two_tabs_start_and_stop_one_run(app: AppServer) -> None:
     """Two clicks at the same time start once; who leaves at once misses nothing; both may stop."""
     first, second = (app.upload(wide_table(), f"tab{i}.csv") for i in (1, 2))

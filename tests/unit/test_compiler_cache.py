@@ -132,6 +132,7 @@ print(paths.to_frame().to_csv())
 """
 
 
+@pytest.mark.slow
 def test_kernels_that_call_kernels_do_without_a_damaged_cache(tmp_path: Path) -> None:
     """The simulation calls the stream of random numbers, which Python calls too."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -155,6 +156,7 @@ print(answer(1))
 """
 
 
+@pytest.mark.slow
 def test_an_upgrade_does_not_run_code_of_before(tmp_path: Path) -> None:
     """A kernel and one it calls, both changed in place with their time stamps and sizes kept."""
     import asterism
@@ -200,6 +202,7 @@ print(*(repr(am.infer(network, obs, noise, method=m).log_evidence) for m in ("st
 """
 
 
+@pytest.mark.slow
 def test_the_algorithms_run_without_the_compiler() -> None:
     """For coverage, mutants and whoever wants to step through a loop."""
     command = [sys.executable, "-c", WITHOUT_THE_COMPILER]

@@ -181,6 +181,7 @@ def test_the_network_has_drifts_and_is_saved(tmp_path: Path) -> None:
     assert set(found.loc[found["in_graph"], "change"]) == {"kept"}
 
 
+@pytest.mark.slow
 def test_draws_graphs_the_same_for_any_number_of_jobs() -> None:
     data = am.Observations.from_frame(table())
     sampling = am.Sampling(chains=2, max_draws=200)

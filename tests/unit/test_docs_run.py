@@ -108,9 +108,15 @@ DOCUMENTS = [
 # compiles what the other pages need.
 DOCUMENTS.sort(key=lambda document: document.name != "sampling.md")
 DOCUMENTS_WITH_CODE = [d for d in DOCUMENTS if python_blocks(d.read_text(encoding="utf-8"))]
+# These draw graphs or compare methods, which takes a while.
+LONG = {"sampling.md", "choose-a-method.md", "python.md"}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS_WITH_CODE, ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(d, marks=[pytest.mark.slow] * (d.name in LONG)) for d in DOCUMENTS_WITH_CODE],
+    ids=lambda d: d.name,
+)
 def test_examples_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib
 
@@ -127,6 +133,7 @@ def test_examples_run(document: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert [str(w.message) for w in own] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tutorial.md", "tutorial-patients.md"])
 def test_commands_of_tutorials_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

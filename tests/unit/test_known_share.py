@@ -64,6 +64,7 @@ def test_the_default_prior_of_rates_depends_on_what_is_known():
     assert (default.shape, default.rate) == (5.0, "by node")
 
 
+@pytest.mark.slow
 def test_noise_takes_as_many_iterations_however_many_trajectories(monkeypatch):
     """Levels that are told and do not fit: rates run away, and nothing can be learned."""
     solve = Scorer.solve

@@ -29,6 +29,7 @@ def chances(method: str, seed: int) -> np.ndarray:
     return np.array([table.loc["A", "B"], table.loc["B", "A"]])
 
 
+@pytest.mark.slow
 def test_the_star_alone_does_not_take_a_strong_edge_for_two(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -100,6 +100,7 @@ def drawn(seen: am.Observations, hidden: int, **more: object) -> am.StructureLea
     ).fit(seen)
 
 
+@pytest.mark.slow
 def test_a_hidden_node_takes_the_place_of_false_edges() -> None:
     seen = driven({"H": [], "A": ["H"], "B": ["H"], "C": ["H"], "D": ["H"]}, "ABCD", 0)
     without, learner = drawn(seen, 0), drawn(seen, 1)
@@ -149,6 +150,7 @@ def test_where_hidden_nodes_cannot_be() -> None:
         am.StructureLearner(NOISE, search=am.Search(hidden=-1)).fit(seen)
 
 
+@pytest.mark.slow
 def test_the_command_writes_hidden_nodes_and_goes_on(tmp_path: Path) -> None:
     seen = driven({"H": [], "A": ["H"], "B": ["H"], "C": ["H"], "D": ["H"]}, "ABCD", 0)
     seen.to_frame().to_csv(tmp_path / "data.csv", index=False)
