@@ -392,12 +392,22 @@ class ClusterReader:
         self._read(d, reading._replace(inside=inside, probability=probability))
         return probability
 
-    def chain(self, d: int, cluster: int) -> tuple[RegionWork, FloatArray]:
-        """The chain of a cluster (not a copy), and backward vectors at the ends of the steps."""
-        n_steps = int(np.diff(self.batch.grid.step_start)[d])
-        ending = np.zeros((n_steps, int(self.batch.model.arrays.n_joint[cluster])))
+    def chain(self, d: int, cluster: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """A cluster's rates and diagonals, backward vectors at the ends of steps, and its start.
+
+        (jumps or states, steps); the diagonal of states that cannot be is +inf.
+        """
+        arrays, work = self.batch.model.arrays, self._works[0]
+        n, k = int(arrays.n_joint[cluster]), int(np.diff(self.batch.grid.step_start)[d])
+        ending = np.zeros((k, n))
+        work.alive[:] = 1.0
         self._read(d, NO_READING._replace(cluster=cluster, ending=ending))
-        return self._works[0], ending
+        return (
+            work.rate[: n * int(arrays.per_row[cluster]), :k].copy(),
+            np.where(work.alive[:k, :n].T > 0.0, work.diagonal[:n, :k], np.inf),
+            np.ascontiguousarray(ending.T),
+            work.first_time[:n].copy(),
+        )
 
     def _read(self, d: int, reading: ClusterReading) -> None:
         model, n = self.batch.model, self.batch.n_trajectories

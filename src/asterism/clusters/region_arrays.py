@@ -9,7 +9,7 @@ rates; a cluster without separators needs no such floor.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,7 +102,12 @@ class _Shape(NamedTuple):
 
 def region_shape(graph: CompiledGraph, nodes: tuple[int, ...]) -> _Shape:
     """All joint states of the nodes in C order, and the jumps that leave each."""
-    sizes = graph.n_states[list(nodes)].astype(np.int64)
+    return _shape_of(tuple(graph.n_states[list(nodes)].tolist()))
+
+
+@lru_cache(maxsize=256)
+def _shape_of(n_states: tuple[int, ...]) -> _Shape:
+    sizes = np.array(n_states, dtype=np.int64)
     stride = np.array([np.prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=np.int64)
     joint = np.arange(int(np.prod(sizes)))
     digit = (joint[:, None] // stride) % sizes
@@ -120,7 +125,6 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
     """Everything the kernels need to know of the regions."""
     every = [*regions.clusters, *(s.nodes for s in regions.separators)]
     n_clusters = len(regions.clusters)
-    shapes: dict[tuple[int, ...], _Shape] = {}
     squares = square_start(graph)
     terms = configuration_terms(graph)
     flat = {name: _Flat() for name in (
@@ -129,10 +133,7 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
     per_row = []
     n_joint = []
     for r, nodes in enumerate(every):
-        key = tuple(int(graph.n_states[n]) for n in nodes)
-        if key not in shapes:
-            shapes[key] = region_shape(graph, nodes)
-        shape = shapes[key]
+        shape = region_shape(graph, nodes)
         width = shape.column.shape[1]
         n_joint.append(len(shape.digit))
         per_row.append(width)
@@ -157,7 +158,7 @@ def region_arrays(graph: CompiledGraph, regions: Regions) -> RegionArrays:
         flat["owned"].add(owned)
         exits = [rows[i] + shape.digit[:, i] for i in owned]
         flat["exit"].add(np.array(exits, dtype=np.int64).T if owned else [])
-    borders = _borders(graph, regions, shapes)
+    borders = _borders(graph, regions)
     separators = range(n_clusters, len(every))
     return RegionArrays(
         n_clusters=n_clusters,
@@ -281,27 +282,25 @@ def _reverse(shape: _Shape) -> IntArray:
     return np.asarray(shape.column * width + first[shape.slot] + rank, dtype=np.int64)
 
 
-def _borders(
-    graph: CompiledGraph, regions: Regions, shapes: dict[tuple[int, ...], _Shape]
-) -> dict[str, IntArray]:
+def _borders(graph: CompiledGraph, regions: Regions) -> dict[str, IntArray]:
     """Per cluster and separator: which state and jump of the one is which of the other."""
     by_cluster: list[list[tuple[int, int]]] = [[] for _ in regions.clusters]
     for s, separator in enumerate(regions.separators):
         for side, c in enumerate(separator.clusters):
             by_cluster[c].append((s, side))
     state, entry = _Flat(), _Flat()
-    cache: dict[Any, tuple[IntArray, IntArray]] = {}
+    maps: dict[Any, tuple[IntArray, IntArray]] = {}
     for c, borders in enumerate(by_cluster):
         nodes = regions.clusters[c]
         for s, _ in borders:
             shared = regions.separators[s].nodes
             places = tuple(nodes.index(n) for n in shared)
-            key = (tuple(int(graph.n_states[n]) for n in nodes), places)
-            if key not in cache:
-                small = shapes[tuple(int(graph.n_states[n]) for n in shared)]
-                cache[key] = _maps(shapes[key[0]], places, small)
-            state.add(cache[key][0])
-            entry.add(cache[key][1])
+            shape = region_shape(graph, nodes)
+            key = (tuple(shape.sizes.tolist()), places)
+            if key not in maps:
+                maps[key] = _maps(shape, places, region_shape(graph, shared))
+            state.add(maps[key][0])
+            entry.add(maps[key][1])
     flat = [pair for borders in by_cluster for pair in borders]
     return {
         "border_start": _running([len(borders) for borders in by_cluster]),

@@ -146,4 +146,4 @@ class Rule(ABC):
 
     @abstractmethod
     def draw(self, batch: Any, index: int, n: int, kind: str, rng: np.random.Generator) -> Any:
-        """``n`` paths of one trajectory: :class:`~asterism.engine.solve.DrawnPaths`."""
+        """``n`` paths of one trajectory: :class:`~asterism.engine.paths.DrawnPaths`."""

@@ -1,14 +1,13 @@
 """From evidence to a :class:`Posterior`, for every deterministic rule.
 
 The rule solves; here stand the sentence that says why it stopped, its history, marginals at any
-time, forecasts past the end, and the collection of drawn paths.
+time and forecasts past the end.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,13 +15,14 @@ import numpy as np
 
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
+from asterism.engine.paths import PathCollector
 from asterism.engine.refine import Solution, solve_on_grids
 from asterism.engine.rule import Rule
 from asterism.errors import Sentence, Setting, counted
 from asterism.inference.posterior import Convergence, Posterior
 from asterism.model.network import Network
 from asterism.numerics.resources import current_limit
-from asterism.timeline.evidence import Evidence, FloatArray, IntArray
+from asterism.timeline.evidence import Evidence, FloatArray
 
 
 def solve_by(
@@ -167,59 +167,3 @@ class MarginalsOverTime:
         """The times, none before the start."""
         clock = np.asarray(times, dtype=np.float64)
         return np.asarray(np.maximum(clock, self._evidence.start[trajectory]))
-
-
-DRAW, NODE, ENTERED = 0, 1, 2
-"""Columns of :attr:`DrawnPaths.record`."""
-
-
-@dataclass(frozen=True)
-class DrawnPaths:
-    """Paths of one trajectory."""
-
-    start: IntArray
-    """(draws, N) states at the start."""
-    time: FloatArray
-    record: IntArray
-    """Of every jump the draw, the node and the state entered."""
-
-
-@dataclass
-class PathCollector:
-    """Gathers the paths of one trajectory after the other."""
-
-    network: Network
-    evidence: Evidence
-    chosen: list[int] = field(default_factory=list)
-    parts: list[DrawnPaths] = field(default_factory=list)
-
-    def add(self, trajectory: int, paths: DrawnPaths) -> None:
-        """Append all draws of one trajectory."""
-        self.chosen.append(trajectory)
-        self.parts.append(paths)
-
-    def trajectories(self) -> Trajectories:
-        """All paths, labelled (trajectory, draw)."""
-        counts = np.array([len(p.start) for p in self.parts])
-        before = np.cumsum(counts) - counts
-        path = np.concatenate([b + p.record[:, DRAW] for b, p in zip(before, self.parts)])
-        time = np.concatenate([p.time for p in self.parts])
-        record = np.concatenate([p.record for p in self.parts])
-        # stable: jumps of one node stay in their order even where rounding makes times equal
-        order = np.lexsort((time, path))
-        return Trajectories(
-            nodes=self.network.nodes,
-            states={node: tuple(self.network.states[node]) for node in self.network.nodes},
-            labels=tuple(
-                (self.evidence.label(d), draw)
-                for d, count in zip(self.chosen, counts)
-                for draw in range(count)
-            ),
-            start=np.repeat(self.evidence.start[self.chosen], counts),
-            end=np.repeat(self.evidence.end[self.chosen], counts),
-            initial=np.concatenate([p.start for p in self.parts]),
-            jump_offset=np.searchsorted(path[order], np.arange(counts.sum() + 1)),
-            jump_time=time[order],
-            jump_node=np.ascontiguousarray(record[order, NODE]),
-            jump_state=np.ascontiguousarray(record[order, ENTERED]),
-        )

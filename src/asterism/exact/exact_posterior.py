@@ -12,16 +12,15 @@ from functools import partial
 
 import numpy as np
 
-from asterism.clusters._whole_chain import draw_paths
-from asterism.clusters.cluster_paths import joined_pieces, known_jumps
 from asterism.clusters.problem import known_indicator
 from asterism.clusters.regions import joint_probabilities
 from asterism.data.statistics import Statistics
 from asterism.data.trajectories import Trajectories
+from asterism.engine.paths import ChainSets, PathCollector, known_nodes
 from asterism.engine.rules.clusters import lasting_until
-from asterism.engine.solve import DrawnPaths, PathCollector
 from asterism.exact.forward_backward import (
     SolvedChain,
+    event_grid,
     exact_expectations,
     make_chain,
     prepare,
@@ -37,7 +36,6 @@ from asterism.timeline.evidence import (
     JointMeasurement,
     subset,
 )
-from asterism.timeline.timeline import known_states
 
 
 def solve(
@@ -138,25 +136,22 @@ class ExactCourses:
 
     def sample(self, n: int, kind: str, rng: np.random.Generator) -> Trajectories:
         """Draw jointly; ``kind`` makes no difference here."""
-        evidence, clusters = self._evidence, self._model.regions.clusters
+        evidence, graph = self._evidence, self._network.compiled.graph
+        clusters, known = self._model.regions.clusters, sorted(evidence.exogenous)
         solved = [self._solved(region, evidence) for region in range(len(clusters))]
-        keys = rng.integers(2**64, size=(len(solved), evidence.n_trajectories, 2), dtype=np.uint64)
+        sets = [ChainSets.of(graph, [members], together=True) for members in clusters]
+        given = ChainSets.of(graph, [(node,) for node in known], together=True)
+        grid = event_grid(evidence)
+        shape = (len(solved) + 1, evidence.n_trajectories, 2)
+        keys = rng.integers(2**64, size=shape, dtype=np.uint64)
         collector = PathCollector(self._network, evidence)
-        rooms = [one.room_for_paths() for one in solved]
         for d in range(evidence.n_trajectories):
-            start = np.zeros((n, len(self._n_states)), dtype=np.int64)
-            for node in evidence.exogenous:
-                start[:, node] = known_states(evidence, d, node, evidence.start[d])
-            pieces = known_jumps(evidence, d, n)
-            for one, key, work in zip(solved, keys, rooms):
-                chain, members = one.chain, np.array(clusters[one.chain.region])
-                first, who, when, slot, entered = draw_paths(
-                    *(self._model.arrays, chain.region, chain.problem, d, chain.column),
-                    *(chain.grid.times(d), one.parameters, chain.is_held, n, key[d], work),
-                )
-                start[:, members] = np.transpose(
-                    np.unravel_index(first, tuple(self._n_states[members]))
-                )
-                pieces.append((who, when, members[slot], entered))
-            collector.add(d, DrawnPaths(*joined_pieces(start, pieces)))
+            paths = [
+                chains.draw(one.along(d), one.chain.evidence, one.chain.grid, d, n, key[d])
+                for one, chains, key in zip(solved, sets, keys)
+            ]
+            if known:
+                states = known_nodes(evidence, graph, d, int(np.diff(grid.step_start)[d]))
+                paths.append(given.draw(states, evidence, grid, d, n, keys[-1, d]))
+            collector.add(d, *paths)
         return collector.trajectories()

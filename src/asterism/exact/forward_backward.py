@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -43,6 +44,7 @@ from asterism.clusters._region_chain import (
 from asterism.clusters.batch import ClusterModel, refused
 from asterism.clusters.problem import known_log_evidence, trajectory_arrays
 from asterism.clusters.region_arrays import make_room
+from asterism.engine.paths import Solved
 from asterism.errors import Setting, TooLargeError
 from asterism.exact.dense_steps import StepKinds, add_expected, step_matrices
 from asterism.exact.groups import (
@@ -119,8 +121,7 @@ def make_chain(model: ClusterModel, region: int, evidence: Evidence) -> GroupCha
     """Lay out the evidence (that of the whole network) about a group."""
     members = np.array(model.regions.clusters[region])
     own, values = evidence_about(evidence, model.regions.clusters[region])
-    longest = float((own.end - own.start).max(initial=0.0))
-    grid = build_even_grid(timeline_of(own), max(longest, 1e-300))
+    grid = event_grid(own)
     problem = trajectory_arrays(model.graph, model.regions, own, grid)
     inputs = problem.input_column[members]
     column, step, held = _distinct(
@@ -132,6 +133,12 @@ def make_chain(model: ClusterModel, region: int, evidence: Evidence) -> GroupCha
         *(model, region, own, values, grid, problem, column, step, held, kinds, kind),
         is_held=bool((held != -1).any()),
     )
+
+
+def event_grid(evidence: Evidence) -> Grid:
+    """One step between neighbouring event times."""
+    longest = float((evidence.end - evidence.start).max(initial=0.0))
+    return build_even_grid(timeline_of(evidence), max(longest, 1e-300))
 
 
 def _held_on_steps(problem: TrajectoryArrays, members: IntArray, n_nodes: int) -> IntArray:
@@ -277,8 +284,8 @@ class SolvedChain:
         mass = (bound[chain.column] * chain.problem.width).max(initial=0.0)
         self.n_parts = int(np.ceil(mass / _PART_MASS)) + 1
 
-    def room(self, shared: dict[str, FloatArray], n_parts: int = 1) -> RegionWork:
-        """Room for one thread, at the rates of this chain, and for so many parts of a step."""
+    def room(self, shared: dict[str, FloatArray]) -> RegionWork:
+        """Room for one thread, at the rates of this chain."""
         base, chain = self._base, self.chain
         arrays, region = self._arrays
         work = make_room(
@@ -287,7 +294,7 @@ class SolvedChain:
             len(base.step),
             chain.problem,
             n_terms=_MOST_TERMS + int(arrays.per_row[region]),
-            n_parts=n_parts if self.is_dense else self.n_parts,
+            n_parts=1 if self.is_dense else self.n_parts,
             units=(backward_pass, forward_pass)
             if self.is_dense
             else (backward_pass, forward_pass, series_back, series_ahead),
@@ -372,11 +379,22 @@ class SolvedChain:
             points,
         )
 
-    def room_for_paths(self) -> RegionWork:
-        """Room in which paths can be drawn, which goes by series whatever the number of states."""
-        if self.n_parts > _MOST_PARTS:
-            _refuse_parts(self.chain.n_joint, self.n_parts)
-        return self.room(self.powers(1), self.n_parts)
+    @cached_property
+    def _room_for_paths(self) -> RegionWork:
+        return self.room(self.powers(1))
+
+    def along(self, d: int) -> Solved:
+        """The chain along one trajectory, for drawing paths."""
+        chain, base, work = self.chain, self._base, self._room_for_paths
+        own = slice(*chain.problem.step_start[d : d + 2])
+        ending = np.zeros((chain.n_joint, len(chain.column[own])))
+        whole_chain.fill_endings(
+            *(*self._arrays, chain.problem, d, chain.column, self.parameters, chain.is_held),
+            *(work, ending),
+        )
+        diagonal = np.where(base.alive.T > 0.0, base.diagonal, np.inf)
+        first = work.first_time.copy()
+        return Solved(base.rate, diagonal, ending, first, chain.column[own])
 
     def joint_probabilities(self, times: FloatArray) -> FloatArray:
         """(times, joint states) of the only trajectory, at event times, just after the evidence."""

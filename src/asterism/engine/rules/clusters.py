@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,17 +49,18 @@ from asterism.clusters.batch import (
     select_clusters,
     start_messages,
 )
-from asterism.clusters.cluster_paths import draw_from_clusters
 from asterism.clusters.problem import known_indicator
 from asterism.clusters.region_arrays import region_shape
 from asterism.clusters.regions import STATE_LIMIT, Regions, find_regions, joint_probabilities
+from asterism.engine.paths import ChainSets, DrawnPaths, Solved, known_nodes
 from asterism.engine.refine import SETTLED, Solution, solve_on_grids
 from asterism.engine.rule import Precision, Rule
-from asterism.engine.solve import DrawnPaths, MarginalsOverTime, solve_by
-from asterism.errors import AsterismError, Setting
+from asterism.engine.solve import MarginalsOverTime, solve_by
+from asterism.errors import AsterismError, Sentence, Setting
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.numerics.compiled import CompiledNetwork, diagonal_index
+from asterism.numerics.resources import require_memory
 from asterism.star.grid import Grid, build_even_grid, build_grid
 from asterism.timeline.evidence import Evidence, FloatArray, IntArray, owner_of_values, subset
 from asterism.timeline.timeline import timeline_of
@@ -254,7 +256,24 @@ class ClusterRule(Rule):
         self, batch: ClusterBatch, index: int, n: int, kind: str, rng: np.random.Generator
     ) -> DrawnPaths:
         """``n`` joint paths of one trajectory; ``kind`` makes no difference."""
-        return DrawnPaths(*draw_from_clusters(batch, index, (self.rates, self.initial), n, rng))
+        model, evidence, reader = self.model, batch.evidence, self.reader(batch)
+        n_steps = int(np.diff(batch.grid.step_start)[index])
+        require_memory(
+            16.0 * n_steps * float((model.arrays.n_joint * model.arrays.per_row).sum()),
+            f"the chains of {model.arrays.n_clusters} clusters on {n_steps} steps",
+            Sentence("a larger ", Setting("time_step"), " or ", Setting("tolerance")),
+        )
+        solved = [reader.chain(index, c) for c in range(model.arrays.n_clusters)]
+        solved.append(known_nodes(evidence, model.graph, index, n_steps)[:4])
+        key = rng.integers(2**64, size=2, dtype=np.uint64)
+        together = Solved(*map(np.concatenate, zip(*solved)))
+        return self._chains.draw(together, evidence, batch.grid, index, n, key)
+
+    @cached_property
+    def _chains(self) -> ChainSets:
+        known = [n for n, owner in enumerate(self.model.regions.owner) if owner < 0]
+        nodes = [*self.model.regions.clusters, *((n,) for n in known)]
+        return ChainSets.of(self.model.graph, nodes, together=True)
 
 
 class ClusterMarginals(MarginalsOverTime):

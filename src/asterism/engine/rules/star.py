@@ -49,22 +49,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asterism.engine.paths import ChainSets, DrawnPaths, Solved
 from asterism.engine.refine import SETTLED, Solution, solve_on_grids
 from asterism.engine.rule import Precision, Rule
-from asterism.engine.solve import DrawnPaths, solve_by
-from asterism.errors import AsterismError, Sentence, Setting, TooLargeError
+from asterism.engine.solve import solve_by
+from asterism.errors import AsterismError, Sentence, Setting
 from asterism.inference.posterior import Posterior
 from asterism.model.network import Network
 from asterism.numerics.compiled import CompiledNetwork, diagonal_index
 from asterism.star import _grid_steps as grids
 from asterism.star._buffers import FIRST, INITIAL, LAST, STATES
-from asterism.star._independent_paths import draw_independent, virtual_events
-from asterism.star._network_paths import draw_network
 from asterism.star._solve import CONVERGED, GUARD, NOT_FINITE, SWEEP_LIMIT
 from asterism.star.batch import (
     Batch,
@@ -92,7 +92,6 @@ from asterism.timeline.timeline import timeline_of
 _FIRST_STEP = 0.6  # relaxation times, at tolerance 1e-3
 _STEP_POWER = 0.3  # of the tolerance; between fourth and second order
 _MOSTLY = 0.9  # share of smooth steps, by time, from which a trajectory counts as smooth
-_MOST_EVENTS = 2e9  # elementary steps of drawing paths; more is refused
 
 
 def solve(
@@ -316,23 +315,38 @@ class StarRule(Rule):
     ) -> DrawnPaths:
         """``n`` paths of one trajectory."""
         refuse_interventions(batch.evidence, "Drawing paths")
+        messages, graph = messages_of(batch, index, self.parameters), self.network.graph
+        free = messages.clamp < 0
+        n_steps, squares = free.shape[1], graph.n_states**2
+        is_diagonal = np.concatenate(
+            [np.eye(size, dtype=np.bool_).ravel() for size in graph.n_states]
+        )
+        generator = messages.generator.reshape(len(is_diagonal), n_steps)
+        generator = generator * free[np.repeat(np.arange(graph.n_nodes), squares)]
+        forward, backward = (
+            side.reshape(-1, n_steps + 1) for side in (messages.forward, messages.backward)
+        )
+        is_known = np.isin(
+            np.repeat(np.arange(graph.n_nodes), graph.n_states), list(batch.evidence.exogenous)
+        )
+        solved = Solved(
+            generator[~is_diagonal],
+            generator[is_diagonal],
+            np.ascontiguousarray(backward[:, 1:]),
+            np.where(is_known, forward[:, 0], self.parameters.initial * backward[:, 0]),
+        )
         key = rng.integers(2**64, size=2, dtype=np.uint64)
-        messages, initial = messages_of(batch, index, self.parameters), self.parameters.initial
-        grid = batch.grid
-        times = grid.times(index)
-        width = grid.width[grid.step_start[index] : grid.step_start[index + 1]]
-        summed, busiest = virtual_events(batch.problem, messages, width)
-        events = n * (summed if kind == "marginal" else busiest * batch.evidence.n_nodes)
-        if events > _MOST_EVENTS:
-            raise TooLargeError(
-                f"Drawing {n} paths would take {events:.2g} elementary steps, above the limit of "
-                f"{_MOST_EVENTS:.2g}, because rates are large for the duration: ask for fewer "
-                "paths."
-            )
-        shared = (initial, times, width, n, key)
-        if kind == "marginal":
-            return DrawnPaths(*draw_independent(batch.problem, messages, *shared))
-        return DrawnPaths(*draw_network(batch.problem, self.parameters.rates, messages, *shared))
+        return self._chains[kind].draw(solved, batch.evidence, batch.grid, index, n, key)
+
+    @cached_property
+    def _chains(self) -> dict[str, ChainSets]:
+        """Every node as a chain; for "network" with rates that the parents' states determine."""
+        graph, rates = self.network.graph, self.parameters.rates
+        nodes = [(n,) for n in range(graph.n_nodes)]
+        return {
+            "marginal": ChainSets.of(graph, nodes, together=False),
+            "network": ChainSets.of(graph, nodes, together=True, rates=rates),
+        }
 
 
 def _by_node(batch: Batch, values: FloatArray) -> list[FloatArray]:
