@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from asterism.sampling._along import ALL_RATES, N_SPANS, NO_FACTORS, OVER_TIME, UP_AND_DOWN
-from asterism.sampling._factors import FactorPrior
+from asterism.sampling._along import ALL_RATES, N_KINDS, NO_FACTORS, OVER_TIME, UP_AND_DOWN
+from asterism.sampling._factors import N_CELLS, FactorPrior
 from asterism.sampling.model_chains import run_model_chain, start_model_chain
 from asterism.sampling.model_setup import PriorChoice, candidates_of, model_setup
 from tests.reference.random_evidence import make_evidence
@@ -19,7 +19,7 @@ from tests.reference.random_evidence import make_evidence
 END, SHAPE, RATE = 4.0, 2.0, 1.5
 A = np.array([0.7, 4.0])
 PRIOR = FactorPrior(A, gammaln(A[:, None] + np.arange(3)) - gammaln(A)[:, None],
-                    np.array([2.0, 0.5, 1.0, 0.7]))  # fmt: skip
+                    np.array([2.0, 0.5, 1.0, 0.2, 0.3, 0.2]))  # fmt: skip
 Path = tuple[int, list[float]]
 
 
@@ -36,15 +36,15 @@ def drawn_paths(speeds: list[float], late: float) -> list[Path]:
 
 
 def counted(paths: list[Path]) -> np.ndarray:
-    """[trajectory, span, state, (jumps, time)] by small steps."""
-    cells = np.zeros((len(paths), N_SPANS, 2, 2))
+    """[trajectory, part of the time, state, (jumps, time)] by small steps."""
+    cells = np.zeros((len(paths), N_CELLS, 2, 2))
     for d, (state, jumps) in enumerate(paths):
-        edges = sorted([0.0, *jumps, *(END * s / N_SPANS for s in range(1, N_SPANS)), END])
+        edges = sorted([0.0, *jumps, *(END * s / N_CELLS for s in range(1, N_CELLS)), END])
         for begin, end in itertools.pairwise(edges):
-            span = min(N_SPANS - 1, int((begin + end) / 2 / END * N_SPANS))
-            cells[d, span, state, 1] += end - begin
+            part = min(N_CELLS - 1, int((begin + end) / 2 / END * N_CELLS))
+            cells[d, part, state, 1] += end - begin
             if end in jumps:
-                cells[d, span, state, 0] += 1
+                cells[d, part, state, 0] += 1
                 state = 1 - state
     return cells
 
@@ -65,7 +65,7 @@ def exact(paths: list[Path]) -> np.ndarray:
     def cell(a: float, m: float, hazard: np.ndarray) -> np.ndarray:
         return a * np.log(a) + gammaln(a + m) - gammaln(a) - (a + m) * np.log(a + hazard)  # type: ignore[no-any-return]
 
-    result = np.full((4, len(A)), -np.inf)
+    result = np.full((N_KINDS, len(A)), -np.inf)
     weight = np.log(PRIOR.weight)
     plain = base - up * whole[0, 1] - down * whole[1, 1]
     result[NO_FACTORS, 0] = weight[NO_FACTORS] + logsumexp(plain)
@@ -75,7 +75,8 @@ def exact(paths: list[Path]) -> np.ndarray:
         for own in by_trajectory:
             each += cell(a, own[:, 0].sum(), up * own[0, 1] + down * own[1, 1])
         result[ALL_RATES, i] = weight[ALL_RATES] - np.log(len(A)) + logsumexp(each)
-        for kind, parts in ((UP_AND_DOWN, by_trajectory), (OVER_TIME, over_time)):
+        spans = [over_time.reshape(n, -1, 2, 2).sum(axis=1) for n in (2, 3, 4)]
+        for kind, parts in ((UP_AND_DOWN, by_trajectory), *enumerate(spans, OVER_TIME)):
             each = base.copy()
             for own in parts:
                 each += cell(a, own[0, 0], up * own[0, 1]) + cell(a, own[1, 0], down * own[1, 1])

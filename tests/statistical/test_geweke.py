@@ -19,8 +19,16 @@ import pytest
 from scipy.special import digamma, gammaln, polygamma
 
 import asterism as am
-from asterism.sampling._along import ALL_RATES, N_SPANS, NO_FACTORS, OVER_TIME, UP_AND_DOWN
-from asterism.sampling._factors import FactorPrior
+from asterism.sampling._along import (
+    ALL_RATES,
+    MOST_SPANS,
+    N_KINDS,
+    NO_FACTORS,
+    OVER_TIME,
+    UP_AND_DOWN,
+    n_spans,
+)
+from asterism.sampling._factors import N_CELLS, FactorPrior
 from asterism.sampling.diagnose import monte_carlo_error
 from asterism.sampling.model_chains import ModelChain, run_model_chain, start_model_chain
 from asterism.sampling.model_setup import (
@@ -121,12 +129,12 @@ def _climbs(path: tuple[int, np.ndarray, np.ndarray]) -> list[float]:
 FACTORS = FactorPrior(
     np.array([1.5, 6.0]),
     gammaln(np.array([[1.5], [6.0]]) + np.arange(9)) - gammaln(np.array([[1.5], [6.0]])),
-    np.array([1.0, 0.4, 0.8, 0.6]),
+    np.array([1.0, 0.4, 0.8, 0.2, 0.3, 0.2]),
 )
 
 
 def draw_groups(rng: np.random.Generator) -> list[tuple[int, np.ndarray]]:
-    """Kind and factors [trajectory, span, side] of both nodes, from the prior."""
+    """Kind and factors [trajectory, part of the time, side] of both nodes, from the prior."""
     found: list[tuple[int, np.ndarray]] = []
     for n in (0, 1):
         weights = FACTORS.weight.copy()
@@ -135,15 +143,15 @@ def draw_groups(rng: np.random.Generator) -> list[tuple[int, np.ndarray]]:
         elif n == 1 and rng.random() < 1.0 / (1.0 + weights.sum()):
             found.append(found[0])
             continue
-        kind = int(rng.choice(4, p=weights / weights.sum()))
+        kind = int(rng.choice(N_KINDS, p=weights / weights.sum()))
         a = rng.choice(FACTORS.shape)
-        each = rng.gamma(a, size=(N_TRAJECTORIES, N_SPANS, 2)) / a
+        each = rng.gamma(a, size=(N_TRAJECTORIES, N_CELLS, 2)) / a
         if kind in (ALL_RATES, UP_AND_DOWN):
             each[:] = each[:, :1]
         if kind == ALL_RATES:
             each[:] = each[:, :, :1]
-        if kind == OVER_TIME:
-            each[:] = each[:1]
+        if kind >= OVER_TIME:
+            each[:] = np.repeat(each[:1, :: N_CELLS // (kind - 1)], N_CELLS // (kind - 1), axis=1)
         found.append((kind, each if kind != NO_FACTORS else np.ones_like(each)))
     return found
 
@@ -153,8 +161,8 @@ def factor_moments(groups: list[tuple[int, np.ndarray]]) -> list[float]:
     (a, first), (b, second) = groups
     shared = a != NO_FACTORS and a == b and first[0, 0, 0] == second[0, 0, 0]
     logs = [np.log(own[d, s, side]) for own in (first, second) for d, s, side in
-            ((0, 0, 0), (1, 2, 1))]  # fmt: skip
-    kinds = [*(a == np.arange(4)), *(b == np.arange(4)), shared]
+            ((0, 0, 0), (1, 7, 1))]  # fmt: skip
+    kinds = [*(a == np.arange(N_KINDS)), *(b == np.arange(N_KINDS)), shared]
     return [*kinds, *logs, *np.square(logs), logs[0] * logs[1], logs[0] * logs[2]]
 
 
@@ -177,7 +185,7 @@ def forward_moments(
             for n in (0, 1)
         ]
         sums = np.zeros(15)
-        plain = np.ones((N_TRAJECTORIES, N_SPANS, 2))
+        plain = np.ones((N_TRAJECTORIES, N_CELLS, 2))
         groups = draw_groups(rng) if factors else [(NO_FACTORS, plain)] * 2
         for d in range(N_TRAJECTORIES):
             x = [int(rng.choice(SIZES[n], p=start[n])) for n in (0, 1)]
@@ -186,7 +194,7 @@ def forward_moments(
             paths = [(x[0], [], []), (x[1], [], [])]
             time = 0.0
             breaks = [SWITCH, *(t for _, a, b, _ in HELD[d] for t in (a, b))]
-            breaks += [END * span / N_SPANS for span in range(1, N_SPANS)]
+            breaks += [END * part / N_CELLS for part in range(1, N_CELLS)]
             while time < END:
                 given = (d + (time >= SWITCH)) % 2
                 each = []
@@ -196,8 +204,8 @@ def forward_moments(
                         continue
                     other = x[1 - n] if 1 - n in families[n] else 0
                     block = rates[n][other, given if INPUT in families[n] else 0]
-                    span, side = int(time / END * N_SPANS), int(2 * x[n] >= SIZES[n])
-                    factor = groups[n][1][d, span, side]
+                    part, side = int(time / END * N_CELLS), int(2 * x[n] >= SIZES[n])
+                    factor = groups[n][1][d, part, side]
                     each.append(factor * block[x[n], : SIZES[n]] * ALLOWED[n][x[n]])
                 total = sum(e.sum() for e in each)
                 wait = rng.exponential(1.0 / total)
@@ -451,9 +459,13 @@ def successive_draws(
 
 
 def _present_groups(chain: ModelChain) -> list[tuple[int, np.ndarray]]:
-    factor = chain.rates.factor.reshape(3, N_TRAJECTORIES, N_SPANS, 2)
-    kinds = chain.rates.kind.tolist()
-    return [(kinds[n], factor[n] if kinds[n] else np.ones_like(factor[n])) for n in (0, 1)]
+    factor = chain.rates.factor.reshape(3, N_TRAJECTORIES, MOST_SPANS, 2)
+    found = []
+    for n, kind in enumerate(chain.rates.kind[:2].tolist()):
+        spans = int(n_spans.py_func(kind))
+        each = np.repeat(factor[n, :, :spans], N_CELLS // spans, axis=1)
+        found.append((kind, each if kind else np.ones_like(each)))
+    return found
 
 
 def _shape_moments(chain: ModelChain, rate: float) -> list[float]:

@@ -7,7 +7,7 @@ anything is computed if it could not be written.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -191,14 +191,17 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
         if isinstance(data, Observations):
             with console.busy("Comparing edges with unmeasured causes"):
                 causes = learner.unmeasured_causes(data)
-            record["unmeasured_causes"] = [
-                {**asdict(cause), "sentence": cause.sentence if cause.is_likely else ""}
-                for cause in causes
-            ]
-            from asterism.learning.search.rate_factors import sentences
+            record["unmeasured_causes"] = _recorded(causes)
+            from asterism.learning.search.rate_factors import RateFactor, sentences
 
             checks = learner.checks_
-            record["rate_factors"] = [asdict(check) for check in checks]
+            record["rate_factors"] = _recorded(c for c in checks if isinstance(c, RateFactor))
+            pairs = [c for c in checks if not isinstance(c, RateFactor)]
+            record["moving_together"] = _recorded(pairs[:_PAIRS_RECORDED])
+            record["not_checked"] = learner.checks_left_out_
+            if record["not_checked"]:
+                console.say(record["not_checked"])
+                decisions.append(record["not_checked"])
             said = [cause.sentence for cause in causes if cause.is_likely]
             said += sentences(checks)
             for sentence in said:
@@ -292,6 +295,11 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
     return found, [*decisions, *found.decisions]
 
 
+def _recorded(checks: Iterable[Any]) -> list[dict[str, Any]]:
+    """Checks for run.json."""
+    return [{**asdict(check), "is_likely": check.is_likely} for check in checks]
+
+
 def _about_refining(emission: Any) -> str:
     if any(one.learn for one in dict(emission or {}).values()):
         return "Emissions are fitted once more on the graph found (--refine-emissions)."
@@ -300,6 +308,9 @@ def _about_refining(emission: Any) -> str:
 
 #: what the page and the files of a small run take, libraries loaded for them included (measured)
 _SECONDS_TO_FINISH = 3.0
+
+#: pairs that move together: so many are noted
+_PAIRS_RECORDED = 50
 
 #: minutes of a run that ends early only where a program asks for that: nineteen years
 _ENDLESS = 1e7

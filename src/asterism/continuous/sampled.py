@@ -284,7 +284,9 @@ def _start(setup: ContinuousSetup, seed: Any, number: int) -> ContinuousChain:
 def _nothing(setup: ContinuousSetup) -> DrawAverages:
     none = np.zeros(0)
     total = np.zeros(len(setup.choices.parents))
-    return DrawAverages(total, none, np.zeros((0, 0)), none, none, none, np.zeros((1, 1, 1)))
+    return DrawAverages(
+        total, none, np.zeros((0, 0)), none, none, none, np.zeros((1, 1, 1)), np.zeros((0, 0, 0, 0))
+    )
 
 
 def _go_on(

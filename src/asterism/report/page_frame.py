@@ -78,17 +78,26 @@ def shared_context(run: Run, data: dict[str, Any]) -> dict[str, Any]:
 _ASKED = "Could it be something else?"
 
 
+#: checks by their names in run.json, and how it is said that they found nothing
+_LOOKED_FOR = {
+    "unmeasured_causes": "no unmeasured cause that explains a group of edges as well",
+    "rate_factors": "no trajectories that differ in their rates, and no trend",
+    "moving_together": "no nodes that move together without an edge",
+}
+
+
 def something_else(run: Run) -> list[str]:
-    """What edges could stand for, or what was looked for and not found."""
+    """What edges could stand for, what was looked for and not found, and what was not looked at."""
     asked = [w for w in run.run.get("warnings") or [] if w.startswith(_ASKED)]
-    if asked:
-        return [line.removeprefix(_ASKED).lstrip() for line in asked]
-    looked = []
-    if run.run.get("unmeasured_causes"):
-        looked.append("no unmeasured cause that explains a group of edges as well")
-    if run.run.get("rate_factors"):
-        looked.append("no trajectories that differ in their rates, and no trend")
-    return [f"Looked for and not found: {'; '.join(looked)}."] if looked else []
+    found = [line.removeprefix(_ASKED).lstrip() for line in asked]
+    looked = [
+        words
+        for name, words in _LOOKED_FOR.items()
+        if (made := run.run.get(name)) and not any(one.get("is_likely") for one in made)
+    ]
+    if looked:
+        found.append(f"Looked for and not found: {'; '.join(looked)}.")
+    return [*found, left_out] if (left_out := run.run.get("not_checked")) else found
 
 
 # ---- a paragraph of methods and the references, ready to paste into a paper -------------------

@@ -13,9 +13,17 @@ import numpy as np
 from asterism.numerics._jit import inner
 
 #: what a node's rates are multiplied by (``_factors.py``): nothing; one factor per trajectory; two
-#: per trajectory, of leaving low and high states; two per span of the time since the start
+#: per trajectory, of leaving low and high states; two per span of the time since the start, of
+#: which there are two, three (the next kind) or four (the last)
 NO_FACTORS, ALL_RATES, UP_AND_DOWN, OVER_TIME = 0, 1, 2, 3
-N_SPANS = 4
+N_KINDS = 6
+MOST_SPANS = 4
+
+
+@inner
+def n_spans(kind):
+    """How many spans of the time have factors of their own."""
+    return kind - OVER_TIME + 2 if kind >= OVER_TIME else 1
 
 
 @inner
@@ -29,16 +37,15 @@ def factors_at(rates, n, pair, span):
     """The factors of leaving low and high states."""
     if rates.kind[n] == NO_FACTORS:
         return 1.0, 1.0
-    at = 2 * (N_SPANS * pair + span)
+    at = 2 * (MOST_SPANS * pair + span)
     return rates.factor[at], rates.factor[at + 1]
 
 
 @inner
 def span_ends(rates, n, start, span):
     """When the factors of a node change next."""
-    if rates.kind[n] != OVER_TIME or span + 1 >= N_SPANS:
-        return math.inf
-    return start + rates.span[0] * (span + 1)
+    spans = n_spans(rates.kind[n])
+    return start + rates.duration[0] * (span + 1) / spans if span + 1 < spans else math.inf
 
 
 @inner

@@ -1,9 +1,10 @@
 """Compiled: factors on the rates of nodes, of each trajectory or of spans of the time.
 
 Trajectories may differ in how fast nodes move, and rates may change over time; both make nodes look
-as if they followed each other. Nodes that share factors form a group of one of three kinds: one
-factor per trajectory on all rates; two per trajectory, one on the rates of leaving low states and
-one on those of leaving high ones; two per span of the time since the start. The others have none.
+as if they followed each other. Nodes that share factors form a group of one kind: one factor per
+trajectory on all rates; two per trajectory, one on the rates of leaving low states and one on those
+of leaving high ones; two per span of the time since the start, for two, three or four spans. The
+others have none.
 Along the present paths, the nodes of a group make M jumps in a cell (what one factor is about)
 where their present rates expect E = Σ rate · time. With factors f ~ Gamma(a, a),
 
@@ -28,18 +29,22 @@ import numpy as np
 from asterism.numerics._jit import inner, kernel
 from asterism.sampling._along import (
     ALL_RATES,
-    N_SPANS,
+    MOST_SPANS,
+    N_KINDS,
     NO_FACTORS,
     OVER_TIME,
     advance,
+    factors_at,
     follow,
     is_high,
+    n_spans,
     soonest,
 )
 from asterism.sampling._variates import draw_index, gamma
 from asterism.sampling.sampler_arrays import FloatArray
 
-N_KINDS = 4
+#: what happens is counted in as many parts of the time: two, three and four divide it
+N_CELLS = 12
 
 
 class FactorPrior(NamedTuple):
@@ -65,7 +70,7 @@ def log_ratio(prior, i, m, e):
 
 @inner
 def _count(d, n, model, paths, work, cell):
-    """Fill ``cell[span, side, (M, E)]`` for one node in one trajectory.
+    """Fill ``cell[part of the time, side, (M, E)]`` for one node in one trajectory.
 
     What happens while the experimenter holds the node is left out.
     """
@@ -82,18 +87,20 @@ def _count(d, n, model, paths, work, cell):
     by_hand, last_by_hand = seen.set_start[pair], seen.set_start[pair + 1]
     held = False
     set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
-    span = 0
+    part = 0
     cell[:] = 0.0
     while True:
         who = soonest(work, n_followed)
         parent_time = work.next_time[who] if who >= 0 else math.inf
         jump_time = paths.time[jump] if jump < last_jump else math.inf
-        edge = layout.start[d] + rates.span[0] * (span + 1) if span + 1 < N_SPANS else math.inf
+        edge = math.inf
+        if part + 1 < N_CELLS:
+            edge = layout.start[d] + rates.duration[0] * (part + 1) / N_CELLS
         until = min(jump_time, parent_time, end, set_time, edge)
         side = 1 if is_high(state, size) else 0
         if not held:
             leaving = rates.rate[table + (config * size + state) * size + state]
-            cell[span, side, 1] += (until - time) * leaving
+            cell[part, side, 1] += (until - time) * leaving
         time = until
         if set_time == until:
             held = not held
@@ -104,13 +111,13 @@ def _count(d, n, model, paths, work, cell):
                 set_time = seen.set_begin[by_hand] if by_hand < last_by_hand else math.inf
         elif jump_time == until:
             if not held:
-                cell[span, side, 0] += 1.0
+                cell[part, side, 0] += 1.0
             state = np.int64(paths.state[jump])
             jump += 1
         elif parent_time == until:
             config += advance(families, n, -1, paths, work, who)
         elif edge == until and until < end:
-            span += 1
+            part += 1
         else:
             return
 
@@ -125,13 +132,24 @@ def _add_cells(n, sign, at, cells, sums):
 
 
 @inner
+def _sum_of(at, first, width, cells):
+    """M and E of neighbouring cells, of leaving low and high states."""
+    m, e, m_high, e_high = 0.0, 0.0, 0.0, 0.0
+    for c in range(first, first + width):
+        m += cells[at, c, 0, 0]
+        e += cells[at, c, 0, 1]
+        m_high += cells[at, c, 1, 0]
+        e_high += cells[at, c, 1, 1]
+    return m, e, m_high, e_high
+
+
+@inner
 def _log_evidence(prior, kind, i, at, cells):
     """ln P(paths | group, shape i) less that without factors; ``cells[at]`` are the group's."""
     total = 0.0
-    for c in range(cells.shape[1]):
-        m, e, m_high, e_high = (
-            cells[at, c, 0, 0], cells[at, c, 0, 1], cells[at, c, 1, 0], cells[at, c, 1, 1]
-        )  # fmt: skip
+    width = N_CELLS // n_spans(kind) if kind >= OVER_TIME else 1
+    for first in range(0, cells.shape[1], width):
+        m, e, m_high, e_high = _sum_of(at, first, width, cells)
         if kind == ALL_RATES:
             total += log_ratio(prior, i, m + m_high, e + e_high)
         else:
@@ -149,7 +167,7 @@ def _weigh_new(prior, at, by_trajectory, over_time, weights, first):
             if prior.weight[kind] <= 0.0:
                 weights[place] = -math.inf
                 continue
-            cells = over_time if kind == OVER_TIME else by_trajectory
+            cells = over_time if kind >= OVER_TIME else by_trajectory
             weights[place] = math.log(prior.weight[kind] / n_shapes)
             weights[place] += _log_evidence(prior, kind, i, at, cells)
 
@@ -179,7 +197,7 @@ def _draw_group(n, rates, is_given, prior, by_trajectory, over_time, sums, sums_
             continue
         kind, i = rates.group_kind[g], rates.group_shape[g]
         cells, own_cells = (
-            (sums_over_time, over_time) if kind == OVER_TIME else (sums, by_trajectory)
+            (sums_over_time, over_time) if kind >= OVER_TIME else (sums, by_trajectory)
         )
         alone = _log_evidence(prior, kind, i, g, cells)
         _add_cells(n, 1.0, g, own_cells, cells)
@@ -216,44 +234,48 @@ def _draw_group(n, rates, is_given, prior, by_trajectory, over_time, sums, sums_
 def _draw_cells(g, kind, a, rates, sums, sums_over_time, stream):
     """Draw the factors of one group; all its nodes get them."""
     n_nodes, n_trajectories = len(rates.kind), sums.shape[1]
-    for d in range(n_trajectories):
-        for span in range(N_SPANS):
-            if (kind == OVER_TIME and d > 0) or (kind != OVER_TIME and span > 0):
+    is_over_time = kind >= OVER_TIME
+    n_factors = n_spans(kind) if is_over_time else n_trajectories
+    width = N_CELLS // n_factors if is_over_time else 1
+    cells = sums_over_time if is_over_time else sums
+    for i in range(n_factors):
+        m, e, m_high, e_high = _sum_of(g, i * width, width, cells)
+        if kind == ALL_RATES:
+            low = gamma(stream, a + m + m_high) / (a + e + e_high)
+            high = low
+        else:
+            low = gamma(stream, a + m) / (a + e)
+            high = gamma(stream, a + m_high) / (a + e_high)
+        for n in range(n_nodes):
+            if rates.group[n] != g:
                 continue
-            factor = 1.0
-            for side in range(2):
-                if kind == OVER_TIME:
-                    m, e = sums_over_time[g, span, side, 0], sums_over_time[g, span, side, 1]
-                else:
-                    m, e = sums[g, d, side, 0], sums[g, d, side, 1]
-                if kind == ALL_RATES:
-                    m, e = m + sums[g, d, 1 - side, 0], e + sums[g, d, 1 - side, 1]
-                if kind != ALL_RATES or side == 0:
-                    factor = gamma(stream, a + m) / (a + e)
-                for n in range(n_nodes):
-                    if rates.group[n] != g:
-                        continue
-                    if kind == OVER_TIME:
-                        for other in range(n_trajectories):
-                            at = N_SPANS * (n * n_trajectories + other) + span
-                            rates.factor[2 * at + side] = factor
-                    else:
-                        for every in range(N_SPANS):
-                            at = N_SPANS * (n * n_trajectories + d) + every
-                            rates.factor[2 * at + side] = factor
+            for k in range(n_trajectories if is_over_time else MOST_SPANS):
+                d, span = (k, i) if is_over_time else (i, k)
+                at = 2 * (MOST_SPANS * (n * n_trajectories + d) + span)
+                rates.factor[at], rates.factor[at + 1] = low, high
+
+
+@inner
+def _add_residuals(n, d, rates, pair, cells, residual):
+    """Add jumps less those expected, in every part of the time."""
+    for part in range(N_CELLS):
+        low, high = factors_at(rates, n, pair, part * n_spans(rates.kind[n]) // N_CELLS)
+        residual[n, d, part, 0] += cells[n, d, part, 0, 0] - low * cells[n, d, part, 0, 1]
+        residual[n, d, part, 1] += cells[n, d, part, 1, 0] - high * cells[n, d, part, 1, 1]
 
 
 @kernel
-def draw_factors(model, paths, work, prior, stream, counts, average):
+def draw_factors(model, paths, work, prior, stream, counts, average, residual):
     """Draw groups and factors of all nodes; adds P(kind, a | paths, rates) to ``average``.
 
-    ``average`` is (N, N_KINDS, A), left alone unless ``counts``; without factors a is 0.
+    ``average`` is (N, N_KINDS, A), without factors a is 0; ``residual`` (N, D, N_CELLS, 2) gets
+    jumps less those that rates and factors expect. Both are left alone unless ``counts``.
     """
     layout, rates = model.layout, model.rates
     n_nodes, n_trajectories, n_shapes = len(layout.n_states), len(layout.start), len(prior.shape)
-    cell = np.zeros((N_SPANS, 2, 2))
+    cells = np.zeros((n_nodes, n_trajectories, N_CELLS, 2, 2))
     by_trajectory = np.zeros((n_nodes, n_trajectories, 2, 2))
-    over_time = np.zeros((n_nodes, N_SPANS, 2, 2))
+    over_time = np.zeros((n_nodes, N_CELLS, 2, 2))
     sums, sums_over_time = np.zeros_like(by_trajectory), np.zeros_like(over_time)
     size = np.zeros(n_nodes, np.int64)
     weights = np.zeros(n_nodes + 1 + (N_KINDS - 1) * n_shapes)
@@ -262,10 +284,11 @@ def draw_factors(model, paths, work, prior, stream, counts, average):
         if layout.is_given[n]:
             continue
         for d in range(n_trajectories):
+            cell = cells[n, d]
             _count(d, n, model, paths, work, cell)
             over_time[n] += cell
-            for span in range(N_SPANS):
-                by_trajectory[n, d] += cell[span]
+            for part in range(N_CELLS):
+                by_trajectory[n, d] += cell[part]
         g = rates.group[n]
         if g >= 0:
             size[g] += 1
@@ -291,3 +314,8 @@ def draw_factors(model, paths, work, prior, stream, counts, average):
                 rates.kind[n] = rates.group_kind[g]
         a = prior.shape[rates.group_shape[g]]
         _draw_cells(g, rates.group_kind[g], a, rates, sums, sums_over_time, stream)
+    if counts:
+        for n in range(n_nodes):
+            for d in range(n_trajectories):
+                if not layout.is_given[n]:
+                    _add_residuals(n, d, rates, n * n_trajectories + d, cells, residual)

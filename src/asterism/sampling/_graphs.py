@@ -102,6 +102,8 @@ class DrawAverages(NamedTuple):
     """(families,) the weights in ``rates`` and ``statistics``."""
     factor: FloatArray
     """(N, kinds, shapes) P(kind and shape of a node's factors | paths); see ``_factors.py``."""
+    residual: FloatArray
+    """(N, D, cells of the time, low and high) jumps less those that the rates expect."""
 
 
 @inner

@@ -302,7 +302,7 @@ def draw_path(d, n, model, paths, work, stream, first_time):
         for i in range(families.child_start[n], families.child_start[n + 1]):
             child, slot = families.child[i], families.child_slot[i]
             held = model.seen.set_start[child * len(model.layout.start) + d :]
-            simple = model.rates.kind[child] != OVER_TIME and held[0] == held[1]
+            simple = model.rates.kind[child] < OVER_TIME and held[0] == held[1]
             if simple and size == 2 and families.n_parents[child] == 1:
                 weigh_only_parent(d, child, model, paths, work, n_grid)
             else:

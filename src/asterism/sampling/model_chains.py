@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asterism.numerics.resources import chunks
-from asterism.sampling._along import N_SPANS
-from asterism.sampling._factors import N_KINDS, draw_factors
+from asterism.sampling._along import MOST_SPANS, N_KINDS
+from asterism.sampling._factors import N_CELLS, draw_factors
 from asterism.sampling._gibbs import EVERYWHERE, SKIP, new_work, run_paths
 from asterism.sampling._graphs import (
     DrawAverages,
@@ -93,7 +93,7 @@ def start_model_chain(setup: ModelSetup, seed: Any, number: int, place: IntArray
     rates = rates_of(layout, families.n_configs, table, setup.initial)
     if setup.factors is not None:
         n_pairs = len(layout.n_states) * len(layout.start)
-        rates = rates._replace(factor=np.ones(2 * N_SPANS * n_pairs))
+        rates = rates._replace(factor=np.ones(2 * MOST_SPANS * n_pairs))
     model = PathModel(layout, seen, families, rates)
     largest = int(max(3 * layout.n_states.max(), np.diff(emitted.start).max(initial=0), 1))
     begun = start_chain(model, seed, number, setup.labels, setup.names, largest)
@@ -191,7 +191,7 @@ def run_model_chain(
         if setup.factors is not None:
             draw_factors(
                 model, chain.paths, works[0], setup.factors, chain.streams.nodes[-1],
-                room.kept[0] >= 0, chain.averages.factor,
+                room.kept[0] >= 0, chain.averages.factor, chain.averages.residual,
             )  # fmt: skip
         if room.kept[0] >= 0 and (sweep + 1) % int(room.kept[1]) == 0:
             keep_present(kept, model, choices.emitted, chain.paths, drawn)
@@ -328,6 +328,9 @@ def _no_averages(setup: ModelSetup) -> DrawAverages:
         weight=np.zeros(n_families),
         factor=np.zeros(
             (len(setup.names), N_KINDS, 1 if setup.factors is None else len(setup.factors.shape))
+        ),
+        residual=np.zeros(
+            (len(setup.names), 0 if setup.factors is None else len(setup.layout.start), N_CELLS, 2)
         ),
     )
 

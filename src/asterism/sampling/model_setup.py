@@ -220,7 +220,7 @@ def model_setup(
 FACTOR_SHAPES = np.geomspace(0.6, 40.0, 12)
 #: beforehand nine in ten nodes have no factors, and the other kinds are equally common; one node
 #: that has some makes them twice as probable in the next
-_KIND_WEIGHTS = (9.0, 1 / 3, 1 / 3, 1 / 3)
+_KIND_WEIGHTS = (9.0, 1 / 3, 1 / 3, 1 / 9, 1 / 9, 1 / 9)
 #: fewer trajectories cannot tell what they differ in
 _FEWEST_TRAJECTORIES = 3
 

@@ -110,8 +110,8 @@ class Rates(NamedTuple):
     factor: FloatArray
     """Flat by pair, span and side: of leaving low and high states; empty if no node can have any.
     """
-    span: FloatArray
-    """(1,) the length of a span of the time since the start."""
+    duration: FloatArray
+    """(1,) of the longest trajectory, which spans of the time since the start divide."""
 
 
 class PathModel(NamedTuple):

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asterism.numerics.compiled import CompiledGraph, configuration_terms
-from asterism.sampling._along import N_SPANS
 from asterism.sampling._gibbs import arranged
 from asterism.sampling._graphs import GRID_FACTOR, LEAST_POINTS
 from asterism.sampling.sampler_arrays import (
@@ -116,7 +115,7 @@ def rates_of(
     kind = np.zeros(len(layout.n_states), dtype=np.int64)
     return Rates(
         rate, logs, omega, initial.copy(), kind, kind - 1, kind.copy(), kind.copy(), np.zeros(0),
-        np.array([whole / N_SPANS]),
+        np.array([whole]),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from asterism.sampling._factors import N_KINDS
+from asterism.sampling._along import N_KINDS
 from asterism.sampling._graphs import DrawnModels
 from asterism.sampling.model_setup import ModelSetup
 

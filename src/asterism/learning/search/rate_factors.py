@@ -6,6 +6,7 @@ Where graphs are drawn, factors on the rates of every node are drawn with them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import polygamma
 
-from asterism.sampling._along import ALL_RATES, OVER_TIME, UP_AND_DOWN
+from asterism.learning.search.residuals import (
+    FEWEST_TRAJECTORIES,
+    MOST_NODES,
+    MoveTogether,
+    can_compare,
+    pair_sentences,
+)
+from asterism.sampling._along import ALL_RATES, N_KINDS, OVER_TIME, UP_AND_DOWN
 
 if TYPE_CHECKING:
     from asterism.learning.search.found import SearchResult
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 LIKELY = 0.5
 TRAJECTORIES = "trajectories differ"
 TREND = "trend"
-_KINDS = {TRAJECTORIES: (ALL_RATES, UP_AND_DOWN), TREND: (OVER_TIME,)}
+_KINDS = {TRAJECTORIES: (ALL_RATES, UP_AND_DOWN), TREND: range(OVER_TIME, N_KINDS)}
 #: nodes that a sentence names
 _NAMED = 6
 #: mass of the interval of a spread
@@ -49,13 +57,19 @@ class RateFactor:
         return self.probability >= LIKELY
 
     @property
+    def children(self) -> tuple[str, ...]:
+        """Nodes whose edges carry the caveat."""
+        return (self.node,)
+
+    @property
     def caveat(self) -> str:
         """For edges into the node."""
         return "trajectories differ" if self.what == TRAJECTORIES else "could be a trend"
 
 
-def sentences(factors: list[RateFactor]) -> list[str]:
-    """What was found in words: one sentence about trajectories, one about time, if any."""
+def sentences(checks: Sequence[RateFactor | MoveTogether]) -> list[str]:
+    """What was found in words: at most one sentence of trajectories, of time, and of pairs."""
+    factors = [one for one in checks if isinstance(one, RateFactor)]
     told = []
     for what in _KINDS:
         own = [one for one in factors if one.what == what and one.is_likely]
@@ -76,17 +90,40 @@ def sentences(factors: list[RateFactor]) -> list[str]:
             f"Could it be something else? {said}. The model has factors for that, so edges into "
             f"them need not stand for it. {todo}."
         )
-    return told
+    return told + pair_sentences([one for one in checks if isinstance(one, MoveTogether)])
 
 
-def with_caveats(edges: pd.DataFrame, factors: list[RateFactor]) -> pd.DataFrame:
-    """Edges shown into nodes whose rates differ say so, where they have no caveat yet."""
+def with_caveats(edges: pd.DataFrame, checks: Sequence[RateFactor | MoveTogether]) -> pd.DataFrame:
+    """Edges shown into nodes of a likely check say so, where they have no caveat yet."""
     edges = edges.copy()
-    for one in factors:
+    for one in checks:
         if one.is_likely:
-            concerned = edges["in_graph"] & (edges["caveat"] == "") & (edges["child"] == one.node)
-            edges.loc[concerned, "caveat"] = one.caveat
+            into = edges["child"].isin(one.children)
+            edges.loc[edges["in_graph"] & (edges["caveat"] == "") & into, "caveat"] = one.caveat
     return edges
+
+
+def not_checked(found: SearchResult) -> str:
+    """What nobody looked at, why, and what to do; "" if all was."""
+    if found.network is None or found.continuous is not None:
+        return ""
+    whole = "whether trajectories differ in their rates, rates change over time"
+    if found.sampled is None:
+        return (
+            f"Not looked at: {whole}, or nodes without an edge move together, because no graphs "
+            "were drawn (--method sample draws them)."
+        )
+    if found.sampled.models.setup.factors is None:
+        return (
+            f"Not looked at: {whole}, or nodes without an edge move together, because the prior of "
+            "rates was given (leave --prior out)."
+        )
+    if not can_compare(found):
+        return (
+            "Not looked at: whether nodes without an edge move together, which needs at least "
+            f"{FEWEST_TRAJECTORIES} trajectories, and at most {MOST_NODES} nodes."
+        )
+    return ""
 
 
 def rate_factors(found: SearchResult) -> list[RateFactor]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import xarray
 
     from asterism.learning.search.rate_factors import RateFactor
+    from asterism.learning.search.residuals import MoveTogether
     from asterism.learning.search.sampled import SampledGraphs
     from asterism.learning.search.unmeasured import UnmeasuredCause
 
@@ -200,7 +201,7 @@ class StructureLearner(Estimator):
         return StructureSettings(**own, max_seconds=seconds)
 
     _fitted = frozenset(
-        ["_found", "_observations", "_edges", "_edge_probabilities", "_family_scores"]
+        ["_found", "_observations", "_edges", "_edge_probabilities", "_family_scores", "_checks"]
     )
 
     # ------------------------------------------------------------------ learning
@@ -276,6 +277,7 @@ class StructureLearner(Estimator):
         self._edges: pd.DataFrame | None = None
         self._edge_probabilities: pd.DataFrame | None = None
         self._family_scores: pd.DataFrame | None = None
+        self._checks: list[RateFactor | MoveTogether] | None = None
 
     # ------------------------------------------------------------------ what was found
     @property
@@ -436,16 +438,28 @@ class StructureLearner(Estimator):
         return log_probabilities(self, data, progress)
 
     @property
-    def checks_(self) -> list[RateFactor]:
-        """Whether trajectories differ in a node's rates, or these change over time; surest first.
+    def checks_(self) -> list[RateFactor | MoveTogether]:
+        """Do trajectories differ in a node's rates, do these change, do nodes move together?
 
-        Only where graphs were drawn: factors on rates are drawn with them. A likely one is a
-        ``caveat`` of the edges into its node.
+        First the factors on rates, the surest first; then pairs of nodes without an edge, the most
+        remarkable first. Only where graphs were drawn with the default prior of rates. A likely one
+        is a ``caveat`` of the edges into its nodes. ``checks_left_out_`` says what was not checked.
         """
         from asterism.learning.search.rate_factors import rate_factors
+        from asterism.learning.search.residuals import moving_together
 
         self._require_fitted("_found")
-        return rate_factors(self._found)
+        if self._checks is None:
+            self._checks = [*rate_factors(self._found), *moving_together(self._found)]
+        return self._checks
+
+    @property
+    def checks_left_out_(self) -> str:
+        """Which of the checks could not be made, and why; "" if all were."""
+        from asterism.learning.search.rate_factors import not_checked
+
+        self._require_fitted("_found")
+        return not_checked(self._found)
 
     def unmeasured_causes(self, data: Observations) -> list[UnmeasuredCause]:
         """Compare the edges of every loop, clique and reciprocal pair with one hidden cause.

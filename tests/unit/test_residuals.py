@@ -1,0 +1,68 @@
+"""Nodes that move together without an edge between them are noticed; others are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import asterism as am
+from asterism.learning.search.rate_factors import sentences
+from asterism.learning.search.residuals import TOGETHER, MoveTogether
+
+NOISE = am.Gaussian((0.0, 1.0), 0.2)
+
+
+def measured(cause: bool, n_trajectories: int = 20) -> am.Observations:
+    """A and B, which follow something that nobody measured if there is a ``cause``, and C."""
+    rng = np.random.default_rng(4)
+    rows = []
+    for d in range(n_trajectories):
+        state, hidden = rng.integers(0, 2, 3), rng.integers(0, 2)
+        for t in np.arange(0.0, 10.0, 0.1):
+            if rng.random() < 0.04:
+                hidden = 1 - hidden
+            pull = 5.0 ** np.array([2 * hidden - 1, 2 * hidden - 1, 0]) if cause else np.ones(3)
+            rate = 0.6 * np.where(state == 0, pull, 1.0 / pull)
+            state = np.where(rng.random(3) < 1.0 - np.exp(-0.1 * rate), 1 - state, state)
+            if round(10 * t) % 5 == 0:
+                rows.append((d, t, *(state + rng.normal(0.0, 0.2, 3))))
+    return am.Observations.from_frame(pd.DataFrame(rows, columns=["trajectory", "time", *"ABC"]))
+
+
+def learned(seen: am.Observations, **more: object) -> am.StructureLearner:
+    return am.StructureLearner(
+        NOISE,
+        1,
+        method="sample",
+        structure_prior=am.StructurePrior(forbidden=[("A", "B"), ("B", "A")]),
+        sampling=am.Sampling(chains=2, max_draws=150),
+        n_jobs=1,
+        **more,  # type: ignore[arg-type]
+    ).fit(seen)
+
+
+@pytest.mark.parametrize("cause", [True, False])
+def test_a_common_cause_is_noticed_where_no_edge_may_stand_for_it(cause: bool) -> None:
+    learner = learned(measured(cause))
+    pairs = [one for one in learner.checks_ if isinstance(one, MoveTogether)]
+    assert [one.node for one in pairs if one.is_likely] == ["A and B"] * cause
+    assert [TOGETHER in told.lower() for told in sentences(learner.checks_)] == [True] * cause
+    if cause:
+        assert pairs[0].way == "high"
+        assert pairs[0].correlation > 0.2
+    shown = learner.edges_[learner.edges_["in_graph"]]
+    assert (shown["caveat"] != "").all() if cause else (shown["caveat"] == "").all()
+    assert learner.checks_left_out_ == ""
+
+
+def test_what_was_not_looked_at_is_said() -> None:
+    seen = measured(False)
+    star = am.StructureLearner(NOISE, 1, method="star", n_jobs=1).fit(seen)
+    assert "no graphs were drawn" in star.checks_left_out_
+    assert star.checks_ == []
+    own = learned(seen[:9], prior=am.GammaPrior(2.0, 2.0))
+    assert "the prior of rates was given" in own.checks_left_out_
+    few = learned(seen[:5])
+    assert "at least 8 trajectories" in few.checks_left_out_
+    assert not any(isinstance(one, MoveTogether) for one in few.checks_)
