@@ -20,7 +20,14 @@ from asterism.commands.options import LearnOptions
 from asterism.errors import DataError, ModelError
 from asterism.learning._level_pass import level_pass
 from asterism.learning.level_moves import Redrawn, Stepwise
-from asterism.learning.levels import LevelRows, choose_levels, with_levels, with_outliers
+from asterism.learning.levels import (
+    LevelRows,
+    choose_levels,
+    compiled_em,
+    em,
+    with_levels,
+    with_outliers,
+)
 from asterism.learning.offsets import shifts_of, with_offset, without_offsets
 from asterism.model.emissions import emission_from_dict
 
@@ -210,6 +217,33 @@ def test_every_step_of_the_fit_raises_the_likelihood(model):
         assert total > before - 0.01
         before = total
         model = model.improved(gap, pairs, posterior[gap == 0.0])
+
+
+@pytest.mark.parametrize("emission", [
+    am.Gaussian((0.0, 1.0, 2.2), 0.4, learn=True),
+    am.Gaussian((0.0, 1.0, 2.2), (0.4, 0.3, 0.2), learn=True),
+    am.Gaussian((0.0, 1.0, 2.2), 0.4),
+    am.StudentT((0.0, 1.0, 2.2), 0.4, df=2.0, learn=True),
+])  # fmt: skip
+@pytest.mark.parametrize("moves", [
+    Redrawn(np.array([0.2, 0.5, 0.3]), 0.7),
+    Stepwise(np.array([0.2, 0.5, 0.3]), np.array([0.4, 1.5]), np.array([0.9, 0.2])),
+])  # fmt: skip
+@pytest.mark.parametrize("n_steps", [1, 2, 60])
+def test_compiled_em_agrees_with_the_general_one(emission, moves, n_steps):
+    rng = np.random.default_rng(4)
+    is_first = np.isin(np.arange(120), [0, 40, 41, 90])
+    gap = np.where(is_first, 0.0, rng.choice([0.5, 1.0, 1.3, 0.0], 120))
+    values = np.repeat(rng.integers(0, 3, 24), 5) + 0.3 * rng.normal(size=120)
+    values[7] = 9.0
+    rows = LevelRows(values, gap, is_first, np.cumsum(is_first), 1.0)
+    one, other = (fit(rows, emission, moves, n_steps) for fit in (em, compiled_em))
+    np.testing.assert_allclose(one[0].means, other[0].means, rtol=1e-9)
+    np.testing.assert_allclose(one[0].scale, other[0].scale, rtol=1e-9)
+    np.testing.assert_allclose(one[1].initial, other[1].initial, rtol=1e-9)
+    assert one[1].penalty(4) == pytest.approx(other[1].penalty(4), rel=1e-9)
+    assert one[2] == pytest.approx(other[2], rel=1e-11)
+    np.testing.assert_allclose(one[3], other[3], rtol=1e-9)
 
 
 def test_levels_that_are_climbed_are_found_where_they_are_rare():

@@ -21,6 +21,8 @@ FloatArray = NDArray[np.float64]
 _MOST_STEPS = 80.0
 #: rates stay within these, in median gaps
 _SLOWEST, _FASTEST = 1e-3, 30.0
+#: all three, for the compiled steps
+STEP_BOUNDS = (_MOST_STEPS, _SLOWEST, _FASTEST)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from asterism.data.interventions import inside
 from asterism.data.measurements import NodeMeasurements
 from asterism.data.observations import Observations
 from asterism.errors import Advice, AsterismError, DataError
-from asterism.learning.level_moves import Redrawn, Stepwise
+from asterism.learning.level_moves import STEP_BOUNDS, Redrawn, Stepwise
+from asterism.model.emission_numeric import SMALLEST_SCALE
 from asterism.model.emissions import (
     Gaussian,
     Joint,
@@ -386,6 +387,29 @@ def climb(
     rows: LevelRows, emission: Any, moves: Redrawn | Stepwise, max_steps: int = _MAX_STEPS
 ) -> LevelFit:
     """EM from one start; the levels come back in ascending order."""
+    is_normal = type(emission) in (Gaussian, StudentT)
+    steps = compiled_em if is_normal and type(moves) in (Redrawn, Stepwise) else em
+    emission, moves, total, weight = steps(rows, emission, moves, max_steps)
+    order = np.argsort(emission.means, kind="stable")
+    changes: dict[str, Any] = {"means": tuple(np.asarray(emission.means)[order].tolist())}
+    if isinstance(getattr(emission, "scale", None), tuple):
+        changes["scale"] = tuple(np.asarray(emission.scale)[order].tolist())
+    log_points = float(np.log1p(weight).sum())
+    if isinstance(emission, Gaussian):
+        n_scales = len(emission.scale) if isinstance(emission.scale, tuple) else 1
+        log_points += n_scales * float(np.log(len(rows.values)))
+    penalty = 0.5 * log_points + moves.penalty(int(rows.is_first.sum()))
+    score = total - penalty - _PRICE_OF_A_LEVEL * len(moves.initial)
+    return LevelFit(replace(emission, **changes), moves.ordered(order), total, score)
+
+
+def em(
+    rows: LevelRows, emission: Any, moves: Any, max_steps: int
+) -> tuple[Any, Any, float, FloatArray]:
+    """The fitted emission and moves, ln likelihood, and the expected number of rows per level.
+
+    For all kinds of both; ``compiled_em`` does the same for the most frequent kinds.
+    """
     from asterism.learning._level_pass import level_pass
 
     size = len(moves.initial)
@@ -407,17 +431,38 @@ def climb(
         moves = moves.improved(rows.gap, pairs, posterior[rows.is_first])
         if emission.learn:
             emission = _kept_apart(emission.m_step(rows.values, posterior, states))
-    order = np.argsort(emission.means, kind="stable")
-    changes: dict[str, Any] = {"means": tuple(np.asarray(emission.means)[order].tolist())}
-    if isinstance(getattr(emission, "scale", None), tuple):
-        changes["scale"] = tuple(np.asarray(emission.scale)[order].tolist())
-    log_points = float(np.log1p(posterior.sum(axis=0)).sum())
-    if isinstance(emission, Gaussian):
-        n_scales = len(emission.scale) if isinstance(emission.scale, tuple) else 1
-        log_points += n_scales * float(np.log(len(rows.values)))
-    penalty = 0.5 * log_points + moves.penalty(int(rows.is_first.sum()))
-    score = total - penalty - _PRICE_OF_A_LEVEL * size
-    return LevelFit(replace(emission, **changes), moves.ordered(order), total, score)
+    return emission, moves, total, posterior.sum(axis=0)
+
+
+def compiled_em(
+    rows: LevelRows, emission: Any, moves: Redrawn | Stepwise, max_steps: int
+) -> tuple[Any, Any, float, FloatArray]:
+    """As ``em``, for normal and Student's t noise."""
+    from asterism.learning._level_pass import climb_levels
+
+    size = len(moves.initial)
+    means, initial = np.array(emission.means), moves.initial.copy()
+    scale = np.broadcast_to(np.asarray(emission.scale, dtype=np.float64), size).copy()
+    redrawn = isinstance(moves, Redrawn)
+    if isinstance(moves, Redrawn):
+        rates = np.array([[moves.rate]])
+    else:
+        rates = np.array([moves.up, moves.down])
+    gaps, which = np.unique(rows.gap, return_inverse=True)
+    bounds = np.array([*STEP_BOUNDS, SMALLEST_SCALE * float(rows.values.std())])
+    limit, found = current_limit(), np.zeros((3, size))
+    total, redraws, weight = climb_levels(
+        *(rows.values, gaps, which, rows.is_first, means, scale, np.ndim(emission.scale) == 0),
+        *(getattr(emission, "df", 0.0), emission.learn, initial, rates, redrawn, max_steps),
+        *(_FEW_STEPS, _TOLERANCE, _LEAST_SHARE, bounds, limit.flag, found),
+    )
+    limit.stops()
+    own: Any = float(scale[0]) if np.ndim(emission.scale) == 0 else tuple(scale.tolist())
+    emission = replace(emission, means=tuple(means.tolist()), scale=own)
+    if redrawn:
+        return emission, Redrawn(initial, float(rates[0, 0]), float(redraws)), total, weight
+    climbs, times = np.ascontiguousarray(found[:2, :-1]), found[2]
+    return emission, Stepwise(initial, rates[0], rates[1], climbs, times), total, weight
 
 
 def _kept_apart(emission: Any) -> Any:
