@@ -33,12 +33,14 @@ ROWS = ("clean", "unmeasured cause", "up and down", "all rates", "trend", "heavy
 SPREAD, SHIFT, FACTOR = 1.0, 0.6, 4.0
 
 
-def random_network(rng: np.random.Generator, connected: bool) -> tuple[list[list[int]], list[Any]]:
+def random_network(
+    rng: np.random.Generator, connected: bool, n_nodes: int
+) -> tuple[list[list[int]], list[Any]]:
     """Parents of every node, and rates [configuration, (up, down)]."""
     parents: list[list[int]] = []
     rates = []
-    for n in range(N_NODES):
-        others = [m for m in range(N_NODES) if m != n]
+    for n in range(n_nodes):
+        others = [m for m in range(n_nodes) if m != n]
         count = int(rng.integers(0, 3)) if connected else 0
         parents.append(sorted(rng.choice(others, count, replace=False).tolist()))
         rates.append(np.exp(rng.uniform(*np.log([0.15, 3.0]), size=(2**count, 2))))
@@ -52,7 +54,8 @@ def one_path(
 
     ``factor(time)`` is (N, 2) and constant between ``breaks``.
     """
-    state = rng.integers(0, 2, N_NODES)
+    n_nodes = len(parents)
+    state = rng.integers(0, 2, n_nodes)
     time, times, states = 0.0, [0.0], [state.copy()]
     edges = [*sorted(breaks), END]
     while time < END:
@@ -62,7 +65,7 @@ def one_path(
             [
                 rates[n][sum(int(state[p]) << i for i, p in enumerate(parents[n])), state[n]]
                 * by[n, state[n]]
-                for n in range(N_NODES)
+                for n in range(n_nodes)
             ]
         )
         wait = rng.exponential(1.0 / speed.sum())
@@ -70,26 +73,28 @@ def one_path(
             time = until
             continue
         time += wait
-        n = int(rng.choice(N_NODES, p=speed / speed.sum()))
+        n = int(rng.choice(n_nodes, p=speed / speed.sum()))
         state[n] = 1 - state[n]
         times.append(time)
         states.append(state.copy())
     return times, states
 
 
-def data_set(row: str, seed: int, connected: bool) -> tuple[am.Observations, Any]:
-    """Measurements, and the true edges [parent, child]."""
+def data_set(
+    row: str, seed: int, connected: bool, n_nodes: int = N_NODES, n_hit: int = 3
+) -> tuple[am.Observations, Any]:
+    """Measurements, the true edges [parent, child], and the nodes that a cause or stimulus hits."""
     rng = np.random.default_rng([34, seed, int(connected)])
-    parents, rates = random_network(rng, connected)
+    parents, rates = random_network(rng, connected, n_nodes)
     table, stimuli = [], []
-    hit = np.zeros(N_NODES, dtype=bool)
-    hit[rng.choice(N_NODES, 4 if row == "unmeasured cause" else 3, replace=False)] = True
+    hit = np.zeros(n_nodes, dtype=bool)
+    hit[rng.choice(n_nodes, 4 if row == "unmeasured cause" else n_hit, replace=False)] = True
     if row == "trend":
         hit[:] = True
     faster = np.where(hit[:, None], [FACTOR, 1.0 / FACTOR], 1.0)
-    common, own = rng.normal(0, SHIFT, N_TRAJECTORIES), rng.normal(0, SHIFT, (24, N_NODES))
+    common, own = rng.normal(0, SHIFT, N_TRAJECTORIES), rng.normal(0, SHIFT, (24, n_nodes))
     for d in range(N_TRAJECTORIES):
-        always, breaks = np.ones((N_NODES, 2)), []
+        always, breaks = np.ones((n_nodes, 2)), []
         if row in ("up and down", "all rates"):
             z = rng.normal(0.0, SPREAD)
             always = always * np.exp([z, -z if row == "up and down" else z])
@@ -122,12 +127,12 @@ def data_set(row: str, seed: int, connected: bool) -> tuple[am.Observations, Any
         elif row == "own shifts":
             seen += own[d]
         table += [(d, t, *v) for t, v in zip(when, seen)]
-    names = [f"N{n}" for n in range(N_NODES)]
+    names = [f"N{n}" for n in range(n_nodes)]
     obs = am.Observations.from_frame(pd.DataFrame(table, columns=["trajectory", "time", *names]))
     if row == "stimulus told":
         told = pd.DataFrame(stimuli, columns=["name", "trajectory", "start", "end"])
         obs = obs.with_stimuli(told)
-    truth = np.zeros((N_NODES, N_NODES), dtype=bool)
+    truth = np.zeros((n_nodes, n_nodes), dtype=bool)
     for n, above in enumerate(parents):
         truth[above, n] = True
     return obs, (truth, hit)

@@ -11,7 +11,7 @@ many carry a caveat. Seeds below 1,000 are for choices; from 1,000 on for figure
 
 Written after every data set: ``unmeasured.csv`` and ``unmeasured_summary.csv``.
 
-    python benchmarks/unmeasured.py [--sets 10] [--first 1000]
+    python benchmarks/unmeasured.py [--kinds loop chain …] [--sets 10] [--first 1000]
 """
 
 from __future__ import annotations
@@ -101,11 +101,12 @@ def summary(frame: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Measure and write."""
     parser = option_parser(__doc__, "benchmarks/results")
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--sets", type=int, default=10)
     parser.add_argument("--first", type=int, default=1000, help="first seed")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for kind in KINDS:
+    for kind in options.kinds:
         for seed in range(options.first, options.first + options.sets):
             rows.append(measure(kind, seed))
             print(rows[-1], flush=True)

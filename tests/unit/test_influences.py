@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from asterism.data.interventions import stimulus_paths
 from asterism.errors import DataError
 from asterism.learning.search.rate_factors import sentences
 from asterism.sampling._factors import FactorPrior, log_ratio
+from tests.command_line import invoke
 
 DRUG = am.Network(
     {"A": ["drug"], "B": [], "drug": []},
@@ -76,6 +79,22 @@ def test_targets_of_a_stimulus_are_found_and_are_no_edges() -> None:
     assert np.isfinite(learner.score(obs))
     posterior = am.infer(learner.network_, obs, am.Gaussian((0.0, 1.0), 0.2), method="exact")
     assert np.isfinite(posterior.log_evidence)
+
+
+def test_the_command_says_and_writes_whom_a_stimulus_acts_on(tmp_path: Path) -> None:
+    obs = treated()
+    obs.to_frame()[["trajectory", "time", "A", "B"]].to_csv(tmp_path / "data.csv", index=False)
+    assert obs.stimuli is not None
+    obs.stimuli.to_csv(tmp_path / "drug.csv", index=False)
+    flags = ("--method", "star", "--emission", "gaussian:0,1:0.2", "-o", tmp_path / "RUN")
+    result = invoke(
+        "learn", tmp_path / "data.csv", "--stimuli", tmp_path / "drug.csv", "--null", 0, *flags
+    )
+    assert "drug acts on A (" in result.output
+    written = pd.read_csv(tmp_path / "RUN" / "targets.csv")
+    assert written["node"].tolist() == ["A", "B"]
+    assert written["probability"][0] > 0.9
+    assert "drug acts on A (" in (tmp_path / "RUN" / "report.html").read_text()
 
 
 def test_a_stimulus_with_the_name_of_a_node_is_refused() -> None:

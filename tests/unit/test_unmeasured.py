@@ -12,6 +12,7 @@ import pytest
 import asterism as am
 from asterism.errors import ModelError
 from asterism.learning.search.unmeasured import MARGIN, tied_groups
+from asterism.sampling import model_posterior
 from tests.command_line import invoke
 
 NOISE = am.Gaussian((0.0, 1.0), 0.25)
@@ -140,6 +141,41 @@ def test_fewer_groups_than_asked_for_and_names_that_are_taken() -> None:
     assert "Only 1 of 2 hidden nodes was added" in learner.stage_
 
 
+class Killed(BaseException):
+    """Nothing may catch it, as nothing can catch a kill."""
+
+
+def test_a_run_with_hidden_nodes_that_was_killed_ends_as_if_undisturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = driven({"H": [], "A": ["H"], "B": ["H"], "C": ["H"], "D": ["H"]}, "ABCD", 0)
+
+    def learner(folder: str, resume: bool = False) -> am.StructureLearner:
+        return am.StructureLearner(
+            NOISE,
+            2,
+            method="sample",
+            search=am.Search(hidden=1, journal=tmp_path / folder / "journal.db", resume=resume),
+            sampling=am.Sampling(chains=2, max_draws=800),
+            n_jobs=1,
+        )
+
+    original = model_posterior._write_checkpoint
+
+    def write_and_die(*arguments: object) -> None:
+        original(*arguments)  # type: ignore[arg-type]
+        raise Killed
+
+    whole = learner("whole").fit(seen)
+    with monkeypatch.context() as patched:
+        patched.setattr(model_posterior, "_write_checkpoint", write_and_die)
+        with pytest.raises(Killed):
+            learner("killed").fit(seen)
+    again = learner("killed", resume=True).fit(seen)
+    assert again.hidden_ == whole.hidden_
+    pd.testing.assert_frame_equal(again.edges_, whole.edges_)
+
+
 def test_where_hidden_nodes_cannot_be() -> None:
     parents: dict[str, list[str]] = {"A": [], "B": ["A"]}
     paths = am.simulate(am.glauber(parents, b=1.0), 5, duration=5.0, seed=0)
@@ -151,6 +187,8 @@ def test_where_hidden_nodes_cannot_be() -> None:
         am.StructureLearner(NOISE, method="star", search=search).fit(seen)
     with pytest.raises(ModelError, match="move continuously"):
         am.StructureLearner(am.Continuous(), search=search).fit(seen)
+    with pytest.raises(ModelError, match="name the node in the graph"):
+        am.structure_score(parents, seen, NOISE, search=search)
     with pytest.raises(ModelError, match="must not be negative"):
         am.StructureLearner(NOISE, search=am.Search(hidden=-1)).fit(seen)
 
@@ -166,6 +204,10 @@ def test_the_command_writes_hidden_nodes_and_goes_on(tmp_path: Path) -> None:
     edges = pd.read_csv(folder / "edges.csv")
     assert (edges.loc[edges["parent"] == "hidden1", "probability"] > 0.5).sum() >= 3
     assert "hidden1" in am.load(folder).network.nodes
+    graph = networkx.read_graphml(folder / "graph.graphml")
+    assert graph.nodes["hidden1"]["stands_for"] == "A, B, C, D"
+    assert "stands_for" not in graph.nodes["A"]
+    assert graph.out_degree("hidden1") >= 3
     assert "hidden1 was not measured" in (folder / "report.html").read_text()
     invoke("learn", tmp_path / "data.csv", *flags, "--resume")
     pd.testing.assert_frame_equal(pd.read_csv(folder / "edges.csv"), edges)

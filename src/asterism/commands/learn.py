@@ -172,7 +172,7 @@ def _learn(options: LearnOptions, command: dict[str, Any], console: Console) -> 
             if search.screened and not found.moving:
                 around.enter_context(compiling_ahead())
             learner.fit(data, progress=progress)
-        late = []
+        late = stimuli_in_words(learner)
         if learner.stage_:
             flags = "" if found.moving else " (--method, --minutes)"
             late.append(f"{in_flags(learner.stage_)}{flags}")
@@ -295,6 +295,20 @@ def read_data(options: LearnOptions, console: Console) -> tuple[Learnable, list[
     return found, [*decisions, *found.decisions]
 
 
+def stimuli_in_words(learner: StructureLearner) -> list[str]:
+    """Whom each stimulus acts on."""
+    said = []
+    for name, own in learner.targets_.groupby("stimulus", sort=False):
+        likely = own[own["probability"] >= _LIKELY_TARGET]
+        hit = ", ".join(f"{n} ({p:.2f})" for n, p in zip(likely["node"], likely["probability"]))
+        if not hit:
+            first = own.iloc[0]
+            hit = f"no node for certain; the likeliest is {first['node']}"
+            hit += f" ({first['probability']:.2f})"
+        said.append(f"{name} acts on {hit}; all probabilities are in targets.csv.")
+    return said
+
+
 def _recorded(checks: Iterable[Any]) -> list[dict[str, Any]]:
     """Checks for run.json."""
     return [{**asdict(check), "is_likely": check.is_likely} for check in checks]
@@ -308,6 +322,9 @@ def _about_refining(emission: Any) -> str:
 
 #: what the page and the files of a small run take, libraries loaded for them included (measured)
 _SECONDS_TO_FINISH = 3.0
+
+#: probability of a target that is named
+_LIKELY_TARGET = 0.5
 
 #: pairs that move together: so many are noted
 _PAIRS_RECORDED = 50

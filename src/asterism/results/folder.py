@@ -241,11 +241,17 @@ def _write_graphml(path: Path, run: Run) -> None:
     import networkx
 
     graph = networkx.DiGraph()
+    nodes = run.tables.get("nodes")
+    stands_for: dict[str, str] = {}
+    if nodes is not None and "stands_for" in nodes:
+        stands_for = dict(zip(nodes["node"].astype(str), nodes["stands_for"].fillna("")))
     for node in run.network.nodes:
         states = ";".join(str(s) for s in run.network.states[node])
         graph.add_node(_xml_text(node), states=_xml_text(states))
         if node in run.not_scored:
             graph.nodes[_xml_text(node)]["caveat"] = NOT_SCORED
+        if stands_for.get(node):
+            graph.nodes[_xml_text(node)]["stands_for"] = _xml_text(stands_for[node])
     for row in likely(run.edge_table).to_dict("records"):
         parent, child = row.pop("parent"), row.pop("child")
         known = {

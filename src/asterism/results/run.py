@@ -116,9 +116,11 @@ class Run:
             rates = getattr(learner, "rate_intervals_", None) if rates is None else rates
             record["rate_intervals"] = GIVEN_THE_GRAPH
         found: dict[str, pd.DataFrame] = {}
-        if hasattr(learner, "nodes_") and learner.network_.drifts:
-            kinds = {"nodes": learner.nodes_, "targets": learner.targets_}
-            found = {name: table for name, table in kinds.items() if len(table)}
+        if hasattr(learner, "nodes_"):
+            if learner.network_.drifts or learner.hidden_:
+                found["nodes"] = learner.nodes_
+            if len(learner.targets_):
+                found["targets"] = learner.targets_
         return cls(
             network=learner.network_,
             edges=getattr(learner, "edges_", None),

@@ -9,7 +9,7 @@ subtracted). What all trajectories have in common at a time is left out: that is
 For every pair without an edge the products of the residuals are summed, and divided by the square
 root of the sum of squares of what each trajectory adds. What chance gives is found by changing the
 signs of whole trajectories, for all pairs at once, so that many pairs raise no more alarms than
-few. tests/unit/test_residuals.py has examples; ``benchmarks/residuals.py`` counts false alarms.
+few. tests/unit/test_residuals.py has examples; ``benchmarks/rate_factors.py`` counts false alarms.
 """
 
 from __future__ import annotations

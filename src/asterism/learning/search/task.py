@@ -508,5 +508,11 @@ def structure_score(
         **as_object("accuracy", accuracy).settings(),
         **options,
     )
+    if settings.hidden:
+        raise ModelError(
+            Setting("hidden"),
+            " is for learners. To score a graph with a hidden node, name the node in the graph "
+            "and its states in states=.",
+        )
     with listening(progress, "Scoring the graph"):
         return score_graph(settings, graph, obs)
