@@ -7,12 +7,14 @@ import pytest
 
 import asterism as am
 from asterism.continuous.kalman import smooth
-from asterism.continuous.network import Drift, DriftNetwork, JumpRates
+from asterism.continuous.network import drift_matrix, start
 from asterism.continuous.simulate import simulate
 from asterism.errors import DataError, ModelError
+from asterism.model.drift import Drift
+from tests.drift_network import JumpRates, drift_network
 from tests.reference.continuous_network import conditioned, joint_normal
 
-LOOP = DriftNetwork(
+LOOP = drift_network(
     {
         "A": Drift(0.5, 0.4, 1.0, {"C": -0.3}, start_mean=1.0, start_sd=0.5, noise_sd=0.2),
         "B": Drift(0.8, 0.6, 0.2, {"A": 0.7}, noise_sd=0.1),
@@ -22,9 +24,9 @@ LOOP = DriftNetwork(
 TIMES = np.array([0.0, 0.3, 0.9, 2.0, 2.0 + 1e-3, 4.5])
 
 
-def as_normal(network: DriftNetwork, times: np.ndarray):
+def as_normal(network: am.Network, times: np.ndarray):
     diffusion = np.array([d.diffusion for d in network.drifts.values()])
-    return joint_normal(*network.drift_matrix(), diffusion, *network.start(), times)
+    return joint_normal(*drift_matrix(network), diffusion, *start(network), times)
 
 
 def test_smoothing_and_evidence_as_of_the_joint_normal() -> None:
@@ -54,7 +56,7 @@ def test_exact_paths_have_the_moments_of_the_joint_normal() -> None:
 
 
 def test_stepped_paths_agree_with_exact_ones() -> None:
-    other = DriftNetwork(LOOP.drifts, {"idle": JumpRates([[0, 1.0], [1.0, 0]])})
+    other = drift_network(LOOP.drifts, {"idle": JumpRates([[0, 1.0], [1.0, 0]])})
     times = np.array([0.0, 1.5])
     stepped = simulate(other, times, 1500, seed=1)[:, 1, :3]
     mean, covariance = as_normal(LOOP, times)
@@ -70,7 +72,7 @@ def test_same_seed_same_paths() -> None:
 
 
 def test_a_jumping_node_follows_its_continuous_parent() -> None:
-    mixed = DriftNetwork(
+    mixed = drift_network(
         {"x": Drift(0.5, 0.01, 1.0, start_mean=2.0, start_sd=0.01)},
         {"s": JumpRates([[0.0, 0.5], [0.0, 0.0]], {"x": 1.0})},
     )
@@ -102,10 +104,10 @@ def test_learning_recovers_a_simulated_network() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ModelError, match="positive"):
-        DriftNetwork({"A": Drift(0.0, 1.0)})
+        drift_network({"A": Drift(0.0, 1.0)})
     with pytest.raises(ModelError, match="'B'"):
-        DriftNetwork({"A": Drift(1.0, 1.0, linear={"B": 1.0})})
-    curved = DriftNetwork({"A": Drift(1.0, 1.0), "B": Drift(1.0, 1.0, quadratic={"A": 0.1})})
+        drift_network({"A": Drift(1.0, 1.0, linear={"B": 1.0})})
+    curved = drift_network({"A": Drift(1.0, 1.0), "B": Drift(1.0, 1.0, quadratic={"A": 0.1})})
     with pytest.raises(ModelError, match="linear"):
         smooth(curved, TIMES, np.zeros((len(TIMES), 2)))
     with pytest.raises(DataError, match="ascend"):
@@ -153,7 +155,7 @@ def test_evidence_of_a_trajectory_as_of_the_joint_normal() -> None:
     frame = seen.to_frame()
     times = np.concatenate([[0.0], frame["time"].to_numpy()])
     values = np.vstack([[np.nan, np.nan], frame[["A", "B"]].to_numpy()])
-    drifts = DriftNetwork({name: network.drifts[name] for name in "AB"})
+    drifts = drift_network({name: network.drifts[name] for name in "AB"})
     noise = np.tile([0.2**2, 0.1**2], len(times))
     *_, evidence = conditioned(*as_normal(drifts, times), noise, values.ravel())
     assert am.infer(network, seen).log_evidence == pytest.approx(evidence, abs=1e-6)

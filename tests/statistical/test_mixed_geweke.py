@@ -13,29 +13,30 @@ import pytest
 
 from asterism.continuous import _mixed as compiled
 from asterism.continuous.mixed import model_arrays, noise_variance
-from asterism.continuous.network import Drift, DriftNetwork, JumpRates
 from asterism.continuous.simulate import simulate
+from asterism.model.drift import Drift
 from asterism.numerics._random_stream import new_stream
 from asterism.sampling.diagnose import monte_carlo_error
+from tests.drift_network import JumpRates, drift_network
 
 N_DRAWS = 8_000 if os.environ.get("ASTERISM_REDUCED") else 60_000
 RATES = [[0.0, 0.7], [0.5, 0.0]]
 NETWORKS = {
-    "a jumping parent of a continuous child": DriftNetwork(
+    "a jumping parent of a continuous child": drift_network(
         {"x": Drift(0.8, 0.6, 0.1, shifts={"s": (-1.0, 1.0)}, noise_sd=0.5)},
         {"s": JumpRates(RATES, initial=[0.7, 0.3])},
     ),
-    "a continuous parent of a jumping child": DriftNetwork(
+    "a continuous parent of a jumping child": drift_network(
         {"x": Drift(0.8, 0.9, 0.1, noise_sd=0.5)},
         {"s": JumpRates(RATES, {"x": [[0.0, 1.5], [-1.0, 0.0]]})},
     ),
-    "a quadratic child": DriftNetwork(
+    "a quadratic child": drift_network(
         {
             "x": Drift(0.8, 0.9, 0.3, noise_sd=0.5),
             "y": Drift(1.0, 0.6, linear={"x": 0.8}, quadratic={"x": 0.4}, noise_sd=0.3),
         }
     ),
-    "jumping parents of jumping and continuous children": DriftNetwork(
+    "jumping parents of jumping and continuous children": drift_network(
         {"x": Drift(0.8, 0.6, shifts={"s": (0.0, 0.8, -0.8), "t": (0.0, 0.7)}, noise_sd=0.5)},
         {
             "t": JumpRates(RATES, {"x": -0.8}),

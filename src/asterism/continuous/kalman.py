@@ -13,9 +13,10 @@ import numpy as np
 from scipy.linalg import expm
 
 from asterism.continuous import _kalman as compiled
-from asterism.continuous.network import DriftNetwork
+from asterism.continuous.network import drift_matrix, is_linear, start
 from asterism.continuous.series import FloatArray
 from asterism.errors import DataError, ModelError
+from asterism.model.network import Network
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class SmoothedPath:
     """ln p(values), the start included."""
 
 
-def transition(network: DriftNetwork, gap: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def transition(network: Network, gap: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """F, b and Q of x(t + gap) = F x(t) + b + normal(0, Q), exactly (Van Loan 1978)."""
-    matrix, baseline = network.drift_matrix()
+    matrix, baseline = drift_matrix(network)
     n = len(baseline)
     diffusion = np.diag([d.diffusion**2 for d in network.drifts.values()])
     both = np.zeros((2 * n, 2 * n))
@@ -47,13 +48,13 @@ def transition(network: DriftNetwork, gap: float) -> tuple[FloatArray, FloatArra
     return forward, offset, 0.5 * (spread + spread.T)
 
 
-def smooth(network: DriftNetwork, times: FloatArray, values: FloatArray) -> SmoothedPath:
+def smooth(network: Network, times: FloatArray, values: FloatArray) -> SmoothedPath:
     """Filter and smooth one trajectory that starts at the first time.
 
     ``values`` (T, N) are measurements, nan where there is none: rows of nan ask for the posterior
     between measurements, or after the last.
     """
-    if not network.is_linear:
+    if not is_linear(network):
         raise ModelError(
             "Only linear networks of continuous nodes have an exact answer: no quadratic weights "
             "and no jumping nodes."
@@ -74,6 +75,6 @@ def smooth(network: DriftNetwork, times: FloatArray, values: FloatArray) -> Smoo
     offset = np.array([s[1] for s in steps]).reshape(-1, n)
     spread = np.array([s[2] for s in steps]).reshape(-1, n, n)
     mean, covariance, log_evidence = compiled.filter_and_smooth(
-        *network.start(), which.astype(np.int64), forward, offset, spread, noise, values
+        *start(network), which.astype(np.int64), forward, offset, spread, noise, values
     )
     return SmoothedPath(times, mean, covariance, float(log_evidence))

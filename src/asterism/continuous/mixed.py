@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from asterism.continuous import _mixed as compiled
 from asterism.continuous.marginals import OverTime
-from asterism.continuous.network import DriftNetwork
+from asterism.continuous.network import jump_rates, jumping, slopes
 from asterism.continuous.series import FloatArray, IntArray
 from asterism.continuous.simulate import default_step
 from asterism.data.observations import Observations
@@ -44,25 +44,26 @@ _WATCHED = 10
 _MOST_NUMBERS = 100_000_000
 
 
-def model_arrays(network: DriftNetwork) -> compiled.Model:
+def model_arrays(network: Network) -> compiled.Model:
     """A network as compiled loops read it."""
-    drifts, names, jumps = list(network.drifts.values()), list(network.drifts), list(network.jumps)
-    widest = max([network.n_states(m) for m in jumps], default=1)
-    n_blocks = [int(np.prod(network.rates(m).shape[:-2], dtype=np.int64)) for m in jumps]
+    drifts, names, jumps = list(network.drifts.values()), list(network.drifts), jumping(network)
+    tables = [jump_rates(network, m) for m in jumps]
+    widest = max([table.shape[-1] for table in tables], default=1)
+    n_blocks = [int(np.prod(table.shape[:-2], dtype=np.int64)) for table in tables]
     rates = np.zeros((len(jumps), max(n_blocks, default=1), widest, widest))
-    slopes = np.zeros((len(jumps), len(drifts), widest, widest))
+    steering = np.zeros((len(jumps), len(drifts), widest, widest))
     initial = np.zeros((len(jumps), widest))
     stride = np.zeros((len(jumps), len(jumps)), dtype=np.int64)
     shifts = np.zeros((len(drifts), len(jumps), widest))
-    for i, m in enumerate(jumps):
-        size, table = network.n_states(m), network.rates(m)
+    for i, (m, table) in enumerate(zip(jumps, tables)):
+        size = table.shape[-1]
         rates[i, : n_blocks[i], :size, :size] = table.reshape(-1, size, size)
-        slopes[i, :, :size, :size] = network.slopes(m)
-        initial[i, :size] = network.initial(m)
+        steering[i, :, :size, :size] = slopes(network, m)
+        initial[i, :size] = network.initial[m]
         step = 1
-        for parent in reversed(network.jumps[m].parents):
+        for parent in reversed(network.jumping_parents(m)):
             stride[i, jumps.index(parent)] = step
-            step *= network.n_states(parent)
+            step *= len(network.states[parent])
         for c, drift in enumerate(drifts):
             own = drift.shifts.get(m, ())
             shifts[c, i, : len(own)] = own
@@ -76,20 +77,20 @@ def model_arrays(network: DriftNetwork) -> compiled.Model:
         shifts,
         np.array([d.start_mean for d in drifts]),
         np.maximum([d.start_sd for d in drifts], _LEAST_SD * usual) ** 2,
-        np.array([network.n_states(m) for m in jumps], dtype=np.int64),
+        np.array([table.shape[-1] for table in tables], dtype=np.int64),
         stride,
         rates,
-        slopes,
+        steering,
         initial,
     )
 
 
-def _usual(network: DriftNetwork) -> FloatArray:
+def _usual(network: Network) -> FloatArray:
     """Stationary standard deviations of the continuous nodes without their parents."""
     return np.array([d.diffusion / np.sqrt(2.0 * d.decay) for d in network.drifts.values()])
 
 
-def noise_variance(network: DriftNetwork) -> FloatArray:
+def noise_variance(network: Network) -> FloatArray:
     """Of a measurement of every continuous node; never zero."""
     noise = [d.noise_sd for d in network.drifts.values()]
     result: FloatArray = np.maximum(noise, _LEAST_SD * _usual(network)) ** 2
@@ -134,8 +135,8 @@ def _grid(times: FloatArray, step: float) -> FloatArray:
 class _Data:
     """The grid of every trajectory, and what was measured on it."""
 
-    def __init__(self, network: Network, drifting: DriftNetwork, data: Observations, step: float):
-        jumps, moving = list(drifting.jumps), list(drifting.drifts)
+    def __init__(self, network: Network, data: Observations, step: float):
+        jumps, moving = jumping(network), list(network.drifts)
         times = [[data.start[d : d + 1], data.end[d : d + 1]] for d in range(data.n_trajectories)]
         for record in data.measurements.values():
             for d in range(data.n_trajectories):
@@ -147,7 +148,7 @@ class _Data:
                 f"The paths would have {size:.3g} points: give a longer time_step or less data."
             )
         self.grid = [_grid(p, step) for p in points]
-        widest = max([drifting.n_states(m) for m in jumps], default=1)
+        widest = max([len(network.states[m]) for m in jumps], default=1)
         self.seen = [
             compiled.Seen(
                 np.diff(grid),
@@ -158,7 +159,7 @@ class _Data:
             for grid in self.grid
         ]
         self.watched = [self._some(grid, p) for grid, p in zip(self.grid, points)]
-        noise = noise_variance(drifting)
+        noise = noise_variance(network)
         for c, name in enumerate(moving):
             if name in data.measurements:
                 record = data.measurements[name]
@@ -175,7 +176,7 @@ class _Data:
 
     def add_states(self, network: Network, data: Observations, emission: Any) -> None:
         """What was measured of jumping nodes."""
-        jumps = [n for n in network.nodes if n not in network.drifts]
+        jumps = jumping(network)
         if not jumps:
             return
         sizes = {n: len(network.states[n]) for n in jumps}
@@ -214,14 +215,12 @@ class MixedPosterior(OverTime):
         self.largest_error = ended.diagnosis.error
         self.worst_r_hat = ended.diagnosis.r_hat
         self._grid = grid
-        n_draws, drifting = len(chains) * ended.n_draws, list(network.drifts)
-        moving = [drifting.index(n) for n in network.nodes if n in drifting]
+        n_draws = len(chains) * ended.n_draws
         by_trajectory = list(zip(*chains))
         sums = [sum(path.sums for path in own) / n_draws for own in by_trajectory]
-        self._mean = [total[0][:, moving] for total in sums]
+        self._mean = [total[0] for total in sums]
         self._sd = [
-            np.sqrt(np.maximum(total[1][:, moving] - mean**2, 0.0))
-            for total, mean in zip(sums, self._mean)
+            np.sqrt(np.maximum(total[1] - mean**2, 0.0)) for total, mean in zip(sums, self._mean)
         ]
         self._share = [sum(path.counts for path in own) / n_draws for own in by_trajectory]
 
@@ -239,7 +238,6 @@ class MixedPosterior(OverTime):
         its first or last values are repeated.
         """
         clock, moving = self._clock(times), list(self.network.drifts)
-        moving = [n for n in self.network.nodes if n in moving]
         both = [
             np.stack([_between(grid, part[d], clock) for part in (self._mean, self._sd)], axis=-1)
             for d, grid in enumerate(self._grid)
@@ -252,13 +250,13 @@ class MixedPosterior(OverTime):
         States are numbered; ``label`` holds their names. Times as for ``marginals``.
         """
         clock = self._clock(times)
-        jumping = [n for n in self.network.nodes if n not in self.network.drifts]
-        if not jumping:
+        jumps = jumping(self.network)
+        if not jumps:
             raise DataError("The network has no jumping nodes: marginals() has its nodes.")
         share = np.array([_between(g, p, clock) for g, p in zip(self._grid, self._share)])
         numbers = list(range(share.shape[-1]))
-        labels = [[str(s) for s in self.network.states[n]] + [""] * len(numbers) for n in jumping]
-        table = self._table(share, clock, jumping, state=numbers).rename("probability")
+        labels = [[str(s) for s in self.network.states[n]] + [""] * len(numbers) for n in jumps]
+        table = self._table(share, clock, jumps, state=numbers).rename("probability")
         named = np.array([row[: len(numbers)] for row in labels])
         return table.assign_coords(label=(("node", "state"), named))
 
@@ -291,13 +289,12 @@ def solve_mixed(
 ) -> MixedPosterior:
     """Posterior of the paths by Gibbs sampling on a grid of times."""
     plan = DrawPlan(n_chains, n_draws, burn_in, max_draws)
-    drifting = DriftNetwork.of(network)
     if time_step is not None and not time_step > 0.0:
         raise AsterismError(f"time_step is {time_step!r}; it must be positive.")
-    laid_out = _Data(network, drifting, data, time_step or default_step(drifting))
+    laid_out = _Data(network, data, time_step or default_step(network))
     laid_out.add_states(network, data, emission)
-    model, key = model_arrays(drifting), np.random.SeedSequence(seed).generate_state(2, np.uint64)
-    n_jump, n_moving = len(drifting.jumps), len(drifting.drifts)
+    model, key = model_arrays(network), np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    n_jump, n_moving = len(jumping(network)), len(network.drifts)
     chains = [
         [
             _Path(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asterism.continuous.network import DriftNetwork
+from asterism.continuous.network import jumping
 from asterism.continuous.series import FloatArray, IntArray
 from asterism.continuous.simulate import default_step, simulate
 from asterism.data.measurements import objects
@@ -113,8 +113,7 @@ def simulate_paths(
     """Draw paths of a network with continuous nodes from time 0 until ``duration``."""
     if duration is None or not duration > 0.0:
         raise DataError("Continuous nodes are simulated for a ", Setting("duration"), " above 0.")
-    drifting = DriftNetwork.of(net)
-    n_points = max(_LEAST_POINTS, int(np.ceil(duration / default_step(drifting)))) + 1
+    n_points = max(_LEAST_POINTS, int(np.ceil(duration / default_step(net)))) + 1
     size = float(n_points) * n_trajectories * len(net.nodes)
     if size > _MOST_NUMBERS:
         raise TooLargeError(
@@ -124,10 +123,11 @@ def simulate_paths(
     times = np.linspace(0.0, duration, n_points)
     drawn = np.random.default_rng(seed).integers(2**31)
     with np.errstate(over="ignore", invalid="ignore"):
-        values = simulate(drifting, times, n_trajectories, int(drawn))
+        values = simulate(net, times, n_trajectories, int(drawn))
     if not np.isfinite(values).all():
         raise ModelError(
             "The paths grow beyond all bounds: some nodes raise each other more than they decay."
         )
-    order = [drifting.nodes.index(node) for node in net.nodes]
+    drawn_nodes = [*net.drifts, *jumping(net)]
+    order = [drawn_nodes.index(node) for node in net.nodes]
     return ContinuousPaths(net, times, values[:, :, order])

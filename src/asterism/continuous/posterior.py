@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from asterism.continuous.kalman import SmoothedPath, smooth
 from asterism.continuous.marginals import OverTime
 from asterism.continuous.mixed import MixedPosterior, solve_mixed
-from asterism.continuous.network import DriftNetwork
+from asterism.continuous.network import is_linear
 from asterism.continuous.series import FloatArray
 from asterism.data.observations import Observations
 from asterism.errors import DataError, ModelError, first_few
@@ -32,7 +32,6 @@ class ContinuousPosterior(OverTime):
 
     def __init__(self, network: Network, observations: Observations) -> None:
         super().__init__(network, observations)
-        self._drifting = DriftNetwork.of(network)
         self.log_evidence_by_trajectory = pd.Series(
             [self._smoothed(d).log_evidence for d in range(observations.n_trajectories)],
             index=pd.Index(list(observations.trajectories), name="trajectory"),
@@ -78,7 +77,7 @@ class ContinuousPosterior(OverTime):
         values = np.full((len(place), len(self.network.nodes)), np.nan)
         for t, k, n, value in rows:
             values[place[float(t), int(k)], n] = value
-        return smooth(self._drifting, np.array([t for t, _ in place]), values)
+        return smooth(self.network, np.array([t for t, _ in place]), values)
 
     def __repr__(self) -> str:
         return f"ContinuousPosterior: log evidence {self.log_evidence:.6g}, exact"
@@ -104,7 +103,7 @@ def solve(
     for node, record in observations.measurements.items():
         if node in network.drifts and (record.likelihood is not None or record.holds_labels):
             raise DataError(f"Node {node!r} moves continuously, but its values are no numbers.")
-    if DriftNetwork.of(network).is_linear:
+    if is_linear(network):
         return ContinuousPosterior(network, observations)
     if method not in ("star", "sample"):  # the first is what infer takes without being asked
         raise ModelError(

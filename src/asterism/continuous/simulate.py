@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from asterism.continuous.kalman import transition
-from asterism.continuous.network import DriftNetwork
+from asterism.continuous.network import is_linear, jump_rates, jumping, slopes, start
 from asterism.continuous.series import FloatArray
+from asterism.model.network import Network
 
 #: steps per shortest time that a node needs to relax or jump
 _STEPS_PER_RELAXATION = 20.0
@@ -23,26 +24,26 @@ _MOST_FASTER = 8.0
 
 
 def simulate(
-    network: DriftNetwork,
+    network: Network,
     times: Sequence[float] | FloatArray,
     n_trajectories: int = 1,
     seed: int = 0,
     *,
     time_step: float | None = None,
 ) -> FloatArray:
-    """(D, T, N) values at ascending times from the start, nodes as in ``network.nodes``.
+    """(D, T, N) values at ascending times from the start, continuous nodes first.
 
     Jumping nodes have the numbers of their states.
     """
     at = np.asarray(times, dtype=np.float64)
     rng = np.random.default_rng(seed)
-    if network.is_linear:
+    if is_linear(network):
         return _exact_paths(network, at, n_trajectories, rng)
     step = time_step or default_step(network)
     return _stepped_paths(network, at, n_trajectories, rng, step)
 
 
-def default_step(network: DriftNetwork) -> float:
+def default_step(network: Network) -> float:
     """A step in which nothing changes much."""
     fastest = [d.decay for d in network.drifts.values()]
     usual = np.array(
@@ -51,17 +52,17 @@ def default_step(network: DriftNetwork) -> float:
             for d in network.drifts.values()
         ]
     )
-    for n in network.jumps:
-        faster = np.exp(np.minimum(np.tensordot(usual, np.abs(network.slopes(n)), 1), 50.0))
-        rates = network.rates(n) * np.minimum(faster, _MOST_FASTER)
+    for n in jumping(network):
+        faster = np.exp(np.minimum(np.tensordot(usual, np.abs(slopes(network, n)), 1), 50.0))
+        rates = jump_rates(network, n) * np.minimum(faster, _MOST_FASTER)
         fastest.append(float(rates.sum(axis=-1).max()))
     return 1.0 / (_STEPS_PER_RELAXATION * max(fastest))
 
 
 def _exact_paths(
-    network: DriftNetwork, times: FloatArray, n: int, rng: np.random.Generator
+    network: Network, times: FloatArray, n: int, rng: np.random.Generator
 ) -> FloatArray:
-    mean, covariance = network.start()
+    mean, covariance = start(network)
     x = mean + np.sqrt(np.diag(covariance)) * rng.normal(size=(n, len(mean)))
     path = [x]
     for gap in np.diff(times):
@@ -74,10 +75,10 @@ def _exact_paths(
 
 
 def _stepped_paths(
-    network: DriftNetwork, times: FloatArray, n: int, rng: np.random.Generator, step: float
+    network: Network, times: FloatArray, n: int, rng: np.random.Generator, step: float
 ) -> FloatArray:
     """All trajectories side by side, (D, T, N)."""
-    drifts, jumps = list(network.drifts.values()), list(network.jumps)
+    drifts, jumps = list(network.drifts.values()), jumping(network)
     names = list(network.drifts)
     decay = np.array([d.decay for d in drifts])
     diffusion = np.array([d.diffusion for d in drifts])
@@ -85,10 +86,11 @@ def _stepped_paths(
     linear = np.array([[d.linear.get(m, 0.0) for d in drifts] for m in names])
     quadratic = np.array([[d.quadratic.get(m, 0.0) for d in drifts] for m in names])
     shifts = [(i, m, np.array(v)) for i, d in enumerate(drifts) for m, v in d.shifts.items()]
-    rates, slopes = {m: network.rates(m) for m in jumps}, {m: network.slopes(m) for m in jumps}
-    mean, covariance = network.start()
+    rates = {m: jump_rates(network, m) for m in jumps}
+    steering = {m: slopes(network, m) for m in jumps}
+    mean, covariance = start(network)
     x = mean + np.sqrt(np.diag(covariance)) * rng.normal(size=(n, len(mean)))
-    state = {m: rng.choice(network.n_states(m), size=n, p=network.initial(m)) for m in jumps}
+    state = {m: rng.choice(len(network.states[m]), size=n, p=network.initial[m]) for m in jumps}
     path = [np.column_stack([x, *state.values()])]
     for gap in np.diff(times):
         n_steps = max(1, int(np.ceil(gap / step)))
@@ -102,8 +104,8 @@ def _stepped_paths(
             moved = a * x + push / decay * (1.0 - a) + kick * rng.normal(size=x.shape)
             after = {}
             for m in jumps:
-                above = tuple(state[p] for p in network.jumps[m].parents)
-                log_factor = np.einsum("nc,cns->ns", x, slopes[m][:, state[m]])
+                above = tuple(state[p] for p in network.jumping_parents(m))
+                log_factor = np.einsum("nc,cns->ns", x, steering[m][:, state[m]])
                 leave = rates[m][(*above, state[m])] * np.exp(log_factor)
                 total = leave.sum(axis=1)
                 goes = rng.random(n) < -np.expm1(-total * h)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from asterism.continuous.network import DriftNetwork
+from asterism.continuous.network import is_linear
 from asterism.data.observations import Observations
 from asterism.data.trajectories import Trajectories
 from asterism.errors import DataError, ModelError, TooLargeError
@@ -34,7 +34,7 @@ def log_probabilities(
     from asterism.inference.posterior import quiet_infer
 
     network, emission = learner.network_, learner.emission_
-    if network.drifts and not DriftNetwork.of(network).is_linear:
+    if network.drifts and not is_linear(network):
         raise ModelError(
             "ln P of a trajectory is not known where nodes of both kinds meet, or where influences "
             "are quadratic."

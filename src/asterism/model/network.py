@@ -74,7 +74,10 @@ class Network:
         self.parents: dict[str, tuple[str, ...]] = checked_parents(parents)
         self.nodes: tuple[str, ...] = tuple(self.parents)
         given_rates = self._by_node("rates", rates)
-        self.drifts: dict[str, Drift] = self._by_node("drifts", drifts)
+        given_drifts = self._by_node("drifts", drifts)
+        self.drifts: dict[str, Drift] = {
+            node: given_drifts[node] for node in self.nodes if node in given_drifts
+        }
         for node in self.nodes:
             if node not in given_rates and node not in self.drifts:
                 raise ModelError(

@@ -298,38 +298,49 @@ def observe(
     if (times is not None) + (interval is not None) > 1:
         raise DataError("Give either times or interval to observe, not both.")
     rng = np.random.default_rng(seed)
+    events, intervals = no_events(), no_intervals()
     if isinstance(paths, ContinuousPaths):
         when = (n_observations, times, interval)
-        return _measured_paths(paths, emission, when, missing, per_node, rng)
-    known = tuple(known)
-    measured = _measured_nodes(paths, emission, known)
-    records: dict[str, NodeMeasurements] = {}
-    clock = _observation_times(paths, n_observations, times, interval, rng)
-    for node in measured:
-        if per_node and node != measured[0]:
-            clock = _observation_times(paths, n_observations, times, interval, rng)
-        if per_node or node == measured[0]:
-            inside = np.isfinite(clock)
-            states = paths.state_at(np.where(inside, clock, paths.start[:, None]))
-            trajectory = np.repeat(np.arange(paths.n_trajectories), inside.sum(axis=1))
-            rows = np.arange(len(trajectory))
-        own = states[:, :, paths.nodes.index(node)][inside]
-        values = emission_for(emission, node).sample(own, rng, paths.states[node])
-        kept = rng.random(len(own)) >= missing if missing > 0.0 else np.ones(len(own), np.bool_)
-        records[node] = NodeMeasurements(
-            trajectory=trajectory[kept].astype(np.int64),
-            time=clock[inside][kept],
-            value=np.asarray(values)[kept],
-            exact=np.zeros(int(kept.sum()), dtype=np.bool_),
-            row=rows[kept],
-        )
+        records = _measured_paths(paths, emission, when, missing, per_node, rng)
+    else:
+        known, records = tuple(known), {}
+        if known:
+            events, intervals = path_events(paths, known), path_intervals(paths, known)
+        measured = _measured_nodes(paths, emission, known)
+        clock = _observation_times(paths, n_observations, times, interval, rng)
+        for node in measured:
+            if per_node and node != measured[0]:
+                clock = _observation_times(paths, n_observations, times, interval, rng)
+            if per_node or node == measured[0]:
+                inside = np.isfinite(clock)
+                states = paths.state_at(np.where(inside, clock, paths.start[:, None]))
+                trajectory = np.repeat(np.arange(paths.n_trajectories), inside.sum(axis=1))
+            own = states[:, :, paths.nodes.index(node)][inside]
+            values = np.asarray(emission_for(emission, node).sample(own, rng, paths.states[node]))
+            kept = np.ones(len(own), np.bool_)
+            if missing > 0.0:
+                kept = rng.random(len(own)) >= missing
+            records[node] = _record(trajectory, clock[inside], values, kept)
     return Observations(
         trajectories=tuple(paths.labels),
         start=paths.start.copy(),
         end=paths.end.copy(),
         measurements=records,
-        events=path_events(paths, known) if known else no_events(),
-        intervals=path_intervals(paths, known) if known else no_intervals(),
+        events=events,
+        intervals=intervals,
+    )
+
+
+def _record(
+    trajectory: IntArray, time: FloatArray, values: Any, kept: NDArray[np.bool_]
+) -> NodeMeasurements:
+    """The measurements of one node that are not missing."""
+    return NodeMeasurements(
+        trajectory=trajectory[kept].astype(np.int64),
+        time=time[kept],
+        value=values[kept],
+        exact=np.zeros(int(kept.sum()), dtype=np.bool_),
+        row=np.flatnonzero(kept),
     )
 
 
@@ -340,7 +351,7 @@ def _measured_paths(
     missing: float,
     per_node: bool,
     rng: np.random.Generator,
-) -> Observations:
+) -> dict[str, NodeMeasurements]:
     """Noisy values of continuous nodes; jumping ones by their emission, else as they are."""
     if isinstance(emission, Mapping):
         check_emissions(emission, paths.nodes)
@@ -357,21 +368,8 @@ def _measured_paths(
             named = not isinstance(emission, Mapping) or node in map(str, emission)
             own = emission_for(emission, node) if named else None
         values = paths.measured(node, trajectory, clock[inside], rng, own)
-        records[node] = NodeMeasurements(
-            trajectory=trajectory[kept].astype(np.int64),
-            time=clock[inside][kept],
-            value=values[kept],
-            exact=np.zeros(int(kept.sum()), dtype=np.bool_),
-            row=np.flatnonzero(kept),
-        )
-    return Observations(
-        trajectories=paths.labels,
-        start=paths.start,
-        end=paths.end,
-        measurements=records,
-        events=no_events(),
-        intervals=no_intervals(),
-    )
+        records[node] = _record(trajectory, clock[inside], values, kept)
+    return records
 
 
 def _measured_nodes(paths: Trajectories, emission: Any, known: tuple[str, ...]) -> list[str]:
